@@ -1,0 +1,119 @@
+//! Blocks: everything below a file system.
+//!
+//! A [`Device`] is a row of sectors that can be read, written, flushed and discarded from many threads at once.
+//! Image files and Linux block devices ([`FileDevice`]) and memory ([`MemoryDevice`]) are the real ones; the others
+//! wrap a device to show one part of it, to write down what it saw, or to make it fail.
+//!
+//! There are two ways to do I/O. The blocking calls (`read_at`, `write_at` and their batches) suit metadata and
+//! people. A [`Queue`] keeps many requests in flight from a single thread; it owns each request's [`Buffer`] until it
+//! hands the completion back, so nothing here needs `unsafe` from a caller.
+//!
+//! This crate knows nothing about files inside a device, and it is the only one that contains `unsafe` code.
+
+mod buffer;
+mod error;
+mod memory;
+mod queue;
+
+pub use buffer::Buffer;
+pub use error::{Error, Operation, Result};
+pub use memory::MemoryDevice;
+pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments};
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Sector sizes of a device, in bytes. Both are powers of two from 512 to 65,536, and `physical >= logical`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sectors {
+    /// The unit of addressing: offsets and lengths of every transfer are multiples of it.
+    pub logical: u32,
+    /// The unit the medium writes without a read-modify-write of its own; also what a power cut keeps whole.
+    pub physical: u32,
+}
+
+impl Sectors {
+    /// 512-byte logical and physical sectors.
+    pub const SMALL: Sectors = Sectors { logical: 512, physical: 512 };
+    /// 4,096-byte logical and physical sectors ("4Kn").
+    pub const LARGE: Sectors = Sectors { logical: 4096, physical: 4096 };
+}
+
+/// A row of sectors, usable from many threads at once.
+///
+/// Every offset and length must be a multiple of [`Sectors::logical`] and lie inside [`Device::len`]; otherwise the
+/// call fails with [`Error::Misaligned`] or [`Error::OutOfRange`] and nothing is transferred. Buffers may lie at any
+/// memory address; a [`Buffer`] avoids a copy where the device needs aligned memory.
+///
+/// A write is *volatile* until [`Device::flush`] returns, or until it completes if it was sent through a queue with
+/// [`Request::durable`]. Before that, a power cut may keep any part of it, sector by sector, in any order relative to
+/// other unflushed writes. Overlapping transfers in flight together have no defined order.
+pub trait Device: Send + Sync {
+    /// What a person calls this device: a path, `mem:64M`, or the name of the device it wraps.
+    fn name(&self) -> &str;
+
+    /// Size in bytes, a multiple of the logical sector.
+    fn len(&self) -> u64;
+
+    /// Whether the device has no bytes at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sector sizes.
+    fn sectors(&self) -> Sectors;
+
+    /// Whether writes are refused with [`Error::ReadOnly`].
+    fn read_only(&self) -> bool {
+        false
+    }
+
+    /// Fills `buffer` from `offset`.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Writes `data` at `offset`. Volatile until [`Device::flush`].
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
+
+    /// Fills several buffers, each from its own offset, in any order and, where the device can, at once.
+    /// On an error the content of the buffers is unspecified.
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        reads.iter_mut().try_for_each(|(offset, buffer)| self.read_at(*offset, buffer))
+    }
+
+    /// Writes several pieces, each at its own offset, in any order and, where the device can, at once.
+    /// On an error any subset of them may have been written.
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        writes.iter().try_for_each(|(offset, data)| self.write_at(*offset, data))
+    }
+
+    /// Returns when every write that had completed before the call survives a power cut.
+    fn flush(&self) -> Result<()>;
+
+    /// Tells the device that the content of this range is no longer needed. What it reads as afterwards is
+    /// unspecified. A device that has no such operation does nothing and succeeds.
+    fn discard(&self, offset: u64, length: u64) -> Result<()>;
+
+    /// A queue for at most `depth` requests in flight at once, for use by one thread.
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>>;
+
+    /// The time, as a duration since 1970-01-01 00:00 UTC. A device that models time answers in virtual time, so
+    /// that whoever asks here gives the same bytes and figures on every run.
+    fn now(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+}
+
+/// Checks a transfer against the contract of [`Device`]. Every device calls it first.
+pub fn check_transfer(device: &dyn Device, operation: Operation, offset: u64, length: u64) -> Result<()> {
+    let sector = device.sectors().logical;
+    if !offset.is_multiple_of(u64::from(sector)) || !length.is_multiple_of(u64::from(sector)) {
+        return Err(Error::Misaligned { device: device.name().into(), operation, offset, length, sector });
+    }
+    if offset.checked_add(length).is_none_or(|end| end > device.len()) {
+        let size = device.len();
+        return Err(Error::OutOfRange { device: device.name().into(), operation, offset, length, size });
+    }
+    if device.read_only() && !matches!(operation, Operation::Read | Operation::Flush) {
+        return Err(Error::ReadOnly { device: device.name().into() });
+    }
+    Ok(())
+}

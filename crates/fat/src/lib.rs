@@ -1,0 +1,2 @@
+//! FAT12, FAT16 and FAT32.
+#![forbid(unsafe_code)]

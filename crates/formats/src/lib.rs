@@ -1,0 +1,2 @@
+//! Which file system is on this device.
+#![forbid(unsafe_code)]

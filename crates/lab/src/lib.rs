@@ -1,0 +1,2 @@
+//! The storage lab.
+#![forbid(unsafe_code)]

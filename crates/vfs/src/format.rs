@@ -1,0 +1,61 @@
+//! Formats: what can be recognised, made, opened and checked.
+
+use crate::{CheckOptions, CheckReport, FileSystem, Progress, Result};
+use platter_device::Device;
+use std::sync::Arc;
+
+/// How to make a volume. What a format does not have is [`crate::Error::Unsupported`]; `None` lets the format choose.
+#[derive(Clone, Debug, Default)]
+pub struct FormatOptions {
+    /// Cluster size in bytes.
+    pub cluster: Option<u64>,
+    /// Volume label.
+    pub label: Option<String>,
+    /// Serial number; chosen from the time if `None`.
+    pub serial: Option<u64>,
+    /// A choice within the format, for example 12, 16 or 32 for FAT.
+    pub variant: Option<String>,
+    /// Overwrite every cluster, not only the structures.
+    pub full: bool,
+}
+
+/// How to open a volume.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenOptions {
+    /// Write nothing, not even the dirty mark.
+    pub read_only: bool,
+    /// Minutes that the volume's local times are ahead of UTC, for formats that keep local time.
+    pub local_offset_minutes: i32,
+}
+
+/// A volume that was recognised by its first structures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recognised {
+    /// Name with version or variant, for example "FAT32".
+    pub format: String,
+    /// Its label, if the first structures show one.
+    pub label: Option<String>,
+}
+
+/// One file system format.
+pub trait Format: Send + Sync {
+    /// The name a user types, for example `fat32`.
+    fn name(&self) -> &'static str;
+
+    /// Whether the device holds a volume of this format. Damage beyond recognition is `None`, not an error.
+    fn recognise(&self, device: &dyn Device) -> Result<Option<Recognised>>;
+
+    /// Makes a volume over the whole device. Whoever calls has made sure that it may be overwritten.
+    fn make(&self, device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()>;
+
+    /// Opens the volume.
+    fn open(&self, device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn FileSystem>>;
+
+    /// Checks the volume, which must not be open, from the device alone.
+    fn check(
+        &self,
+        device: &dyn Device,
+        options: CheckOptions,
+        progress: &dyn Progress,
+    ) -> Result<CheckReport>;
+}

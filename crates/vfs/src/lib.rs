@@ -1,0 +1,29 @@
+//! The one contract that every Platter file system keeps, and the words they all share.
+//!
+//! A [`FileSystem`] answers by [`Node`] number, as FUSE asks, and takes `&self` everywhere, so that many threads can
+//! work on one volume. Data I/O has two halves: *plan* turns a request into device segments, whoever drives the device
+//! carries them out, and *finish* verifies and records. [`FileSystem::read`] and [`FileSystem::write`] are the two
+//! halves in a row.
+//!
+//! A [`Format`] makes, recognises, opens and checks volumes of one kind. [`MemoryFileSystem`] is the reference that
+//! the [`model`] tests compare every format with.
+#![forbid(unsafe_code)]
+
+mod check;
+mod error;
+mod format;
+mod name;
+mod plan;
+mod system;
+mod types;
+
+pub use check::{CheckOptions, CheckReport, Finding, Severity};
+pub use error::{Damage, Error, Result};
+pub use format::{Format, FormatOptions, OpenOptions, Recognised};
+pub use name::{CaseRule, Name, NameRules};
+pub use plan::Plan;
+pub use system::FileSystem;
+pub use types::{
+    Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Extent, Integrity, Kind, Node, NodeStream,
+    Place, Progress, RenameFlags, Silent, Space, SyncScope, Timestamp, VolumeInfo,
+};

@@ -1,0 +1,181 @@
+//! Names as the Windows formats hold them: UTF-16 units.
+
+use crate::{Error, Result};
+use std::fmt;
+
+/// The name of a directory entry: a sequence of UTF-16 units, exactly as the format stores it.
+///
+/// * Text converts both ways without loss.
+/// * An unpaired surrogate, which Windows allows in names, is kept. Towards POSIX it is the three bytes that the
+///   generalised UTF-8 encoding (WTF-8) gives it, and those three bytes come back as the same unit.
+/// * Any other bytes that are not UTF-8 are not a name: [`Name::from_bytes`] fails with [`Error::InvalidName`].
+/// * `==` compares units. Whether two names are equal *on a volume* is the volume's own case rule ([`NameRules`]).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Box<[u16]>);
+
+impl Name {
+    /// A name of exactly these units.
+    pub fn from_units(units: &[u16]) -> Name {
+        Name(units.into())
+    }
+
+    /// A name from the bytes a POSIX program uses.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`] if the bytes are not generalised UTF-8.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Name> {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return Ok(Name::from(text));
+        }
+        let mut units = Vec::with_capacity(bytes.len());
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let valid = match std::str::from_utf8(rest) {
+                Ok(text) => text,
+                Err(error) => std::str::from_utf8(&rest[..error.valid_up_to()]).expect("checked just now"),
+            };
+            units.extend(valid.encode_utf16());
+            rest = &rest[valid.len()..];
+            match rest {
+                [] => {}
+                [0xED, second @ 0xA0..=0xBF, third @ 0x80..=0xBF, ..] => {
+                    units.push(0xD000 | u16::from(second & 0x3F) << 6 | u16::from(third & 0x3F));
+                    rest = &rest[3..];
+                }
+                _ => {
+                    let name = String::from_utf8_lossy(bytes).into_owned();
+                    return Err(Error::InvalidName { name, reason: "it is not UTF-8" });
+                }
+            }
+        }
+        Ok(Name(units.into()))
+    }
+
+    /// The bytes a POSIX program uses: UTF-8, or generalised UTF-8 where a surrogate stands alone.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.0.len() * 3);
+        for unit in char::decode_utf16(self.0.iter().copied()) {
+            match unit {
+                Ok(character) => bytes.extend(character.encode_utf8(&mut [0; 4]).bytes()),
+                Err(lone) => {
+                    let unit = lone.unpaired_surrogate();
+                    bytes.extend([0xED, 0x80 | (unit >> 6 & 0x3F) as u8, 0x80 | (unit & 0x3F) as u8]);
+                }
+            }
+        }
+        bytes
+    }
+
+    /// The UTF-16 units.
+    pub fn units(&self) -> &[u16] {
+        &self.0
+    }
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Name {
+        Name(text.encode_utf16().collect())
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        char::decode_utf16(self.0.iter().copied())
+            .try_for_each(|unit| fmt::Write::write_char(f, unit.unwrap_or(char::REPLACEMENT_CHARACTER)))
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+/// How a volume compares names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaseRule {
+    /// Unit by unit.
+    Sensitive,
+    /// After mapping each unit to upper case; the case a name was created with is kept.
+    Insensitive,
+}
+
+/// What a volume takes as a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameRules {
+    /// The longest name in UTF-16 units.
+    pub longest: usize,
+    /// How names compare.
+    pub case: CaseRule,
+    /// Characters that no name may contain, besides `/` and U+0000, which none may ever.
+    pub forbidden: &'static str,
+    /// Whether trailing dots and spaces are refused.
+    pub no_trailing_dot_or_space: bool,
+}
+
+impl NameRules {
+    /// What the Windows formats share: 255 units, case-insensitive, none of `"*/:<>?\|` or control characters.
+    pub const WINDOWS: NameRules = NameRules {
+        longest: 255,
+        case: CaseRule::Insensitive,
+        forbidden: "\"*:<>?\\|\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}\u{9}\u{a}\u{b}\u{c}\u{d}\u{e}\u{f}\u{10}\u{11}\u{12}\u{13}\u{14}\u{15}\u{16}\u{17}\u{18}\u{19}\u{1a}\u{1b}\u{1c}\u{1d}\u{1e}\u{1f}",
+        no_trailing_dot_or_space: true,
+    };
+
+    /// Whether a new entry may have this name.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`] with the rule it breaks.
+    pub fn check(&self, name: &Name) -> Result<()> {
+        let units = name.units();
+        let invalid = |reason| Err(Error::InvalidName { name: name.to_string(), reason });
+        if units.is_empty() {
+            return invalid("it is empty");
+        }
+        if units == [u16::from(b'.')] || units == [u16::from(b'.'), u16::from(b'.')] {
+            return invalid("it is reserved");
+        }
+        if units.len() > self.longest {
+            return invalid("it is too long");
+        }
+        let forbidden = |unit: u16| {
+            unit == 0
+                || unit == u16::from(b'/')
+                || char::from_u32(u32::from(unit)).is_some_and(|character| self.forbidden.contains(character))
+        };
+        if units.iter().any(|&unit| forbidden(unit)) {
+            return invalid("it contains a character that the format forbids");
+        }
+        if self.no_trailing_dot_or_space
+            && matches!(units.last(), Some(&unit) if unit == 0x20 || unit == 0x2E)
+        {
+            return invalid("it ends with a dot or a space");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lone_surrogates_survive_and_other_bytes_are_refused() {
+        let name = Name::from_units(&[0x61, 0xD800, 0x62, 0xDFFF]);
+        assert_eq!(Name::from_bytes(&name.to_bytes()).unwrap(), name);
+        let smile = Name::from("x😀.txt");
+        assert_eq!(Name::from_bytes(&smile.to_bytes()).unwrap(), smile);
+        assert!(matches!(Name::from_bytes(b"a\xFFb"), Err(Error::InvalidName { .. })));
+        assert!(matches!(Name::from_bytes(b"\xED\xA0"), Err(Error::InvalidName { .. })));
+    }
+
+    #[test]
+    fn windows_rules() {
+        let rules = NameRules::WINDOWS;
+        for bad in ["", ".", "..", "a/b", "a:b", "tail.", "tail ", "a\u{1f}"] {
+            assert!(rules.check(&Name::from(bad)).is_err(), "{bad:?}");
+        }
+        assert!(rules.check(&Name::from("é".repeat(255).as_str())).is_ok());
+        assert!(rules.check(&Name::from("é".repeat(256).as_str())).is_err());
+    }
+}

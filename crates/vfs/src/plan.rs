@@ -1,0 +1,64 @@
+//! The hand-over between a file system and whoever drives the device.
+
+use platter_device::Segments;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::ops::Range;
+
+/// What one data request comes to on the device.
+///
+/// Made once and used again for request after request, so that the hot path allocates nothing.
+/// Every plan that `plan_read` or `plan_write` filled must be given to `finish_read` or `finish_write`, whatever
+/// became of its I/O: until then the file system counts it as in flight, and anything that would move the file's
+/// clusters waits.
+#[derive(Default)]
+pub struct Plan {
+    /// The file.
+    pub node: u64,
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+    /// Bytes of the caller's request that this plan covers. A read that meets the end of the file covers fewer than
+    /// were asked for; a write covers all.
+    pub length: usize,
+    /// Transfers, each a multiple of the device's logical sector. A read's last one may reach past `length`, but
+    /// never past the caller's buffer.
+    pub segments: Segments,
+    /// For reads: ranges of the buffer that no segment fills and that read as zeroes. `finish_read` clears them.
+    pub holes: SmallVec<[Range<u32>; 2]>,
+    /// For the file system: small values from plan to finish, such as a generation or a cluster number.
+    pub notes: [u64; 4],
+    /// For the file system: anything larger, kept between requests so that its memory is used again.
+    pub state: Option<Box<dyn Any + Send>>,
+}
+
+impl Plan {
+    /// Empties the plan for a new request, keeping its memory.
+    pub fn start(&mut self, node: u64, offset: u64, length: usize) {
+        self.node = node;
+        self.offset = offset;
+        self.length = length;
+        self.segments.clear();
+        self.holes.clear();
+        self.notes = [0; 4];
+    }
+
+    /// Appends a transfer of `length` bytes between device offset `offset` and buffer position `at`, joining it with
+    /// the one before where both ends touch.
+    pub fn push(&mut self, offset: u64, at: u32, length: u32) {
+        if let Some(last) = self.segments.last_mut()
+            && last.offset + u64::from(last.length) == offset
+            && last.at + last.length == at
+        {
+            last.length += length;
+            return;
+        }
+        self.segments.push(platter_device::Segment { offset, at, length });
+    }
+
+    /// Zeroes the parts of a read's buffer that no segment filled.
+    pub fn clear_holes(&self, buffer: &mut [u8]) {
+        for hole in &self.holes {
+            buffer[hole.start as usize..hole.end as usize].fill(0);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The contract.
+
+use crate::{
+    Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, Integrity, Kind, Name, Node, NodeStream,
+    Plan, RenameFlags, Result, Space, SyncScope, VolumeInfo,
+};
+use platter_device::{Buffer, Device};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// An open volume, usable from many threads at once.
+///
+/// # Nodes
+/// [`FileSystem::lookup`], [`FileSystem::create`] and the like hand out node numbers and count each hand-out, as FUSE
+/// does. A node stays usable until [`FileSystem::forget`] has been called for every hand-out, also when its last name
+/// is gone: only then are its clusters freed. The root needs no counting.
+///
+/// # Durability
+/// Nothing is promised to survive a power cut until [`FileSystem::sync`] or [`FileSystem::sync_all`] returns.
+/// After a cut the volume holds, for everything synced and not changed since, exactly what was synced; `check` with
+/// repair makes the rest consistent.
+///
+/// # Optional parts
+/// What a format cannot do answers [`Error::Unsupported`]; that is what the provided methods do.
+/// [`FileSystem::capabilities`] says so beforehand.
+pub trait FileSystem: Send + Sync {
+    /// The format's name, for error messages: "FAT32", "ReFS".
+    fn format_name(&self) -> &'static str;
+
+    /// What the volume says of itself.
+    fn info(&self) -> Result<VolumeInfo>;
+
+    /// What it can do.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// The device below, on which plans are carried out.
+    fn device(&self) -> &Arc<dyn Device>;
+
+    /// Space in all and free, exact at this moment.
+    fn space(&self) -> Result<Space>;
+
+    /// Changes the label. An empty one removes it.
+    fn set_label(&self, label: &str) -> Result<()>;
+
+    // Names
+
+    /// The node that `name` leads to in `directory`, by the volume's own case rule.
+    fn lookup(&self, directory: Node, name: &Name) -> Result<Node>;
+
+    /// Gives back `count` hand-outs of a node.
+    fn forget(&self, node: Node, count: u64);
+
+    /// Makes an empty file or directory. [`Kind::SymbolicLink`] is refused: see [`FileSystem::symlink`].
+    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node>;
+
+    /// Removes the name of a file or symbolic link.
+    fn unlink(&self, directory: Node, name: &Name) -> Result<()>;
+
+    /// Removes an empty directory.
+    fn rmdir(&self, directory: Node, name: &Name) -> Result<()>;
+
+    /// Moves an entry, also to another directory. Renaming to the same name in other case changes the case.
+    fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()>;
+
+    /// Gives a file a further name.
+    fn link(&self, _node: Node, _directory: Node, _name: &Name) -> Result<()> {
+        self.unsupported("hard links")
+    }
+
+    /// Makes a symbolic link to `target`, which is not looked at.
+    fn symlink(&self, _directory: Node, _name: &Name, _target: &str) -> Result<Node> {
+        self.unsupported("symbolic links")
+    }
+
+    /// Where a symbolic link leads.
+    fn read_link(&self, _node: Node) -> Result<String> {
+        self.unsupported("symbolic links")
+    }
+
+    /// Appends up to `most` entries after `cursor` to `entries`; none are left when it appends none.
+    fn read_directory(
+        &self,
+        directory: Node,
+        cursor: Cursor,
+        most: usize,
+        entries: &mut Vec<Entry>,
+    ) -> Result<()>;
+
+    /// The directory that holds this directory; the root's is the root. For files: [`Error::NotADirectory`].
+    fn parent(&self, directory: Node) -> Result<Node>;
+
+    // Attributes
+
+    /// A node's attributes.
+    fn attributes(&self, node: Node) -> Result<Attributes>;
+
+    /// Changes attributes and returns them as they are now.
+    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes>;
+
+    // Data
+
+    /// First half of a read: fills `plan` with the device segments for `length` bytes from `offset`, or as many as
+    /// there are before the end of the file. Both are multiples of the device's logical sector.
+    fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()>;
+
+    /// Second half: `buffer` holds what the segments brought, or `done` is their failure. Verifies where the file has
+    /// checksums, fills holes with zeroes, and returns how many bytes of the buffer are the file's.
+    fn finish_read(
+        &self,
+        plan: &mut Plan,
+        buffer: &mut [u8],
+        done: platter_device::Result<()>,
+    ) -> Result<usize>;
+
+    /// First half of a write of `data` at `offset`: allocates what is needed and fills `plan`. `offset` and the
+    /// length are multiples of the device's logical sector. Until the second half, a reader sees the old content
+    /// or, where clusters are overwritten in place, either.
+    fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()>;
+
+    /// Second half: records what was written (size, extents, checksums, times), or undoes the first half if `done`
+    /// is a failure. Returns whether [`FileSystem::sync`] is needed before the data that the device has made durable
+    /// can be found after a power cut: `false` for clusters overwritten in place.
+    fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool>;
+
+    /// Reads up to `buffer.len()` bytes from any `offset`; fewer only at the end of the file.
+    fn read(&self, node: Node, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        blocking::read(self, node, offset, buffer)
+    }
+
+    /// Writes all of `data` at any `offset`, extending the file as needed.
+    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()>;
+
+    /// Allocates the range without changing its content; `keep_size` leaves the file's size alone.
+    fn allocate(&self, _node: Node, _range: Range<u64>, _keep_size: bool) -> Result<()> {
+        self.unsupported("preallocation")
+    }
+
+    /// Makes the range read as zeroes and gives its whole clusters back.
+    fn punch(&self, _node: Node, _range: Range<u64>) -> Result<()> {
+        self.unsupported("holes in files")
+    }
+
+    /// Where the file's content lies, in file order, gaps included as [`crate::Place::Hole`].
+    fn extents(&self, node: Node) -> Result<Vec<Extent>>;
+
+    /// Makes `length` bytes of `to` share the clusters of `from`. Offsets and length are multiples of the cluster.
+    fn clone_range(&self, _from: Node, _offset: u64, _to: Node, _to_offset: u64, _length: u64) -> Result<()> {
+        self.unsupported("shared clusters")
+    }
+
+    // Streams and extended attributes
+
+    /// A node's named streams.
+    fn streams(&self, _node: Node) -> Result<Vec<NodeStream>> {
+        self.unsupported("named streams")
+    }
+
+    /// The node of a named stream, for reading and writing like a file; made if `create` and not there.
+    fn stream(&self, _node: Node, _name: &Name, _create: bool) -> Result<Node> {
+        self.unsupported("named streams")
+    }
+
+    /// Removes a named stream.
+    fn remove_stream(&self, _node: Node, _name: &Name) -> Result<()> {
+        self.unsupported("named streams")
+    }
+
+    /// Names of a node's extended attributes.
+    fn extended_attributes(&self, _node: Node) -> Result<Vec<String>> {
+        self.unsupported("extended attributes")
+    }
+
+    /// The value of an extended attribute.
+    fn extended_attribute(&self, _node: Node, _name: &str) -> Result<Vec<u8>> {
+        self.unsupported("extended attributes")
+    }
+
+    /// Sets (`Some`) or removes (`None`) an extended attribute.
+    fn set_extended_attribute(&self, _node: Node, _name: &str, _value: Option<&[u8]>) -> Result<()> {
+        self.unsupported("extended attributes")
+    }
+
+    // Integrity and snapshots
+
+    /// Whether a file's data is checksummed; for a directory, whether new entries inherit that.
+    fn integrity(&self, _node: Node) -> Result<Integrity> {
+        self.unsupported("integrity streams")
+    }
+
+    /// Turns checksums on or off, also on a file that has data.
+    fn set_integrity(&self, _node: Node, _integrity: Integrity) -> Result<()> {
+        self.unsupported("integrity streams")
+    }
+
+    /// Names of a file's snapshots.
+    fn snapshots(&self, _node: Node) -> Result<Vec<Name>> {
+        self.unsupported("file snapshots")
+    }
+
+    /// Keeps the file's present content under this name.
+    fn create_snapshot(&self, _node: Node, _name: &Name) -> Result<()> {
+        self.unsupported("file snapshots")
+    }
+
+    /// Removes a snapshot.
+    fn remove_snapshot(&self, _node: Node, _name: &Name) -> Result<()> {
+        self.unsupported("file snapshots")
+    }
+
+    // Durability
+
+    /// Returns when the node survives a power cut as it is now.
+    fn sync(&self, node: Node, scope: SyncScope) -> Result<()>;
+
+    /// Returns when the whole volume survives a power cut as it is now.
+    fn sync_all(&self) -> Result<()>;
+
+    /// Syncs everything and marks the volume clean. Afterwards every change fails with [`Error::ReadOnly`].
+    /// Dropping a volume without this leaves it as a power cut would.
+    fn unmount(&self) -> Result<()>;
+
+    /// Refuses what the format does not have.
+    #[doc(hidden)]
+    fn unsupported_error(&self, what: &'static str) -> Error {
+        Error::Unsupported { format: self.format_name(), what }
+    }
+}
+
+/// Shorthand for the provided methods.
+trait Unsupported {
+    fn unsupported<T>(&self, what: &'static str) -> Result<T>;
+}
+
+impl<F: FileSystem + ?Sized> Unsupported for F {
+    fn unsupported<T>(&self, what: &'static str) -> Result<T> {
+        Err(self.unsupported_error(what))
+    }
+}
+
+/// The two halves in a row.
+mod blocking {
+    use super::*;
+
+    /// The most that one blocking read plans at once: bounds the bounce buffer.
+    const PIECE: usize = 1 << 20;
+
+    pub fn read<F: FileSystem + ?Sized>(
+        system: &F,
+        node: Node,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
+        let sector = u64::from(system.device().sectors().logical);
+        let mut plan = Plan::default();
+        let mut got = 0;
+        while got < buffer.len() {
+            let position =
+                offset.checked_add(got as u64).ok_or(Error::InvalidArgument("offset overflows"))?;
+            let rest = &mut buffer[got..];
+            let head = (position % sector) as usize;
+            if head == 0 && rest.len() as u64 >= sector {
+                let length = (rest.len().min(PIECE) as u64 / sector * sector) as usize;
+                let read = transfer(system, node, position, &mut rest[..length], &mut plan)?;
+                got += read;
+                if read < length {
+                    break;
+                }
+            } else {
+                // An unaligned head or tail goes through memory of our own.
+                let length = (head + rest.len()).min(PIECE).next_multiple_of(sector as usize);
+                let mut bounce = Buffer::new(length);
+                let read = transfer(system, node, position - head as u64, &mut bounce, &mut plan)?;
+                let useful = read.saturating_sub(head).min(rest.len());
+                rest[..useful].copy_from_slice(&bounce[head..head + useful]);
+                got += useful;
+                if read < length {
+                    break;
+                }
+            }
+        }
+        Ok(got)
+    }
+
+    fn transfer<F: FileSystem + ?Sized>(
+        system: &F,
+        node: Node,
+        offset: u64,
+        buffer: &mut [u8],
+        plan: &mut Plan,
+    ) -> Result<usize> {
+        system.plan_read(node, offset, buffer.len(), plan)?;
+        let done = plan.segments.iter().try_for_each(|segment| {
+            let at = segment.at as usize;
+            system.device().read_at(segment.offset, &mut buffer[at..at + segment.length as usize])
+        });
+        system.finish_read(plan, buffer, done)
+    }
+}
