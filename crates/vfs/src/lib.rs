@@ -20,7 +20,7 @@ mod types;
 pub use check::{CheckOptions, CheckReport, Finding, Severity};
 pub use error::{Damage, Error, Result};
 pub use format::{Format, FormatOptions, OpenOptions, Recognised};
-pub use name::{CaseRule, Name, NameRules};
+pub use name::{CaseRule, Name, NameRules, upper_case};
 pub use plan::Plan;
 pub use system::FileSystem;
 pub use types::{

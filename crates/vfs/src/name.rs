@@ -70,6 +70,30 @@ impl Name {
     pub fn units(&self) -> &[u16] {
         &self.0
     }
+
+    /// The name as `rule` compares it: two names are equal on a volume if these are.
+    pub fn folded(&self, rule: CaseRule) -> Box<[u16]> {
+        match rule {
+            CaseRule::Sensitive => self.0.clone(),
+            CaseRule::Insensitive => self.0.iter().map(|&unit| upper_case(unit)).collect(),
+        }
+    }
+}
+
+/// The upper case of one UTF-16 unit, for formats that keep no table of their own.
+///
+/// It is Unicode's mapping where that gives a single unit, and the unit itself where it gives several ("ß") or where
+/// the unit is half of a pair.
+pub fn upper_case(unit: u16) -> u16 {
+    if unit < 0x80 {
+        return if (0x61..=0x7A).contains(&unit) { unit - 0x20 } else { unit };
+    }
+    let Some(character) = char::from_u32(u32::from(unit)) else { return unit };
+    let mut upper = character.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(single), None) => u16::try_from(u32::from(single)).unwrap_or(unit),
+        _ => unit,
+    }
 }
 
 impl From<&str> for Name {
@@ -167,6 +191,15 @@ mod tests {
         assert_eq!(Name::from_bytes(&smile.to_bytes()).unwrap(), smile);
         assert!(matches!(Name::from_bytes(b"a\xFFb"), Err(Error::InvalidName { .. })));
         assert!(matches!(Name::from_bytes(b"\xED\xA0"), Err(Error::InvalidName { .. })));
+    }
+
+    #[test]
+    fn folding_maps_unit_by_unit() {
+        let name = Name::from("Grüße.Txt");
+        assert_eq!(&*name.folded(CaseRule::Insensitive), Name::from("GRÜßE.TXT").units());
+        assert_eq!(&*name.folded(CaseRule::Sensitive), name.units());
+        assert_eq!(upper_case(0xD801), 0xD801);
+        assert_eq!(upper_case('я' as u16), 'Я' as u16);
     }
 
     #[test]
