@@ -12,11 +12,15 @@
 
 mod buffer;
 mod error;
+mod file;
 mod memory;
+mod positional;
 mod queue;
+mod uring;
 
 pub use buffer::Buffer;
 pub use error::{Error, Operation, Result};
+pub use file::{Caching, FileDevice, FileOptions};
 pub use memory::MemoryDevice;
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments};
 

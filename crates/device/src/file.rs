@@ -1,0 +1,274 @@
+//! Image files and Linux block devices.
+
+use crate::uring::{self, UringQueue};
+use crate::{Buffer, Device, Error, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue};
+use rustix::fs::{FallocateFlags, FileType, OFlags};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Whether transfers go past the operating system's page cache (`O_DIRECT`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Caching {
+    /// Through the page cache.
+    #[default]
+    Buffered,
+    /// Past it, or fail.
+    Direct,
+    /// Past it where the file system below can, otherwise through it. [`FileDevice::is_direct`] tells.
+    DirectIfPossible,
+}
+
+/// How to open an image file or a block device.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileOptions {
+    /// Refuse writes.
+    pub read_only: bool,
+    /// Page cache or not.
+    pub caching: Caching,
+    /// Claim a block device alone (`O_EXCL`): fails while it is mounted or otherwise claimed. No effect on files.
+    pub exclusive: bool,
+}
+
+/// An image file or a block device.
+///
+/// Batches and queues use io_uring where the kernel has it, and positional calls where not.
+/// Sector sizes of a block device are its own (`BLKSSZGET`, `BLKPBSZGET`). Those of an image file are 512 bytes, or
+/// what direct I/O on the file system that holds it asks for (`STATX_DIOALIGN`) if that is more.
+pub struct FileDevice {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What queues on other threads share with the device.
+pub(crate) struct Shared {
+    pub name: String,
+    pub file: File,
+    length: u64,
+    sectors: Sectors,
+    direct: bool,
+    block: bool,
+    read_only: bool,
+    rings: uring::Pool,
+}
+
+impl FileDevice {
+    /// Opens an existing image file or block device.
+    pub fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<FileDevice> {
+        FileDevice::open_with(path.as_ref(), options, None)
+    }
+
+    /// Makes an image file of `length` bytes, or sets an existing one to that length; new bytes are a hole that reads
+    /// as zeroes. Content that is there stays.
+    pub fn create(path: impl AsRef<Path>, length: u64, options: FileOptions) -> Result<FileDevice> {
+        FileDevice::open_with(path.as_ref(), options, Some(length))
+    }
+
+    fn open_with(path: &Path, options: FileOptions, create: Option<u64>) -> Result<FileDevice> {
+        let name = path.display().to_string();
+        let failed = |source| Error::io(&name, Operation::Open, 0, 0, source);
+        let block = std::fs::metadata(path).is_ok_and(|data| FileType::from_raw_mode(mode(&data)) == FileType::BlockDevice);
+        let open = |direct: bool| {
+            let mut flags = OFlags::CLOEXEC;
+            flags.set(OFlags::DIRECT, direct);
+            flags.set(OFlags::EXCL, block && options.exclusive);
+            File::options()
+                .read(true)
+                .write(!options.read_only)
+                .create(create.is_some() && !block)
+                .custom_flags(flags.bits() as i32)
+                .open(path)
+        };
+        let (file, direct) = match options.caching {
+            Caching::Buffered => (open(false), false),
+            Caching::Direct => (open(true), true),
+            Caching::DirectIfPossible => match open(true) {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (open(false), false),
+                opened => (opened, true),
+            },
+        };
+        let file = file.map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        let (length, sectors) = if block {
+            block_geometry(&file).map_err(failed)?
+        } else if metadata.is_file() {
+            if let Some(length) = create {
+                file.set_len(length).map_err(failed)?;
+            }
+            let logical = if direct { direct_alignment(&file) } else { 512 };
+            let sectors = Sectors { logical, physical: logical };
+            (file.metadata().map_err(failed)?.len(), sectors)
+        } else {
+            return Err(Error::Unusable { device: name.into(), reason: "neither a file nor a block device".into() });
+        };
+        let length = length / u64::from(sectors.logical) * u64::from(sectors.logical);
+        let read_only = options.read_only;
+        let rings = uring::Pool::default();
+        let shared = Shared { name, file, length, sectors, direct, block, read_only, rings };
+        Ok(FileDevice { shared: Arc::new(shared) })
+    }
+
+    /// Whether transfers go past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.shared.direct
+    }
+
+    /// Whether this is a block device, not an image file.
+    pub fn is_block_device(&self) -> bool {
+        self.shared.block
+    }
+}
+
+fn mode(metadata: &std::fs::Metadata) -> u32 {
+    std::os::unix::fs::MetadataExt::mode(metadata)
+}
+
+/// Size and sector sizes of a block device.
+fn block_geometry(file: &File) -> io::Result<(u64, Sectors)> {
+    let mut length = 0u64;
+    // SAFETY: BLKGETSIZE64 writes one u64 to the address given, which is that of a live u64.
+    if unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &raw mut length) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let logical = rustix::fs::ioctl_blksszget(file)?;
+    let physical = rustix::fs::ioctl_blkpbszget(file)?.max(logical);
+    Ok((length, Sectors { logical, physical }))
+}
+
+// From <linux/fs.h>; the numbers are part of Linux's ABI.
+const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
+const BLKDISCARD: libc::Ioctl = 0x1277;
+
+/// What direct I/O on an image file must be aligned to.
+fn direct_alignment(file: &File) -> u32 {
+    // SAFETY: an all-zero statx is a valid value of that plain C structure.
+    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open, the path is a terminated empty string (AT_EMPTY_PATH names the descriptor
+    // itself), and `stat` is live and of the size the kernel fills.
+    let done = unsafe {
+        libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &raw mut stat)
+    };
+    let known = done == 0 && stat.stx_mask & libc::STATX_DIOALIGN != 0 && stat.stx_dio_offset_align > 0;
+    // Kernels that cannot tell (before 6.1) get the size that every disk and file system accepts.
+    let alignment = if known { stat.stx_dio_offset_align } else { 4096 };
+    alignment.clamp(512, 65536)
+}
+
+impl Shared {
+    /// Whether the kernel can transfer to this memory as it is.
+    fn suits(&self, memory: *const u8) -> bool {
+        !self.direct || (memory as usize).is_multiple_of(self.sectors.logical as usize)
+    }
+
+    pub(crate) fn read_exact(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let length = buffer.len() as u64;
+        let failed = |source| Error::io(&self.name, Operation::Read, offset, length, source);
+        if self.suits(buffer.as_ptr()) {
+            return self.file.read_exact_at(buffer, offset).map_err(failed);
+        }
+        let mut bounce = Buffer::new(buffer.len());
+        self.file.read_exact_at(&mut bounce, offset).map_err(failed)?;
+        buffer.copy_from_slice(&bounce);
+        Ok(())
+    }
+
+    pub(crate) fn write_all(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let failed = |source| Error::io(&self.name, Operation::Write, offset, data.len() as u64, source);
+        if self.suits(data.as_ptr()) {
+            return self.file.write_all_at(data, offset).map_err(failed);
+        }
+        self.file.write_all_at(&Buffer::from(data), offset).map_err(failed)
+    }
+
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.file.sync_data().map_err(|source| Error::io(&self.name, Operation::Flush, 0, 0, source))
+    }
+}
+
+impl Device for FileDevice {
+    fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    fn len(&self) -> u64 {
+        self.shared.length
+    }
+
+    fn sectors(&self) -> Sectors {
+        self.shared.sectors
+    }
+
+    fn read_only(&self) -> bool {
+        self.shared.read_only
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
+        self.shared.read_exact(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        check_transfer(self, Operation::Write, offset, data.len() as u64)?;
+        self.shared.write_all(offset, data)
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        for (offset, buffer) in reads.iter() {
+            check_transfer(self, Operation::Read, *offset, buffer.len() as u64)?;
+        }
+        let suited = reads.len() > 1 && reads.iter().all(|(_, buffer)| self.shared.suits(buffer.as_ptr()));
+        if suited && self.shared.rings.read(&self.shared, reads)? {
+            return Ok(());
+        }
+        reads.iter_mut().try_for_each(|(offset, buffer)| self.shared.read_exact(*offset, buffer))
+    }
+
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        for (offset, data) in writes {
+            check_transfer(self, Operation::Write, *offset, data.len() as u64)?;
+        }
+        let suited = writes.len() > 1 && writes.iter().all(|(_, data)| self.shared.suits(data.as_ptr()));
+        if suited && self.shared.rings.write(&self.shared, writes)? {
+            return Ok(());
+        }
+        writes.iter().try_for_each(|(offset, data)| self.shared.write_all(*offset, data))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.shared.flush()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<()> {
+        check_transfer(self, Operation::Discard, offset, length)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let done = if self.shared.block {
+            let range = [offset, length];
+            // SAFETY: BLKDISCARD reads two u64 from the address given, which is that of a live array of two.
+            match unsafe { libc::ioctl(self.shared.file.as_raw_fd(), BLKDISCARD, range.as_ptr()) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        } else {
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(&self.shared.file, hole, offset, length).map_err(io::Error::from)
+        };
+        match done {
+            Err(error) if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::ENOSYS)) => {
+                Err(Error::io(&self.shared.name, Operation::Discard, offset, length, error))
+            }
+            // A device without the operation keeps its content, which the contract allows.
+            _ => Ok(()),
+        }
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        match UringQueue::new(self, depth) {
+            Some(queue) => Ok(Box::new(queue)),
+            None => Ok(Box::new(PositionalQueue::new(self.shared.clone(), depth))),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! io_uring: many transfers in flight from one thread, without a thread for each.
+
+use crate::file::Shared;
+use crate::queue::buffer_range;
+use crate::{
+    Buffer, Completion, Device, Error, FileDevice, Kind, Operation, Queue, Request, Result, Segments, check_transfer,
+};
+use io_uring::{IoUring, opcode, squeue, types};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Mutex;
+
+/// The most bytes one transfer asks for: the kernel cuts at a little under 2 GiB.
+const LARGEST: usize = 1 << 30;
+
+/// A request in flight.
+struct Slot {
+    tag: u64,
+    kind: Kind,
+    durable: bool,
+    segments: Segments,
+    buffer: Buffer,
+    /// For each segment, the bytes that are done already: the kernel may transfer fewer than asked for.
+    progress: smallvec::SmallVec<[u32; 2]>,
+    /// Transfers not yet reaped.
+    pending: u32,
+    result: Result<()>,
+}
+
+/// A queue on one ring, which only its own thread uses.
+pub(crate) struct UringQueue<'d> {
+    device: &'d FileDevice,
+    ring: IoUring,
+    /// In flight by slot number; the slot number and the segment number are the ring's user data.
+    slots: Vec<Option<Slot>>,
+    free: Vec<usize>,
+    /// Requests that ended without I/O: refused, or without segments.
+    ended: Vec<Completion>,
+    /// Transfers handed to the ring and not yet reaped.
+    outstanding: usize,
+    /// Transfers pushed and not yet given to the kernel.
+    unsubmitted: usize,
+}
+
+impl<'d> UringQueue<'d> {
+    /// A queue, or `None` where the kernel has no io_uring or forbids it.
+    pub fn new(device: &'d FileDevice, depth: usize) -> Option<UringQueue<'d>> {
+        let entries = u32::try_from(depth.max(1).next_power_of_two()).ok()?.min(4096);
+        // Cooperative task running saves the inter-processor interrupt at each completion; kernels before 6.0
+        // do not know the flags and get a plain ring.
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_coop_taskrun()
+            .build(entries)
+            .or_else(|_| IoUring::new(entries))
+            .ok()?;
+        let slots = std::iter::repeat_with(|| None).take(depth).collect();
+        Some(UringQueue {
+            device,
+            ring,
+            slots,
+            free: (0..depth).rev().collect(),
+            ended: Vec::new(),
+            outstanding: 0,
+            unsubmitted: 0,
+        })
+    }
+
+    /// Why a request cannot be carried out, before any part of it is.
+    fn refuse(&self, request: &Request) -> Result<()> {
+        let operation = match request.kind {
+            Kind::Read => Operation::Read,
+            Kind::Write => Operation::Write,
+            Kind::Flush => return Ok(()),
+        };
+        for segment in &request.segments {
+            check_transfer(self.device, operation, segment.offset, u64::from(segment.length))?;
+            buffer_range(self.device.name(), segment, request.buffer.len())?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, slot: usize, segment: usize) {
+        let fd = self.device.shared.file.as_raw_fd();
+        let request = self.slots[slot].as_mut().expect("a slot in flight");
+        let entry = match request.kind {
+            Kind::Flush => opcode::Fsync::new(types::Fd(fd)).flags(types::FsyncFlags::DATASYNC).build(),
+            kind => {
+                let piece = request.segments[segment];
+                let done = request.progress[segment] as usize;
+                let start = piece.at as usize + done;
+                let length = piece.length as usize - done;
+                let memory = &mut request.buffer[start..start + length];
+                let offset = piece.offset + done as u64;
+                transfer(fd, kind, request.durable, memory.as_mut_ptr(), length, offset)
+            }
+        };
+        let entry = entry.user_data((slot as u64) << 32 | segment as u64);
+        loop {
+            // SAFETY: the memory belongs to a buffer in `slots`, which neither moves its allocation nor is freed
+            // before this transfer's completion is reaped: `Drop` waits for that too. The descriptor outlives `self`.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                break;
+            }
+            // The ring is full of entries that the kernel has not taken yet.
+            self.enter(0).expect("io_uring takes what fits its submission queue");
+        }
+        self.unsubmitted += 1;
+        self.outstanding += 1;
+    }
+
+    /// Gives the kernel what was pushed and waits for `least` completions.
+    fn enter(&mut self, least: usize) -> io::Result<()> {
+        loop {
+            match self.ring.submitter().submit_and_wait(least) {
+                Ok(_) => {
+                    self.unsubmitted = 0;
+                    return Ok(());
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                // Too much is in flight for the kernel's liking: what is done must be reaped first.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Takes the completions that are there; requests that ended go to `done`.
+    fn reap(&mut self, done: &mut Vec<Completion>) -> usize {
+        let mut ended = 0;
+        done.extend(self.ended.drain(..).inspect(|_| ended += 1));
+        loop {
+            let next = self.ring.completion().next();
+            let Some(entry) = next else { break };
+            let (number, segment) = ((entry.user_data() >> 32) as usize, entry.user_data() as u32 as usize);
+            self.outstanding -= 1;
+            if self.again(number, segment, entry.result()) {
+                self.push(number, segment);
+                continue;
+            }
+            let slot = self.slots[number].as_mut().expect("a slot in flight");
+            slot.pending -= 1;
+            if slot.pending == 0 {
+                let Slot { tag, result, segments, buffer, .. } =
+                    self.slots[number].take().expect("a slot in flight");
+                self.free.push(number);
+                done.push(Completion { tag, result, segments, buffer });
+                ended += 1;
+            }
+        }
+        ended
+    }
+
+    /// Notes what became of a transfer, and whether the rest of it must be asked for again.
+    fn again(&mut self, number: usize, segment: usize, result: i32) -> bool {
+        let slot = self.slots[number].as_mut().expect("a slot in flight");
+        let (operation, offset, length) = match slot.kind {
+            Kind::Flush => (Operation::Flush, 0, 0),
+            kind => {
+                let piece = slot.segments[segment];
+                let operation = if kind == Kind::Read { Operation::Read } else { Operation::Write };
+                (operation, piece.offset, piece.length)
+            }
+        };
+        let source = match result {
+            transferred if transferred >= 0 && slot.kind == Kind::Flush => return false,
+            0 if length > 0 => io::ErrorKind::UnexpectedEof.into(),
+            transferred if transferred >= 0 => {
+                slot.progress[segment] += transferred as u32;
+                return slot.progress[segment] < length;
+            }
+            error if matches!(-error, libc::EINTR | libc::EAGAIN) => return true,
+            error => io::Error::from_raw_os_error(-error),
+        };
+        if slot.result.is_ok() {
+            slot.result = Err(Error::io(self.device.name(), operation, offset, u64::from(length), source));
+        }
+        false
+    }
+}
+
+/// The ring entry of one transfer.
+fn transfer(fd: RawFd, kind: Kind, durable: bool, memory: *mut u8, length: usize, offset: u64) -> squeue::Entry {
+    let length = length.min(LARGEST) as u32;
+    if kind == Kind::Read {
+        opcode::Read::new(types::Fd(fd), memory, length).offset(offset).build()
+    } else {
+        let flags = if durable { libc::RWF_DSYNC } else { 0 };
+        opcode::Write::new(types::Fd(fd), memory, length).offset(offset).rw_flags(flags).build()
+    }
+}
+
+impl Queue for UringQueue<'_> {
+    fn submit(&mut self, request: Request) {
+        let refused = self.refuse(&request);
+        let transfers = if request.kind == Kind::Flush { 1 } else { request.segments.len() };
+        let Request { tag, kind, durable, segments, buffer } = request;
+        if refused.is_err() || transfers == 0 {
+            self.ended.push(Completion { tag, result: refused, segments, buffer });
+            return;
+        }
+        let Some(number) = self.free.pop() else {
+            panic!("more requests in flight than the queue's depth of {}", self.slots.len())
+        };
+        let progress = smallvec::smallvec![0; transfers];
+        let pending = transfers as u32;
+        self.slots[number] = Some(Slot { tag, kind, durable, segments, buffer, progress, pending, result: Ok(()) });
+        for segment in 0..transfers {
+            self.push(number, segment);
+        }
+    }
+
+    fn kick(&mut self) -> Result<()> {
+        if self.unsubmitted == 0 {
+            return Ok(());
+        }
+        self.enter(0).map_err(|source| Error::io(self.device.name(), Operation::Flush, 0, 0, source))
+    }
+
+    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+        self.kick()?;
+        let mut got = self.reap(done);
+        while got < least && self.outstanding > 0 {
+            self.enter(1).map_err(|source| Error::io(self.device.name(), Operation::Read, 0, 0, source))?;
+            got += self.reap(done);
+        }
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len() + self.ended.len()
+    }
+}
+
+impl Drop for UringQueue<'_> {
+    fn drop(&mut self) {
+        let mut done = Vec::new();
+        while self.outstanding > 0 {
+            if let Err(error) = self.enter(1) {
+                // The kernel may still write to these buffers. Losing their memory is the safe way out.
+                for slot in self.slots.drain(..).flatten() {
+                    std::mem::forget(slot.buffer);
+                }
+                eprintln!("{}: io_uring failed with requests in flight: {error}", self.device.name());
+                return;
+            }
+            self.reap(&mut done);
+        }
+    }
+}
+
+/// Rings for the blocking batches, one for each thread that is inside one.
+#[derive(Default)]
+pub(crate) struct Pool(Mutex<Vec<IoUring>>);
+
+/// Entries of a batch's ring, and so the most transfers a batch has in flight.
+const BATCH: usize = 64;
+
+impl Pool {
+    /// Reads the batch; `false` if there is no io_uring here and nothing was done.
+    pub fn read(&self, file: &Shared, reads: &mut [(u64, &mut [u8])]) -> Result<bool> {
+        let pieces: Vec<_> =
+            reads.iter_mut().map(|(offset, buffer)| (*offset, buffer.as_mut_ptr(), buffer.len())).collect();
+        self.run(file, Kind::Read, &pieces)
+    }
+
+    /// Writes the batch; `false` if there is no io_uring here and nothing was done.
+    pub fn write(&self, file: &Shared, writes: &[(u64, &[u8])]) -> Result<bool> {
+        // The kernel only reads through these pointers: the operation is a write.
+        let pieces: Vec<_> =
+            writes.iter().map(|(offset, data)| (*offset, data.as_ptr().cast_mut(), data.len())).collect();
+        self.run(file, Kind::Write, &pieces)
+    }
+
+    /// Carries out transfers on memory that the caller has borrowed for the whole call.
+    fn run(&self, file: &Shared, kind: Kind, pieces: &[(u64, *mut u8, usize)]) -> Result<bool> {
+        let pooled = self.0.lock().expect("no panic while locked").pop();
+        let Some(mut ring) = pooled.or_else(|| IoUring::new(BATCH as u32).ok()) else { return Ok(false) };
+        let operation = if kind == Kind::Read { Operation::Read } else { Operation::Write };
+        let mut progress = vec![0usize; pieces.len()];
+        let mut todo: Vec<usize> = (0..pieces.len()).rev().filter(|&piece| pieces[piece].2 > 0).collect();
+        let mut in_flight = 0;
+        let mut result = Ok(());
+        // Once this loop has begun it must not end before everything in flight is reaped, whatever happens: the
+        // kernel holds pointers into the caller's memory.
+        while in_flight > 0 || (!todo.is_empty() && result.is_ok()) {
+            while result.is_ok() && in_flight < BATCH {
+                let Some(piece) = todo.pop() else { break };
+                let (offset, memory, length) = pieces[piece];
+                let done = progress[piece];
+                let (memory, rest) = (memory.wrapping_add(done), length - done);
+                let entry = transfer(file.file.as_raw_fd(), kind, false, memory, rest, offset + done as u64);
+                // SAFETY: the caller's borrow of the memory lasts until this function returns, which is after this
+                // transfer is reaped. The queue has BATCH entries and fewer are in flight, so the push succeeds.
+                unsafe { ring.submission().push(&entry.user_data(piece as u64)) }.expect("room in the ring");
+                in_flight += 1;
+            }
+            match ring.submit_and_wait(1) {
+                Ok(_) => {}
+                Err(error)
+                    if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
+                // Nothing says which transfers the kernel still holds, so the borrowed memory cannot be given back.
+                Err(error) => {
+                    eprintln!("{}: io_uring failed with transfers in flight: {error}", file.name);
+                    std::process::abort();
+                }
+            }
+            while let Some(entry) = ring.completion().next() {
+                in_flight -= 1;
+                let piece = entry.user_data() as usize;
+                let (offset, _, length) = pieces[piece];
+                let source = match entry.result() {
+                    error if matches!(-error, libc::EINTR | libc::EAGAIN) => {
+                        todo.push(piece);
+                        continue;
+                    }
+                    error if error < 0 => io::Error::from_raw_os_error(-error),
+                    0 => io::ErrorKind::UnexpectedEof.into(),
+                    transferred => {
+                        progress[piece] += transferred as usize;
+                        if progress[piece] < length {
+                            todo.push(piece);
+                        }
+                        continue;
+                    }
+                };
+                if result.is_ok() {
+                    result = Err(Error::io(&file.name, operation, offset, length as u64, source));
+                }
+            }
+        }
+        self.0.lock().expect("no panic while locked").push(ring);
+        result.map(|()| true)
+    }
+}
