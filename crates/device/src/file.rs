@@ -1,7 +1,9 @@
 //! Image files and Linux block devices.
 
 use crate::uring::{self, UringQueue};
-use crate::{Buffer, Device, Error, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue};
+use crate::{
+    Buffer, Device, Error, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue,
+};
 use rustix::fs::{FallocateFlags, FileType, OFlags};
 use std::fs::File;
 use std::io;
@@ -69,7 +71,8 @@ impl FileDevice {
     fn open_with(path: &Path, options: FileOptions, create: Option<u64>) -> Result<FileDevice> {
         let name = path.display().to_string();
         let failed = |source| Error::io(&name, Operation::Open, 0, 0, source);
-        let block = std::fs::metadata(path).is_ok_and(|data| FileType::from_raw_mode(mode(&data)) == FileType::BlockDevice);
+        let block = std::fs::metadata(path)
+            .is_ok_and(|data| FileType::from_raw_mode(mode(&data)) == FileType::BlockDevice);
         let open = |direct: bool| {
             let mut flags = OFlags::CLOEXEC;
             flags.set(OFlags::DIRECT, direct);
@@ -101,7 +104,10 @@ impl FileDevice {
             let sectors = Sectors { logical, physical: logical };
             (file.metadata().map_err(failed)?.len(), sectors)
         } else {
-            return Err(Error::Unusable { device: name.into(), reason: "neither a file nor a block device".into() });
+            return Err(Error::Unusable {
+                device: name.into(),
+                reason: "neither a file nor a block device".into(),
+            });
         };
         let length = length / u64::from(sectors.logical) * u64::from(sectors.logical);
         let read_only = options.read_only;
@@ -257,7 +263,9 @@ impl Device for FileDevice {
             rustix::fs::fallocate(&self.shared.file, hole, offset, length).map_err(io::Error::from)
         };
         match done {
-            Err(error) if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::ENOSYS)) => {
+            Err(error)
+                if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::ENOSYS)) =>
+            {
                 Err(Error::io(&self.shared.name, Operation::Discard, offset, length, error))
             }
             // A device without the operation keeps its content, which the contract allows.

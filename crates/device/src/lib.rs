@@ -12,16 +12,22 @@
 
 mod buffer;
 mod error;
+mod faults;
 mod file;
 mod memory;
+mod overlay;
 mod positional;
+mod power;
 mod queue;
 mod uring;
 
 pub use buffer::Buffer;
 pub use error::{Error, Operation, Result};
+pub use faults::{Fault, Faults, When};
 pub use file::{Caching, FileDevice, FileOptions};
 pub use memory::MemoryDevice;
+pub use overlay::OverlayDevice;
+pub use power::{Grain, Log, Survivors};
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

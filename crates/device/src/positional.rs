@@ -61,9 +61,17 @@ fn carry_out(file: &Shared, request: &mut Request) -> Result<()> {
 
 impl Queue for PositionalQueue {
     fn submit(&mut self, request: Request) {
-        assert!(self.in_flight < self.depth, "more requests in flight than the queue's depth of {}", self.depth);
+        assert!(
+            self.in_flight < self.depth,
+            "more requests in flight than the queue's depth of {}",
+            self.depth
+        );
         self.in_flight += 1;
-        self.work.as_ref().expect("open until dropped").send(request).expect("the threads live as long as the queue");
+        self.work
+            .as_ref()
+            .expect("open until dropped")
+            .send(request)
+            .expect("the threads live as long as the queue");
     }
 
     fn kick(&mut self) -> Result<()> {

@@ -83,24 +83,35 @@ pub trait Queue {
 pub struct Immediate<'d, D: ?Sized> {
     device: &'d D,
     depth: usize,
+    carry_out: CarryOut<D>,
     done: VecDeque<Completion>,
 }
+
+/// How an [`Immediate`] queue does what a request says.
+pub(crate) type CarryOut<D> = fn(&D, &mut Request) -> Result<()>;
 
 impl<'d, D: Device + ?Sized> Immediate<'d, D> {
     /// A queue for at most `depth` requests.
     pub fn new(device: &'d D, depth: usize) -> Self {
-        Immediate { device, depth, done: VecDeque::with_capacity(depth) }
+        Immediate::carried_out_by(device, depth, carry_out)
     }
 }
 
-impl<D: Device + ?Sized> Queue for Immediate<'_, D> {
+impl<'d, D: ?Sized> Immediate<'d, D> {
+    /// A queue for a device that knows better than blocking calls what a durable request is.
+    pub(crate) fn carried_out_by(device: &'d D, depth: usize, carry_out: CarryOut<D>) -> Self {
+        Immediate { device, depth, carry_out, done: VecDeque::with_capacity(depth) }
+    }
+}
+
+impl<D: ?Sized> Queue for Immediate<'_, D> {
     fn submit(&mut self, mut request: Request) {
         assert!(
             self.done.len() < self.depth,
             "more requests in flight than the queue's depth of {}",
             self.depth
         );
-        let result = carry_out(self.device, &mut request);
+        let result = (self.carry_out)(self.device, &mut request);
         let Request { tag, segments, buffer, .. } = request;
         self.done.push_back(Completion { tag, result, segments, buffer });
     }

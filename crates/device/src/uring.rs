@@ -3,7 +3,8 @@
 use crate::file::Shared;
 use crate::queue::buffer_range;
 use crate::{
-    Buffer, Completion, Device, Error, FileDevice, Kind, Operation, Queue, Request, Result, Segments, check_transfer,
+    Buffer, Completion, Device, Error, FileDevice, Kind, Operation, Queue, Request, Result, Segments,
+    check_transfer,
 };
 use io_uring::{IoUring, opcode, squeue, types};
 use std::io;
@@ -119,7 +120,9 @@ impl<'d> UringQueue<'d> {
                 }
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
                 // Too much is in flight for the kernel's liking: what is done must be reaped first.
-                Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) => return Ok(()),
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) => {
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -180,7 +183,14 @@ impl<'d> UringQueue<'d> {
 }
 
 /// The ring entry of one transfer.
-fn transfer(fd: RawFd, kind: Kind, durable: bool, memory: *mut u8, length: usize, offset: u64) -> squeue::Entry {
+fn transfer(
+    fd: RawFd,
+    kind: Kind,
+    durable: bool,
+    memory: *mut u8,
+    length: usize,
+    offset: u64,
+) -> squeue::Entry {
     let length = length.min(LARGEST) as u32;
     if kind == Kind::Read {
         opcode::Read::new(types::Fd(fd), memory, length).offset(offset).build()
@@ -204,7 +214,8 @@ impl Queue for UringQueue<'_> {
         };
         let progress = smallvec::smallvec![0; transfers];
         let pending = transfers as u32;
-        self.slots[number] = Some(Slot { tag, kind, durable, segments, buffer, progress, pending, result: Ok(()) });
+        self.slots[number] =
+            Some(Slot { tag, kind, durable, segments, buffer, progress, pending, result: Ok(()) });
         for segment in 0..transfers {
             self.push(number, segment);
         }

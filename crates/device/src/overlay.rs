@@ -1,0 +1,145 @@
+//! A writable copy that shares what it did not change.
+
+use crate::{Device, Immediate, Operation, Queue, Result, Sectors, check_transfer};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+/// A device that reads from another until a sector is written, and keeps what is written to itself.
+///
+/// Making one costs nothing, so a test can start thousands of runs from one formatted image. The device below must
+/// not change meanwhile. A discard clears what this device keeps itself and leaves the rest.
+pub struct OverlayDevice {
+    below: Arc<dyn Device>,
+    /// By number of the logical sector.
+    written: RwLock<HashMap<u64, Box<[u8]>>>,
+}
+
+impl OverlayDevice {
+    /// A device that reads as `below` does now.
+    pub fn new(below: Arc<dyn Device>) -> OverlayDevice {
+        OverlayDevice::with_written(below, HashMap::new())
+    }
+
+    /// The same, with these logical sectors written already.
+    pub(crate) fn with_written(below: Arc<dyn Device>, written: HashMap<u64, Box<[u8]>>) -> OverlayDevice {
+        OverlayDevice { below, written: RwLock::new(written) }
+    }
+
+    /// A copy of everything on the device.
+    ///
+    /// # Errors
+    /// What reading the device below gives.
+    pub fn to_image(&self) -> Result<Vec<u8>> {
+        let mut image = vec![0; usize::try_from(self.len()).expect("an image fits the address space")];
+        self.read_at(0, &mut image)?;
+        Ok(image)
+    }
+
+    /// Bytes that this device keeps itself.
+    pub fn kept(&self) -> u64 {
+        self.read_lock().len() as u64 * u64::from(self.sectors().logical)
+    }
+
+    fn read_lock(&self) -> RwLockReadGuard<'_, HashMap<u64, Box<[u8]>>> {
+        self.written.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_lock(&self) -> RwLockWriteGuard<'_, HashMap<u64, Box<[u8]>>> {
+        self.written.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Device for OverlayDevice {
+    fn name(&self) -> &str {
+        self.below.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.below.len()
+    }
+
+    fn sectors(&self) -> Sectors {
+        self.below.sectors()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
+        let written = self.read_lock();
+        self.below.read_at(offset, buffer)?;
+        if written.is_empty() {
+            return Ok(());
+        }
+        let sector = self.sectors().logical as usize;
+        for (number, target) in (offset / sector as u64..).zip(buffer.chunks_exact_mut(sector)) {
+            if let Some(data) = written.get(&number) {
+                target.copy_from_slice(data);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        check_transfer(self, Operation::Write, offset, data.len() as u64)?;
+        let sector = self.sectors().logical as usize;
+        let mut written = self.write_lock();
+        for (number, source) in (offset / sector as u64..).zip(data.chunks_exact(sector)) {
+            written.insert(number, source.into());
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<()> {
+        check_transfer(self, Operation::Discard, offset, length)?;
+        // Only what this device keeps can be given up: the device below belongs to others too.
+        let sector = u64::from(self.sectors().logical);
+        let range = offset / sector..(offset + length) / sector;
+        let mut written = self.write_lock();
+        for (number, data) in written.iter_mut() {
+            if range.contains(number) {
+                data.fill(0);
+            }
+        }
+        Ok(())
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(Box::new(Immediate::new(self, depth)))
+    }
+
+    fn now(&self) -> Duration {
+        self.below.now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryDevice;
+
+    #[test]
+    fn keeps_its_writes_to_itself() {
+        let below = Arc::new(MemoryDevice::new(64 << 10, Sectors::SMALL));
+        below.write_at(512, &[1; 1024]).unwrap();
+        let (one, two) = (OverlayDevice::new(below.clone()), OverlayDevice::new(below.clone()));
+        one.write_at(1024, &[2; 1024]).unwrap();
+        let image = one.to_image().unwrap();
+        assert_eq!((image[511], image[512], image[1024], image[2047], image[2048]), (0, 1, 2, 2, 0));
+        assert_eq!(one.kept(), 1024);
+        assert!(two.to_image().unwrap() == below.to_image());
+        assert_eq!(below.to_image()[1024], 1);
+    }
+
+    #[test]
+    fn refuses_what_the_contract_refuses() {
+        let overlay = OverlayDevice::new(Arc::new(MemoryDevice::new(8192, Sectors::LARGE)));
+        assert!(overlay.write_at(512, &[0; 4096]).is_err());
+        assert!(overlay.write_at(8192, &[0; 4096]).is_err());
+        assert!(overlay.read_at(0, &mut [0; 512]).is_err());
+        assert!(overlay.discard(4096, 8192).is_err());
+    }
+}

@@ -1,0 +1,503 @@
+//! Power cuts: what a device may hold when the power fails at any moment of a run.
+//!
+//! [`Faults::recording`](crate::Faults::recording) writes down every write, discard and flush of a run. From that
+//! [`Log`], [`Log::cut`] makes the device as it may be found after the power failed at any write, as often as one
+//! likes and in any order: an image shares everything with the log and costs no more than the writes in doubt.
+//!
+//! # What a power cut may do
+//! * Lose or keep any write that was not followed by a flush, in any combination: a later one may survive while an
+//!   earlier one is gone.
+//! * Tear a write: some of its sectors survive and others do not, in any combination.
+//! * All this also to a durable write (force unit access) that had not completed, and to the write under way.
+//! * Leave discarded sectors with their old content or with rubbish.
+//!
+//! # What it may not do
+//! * Touch a write that had completed when a flush began which returned, or a durable write that completed. A durable
+//!   write protects itself alone, not the volatile ones before it.
+//! * Bring back a sector's older content once newer content of it is durable.
+//! * Tear a sector ([`Grain`]), or damage sectors that were not being written. Media that do have other names; use
+//!   [`Faults::flip`](crate::Faults::flip) for bits that rot.
+
+use crate::{Device, Error, Immediate, Operation, OverlayDevice, Queue, Result, Sectors, check_transfer};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+/// The unit that a power cut keeps whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grain {
+    /// [`Sectors::logical`]: the severe case, which covers disks whose physical sector is not what they say.
+    Logical,
+    /// [`Sectors::physical`], counted from the start of the device.
+    Physical,
+}
+
+impl Grain {
+    pub(crate) fn bytes(self, sectors: Sectors) -> u64 {
+        u64::from(match self {
+            Grain::Logical => sectors.logical,
+            Grain::Physical => sectors.physical,
+        })
+    }
+}
+
+/// Which of the writes in doubt a power cut leaves. In doubt are those since the last flush and the one under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survivors {
+    /// None: a drive that had all of them in its cache.
+    None,
+    /// All, also the one under way.
+    All,
+    /// The first so many, whole: a drive that keeps the order.
+    First(usize),
+    /// As this seed says: about a third of the writes are lost, a third survive, and of a third any sectors do.
+    Random(u64),
+}
+
+/// The record of a run. It goes on showing the run up to the moment it was asked for, also when more is written.
+#[derive(Clone)]
+pub struct Log {
+    journal: Arc<Journal>,
+    writes: usize,
+    flushes: usize,
+}
+
+impl Log {
+    /// How many writes and discards there are, counted sector run by sector run as they reached the device.
+    pub fn writes(&self) -> usize {
+        self.writes
+    }
+
+    /// How many flushes there are.
+    pub fn flushes(&self) -> usize {
+        self.flushes
+    }
+
+    /// How many writes are in doubt if the power fails during write `k`: the most that [`Survivors::First`] tells
+    /// apart.
+    pub fn in_doubt(&self, k: usize) -> usize {
+        let state = self.journal.read_lock();
+        let doubtful = self.durable_until(&state, k)..self.writes.min(k + 1);
+        doubtful.filter(|&number| number == k || !state.writes[number].durable).count()
+    }
+
+    /// The device as it may be found when the power failed during write `k`, counted from 0, or, with `k` equal to
+    /// [`Log::writes`], after the last. Everything up to `k` has happened: whatever a flush that returned before write
+    /// `k` began had covered is there. The image can be written to; nobody else sees that.
+    ///
+    /// # Panics
+    /// If `k` is greater than [`Log::writes`].
+    pub fn cut(&self, k: usize, survivors: Survivors) -> OverlayDevice {
+        assert!(k <= self.writes, "there are {} writes, and none with number {k}", self.writes);
+        let Journal { grain, sector, .. } = *self.journal;
+        let state = self.journal.read_lock();
+        let until = self.durable_until(&state, k);
+        let mut kept = HashMap::new();
+        let mut doubtful = 0;
+        for number in until..self.writes.min(k + 1) {
+            let write = &state.writes[number];
+            let certain = write.durable && number < k;
+            for (at, length) in pieces(write.offset, write.content.len(), grain) {
+                let survives = certain
+                    || match survivors {
+                        Survivors::None => false,
+                        Survivors::All => true,
+                        Survivors::First(count) => doubtful < count,
+                        Survivors::Random(seed) => match mix(seed, number as u64) % 3 {
+                            0 => false,
+                            1 => true,
+                            _ => mix(mix(seed, number as u64), at).is_multiple_of(2),
+                        },
+                    };
+                if survives {
+                    for position in (at..at + length).step_by(sector as usize) {
+                        let mut data = vec![0; sector as usize].into_boxed_slice();
+                        write.content.copy_to(position, &mut data);
+                        kept.insert((write.offset + position) / sector, data);
+                    }
+                }
+            }
+            doubtful += usize::from(!certain);
+        }
+        drop(state);
+        let before = Before { journal: self.journal.clone(), until };
+        OverlayDevice::with_written(Arc::new(before), kept)
+    }
+
+    /// The number of writes that a flush had covered when write `k` began.
+    fn durable_until(&self, state: &State, k: usize) -> usize {
+        let flushed = &state.flushed[..self.flushes];
+        flushed.partition_point(|&until| until <= k).checked_sub(1).map_or(0, |last| flushed[last])
+    }
+}
+
+/// Every write, discard and flush of a run over a device that itself is never written.
+pub(crate) struct Journal {
+    base: Arc<dyn Device>,
+    grain: u64,
+    sector: u64,
+    state: RwLock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    writes: Vec<Write>,
+    /// For each logical sector that was written: by which writes, oldest first.
+    versions: HashMap<u64, Vec<usize>>,
+    /// For each flush: how many writes there were before it.
+    flushed: Vec<usize>,
+}
+
+struct Write {
+    offset: u64,
+    content: Content,
+    durable: bool,
+}
+
+enum Content {
+    Data(Box<[u8]>),
+    /// So many bytes of rubbish.
+    Discarded(u64),
+}
+
+/// What discarded sectors read as: not zero, so that nobody comes to rely on it.
+const RUBBISH: u8 = 0xDD;
+
+impl Content {
+    fn len(&self) -> u64 {
+        match self {
+            Content::Data(data) => data.len() as u64,
+            Content::Discarded(length) => *length,
+        }
+    }
+
+    fn copy_to(&self, position: u64, target: &mut [u8]) {
+        match self {
+            Content::Data(data) => target.copy_from_slice(&data[position as usize..][..target.len()]),
+            Content::Discarded(_) => target.fill(RUBBISH),
+        }
+    }
+}
+
+impl Journal {
+    pub fn new(base: Arc<dyn Device>, grain: Grain) -> Journal {
+        let sectors = base.sectors();
+        let sector = u64::from(sectors.logical);
+        Journal { base, grain: grain.bytes(sectors), sector, state: RwLock::default() }
+    }
+
+    pub fn log(self: &Arc<Journal>) -> Log {
+        let state = self.read_lock();
+        Log { journal: self.clone(), writes: state.writes.len(), flushes: state.flushed.len() }
+    }
+
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.read_before(usize::MAX, offset, buffer)
+    }
+
+    pub fn write(&self, offset: u64, data: &[u8], durable: bool) {
+        self.add(Write { offset, content: Content::Data(data.into()), durable });
+    }
+
+    pub fn discard(&self, offset: u64, length: u64) {
+        self.add(Write { offset, content: Content::Discarded(length), durable: false });
+    }
+
+    pub fn flush(&self) {
+        let mut state = self.write_lock();
+        let writes = state.writes.len();
+        state.flushed.push(writes);
+    }
+
+    fn add(&self, write: Write) {
+        let mut state = self.write_lock();
+        let number = state.writes.len();
+        for sector in write.offset / self.sector..(write.offset + write.content.len()) / self.sector {
+            state.versions.entry(sector).or_default().push(number);
+        }
+        state.writes.push(write);
+    }
+
+    /// Reads what stood there when `until` writes had been made.
+    fn read_before(&self, until: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.base.read_at(offset, buffer)?;
+        let state = self.read_lock();
+        for (at, target) in
+            (offset..).step_by(self.sector as usize).zip(buffer.chunks_exact_mut(self.sector as usize))
+        {
+            let Some(versions) = state.versions.get(&(at / self.sector)) else { continue };
+            let Some(latest) = versions.partition_point(|&number| number < until).checked_sub(1) else {
+                continue;
+            };
+            let write = &state.writes[versions[latest]];
+            write.content.copy_to(at - write.offset, target);
+        }
+        Ok(())
+    }
+
+    fn read_lock(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_lock(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The device as it was when so many writes had been made. Read-only.
+struct Before {
+    journal: Arc<Journal>,
+    until: usize,
+}
+
+impl Device for Before {
+    fn name(&self) -> &str {
+        self.journal.base.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.journal.base.len()
+    }
+
+    fn sectors(&self) -> Sectors {
+        self.journal.base.sectors()
+    }
+
+    fn read_only(&self) -> bool {
+        true
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
+        self.journal.read_before(self.until, offset, buffer)
+    }
+
+    fn write_at(&self, _offset: u64, _data: &[u8]) -> Result<()> {
+        Err(Error::ReadOnly { device: self.name().into() })
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _offset: u64, _length: u64) -> Result<()> {
+        Err(Error::ReadOnly { device: self.name().into() })
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(Box::new(Immediate::new(self, depth)))
+    }
+
+    fn now(&self) -> Duration {
+        self.journal.base.now()
+    }
+}
+
+/// Splits a transfer where the device's grains meet: (position in the transfer, length) of each piece.
+pub(crate) fn pieces(offset: u64, length: u64, grain: u64) -> impl Iterator<Item = (u64, u64)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if at == length {
+            return None;
+        }
+        let piece = (grain - (offset + at) % grain).min(length - at);
+        at += piece;
+        Some((at - piece, piece))
+    })
+}
+
+/// A number that looks random and depends on nothing but these two (the finaliser of SplitMix64).
+pub(crate) fn mix(seed: u64, number: u64) -> u64 {
+    let mut value = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    value = (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ value >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Buffer, Faults, Kind, MemoryDevice, Request, Segment};
+    use smallvec::smallvec;
+    use std::collections::HashSet;
+
+    const SECTOR: usize = 512;
+
+    fn recording(sectors: Sectors, grain: Grain) -> Faults {
+        let base = MemoryDevice::new(64 << 10, sectors);
+        base.write_at(0, &vec![0xB0; 64 << 10]).unwrap();
+        Faults::recording(Arc::new(base), 1, grain)
+    }
+
+    fn small() -> Faults {
+        recording(Sectors::SMALL, Grain::Logical)
+    }
+
+    /// The first byte of each of the first `count` logical sectors.
+    fn firsts(device: &OverlayDevice, count: usize) -> Vec<u8> {
+        device.to_image().unwrap().iter().step_by(SECTOR).take(count).copied().collect()
+    }
+
+    fn write(faults: &Faults, sector: u64, count: usize, value: u8) {
+        faults.write_at(sector * SECTOR as u64, &vec![value; count * SECTOR]).unwrap();
+    }
+
+    fn durable(faults: &Faults, sector: u64, value: u8) {
+        let mut buffer = Buffer::new(SECTOR);
+        buffer.fill(value);
+        let segments = smallvec![Segment { offset: sector * SECTOR as u64, at: 0, length: SECTOR as u32 }];
+        let mut queue = faults.queue(1).unwrap();
+        queue.submit(Request { tag: 0, kind: Kind::Write, durable: true, segments, buffer });
+        let mut done = Vec::new();
+        queue.wait(1, &mut done).unwrap();
+        done.remove(0).result.unwrap();
+    }
+
+    #[test]
+    fn what_was_flushed_survives_and_the_rest_is_in_doubt() {
+        let faults = small();
+        write(&faults, 0, 1, 1);
+        write(&faults, 1, 1, 2);
+        faults.flush().unwrap();
+        write(&faults, 0, 1, 3);
+        write(&faults, 2, 1, 4);
+        let log = faults.log();
+        assert_eq!((log.writes(), log.flushes()), (4, 1));
+        let seen = |k, survivors| firsts(&log.cut(k, survivors), 3);
+        assert_eq!(seen(0, Survivors::None), [0xB0, 0xB0, 0xB0]);
+        assert_eq!(seen(0, Survivors::All), [1, 0xB0, 0xB0]);
+        assert_eq!(seen(1, Survivors::None), [0xB0, 0xB0, 0xB0]);
+        assert_eq!(seen(1, Survivors::First(1)), [1, 0xB0, 0xB0]);
+        assert_eq!(seen(1, Survivors::All), [1, 2, 0xB0]);
+        assert_eq!(seen(2, Survivors::None), [1, 2, 0xB0], "the flush came before write 2");
+        assert_eq!(seen(2, Survivors::All), [3, 2, 0xB0]);
+        assert_eq!(seen(4, Survivors::None), [1, 2, 0xB0]);
+        assert_eq!(seen(4, Survivors::First(1)), [3, 2, 0xB0]);
+        assert_eq!(seen(4, Survivors::All), [3, 2, 4]);
+        assert_eq!([0, 1, 2, 3, 4].map(|k| log.in_doubt(k)), [1, 2, 1, 2, 2]);
+    }
+
+    #[test]
+    fn a_log_does_not_see_what_happens_later() {
+        let faults = small();
+        write(&faults, 0, 1, 1);
+        let log = faults.log();
+        let cut = log.cut(1, Survivors::None);
+        faults.flush().unwrap();
+        write(&faults, 0, 1, 2);
+        assert_eq!(firsts(&cut, 1), [0xB0]);
+        assert_eq!(firsts(&log.cut(1, Survivors::None), 1), [0xB0]);
+        assert_eq!(firsts(&log.cut(1, Survivors::All), 1), [1]);
+        assert_eq!(firsts(&faults.log().cut(1, Survivors::None), 1), [1]);
+    }
+
+    #[test]
+    fn a_durable_write_is_safe_once_it_completed_and_protects_itself_alone() {
+        let faults = small();
+        write(&faults, 0, 1, 1);
+        durable(&faults, 1, 2);
+        write(&faults, 1, 1, 3);
+        let log = faults.log();
+        assert_eq!(log.flushes(), 0);
+        assert_eq!(firsts(&log.cut(1, Survivors::None), 2), [0xB0, 0xB0], "still under way");
+        assert_eq!(firsts(&log.cut(2, Survivors::None), 2), [0xB0, 2]);
+        assert_eq!(firsts(&log.cut(3, Survivors::All), 2), [1, 3]);
+        assert_eq!([0, 1, 2, 3].map(|k| log.in_doubt(k)), [1, 2, 2, 2]);
+        // Nothing older comes back over a durable write.
+        let faults = small();
+        write(&faults, 0, 1, 1);
+        durable(&faults, 0, 2);
+        for seed in 0..64 {
+            assert_eq!(firsts(&faults.log().cut(2, Survivors::Random(seed)), 1), [2], "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn random_survivors_reach_every_combination_and_only_those() {
+        let faults = small();
+        write(&faults, 0, 1, 9);
+        faults.flush().unwrap();
+        write(&faults, 0, 2, 1);
+        write(&faults, 2, 1, 2);
+        write(&faults, 0, 1, 3);
+        let log = faults.log();
+        let mut seen = HashSet::new();
+        for seed in 0..2000 {
+            seen.insert(firsts(&log.cut(4, Survivors::Random(seed)), 4));
+        }
+        // Sector 0: as flushed, or either later write; sectors 1 and 2: old or new; sector 3: never written.
+        let mut possible = HashSet::new();
+        for zero in [9, 1, 3] {
+            for one in [0xB0, 1] {
+                for two in [0xB0, 2] {
+                    possible.insert(vec![zero, one, two, 0xB0]);
+                }
+            }
+        }
+        assert_eq!(seen, possible);
+        let image = |seed| log.cut(4, Survivors::Random(seed)).to_image().unwrap();
+        assert!(image(7) == image(7), "a seed says everything");
+    }
+
+    #[test]
+    fn a_grain_is_never_torn() {
+        let advanced = Sectors { logical: 512, physical: 4096 };
+        for (grain, whole) in [(Grain::Physical, true), (Grain::Logical, false)] {
+            let faults = recording(advanced, grain);
+            // From the middle of one physical sector over a whole one into a third.
+            write(&faults, 4, 16, 1);
+            let log = faults.log();
+            let mut torn_inside = false;
+            for seed in 0..200 {
+                let seen = firsts(&log.cut(0, Survivors::Random(seed)), 24);
+                assert!(seen[..4].iter().chain(&seen[20..]).all(|&byte| byte == 0xB0));
+                for part in [&seen[4..8], &seen[8..16], &seen[16..20]] {
+                    torn_inside |= part.iter().any(|&byte| byte != part[0]);
+                }
+            }
+            assert_eq!(torn_inside, !whole, "{grain:?}");
+        }
+    }
+
+    #[test]
+    fn a_discard_leaves_the_old_content_or_rubbish() {
+        let faults = small();
+        faults.discard(0, 1024).unwrap();
+        let log = faults.log();
+        assert_eq!(firsts(&log.cut(1, Survivors::None), 3), [0xB0, 0xB0, 0xB0]);
+        assert_eq!(firsts(&log.cut(1, Survivors::All), 3), [RUBBISH, RUBBISH, 0xB0]);
+        let mut live = [0; 512];
+        faults.read_at(512, &mut live).unwrap();
+        assert_eq!(live[0], RUBBISH);
+    }
+
+    #[test]
+    fn images_are_independent_and_cheap() {
+        let faults = small();
+        for round in 0..1000_u64 {
+            write(&faults, round % 100, 1, round as u8);
+            if round % 10 == 9 {
+                faults.flush().unwrap();
+            }
+        }
+        let log = faults.log();
+        for k in 0..=log.writes() {
+            let image = log.cut(k, Survivors::All);
+            assert!(image.kept() <= 11 * SECTOR as u64, "keeps more than what is in doubt at {k}");
+            let last = k.min(999);
+            let mut sector = [0; SECTOR];
+            image.read_at(last as u64 % 100 * SECTOR as u64, &mut sector).unwrap();
+            assert_eq!(sector[0], last as u8);
+            image.write_at(0, &[0xEE; SECTOR]).unwrap();
+        }
+        assert_ne!(firsts(&log.cut(500, Survivors::All), 1), [0xEE]);
+    }
+
+    #[test]
+    #[should_panic(expected = "none with number 2")]
+    fn a_cut_after_the_end_is_a_mistake() {
+        let faults = small();
+        write(&faults, 0, 1, 1);
+        faults.log().cut(2, Survivors::None);
+    }
+}
