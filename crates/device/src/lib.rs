@@ -19,6 +19,7 @@ mod overlay;
 mod positional;
 mod power;
 mod queue;
+mod recorder;
 mod uring;
 
 pub use buffer::Buffer;
@@ -29,6 +30,7 @@ pub use memory::MemoryDevice;
 pub use overlay::OverlayDevice;
 pub use power::{Grain, Log, Survivors};
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments};
+pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

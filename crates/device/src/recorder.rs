@@ -1,0 +1,471 @@
+//! What the storage saw: counts, bytes, sizes and order of the transfers that reached a device.
+
+use crate::{Completion, Device, Kind, Queue, Request, Result, Sectors};
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A device that passes everything on and counts it.
+///
+/// A transfer is counted when it is handed on, whether it then succeeds or not: each piece of a batch and each segment
+/// of a queue's request is one. Counting takes a few tens of nanoseconds and no lock, so a recorder can stay on while
+/// something is measured. [`Recorder::traffic`] adds up the counts; [`Traffic::since`] takes two apart.
+pub struct Recorder {
+    device: Arc<dyn Device>,
+    shards: Box<[Shard; SHARDS]>,
+    recent: Box<[Recent; 2]>,
+}
+
+/// Threads count in different places, so that they do not wait for each other's cache lines.
+const SHARDS: usize = 16;
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard {
+    directions: [Counts; 2],
+    flushes: AtomicU64,
+    discards: AtomicU64,
+    discarded: AtomicU64,
+    durable: AtomicU64,
+}
+
+struct Counts {
+    bytes: AtomicU64,
+    sequential: AtomicU64,
+    sizes: [AtomicU64; SizeBin::COUNT],
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            bytes: AtomicU64::default(),
+            sequential: AtomicU64::default(),
+            sizes: std::array::from_fn(|_| AtomicU64::default()),
+        }
+    }
+}
+
+/// Where recent transfers ended. Streams of several workers mix on their way to a device, so one "last end" would not
+/// see that each is sequential. An end stands in the slot that its own value picks and is lost when another takes the
+/// slot, which among 256 is rare for as many streams as a device has in flight.
+struct Recent {
+    ends: [AtomicU64; Recent::SLOTS],
+}
+
+impl Recent {
+    const SLOTS: usize = 256;
+
+    /// Whether a transfer starts where a recent one ended. Its own end is kept.
+    fn follows(&self, offset: u64, length: u64) -> bool {
+        let end = offset + length;
+        let follows = self.ends[Recent::slot(offset)].load(Relaxed) == offset;
+        self.ends[Recent::slot(end)].store(end, Relaxed);
+        follows
+    }
+
+    fn slot(position: u64) -> usize {
+        ((position >> 9).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as usize
+    }
+}
+
+/// The sizes that are counted together: exactly a power of two, or everything between two neighbouring ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SizeBin {
+    /// The smallest size in bytes.
+    pub least: u64,
+    /// The largest size in bytes.
+    pub most: u64,
+}
+
+impl SizeBin {
+    /// From one byte to the largest power of two below 2^40; larger transfers are counted in the last bin.
+    const COUNT: usize = 80;
+
+    fn place(length: u64) -> usize {
+        let log = length.ilog2() as usize;
+        (2 * log + usize::from(!length.is_power_of_two())).min(SizeBin::COUNT - 1)
+    }
+
+    fn at(place: usize) -> SizeBin {
+        let power = 1 << (place / 2);
+        if place.is_multiple_of(2) {
+            SizeBin { least: power, most: power }
+        } else if place == SizeBin::COUNT - 1 {
+            SizeBin { least: power + 1, most: u64::MAX }
+        } else {
+            SizeBin { least: power + 1, most: 2 * power - 1 }
+        }
+    }
+}
+
+impl fmt::Display for SizeBin {
+    /// `4 KiB`, or `4–8 KiB` for what lies between.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scaled = |size: u64| match size {
+            0..1024 => (size, "B"),
+            1024..1_048_576 => (size >> 10, "KiB"),
+            1_048_576..1_073_741_824 => (size >> 20, "MiB"),
+            _ => (size >> 30, "GiB"),
+        };
+        if self.least == self.most {
+            let (number, unit) = scaled(self.least);
+            write!(f, "{number} {unit}")
+        } else {
+            let (low, low_unit) = scaled(self.least - 1);
+            let (high, unit) = scaled(self.most.saturating_add(1));
+            match (self.most == u64::MAX, low_unit == unit) {
+                (true, _) => write!(f, "over {low} {low_unit}"),
+                (false, true) => write!(f, "{low}–{high} {unit}"),
+                (false, false) => write!(f, "{low} {low_unit}–{high} {unit}"),
+            }
+        }
+    }
+}
+
+/// The transfers of one direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DirectionTraffic {
+    /// Transfers.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Transfers that began where a recent one of the same direction had ended.
+    pub sequential: u64,
+    /// Transfers by size, smallest first, without empty bins.
+    pub sizes: Vec<(SizeBin, u64)>,
+}
+
+impl DirectionTraffic {
+    /// The share of transfers that were sequential, 0 to 1; 0 if there were none.
+    pub fn sequential_share(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sequential as f64 / self.count as f64 }
+    }
+
+    fn since(&self, earlier: &DirectionTraffic) -> DirectionTraffic {
+        let before = |bin| {
+            earlier.sizes.iter().find_map(|&(other, count)| (other == bin).then_some(count)).unwrap_or(0)
+        };
+        let sizes = self.sizes.iter().map(|&(bin, count)| (bin, count.saturating_sub(before(bin))));
+        DirectionTraffic {
+            count: self.count.saturating_sub(earlier.count),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            sequential: self.sequential.saturating_sub(earlier.sequential),
+            sizes: sizes.filter(|&(_, count)| count > 0).collect(),
+        }
+    }
+}
+
+/// What reached a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Device to memory.
+    pub read: DirectionTraffic,
+    /// Memory to device.
+    pub write: DirectionTraffic,
+    /// Flushes.
+    pub flushes: u64,
+    /// Discards.
+    pub discards: u64,
+    /// Bytes discarded.
+    pub discarded_bytes: u64,
+    /// Writes that were to be durable on completion (force unit access); they are in `write` too.
+    pub durable_writes: u64,
+}
+
+impl Traffic {
+    /// What was added since an earlier count of the same recorder.
+    pub fn since(&self, earlier: &Traffic) -> Traffic {
+        Traffic {
+            read: self.read.since(&earlier.read),
+            write: self.write.since(&earlier.write),
+            flushes: self.flushes.saturating_sub(earlier.flushes),
+            discards: self.discards.saturating_sub(earlier.discards),
+            discarded_bytes: self.discarded_bytes.saturating_sub(earlier.discarded_bytes),
+            durable_writes: self.durable_writes.saturating_sub(earlier.durable_writes),
+        }
+    }
+}
+
+const READ: usize = 0;
+const WRITE: usize = 1;
+
+impl Recorder {
+    /// A recorder over `device`, with all counts at zero.
+    pub fn new(device: Arc<dyn Device>) -> Recorder {
+        let recent = || Recent { ends: std::array::from_fn(|_| AtomicU64::new(u64::MAX)) };
+        Recorder {
+            device,
+            shards: Box::new(std::array::from_fn(|_| Shard::default())),
+            recent: Box::new([recent(), recent()]),
+        }
+    }
+
+    /// Everything counted so far. While transfers go on, counts that belong together may be off by those under way.
+    pub fn traffic(&self) -> Traffic {
+        let sum = |counter: fn(&Shard) -> &AtomicU64| -> u64 {
+            self.shards.iter().map(|shard| counter(shard).load(Relaxed)).sum()
+        };
+        let direction = |which: usize| {
+            let counts = || self.shards.iter().map(|shard| &shard.directions[which]);
+            let mut traffic = DirectionTraffic {
+                count: 0,
+                bytes: counts().map(|counts| counts.bytes.load(Relaxed)).sum(),
+                sequential: counts().map(|counts| counts.sequential.load(Relaxed)).sum(),
+                sizes: Vec::new(),
+            };
+            for place in 0..SizeBin::COUNT {
+                let count = counts().map(|counts| counts.sizes[place].load(Relaxed)).sum();
+                traffic.count += count;
+                if count > 0 {
+                    traffic.sizes.push((SizeBin::at(place), count));
+                }
+            }
+            traffic
+        };
+        Traffic {
+            read: direction(READ),
+            write: direction(WRITE),
+            flushes: sum(|shard| &shard.flushes),
+            discards: sum(|shard| &shard.discards),
+            discarded_bytes: sum(|shard| &shard.discarded),
+            durable_writes: sum(|shard| &shard.durable),
+        }
+    }
+
+    fn shard(&self) -> &Shard {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static PLACE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Relaxed) % SHARDS);
+        }
+        &self.shards[PLACE.get()]
+    }
+
+    fn count(&self, direction: usize, offset: u64, length: u64) {
+        if length == 0 {
+            return;
+        }
+        let counts = &self.shard().directions[direction];
+        counts.bytes.fetch_add(length, Relaxed);
+        counts.sizes[SizeBin::place(length)].fetch_add(1, Relaxed);
+        if self.recent[direction].follows(offset, length) {
+            counts.sequential.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn count_request(&self, request: &Request) {
+        let direction = match request.kind {
+            Kind::Read => READ,
+            Kind::Write => WRITE,
+            Kind::Flush => {
+                self.shard().flushes.fetch_add(1, Relaxed);
+                return;
+            }
+        };
+        for segment in &request.segments {
+            self.count(direction, segment.offset, u64::from(segment.length));
+        }
+        if request.kind == Kind::Write && request.durable {
+            self.shard().durable.fetch_add(request.segments.len() as u64, Relaxed);
+        }
+    }
+}
+
+impl Device for Recorder {
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.device.len()
+    }
+
+    fn sectors(&self) -> Sectors {
+        self.device.sectors()
+    }
+
+    fn read_only(&self) -> bool {
+        self.device.read_only()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.count(READ, offset, buffer.len() as u64);
+        self.device.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.count(WRITE, offset, data.len() as u64);
+        self.device.write_at(offset, data)
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        for (offset, buffer) in reads.iter() {
+            self.count(READ, *offset, buffer.len() as u64);
+        }
+        self.device.read_batch(reads)
+    }
+
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        for (offset, data) in writes {
+            self.count(WRITE, *offset, data.len() as u64);
+        }
+        self.device.write_batch(writes)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.shard().flushes.fetch_add(1, Relaxed);
+        self.device.flush()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<()> {
+        let shard = self.shard();
+        shard.discards.fetch_add(1, Relaxed);
+        shard.discarded.fetch_add(length, Relaxed);
+        self.device.discard(offset, length)
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(Box::new(RecorderQueue { recorder: self, below: self.device.queue(depth)? }))
+    }
+
+    fn now(&self) -> Duration {
+        self.device.now()
+    }
+}
+
+struct RecorderQueue<'d> {
+    recorder: &'d Recorder,
+    below: Box<dyn Queue + 'd>,
+}
+
+impl Queue for RecorderQueue<'_> {
+    fn submit(&mut self, request: Request) {
+        self.recorder.count_request(&request);
+        self.below.submit(request);
+    }
+
+    fn kick(&mut self) -> Result<()> {
+        self.below.kick()
+    }
+
+    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+        self.below.wait(least, done)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.below.in_flight()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Buffer, MemoryDevice, Segment};
+    use smallvec::smallvec;
+
+    fn recorder() -> Recorder {
+        Recorder::new(Arc::new(MemoryDevice::new(64 << 20, Sectors::SMALL)))
+    }
+
+    fn bins(traffic: &DirectionTraffic) -> Vec<(String, u64)> {
+        traffic.sizes.iter().map(|(bin, count)| (bin.to_string(), *count)).collect()
+    }
+
+    #[test]
+    fn counts_both_ways_in() {
+        let recorder = recorder();
+        recorder.read_at(0, &mut [0; 4096]).unwrap();
+        recorder.write_batch(&[(0, &[0; 512]), (8192, &[0; 6144])]).unwrap();
+        recorder.flush().unwrap();
+        recorder.discard(0, 1 << 20).unwrap();
+        let before = recorder.traffic();
+        assert_eq!((before.read.count, before.read.bytes), (1, 4096));
+        assert_eq!((before.write.count, before.write.bytes), (2, 6656));
+        assert_eq!((before.flushes, before.discards, before.discarded_bytes), (1, 1, 1 << 20));
+        assert_eq!(bins(&before.write), [("512 B".to_string(), 1), ("4–8 KiB".to_string(), 1)]);
+
+        let mut queue = recorder.queue(2).unwrap();
+        let segments = smallvec![
+            Segment { offset: 1 << 20, at: 0, length: 4096 },
+            Segment { offset: 2 << 20, at: 4096, length: 4096 }
+        ];
+        queue.submit(Request {
+            tag: 1,
+            kind: Kind::Write,
+            durable: true,
+            segments,
+            buffer: Buffer::new(8192),
+        });
+        queue.submit(Request {
+            tag: 2,
+            kind: Kind::Flush,
+            durable: false,
+            segments: smallvec![],
+            buffer: Buffer::new(0),
+        });
+        let mut done = Vec::new();
+        queue.wait(2, &mut done).unwrap();
+        assert_eq!((done.len(), queue.in_flight()), (2, 0));
+        let added = recorder.traffic().since(&before);
+        assert_eq!((added.write.count, added.write.bytes, added.durable_writes), (2, 8192, 2));
+        assert_eq!(bins(&added.write), [("4 KiB".to_string(), 2)], "bins that did not change are left out");
+        assert_eq!((added.flushes, added.read.count), (1, 0));
+    }
+
+    #[test]
+    fn tells_interleaved_sequential_streams_from_random_ones() {
+        let recorder = recorder();
+        // 32 sequential readers, taking turns.
+        for step in 0..100_u64 {
+            for stream in 0..32_u64 {
+                recorder.read_at((stream << 21) + step * 8192, &mut [0; 8192]).unwrap();
+            }
+        }
+        let sequential = recorder.traffic().read;
+        assert!(sequential.sequential_share() > 0.95, "{}", sequential.sequential_share());
+        // Writes that jump about; the reads' ends are no business of theirs.
+        for step in 0..3200_u64 {
+            recorder.write_at(step * 7919 % 16000 * 4096, &[0; 4096]).unwrap();
+        }
+        let share = recorder.traffic().write.sequential_share();
+        assert!(share < 0.05, "{share}");
+    }
+
+    #[test]
+    fn threads_lose_no_count() {
+        let recorder = recorder();
+        std::thread::scope(|scope| {
+            for thread in 0..8_u64 {
+                let recorder = &recorder;
+                scope.spawn(move || {
+                    for _ in 0..10_000 {
+                        recorder.read_at(thread << 20, &mut [0; 512]).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!((recorder.traffic().read.count, recorder.traffic().read.bytes), (80_000, 80_000 * 512));
+    }
+
+    #[test]
+    fn bins_cover_every_size_once() {
+        let mut expected = 1;
+        for place in 0..SizeBin::COUNT {
+            let bin = SizeBin::at(place);
+            if place == 1 {
+                continue; // Between 1 and 2 there is nothing.
+            }
+            assert_eq!(bin.least, expected, "bin {place}");
+            assert_eq!((SizeBin::place(bin.least), SizeBin::place(bin.most)), (place, place));
+            expected = bin.most.wrapping_add(1);
+        }
+        assert_eq!(expected, 0, "the last bin is open");
+        let shown = |length| SizeBin::at(SizeBin::place(length)).to_string();
+        assert_eq!(shown(65536), "64 KiB");
+        assert_eq!(shown(1 << 20), "1 MiB");
+        assert_eq!(shown(600), "512 B–1 KiB");
+        assert_eq!(shown(1536 << 10), "1–2 MiB");
+        assert_eq!(shown(u64::MAX), "over 512 GiB");
+    }
+}
