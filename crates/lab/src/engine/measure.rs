@@ -1,0 +1,215 @@
+//! What a run measured.
+
+use super::{Corruption, CpuTime, Job, Stop, worker};
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// Latencies in nanoseconds, to three significant figures, from 1 ns to 10 minutes.
+#[derive(Clone)]
+pub struct Latencies(Histogram<u64>);
+
+/// Longer latencies are counted as this one.
+const LONGEST: u64 = 600_000_000_000;
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies(Histogram::new_with_bounds(1, LONGEST, 3).expect("constant bounds are valid"))
+    }
+}
+
+impl Latencies {
+    pub(crate) fn record(&mut self, latency: Duration) {
+        self.0.saturating_record((latency.as_nanos() as u64).clamp(1, LONGEST));
+    }
+
+    /// Adds what `other` recorded.
+    pub fn add(&mut self, other: &Latencies) {
+        self.0.add(&other.0).expect("both have the same bounds");
+    }
+
+    /// How many were recorded.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The mean in nanoseconds; 0 if nothing was recorded.
+    pub fn mean(&self) -> f64 {
+        self.0.mean()
+    }
+
+    /// The latency in nanoseconds that `percent` percent of all do not exceed.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        self.0.value_at_percentile(percent)
+    }
+
+    /// The largest in nanoseconds.
+    pub fn max(&self) -> u64 {
+        self.0.max()
+    }
+
+    /// How many lie from `low` up to and including `high` nanoseconds.
+    pub fn count_between(&self, low: u64, high: u64) -> u64 {
+        self.0.count_between(low, high)
+    }
+}
+
+/// What was done in one direction.
+#[derive(Clone, Default)]
+pub struct Tally {
+    /// I/Os.
+    pub ios: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Their latencies.
+    pub latencies: Latencies,
+}
+
+impl Tally {
+    pub(crate) fn record(&mut self, bytes: u64, latency: Duration) {
+        self.ios += 1;
+        self.bytes += bytes;
+        self.latencies.record(latency);
+    }
+
+    fn add(&mut self, other: &Tally) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.latencies.add(&other.latencies);
+    }
+}
+
+/// One interval of the timeline.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Interval {
+    /// I/Os that completed in it.
+    pub ios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The sum of their latencies in nanoseconds.
+    pub latency_sum: u64,
+    /// Bytes free on the volume at its end, where known.
+    pub free: Option<u64>,
+}
+
+/// One worker's share.
+#[derive(Clone, Debug)]
+pub struct WorkerTally {
+    /// I/Os.
+    pub ios: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Mean latency in nanoseconds.
+    pub mean_latency: f64,
+}
+
+/// What one run of a job measured, ramp-up left out.
+pub struct Measured {
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Reads.
+    pub reads: Tally,
+    /// Writes.
+    pub writes: Tally,
+    /// Syncs, where the durability asks for them.
+    pub syncs: Latencies,
+    /// Each worker.
+    pub workers: Vec<WorkerTally>,
+    /// Interval by interval, each [`Job::interval`] long.
+    pub timeline: Vec<Interval>,
+    /// Whole intervals in which nothing completed.
+    pub stalled: u64,
+    /// CPU time of the process.
+    pub cpu: CpuTime,
+    /// Cells that were verified.
+    pub verified: u64,
+    /// How many cells did not hold what was written there.
+    pub corrupted: u64,
+    /// The first of them.
+    pub corruptions: Vec<Corruption>,
+}
+
+impl Measured {
+    /// I/Os in both directions.
+    pub fn ios(&self) -> u64 {
+        self.reads.ios + self.writes.ios
+    }
+
+    /// Bytes in both directions.
+    pub fn bytes(&self) -> u64 {
+        self.reads.bytes + self.writes.bytes
+    }
+
+    /// I/Os a second.
+    pub fn iops(&self) -> f64 {
+        self.ios() as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// Latencies of both directions.
+    pub fn latencies(&self) -> Latencies {
+        let mut all = self.reads.latencies.clone();
+        all.add(&self.writes.latencies);
+        all
+    }
+
+    /// CPU time for one I/O, in microseconds; 0 without I/Os.
+    pub fn cpu_us_per_io(&self) -> f64 {
+        if self.ios() == 0 { 0.0 } else { self.cpu.total().as_secs_f64() * 1e6 / self.ios() as f64 }
+    }
+}
+
+/// Puts the workers' outcomes together.
+pub(crate) fn gather(
+    job: &Job,
+    outcomes: impl Iterator<Item = worker::Outcome>,
+    free: Vec<Option<u64>>,
+    cpu: CpuTime,
+) -> Measured {
+    let mut all = Measured {
+        elapsed: Duration::ZERO,
+        reads: Tally::default(),
+        writes: Tally::default(),
+        syncs: Latencies::default(),
+        workers: Vec::new(),
+        timeline: Vec::new(),
+        stalled: 0,
+        cpu,
+        verified: 0,
+        corrupted: 0,
+        corruptions: Vec::new(),
+    };
+    for outcome in outcomes {
+        all.elapsed = all.elapsed.max(outcome.last);
+        all.reads.add(&outcome.reads);
+        all.writes.add(&outcome.writes);
+        all.syncs.add(&outcome.syncs);
+        all.verified += outcome.verified;
+        all.corrupted += outcome.corrupted;
+        all.corruptions.extend(outcome.corruptions);
+        let mut latencies = outcome.reads.latencies;
+        latencies.add(&outcome.writes.latencies);
+        all.workers.push(WorkerTally {
+            ios: outcome.reads.ios + outcome.writes.ios,
+            bytes: outcome.reads.bytes + outcome.writes.bytes,
+            mean_latency: latencies.mean(),
+        });
+        if all.timeline.len() < outcome.timeline.len() {
+            all.timeline.resize(outcome.timeline.len(), Interval::default());
+        }
+        for (sum, interval) in all.timeline.iter_mut().zip(&outcome.timeline) {
+            sum.ios += interval.ios;
+            sum.bytes += interval.bytes;
+            sum.latency_sum += interval.latency_sum;
+        }
+    }
+    if let Stop::After(time) = job.stop {
+        all.elapsed = time;
+        // A last interval of which only a part was measured would look like a drop.
+        let whole = (time.as_nanos() / job.interval.as_nanos().max(1)) as usize;
+        all.timeline.resize(whole.max(1), Interval::default());
+    }
+    for (interval, free) in all.timeline.iter_mut().zip(free) {
+        interval.free = free;
+    }
+    all.stalled = all.timeline.iter().filter(|interval| interval.ios == 0).count() as u64;
+    all
+}

@@ -1,0 +1,203 @@
+//! The engine: workers that each keep a number of I/Os outstanding on one subject, and what that measured.
+//!
+//! The loop is closed: a worker issues the next I/O when one completes. Each worker is one thread with one queue.
+//! Latency is the time from just before an I/O is given to the file system (or device) until its completion has been
+//! reaped and, for a file, finished; fio calls this the total latency.
+
+mod cells;
+mod cpu;
+mod measure;
+mod pattern;
+mod worker;
+
+pub use cells::{CELL, Corruption};
+pub use cpu::CpuTime;
+pub use measure::{Interval, Latencies, Measured, Tally, WorkerTally};
+pub use pattern::Pattern;
+
+use crate::{Error, Result, Subject};
+use std::ops::Range;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Barrier, OnceLock};
+use std::time::{Duration, Instant};
+
+/// When written data must survive a power cut. The same for every subject of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Past the caches of the operating system, but volatile until a flush: `FILE_FLAG_NO_BUFFERING`, `O_DIRECT`.
+    Direct,
+    /// Durable when the call returns: `FILE_FLAG_WRITE_THROUGH`, `O_DSYNC`, DiskSpd's `-Sh`.
+    WriteThrough,
+    /// As `Direct`, and each worker syncs after every this many of its writes (1 or more).
+    FsyncEvery(u32),
+}
+
+impl std::fmt::Display for Durability {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Durability::Direct => f.write_str("direct"),
+            Durability::WriteThrough => f.write_str("write-through"),
+            Durability::FsyncEvery(writes) => write!(f, "fsync_every={writes}"),
+        }
+    }
+}
+
+/// When a job ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// After this long, ramp-up not counted.
+    After(Duration),
+    /// After this many I/Os, all workers together.
+    Count(u64),
+}
+
+/// One access pattern, run once on one subject.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// What is accessed, how and by how many.
+    pub pattern: Pattern,
+    /// Range of the subject, in bytes, that the workers stay inside.
+    pub range: Range<u64>,
+    /// The seed of every choice made: offsets, directions, data.
+    pub seed: u64,
+    /// Time at the beginning that does not count.
+    pub ramp_up: Duration,
+    /// When it ends.
+    pub stop: Stop,
+    /// When writes are durable.
+    pub durability: Durability,
+    /// Check every block that is read against what was last written there. The range must have been prepared.
+    pub verify: bool,
+    /// Length of one interval of the timeline.
+    pub interval: Duration,
+}
+
+/// Told once an interval how a run goes.
+pub trait Watch: Sync {
+    /// `elapsed` of the run's whole time, ramp-up included; `None` for the whole if it ends by count.
+    fn tick(&self, elapsed: Duration, whole: Option<Duration>);
+}
+
+/// Nobody watches.
+impl Watch for () {
+    fn tick(&self, _elapsed: Duration, _whole: Option<Duration>) {}
+}
+
+/// Runs a job.
+///
+/// # Errors
+/// An impossible job, or the first I/O error of any worker. Blocks that do not hold what was written there are not an
+/// error of the run: they are in [`Measured::corruptions`].
+pub fn run(subject: &Subject, job: &Job, watch: &dyn Watch) -> Result<Measured> {
+    let layout = pattern::Layout::new(job, subject.device().sectors().logical)?;
+    let workers = job.pattern.workers as usize;
+    let ledger = job.verify.then(|| cells::Ledger::new(&job.range));
+    let barrier = Barrier::new(workers + 1);
+    let clock = OnceLock::new();
+    let (report, reports) = channel();
+    std::thread::scope(|scope| {
+        for index in 0..workers {
+            let (barrier, clock, report) = (&barrier, &clock, report.clone());
+            let (layout, ledger) = (&layout, ledger.as_ref());
+            scope.spawn(move || {
+                let outcome = worker::run(subject, job, layout, ledger, index, || {
+                    barrier.wait();
+                    *clock.get().expect("set before the barrier opens")
+                });
+                // The coordinator listens until every worker has reported.
+                let _ = report.send((index, outcome));
+            });
+        }
+        drop(report);
+        coordinate(subject, job, watch, workers, &reports, || {
+            let now = Instant::now();
+            clock.set(worker::Clock::new(now, job)).expect("set once");
+            barrier.wait();
+            now
+        })
+    })
+}
+
+type Reports = std::sync::mpsc::Receiver<(usize, Result<worker::Outcome>)>;
+
+/// Starts the workers, samples CPU time and free space while they run, and gathers what they report.
+fn coordinate(
+    subject: &Subject,
+    job: &Job,
+    watch: &dyn Watch,
+    workers: usize,
+    reports: &Reports,
+    open: impl FnOnce() -> Instant,
+) -> Result<Measured> {
+    let start = open();
+    let measuring = start + job.ramp_up;
+    let end = match job.stop {
+        Stop::After(time) => Some(measuring + time),
+        Stop::Count(_) => None,
+    };
+    let whole = end.map(|end| end - start);
+    let mut outcomes: Vec<Option<worker::Outcome>> = (0..workers).map(|_| None).collect();
+    let mut failure = None;
+    let mut free = Vec::new();
+    let mut cpu_before = (job.ramp_up.is_zero()).then(CpuTime::now);
+    let mut cpu_after = None;
+    let mut reported = 0;
+    let mut tick = if cpu_before.is_some() { start + job.interval } else { measuring };
+    while reported < workers {
+        match reports.recv_timeout(tick.saturating_duration_since(Instant::now())) {
+            Ok((index, outcome)) => {
+                reported += 1;
+                match outcome {
+                    Ok(outcome) => outcomes[index] = Some(outcome),
+                    Err(error) => failure = failure.or(Some(error)),
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let now = Instant::now();
+                if cpu_before.is_none() && now >= measuring {
+                    cpu_before = Some(CpuTime::now());
+                } else {
+                    free.push(subject.free());
+                }
+                if cpu_after.is_none() && end.is_some_and(|end| now >= end) {
+                    cpu_after = Some(CpuTime::now());
+                }
+                watch.tick(now - start, whole);
+                tick += job.interval;
+                if let Some(end) = end
+                    && now < end
+                {
+                    tick = tick.min(end);
+                }
+            }
+            // Every worker reports before it drops its sender; a panic in one is passed on by the scope.
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    let cpu = cpu_after.unwrap_or_else(CpuTime::now).since(cpu_before.unwrap_or_default());
+    Ok(measure::gather(job, outcomes.into_iter().flatten(), free, cpu))
+}
+
+/// Writes the whole range once, in order, as blocks that describe themselves, and makes it durable: so that no target
+/// is read where nothing was ever written, and verification knows what to expect.
+///
+/// `progress(done, total)` is called after each piece, in bytes.
+pub fn prepare(
+    subject: &Subject,
+    range: &Range<u64>,
+    seed: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<()> {
+    worker::prepare(subject, range, seed, progress)?;
+    subject.sync()
+}
+
+impl Job {
+    /// What cannot be run, in a sentence.
+    fn refuse<T>(reason: impl Into<String>) -> Result<T> {
+        Err(Error::Job(reason.into()))
+    }
+}

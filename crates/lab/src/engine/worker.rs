@@ -1,0 +1,396 @@
+//! One thread that keeps its I/Os outstanding.
+
+use super::cells::{self, CELL, Ledger};
+use super::measure::{Interval, Latencies, Tally};
+use super::pattern::{Layout, Walk};
+use super::{Corruption, Durability, Job, Stop};
+use crate::{Error, Result, Subject};
+use platter_device::{Buffer, Completion, Kind, Queue, Request, Segment, Segments};
+use platter_vfs::Plan;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// The most corruptions a worker describes; it counts all.
+const DESCRIBED: usize = 16;
+
+/// The times that all workers share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// When measuring begins.
+    measuring: Instant,
+    /// When it ends, if by time.
+    end: Option<Instant>,
+}
+
+impl Clock {
+    pub fn new(start: Instant, job: &Job) -> Clock {
+        let measuring = start + job.ramp_up;
+        let end = match job.stop {
+            Stop::After(time) => Some(measuring + time),
+            Stop::Count(_) => None,
+        };
+        Clock { measuring, end }
+    }
+}
+
+/// What one worker did.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub reads: Tally,
+    pub writes: Tally,
+    pub syncs: Latencies,
+    pub timeline: Vec<Interval>,
+    pub last: Duration,
+    pub verified: u64,
+    pub corrupted: u64,
+    pub corruptions: Vec<Corruption>,
+}
+
+/// An I/O's place between issue and completion.
+struct Slot {
+    plan: Plan,
+    /// Here while the slot is free; in the queue while it is not.
+    buffer: Option<Buffer>,
+    read: bool,
+    offset: u64,
+    issued: Instant,
+}
+
+struct Worker<'a> {
+    subject: &'a Subject,
+    job: &'a Job,
+    ledger: Option<&'a Ledger>,
+    walk: Walk,
+    queue: Box<dyn Queue + 'a>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    clock: Clock,
+    /// I/Os left to issue, if the job ends by count.
+    left: u64,
+    written: u64,
+    unsynced: u32,
+    /// Writes that are done on the device and wait for a sync of the volume to be durable.
+    waiting: Vec<usize>,
+    outcome: Outcome,
+}
+
+/// Runs one worker; `start` waits until all are ready.
+pub(crate) fn run(
+    subject: &Subject,
+    job: &Job,
+    layout: &Layout,
+    ledger: Option<&Ledger>,
+    index: usize,
+    start: impl FnOnce() -> Clock,
+) -> Result<Outcome> {
+    let prepared = set_up(subject, job, index);
+    // Every worker passes the barrier, also one that failed: the others wait for it.
+    let clock = start();
+    let (queue, slots) = prepared?;
+    let workers = u64::from(job.pattern.workers);
+    let left = match job.stop {
+        Stop::After(_) => u64::MAX,
+        Stop::Count(count) => count / workers + u64::from((index as u64) < count % workers),
+    };
+    let free = (0..slots.len()).rev().collect();
+    let worker = Worker {
+        subject,
+        job,
+        ledger,
+        walk: Walk::new(job, layout, index),
+        queue,
+        slots,
+        free,
+        clock,
+        left,
+        written: 0,
+        unsynced: 0,
+        waiting: Vec::new(),
+        outcome: Outcome::default(),
+    };
+    worker.run()
+}
+
+fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn Queue + 'a>, Vec<Slot>)> {
+    let depth = job.pattern.queue_depth as usize;
+    if job.verify && !(job.pattern.block as usize).is_multiple_of(CELL) {
+        return Job::refuse(format!("verified blocks are multiples of {CELL} bytes"));
+    }
+    let queue = subject.device().queue(depth)?;
+    let mut rng = fastrand::Rng::with_seed(job.seed ^ !(index as u64));
+    let slots = (0..depth)
+        .map(|_| {
+            let mut buffer = Buffer::new(job.pattern.block as usize);
+            rng.fill(&mut buffer);
+            Slot { plan: Plan::default(), buffer: Some(buffer), read: true, offset: 0, issued: Instant::now() }
+        })
+        .collect();
+    Ok((queue, slots))
+}
+
+impl Worker<'_> {
+    fn run(mut self) -> Result<Outcome> {
+        let outcome = self.drive();
+        // Whatever happened, the file system must hear the end of every plan it made.
+        let drained = self.drain();
+        outcome.and(drained)?;
+        Ok(self.outcome)
+    }
+
+    fn drive(&mut self) -> Result<()> {
+        let mut done = Vec::with_capacity(self.slots.len());
+        loop {
+            while self.issue_next()? {}
+            if self.queue.in_flight() == 0 {
+                if self.left == 0 {
+                    return Ok(());
+                }
+                // Other workers hold every block that this one could take.
+                std::thread::yield_now();
+            }
+            self.queue.wait(1, &mut done)?;
+            // One by one, as the applications do that are imitated here (and fio): each completion is seen and
+            // answered with a new I/O before the next is looked at.
+            for completion in done.drain(..) {
+                self.complete(completion, Instant::now())?;
+                self.issue_next()?;
+            }
+            self.sync_where_asked()?;
+        }
+    }
+
+    /// Issues an I/O if the job is not over, a slot is free and a block can be had; `false` if not.
+    fn issue_next(&mut self) -> Result<bool> {
+        let Some(&slot) = self.free.last() else { return Ok(false) };
+        let issued = Instant::now();
+        if self.clock.end.is_some_and(|end| issued >= end) {
+            self.left = 0;
+        }
+        if self.left == 0 || !self.issue(slot, issued)? {
+            return Ok(false);
+        }
+        self.free.pop();
+        self.left -= 1;
+        Ok(true)
+    }
+
+    /// Issues one I/O; `false` if every block that could be next has one in flight already.
+    fn issue(&mut self, index: usize, issued: Instant) -> Result<bool> {
+        let block = self.job.pattern.block;
+        let (read, offset) = match self.ledger {
+            None => self.walk.step(),
+            Some(ledger) => {
+                // With more I/Os in flight than blocks there is nothing left to claim until one completes.
+                let free = (0..64).map(|_| self.walk.step()).find(|&(_, offset)| ledger.claim(offset, block as usize));
+                let Some(place) = free else { return Ok(false) };
+                place
+            }
+        };
+        let slot = &mut self.slots[index];
+        let mut buffer = slot.buffer.take().expect("a free slot has its buffer");
+        if !read {
+            self.written += 1;
+            match self.ledger {
+                Some(ledger) => cells::stamp(&mut buffer, offset, |at| ledger.next(at)),
+                // No two blocks alike, for devices that notice.
+                None => buffer[..8].copy_from_slice(&(self.written ^ offset << 20).to_le_bytes()),
+            }
+        }
+        slot.read = read;
+        slot.offset = offset;
+        slot.issued = issued;
+        let segments = match self.subject {
+            Subject::Device { .. } => Segments::from_slice(&[Segment { offset, at: 0, length: block }]),
+            Subject::File { system, node } => {
+                if read {
+                    system.plan_read(*node, offset, block as usize, &mut slot.plan)?;
+                } else {
+                    system.plan_write(*node, offset, &buffer, &mut slot.plan)?;
+                }
+                std::mem::take(&mut slot.plan.segments)
+            }
+        };
+        let kind = if read { Kind::Read } else { Kind::Write };
+        let durable = !read && self.job.durability == Durability::WriteThrough;
+        self.queue.submit(Request { tag: index as u64, kind, durable, segments, buffer });
+        self.queue.kick()?;
+        Ok(true)
+    }
+
+    fn complete(&mut self, completion: Completion, now: Instant) -> Result<()> {
+        let index = completion.tag as usize;
+        let slot = &mut self.slots[index];
+        let mut buffer = completion.buffer;
+        let mut needs_sync = false;
+        let done = match self.subject {
+            Subject::Device { .. } => completion.result.map_err(Error::from),
+            Subject::File { system, .. } => {
+                slot.plan.segments = completion.segments;
+                if slot.read {
+                    match system.finish_read(&mut slot.plan, &mut buffer, completion.result) {
+                        Ok(read) if read == buffer.len() => Ok(()),
+                        Ok(read) => Job::refuse(format!("the file ends inside a block: {read} bytes were read")),
+                        Err(error) => Err(error.into()),
+                    }
+                } else {
+                    let finished = system.finish_write(&mut slot.plan, &buffer, completion.result);
+                    finished.map(|sync| needs_sync = sync).map_err(Error::from)
+                }
+            }
+        };
+        let (read, offset, length) = (slot.read, slot.offset, buffer.len());
+        if let Some(ledger) = self.ledger {
+            if read && done.is_ok() {
+                let mut found = Vec::new();
+                ledger.verify(&buffer, offset, &mut found);
+                self.outcome.verified += (length / CELL) as u64;
+                self.outcome.corrupted += found.len() as u64;
+                let room = DESCRIBED.saturating_sub(self.outcome.corruptions.len());
+                self.outcome.corruptions.extend(found.into_iter().take(room));
+            }
+            ledger.release(offset, length, !read && done.is_ok());
+        }
+        slot.buffer = Some(buffer);
+        done?;
+        if !read {
+            self.unsynced += 1;
+        }
+        if needs_sync && self.job.durability == Durability::WriteThrough {
+            self.waiting.push(index);
+        } else {
+            self.record(index, now);
+        }
+        Ok(())
+    }
+
+    /// Syncs for the writes that wait for it, all at once, or because it is time.
+    fn sync_where_asked(&mut self) -> Result<()> {
+        let due = matches!(self.job.durability, Durability::FsyncEvery(writes) if self.unsynced >= writes.max(1));
+        if !due && self.waiting.is_empty() {
+            return Ok(());
+        }
+        let before = Instant::now();
+        self.subject.sync()?;
+        let now = Instant::now();
+        self.unsynced = 0;
+        if self.counts(now) {
+            self.outcome.syncs.record(now - before);
+        }
+        while let Some(index) = self.waiting.pop() {
+            self.record(index, now);
+        }
+        Ok(())
+    }
+
+    fn counts(&self, now: Instant) -> bool {
+        now >= self.clock.measuring && self.clock.end.is_none_or(|end| now < end)
+    }
+
+    /// Books an I/O that is done and frees its slot.
+    fn record(&mut self, index: usize, now: Instant) {
+        self.free.push(index);
+        if !self.counts(now) {
+            return;
+        }
+        let slot = &self.slots[index];
+        let latency = now - slot.issued;
+        let bytes = u64::from(self.job.pattern.block);
+        let elapsed = now - self.clock.measuring;
+        let outcome = &mut self.outcome;
+        if slot.read { &mut outcome.reads } else { &mut outcome.writes }.record(bytes, latency);
+        outcome.last = elapsed;
+        let interval = (elapsed.as_nanos() / self.job.interval.as_nanos().max(1)) as usize;
+        if outcome.timeline.len() <= interval {
+            outcome.timeline.resize(interval + 1, Interval::default());
+        }
+        let interval = &mut outcome.timeline[interval];
+        interval.ios += 1;
+        interval.bytes += bytes;
+        interval.latency_sum += latency.as_nanos() as u64;
+    }
+
+    /// After an error: waits for what is in flight and ends its plans.
+    fn drain(&mut self) -> Result<()> {
+        let mut done = Vec::new();
+        let mut first = Ok(());
+        while self.queue.in_flight() > 0 {
+            self.queue.wait(1, &mut done)?;
+            let now = Instant::now();
+            for completion in done.drain(..) {
+                first = first.and(self.complete(completion, now));
+            }
+        }
+        first
+    }
+}
+
+/// Bytes of one write while preparing, and how many are in flight.
+const PIECE: u64 = 1 << 20;
+const DEPTH: usize = 8;
+
+/// Writes the whole range in order: see [`super::prepare`].
+pub(crate) fn prepare(
+    subject: &Subject,
+    range: &Range<u64>,
+    seed: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<()> {
+    let mut queue = subject.device().queue(DEPTH)?;
+    let total = range.end - range.start;
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut filler = Buffer::new(PIECE as usize);
+    rng.fill(&mut filler);
+    let mut plans: Vec<(Plan, Option<Buffer>)> = (0..DEPTH).map(|_| (Plan::default(), None)).collect();
+    let mut free: Vec<usize> = (0..DEPTH).collect();
+    let mut done = Vec::new();
+    let mut finished = 0;
+    let mut failure = Ok(());
+    let mut offset = range.start;
+    while (offset < range.end && failure.is_ok()) || queue.in_flight() > 0 {
+        while let Some(&index) = free.last()
+            && offset < range.end
+            && failure.is_ok()
+        {
+            let length = PIECE.min(range.end - offset);
+            let (plan, kept) = &mut plans[index];
+            let mut buffer = kept
+                .take()
+                .filter(|buffer| buffer.len() as u64 == length)
+                .unwrap_or_else(|| Buffer::from(&filler[..length as usize]));
+            cells::stamp(&mut buffer, offset, |_| 0);
+            let segments = match subject {
+                Subject::Device { .. } => {
+                    Segments::from_slice(&[Segment { offset, at: 0, length: length as u32 }])
+                }
+                Subject::File { system, node } => match system.plan_write(*node, offset, &buffer, plan) {
+                    Ok(()) => std::mem::take(&mut plan.segments),
+                    Err(error) => {
+                        failure = Err(error.into());
+                        break;
+                    }
+                },
+            };
+            free.pop();
+            offset += length;
+            queue.submit(Request { tag: index as u64, kind: Kind::Write, durable: false, segments, buffer });
+        }
+        queue.wait(1, &mut done)?;
+        for completion in done.drain(..) {
+            let index = completion.tag as usize;
+            let (plan, kept) = &mut plans[index];
+            finished += completion.buffer.len() as u64;
+            let ended = match subject {
+                Subject::Device { .. } => completion.result.map_err(Error::from),
+                Subject::File { system, .. } => {
+                    plan.segments = completion.segments;
+                    system.finish_write(plan, &completion.buffer, completion.result).map(drop).map_err(Error::from)
+                }
+            };
+            *kept = Some(completion.buffer);
+            free.push(index);
+            failure = failure.and(ended);
+        }
+        progress(finished, total);
+    }
+    failure
+}

@@ -1,0 +1,35 @@
+//! What can go wrong in the lab.
+
+/// The result of a lab operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A refusal or failure of the lab.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A device failed.
+    #[error(transparent)]
+    Device(#[from] platter_device::Error),
+    /// A file system failed.
+    #[error(transparent)]
+    FileSystem(#[from] platter_vfs::Error),
+    /// The job makes no sense.
+    #[error("this job cannot be run: {0}")]
+    Job(String),
+    /// A workload, job file or report cannot be read.
+    #[error("{name}: {reason}")]
+    Input {
+        /// File or workload.
+        name: String,
+        /// What is wrong and where.
+        reason: String,
+    },
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried, with the path.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}

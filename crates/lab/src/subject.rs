@@ -1,0 +1,58 @@
+//! What the engine drives: bytes somewhere, reached in the way a user of that place would.
+
+use platter_device::Device;
+use platter_vfs::{FileSystem, Node};
+use std::sync::Arc;
+
+/// A range of bytes under test.
+#[derive(Clone)]
+pub enum Subject {
+    /// A device itself, or a file that the host's file system keeps: a file of the host *is* a device here.
+    Device {
+        /// Where the I/O goes.
+        device: Arc<dyn Device>,
+        /// Tells how many bytes are free around it, where that means something.
+        free: Option<Arc<dyn Fn() -> Option<u64> + Send + Sync>>,
+    },
+    /// A file inside a volume of ours.
+    File {
+        /// The volume.
+        system: Arc<dyn FileSystem>,
+        /// The file.
+        node: Node,
+    },
+}
+
+impl Subject {
+    /// The device on which requests are carried out.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        match self {
+            Subject::Device { device, .. } => device,
+            Subject::File { system, .. } => system.device(),
+        }
+    }
+
+    /// Bytes under test.
+    pub fn length(&self) -> crate::Result<u64> {
+        match self {
+            Subject::Device { device, .. } => Ok(device.len()),
+            Subject::File { system, node } => Ok(system.attributes(*node)?.size),
+        }
+    }
+
+    /// Bytes free on the volume, where there is one.
+    pub fn free(&self) -> Option<u64> {
+        match self {
+            Subject::Device { free, .. } => free.as_ref().and_then(|free| free()),
+            Subject::File { system, .. } => system.space().ok().map(|space| space.free * space.cluster),
+        }
+    }
+
+    /// Makes everything written so far durable.
+    pub fn sync(&self) -> crate::Result<()> {
+        match self {
+            Subject::Device { device, .. } => Ok(device.flush()?),
+            Subject::File { system, node } => Ok(system.sync(*node, platter_vfs::SyncScope::Data)?),
+        }
+    }
+}
