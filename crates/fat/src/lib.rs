@@ -1,2 +1,4 @@
 //! FAT12, FAT16 and FAT32.
 #![forbid(unsafe_code)]
+
+pub mod layout;

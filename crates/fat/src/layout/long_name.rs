@@ -1,0 +1,259 @@
+//! Long names: taking them apart into slots and putting them together again (fatgen103, "FAT Long Directory Entries").
+
+use super::{LongEntry, SLOT, ShortEntry, ShortName};
+use platter_vfs::{Error, Name, NameRules, Result};
+
+/// The longest name in UTF-16 units.
+pub const LONGEST_NAME: usize = 255;
+
+/// The most slots in front of a short entry.
+pub const MOST_LONG_ENTRIES: usize = LONGEST_NAME.div_ceil(LongEntry::UNITS);
+
+/// A short entry with the long name in front of it: what is written for one file or directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntrySet {
+    /// The parts of the long name in the order they stand on disk; none if the short name says it all.
+    pub long: Vec<LongEntry>,
+    /// The entry itself.
+    pub short: ShortEntry,
+}
+
+impl EntrySet {
+    /// The set for a new entry: `entry` with its name and case bits replaced, and a long name where one is needed.
+    /// `exists` is asked which short names the directory has: see [`ShortName::alias`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`] by the rules of Windows; [`Error::NoSpace`] if every alias is taken.
+    pub fn new(
+        name: &Name,
+        entry: ShortEntry,
+        mut exists: impl FnMut(&ShortName) -> bool,
+    ) -> Result<EntrySet> {
+        NameRules::WINDOWS.check(name)?;
+        if let Some((short, nt)) = ShortName::exact(name)
+            && !exists(&short)
+        {
+            return Ok(EntrySet { long: Vec::new(), short: ShortEntry { name: short, nt, ..entry } });
+        }
+        let short = ShortName::alias(name, exists).ok_or(Error::NoSpace)?;
+        Ok(EntrySet {
+            long: parts(name, short.checksum()),
+            short: ShortEntry { name: short, nt: 0, ..entry },
+        })
+    }
+
+    /// How many slots it takes, 1 to 21.
+    pub fn slots(&self) -> usize {
+        self.long.len() + 1
+    }
+
+    /// The slots in the order they stand on disk.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.slots() * SLOT);
+        self.long.iter().for_each(|part| bytes.extend(part.to_bytes()));
+        bytes.extend(self.short.to_bytes());
+        bytes
+    }
+}
+
+/// The parts of a long name in the order they stand on disk.
+fn parts(name: &Name, checksum: u8) -> Vec<LongEntry> {
+    let chunks = name.units().chunks(LongEntry::UNITS);
+    let count = chunks.len();
+    let part = |(at, chunk): (usize, &[u16])| {
+        let mut units = [0xFFFF; LongEntry::UNITS];
+        units[..chunk.len()].copy_from_slice(chunk);
+        if let Some(end) = units.get_mut(chunk.len()) {
+            *end = 0;
+        }
+        let number = at as u8 + 1;
+        let order = if at + 1 == count { number | LongEntry::LAST } else { number };
+        LongEntry { order, attributes: 0x0F, kind: 0, checksum, units, cluster: 0 }
+    };
+    chunks.enumerate().map(part).rev().collect()
+}
+
+/// What is wrong with a long name. The short entry after it is good all the same, under its short name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LongNameFault {
+    /// No short entry follows its parts.
+    Orphan,
+    /// A part's number does not follow from the one before.
+    Order,
+    /// Its checksum is not that of the short entry, or differs from part to part.
+    Checksum,
+    /// It ends too early or not in its last part, is too long, or contains a character that no name may.
+    Text,
+}
+
+/// Collects the parts of a long name on the way through a directory, slot by slot: [`LongName::push`] for each
+/// [`LongEntry`], [`LongName::finish`] at each short entry, [`LongName::abandon`] at anything else.
+#[derive(Clone, Debug, Default)]
+pub struct LongName {
+    /// Part 1 first, once all are there.
+    units: [[u16; LongEntry::UNITS]; MOST_LONG_ENTRIES],
+    /// How many parts the name has; 0 while none was seen.
+    parts: u8,
+    /// The number of the last part that was seen.
+    reached: u8,
+    checksum: u8,
+}
+
+impl LongName {
+    /// How many slots have been collected for the name that is under way.
+    pub fn slots(&self) -> usize {
+        usize::from(if self.parts == 0 { 0 } else { self.parts - self.reached + 1 })
+    }
+
+    /// Adds the next slot.
+    ///
+    /// # Errors
+    /// [`LongNameFault::Orphan`] if this slot starts a new name before the one under way had its short entry: the new
+    /// one is kept. Any other fault means that this slot, and with it the name under way, was dropped.
+    pub fn push(&mut self, entry: &LongEntry) -> std::result::Result<(), LongNameFault> {
+        let number = entry.number();
+        if entry.is_last() {
+            let before = self.abandon();
+            if number == 0 || usize::from(number) > MOST_LONG_ENTRIES {
+                return Err(LongNameFault::Order);
+            }
+            self.parts = number;
+            self.checksum = entry.checksum;
+            self.take(entry);
+            return before;
+        }
+        if self.parts == 0 || number == 0 || number + 1 != self.reached {
+            self.parts = 0;
+            return Err(LongNameFault::Order);
+        }
+        if entry.checksum != self.checksum {
+            self.parts = 0;
+            return Err(LongNameFault::Checksum);
+        }
+        self.take(entry);
+        Ok(())
+    }
+
+    fn take(&mut self, entry: &LongEntry) {
+        self.reached = entry.number();
+        self.units[usize::from(self.reached) - 1] = entry.units;
+    }
+
+    /// The name, if all of its parts stood in front of this short entry; `None` if there were none.
+    ///
+    /// # Errors
+    /// Why the parts that were there are not this entry's name.
+    pub fn finish(&mut self, short: &ShortName) -> std::result::Result<Option<Name>, LongNameFault> {
+        let parts = usize::from(std::mem::take(&mut self.parts));
+        if parts == 0 {
+            return Ok(None);
+        }
+        if self.reached != 1 {
+            return Err(LongNameFault::Order);
+        }
+        if self.checksum != short.checksum() {
+            return Err(LongNameFault::Checksum);
+        }
+        let units = self.units[..parts].as_flattened();
+        let length = units.iter().position(|&unit| unit == 0).unwrap_or(units.len());
+        if length <= (parts - 1) * LongEntry::UNITS {
+            return Err(LongNameFault::Text);
+        }
+        let name = Name::from_units(&units[..length]);
+        // Names with a trailing dot or space exist, written by other systems. They can be read, but not made.
+        let rules = NameRules { no_trailing_dot_or_space: false, ..NameRules::WINDOWS };
+        rules.check(&name).map_err(|_| LongNameFault::Text)?;
+        Ok(Some(name))
+    }
+
+    /// Forgets the name under way, because something else than its next slot was met.
+    ///
+    /// # Errors
+    /// [`LongNameFault::Orphan`] if there was one.
+    pub fn abandon(&mut self) -> std::result::Result<(), LongNameFault> {
+        match std::mem::take(&mut self.parts) {
+            0 => Ok(()),
+            _ => Err(LongNameFault::Orphan),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(name: &str) -> EntrySet {
+        EntrySet::new(&Name::from(name), ShortEntry::default(), |_| false).unwrap()
+    }
+
+    fn read(set: &EntrySet) -> std::result::Result<Option<Name>, LongNameFault> {
+        let mut long = LongName::default();
+        for part in &set.long {
+            long.push(part)?;
+        }
+        assert_eq!(long.slots(), set.long.len());
+        long.finish(&set.short.name)
+    }
+
+    #[test]
+    fn golden_set() {
+        // The picture in fatgen103, "Storage of the Long Name": The quick brown.fox.
+        let bytes = set("The quick brown.fox").to_bytes();
+        assert_eq!(
+            bytes[..32],
+            *b"\x42w\0n\0.\0f\0o\0\x0F\0\x07x\0\0\0\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\0\0\xFF\xFF\xFF\xFF"
+        );
+        assert_eq!(bytes[32..64], *b"\x01T\0h\0e\0 \0q\0\x0F\0\x07u\0i\0c\0k\0 \0b\0\0\0r\0o\0");
+        assert_eq!(bytes[64..75], *b"THEQUI~1FOX");
+        assert_eq!(bytes.len(), 96);
+    }
+
+    #[test]
+    fn every_length_comes_back() {
+        for length in 9..=LONGEST_NAME {
+            let name: String = ('a'..='z').cycle().take(length).collect();
+            let set = set(&name);
+            assert_eq!(set.long.len(), length.div_ceil(13));
+            assert_eq!(read(&set), Ok(Some(Name::from(name.as_str()))), "length {length}");
+        }
+        assert!(
+            EntrySet::new(&Name::from("x".repeat(256).as_str()), ShortEntry::default(), |_| false).is_err()
+        );
+    }
+
+    #[test]
+    fn a_name_in_one_case_needs_no_parts_unless_its_short_name_is_taken() {
+        assert_eq!(set("readme.txt").slots(), 1);
+        let taken = |short: &ShortName| short.0 == *b"README  TXT";
+        let set = EntrySet::new(&Name::from("readme.txt"), ShortEntry::default(), taken).unwrap();
+        assert_eq!((set.slots(), set.short.name), (2, ShortName(*b"README~1TXT")));
+        assert_eq!(read(&set), Ok(Some(Name::from("readme.txt"))));
+    }
+
+    #[test]
+    fn faults() {
+        let good = set("a name of four parts, so that order matters");
+        let with = |change: fn(&mut EntrySet)| {
+            let mut set = good.clone();
+            change(&mut set);
+            read(&set)
+        };
+        assert_eq!(with(|set| set.long.swap(1, 2)), Err(LongNameFault::Order));
+        assert_eq!(with(|set| set.long.truncate(3)), Err(LongNameFault::Order));
+        assert_eq!(with(|set| set.long.rotate_left(1)), Err(LongNameFault::Order));
+        assert_eq!(with(|set| set.long[1].checksum ^= 1), Err(LongNameFault::Checksum));
+        assert_eq!(with(|set| set.short.name.0[0] ^= 1), Err(LongNameFault::Checksum));
+        assert_eq!(with(|set| set.long[0].units[0] = 0), Err(LongNameFault::Text));
+        assert_eq!(with(|set| set.long[1].units[3] = 0), Err(LongNameFault::Text));
+        assert_eq!(with(|set| set.long[1].units[3] = u16::from(b'/')), Err(LongNameFault::Text));
+        assert_eq!(with(|set| set.long[0].order = 0x40), Err(LongNameFault::Order));
+        assert_eq!(with(|set| set.long[0].order = 0x7F), Err(LongNameFault::Order));
+        let mut long = LongName::default();
+        long.push(&good.long[0]).unwrap();
+        assert_eq!(long.push(&good.long[0]), Err(LongNameFault::Orphan));
+        assert_eq!(long.slots(), 1);
+        assert_eq!(long.abandon(), Err(LongNameFault::Orphan));
+        assert_eq!(long.abandon(), Ok(()));
+        assert_eq!(long.finish(&ShortName::default()), Ok(None));
+    }
+}

@@ -1,0 +1,381 @@
+//! Names of eight and three bytes, aliases, and labels (fatgen103, "Short Directory Entry Names" and "Name Limits
+//! and Character Sets").
+
+use super::code_page;
+use platter_vfs::{Error, Name, Result};
+use std::fmt;
+
+/// `DIR_Name`: eight bytes and three, padded with spaces, in the OEM code page. A first byte of 05 stands for E5,
+/// which would mean a deleted entry.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShortName(pub [u8; 11]);
+
+/// The bits of `DIR_NTRes` by which Windows NT keeps the case of a name that needs no long one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NtCase;
+
+impl NtCase {
+    /// The eight are lower case.
+    pub const LOWER_BASE: u8 = 0x08;
+    /// The three are lower case.
+    pub const LOWER_EXTENSION: u8 = 0x10;
+}
+
+/// Bytes besides letters, digits and those from 80 up that may stand in a short name.
+const MARKS: &[u8] = b"$%'-_@~`!(){}^#&";
+
+fn allowed(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte >= 0x80 || MARKS.contains(&byte)
+}
+
+impl Default for ShortName {
+    fn default() -> ShortName {
+        ShortName([b' '; 11])
+    }
+}
+
+impl ShortName {
+    /// The entry of a directory that is the directory itself.
+    pub const DOT: ShortName = ShortName(*b".          ");
+    /// The entry of a directory that is its parent.
+    pub const DOT_DOT: ShortName = ShortName(*b"..         ");
+
+    /// A name that is a short one and needs no other: at most eight and three ASCII characters of those allowed, each
+    /// part in one case. The second value goes to `DIR_NTRes`. `None` if it needs a long name.
+    pub fn exact(name: &Name) -> Option<(ShortName, u8)> {
+        let text: Vec<u8> =
+            name.units().iter().map(|&unit| u8::try_from(unit).ok()).collect::<Option<_>>()?;
+        let (base, extension) = match text.iter().position(|&byte| byte == b'.') {
+            Some(dot) if dot + 1 < text.len() => (&text[..dot], &text[dot + 1..]),
+            Some(_) => return None,
+            None => (&text[..], &[][..]),
+        };
+        if !(1..=8).contains(&base.len()) || extension.len() > 3 {
+            return None;
+        }
+        let one_case = |part: &[u8]| {
+            let lower = part.iter().any(u8::is_ascii_lowercase);
+            let upper = part.iter().any(u8::is_ascii_uppercase);
+            let valid = part.iter().all(|byte| byte.is_ascii() && allowed(byte.to_ascii_uppercase()));
+            (valid && !(lower && upper)).then_some(lower)
+        };
+        let mut nt = 0;
+        if one_case(base)? {
+            nt |= NtCase::LOWER_BASE;
+        }
+        if one_case(extension)? {
+            nt |= NtCase::LOWER_EXTENSION;
+        }
+        Some((ShortName::of_parts(base, extension), nt))
+    }
+
+    fn of_parts(base: &[u8], extension: &[u8]) -> ShortName {
+        let mut short = ShortName::default();
+        short.0[..base.len()].copy_from_slice(base);
+        short.0[8..8 + extension.len()].copy_from_slice(extension);
+        short.0.make_ascii_uppercase();
+        short
+    }
+
+    /// An alias for a name that needs a long one, different from all that `exists` knows.
+    ///
+    /// The basis follows fatgen103, "The Basis-Name Generation Algorithm": spaces and leading periods are left out;
+    /// what a short name cannot hold becomes "_" (here also everything beyond ASCII); the extension is what follows
+    /// the last period. If nothing but case was changed and the basis is not taken, it is the alias; else it gets a
+    /// tail from "~1" to "~999999". The first nine are tried in turn; after them the search starts at a number that
+    /// comes from the name, so that a directory of ten thousand similar names costs a few questions each and not
+    /// thousands.
+    ///
+    /// `exists` must know the short name of every entry of the directory, and should also know long names that look
+    /// like short ones. `None` if all aliases are taken.
+    pub fn alias(name: &Name, mut exists: impl FnMut(&ShortName) -> bool) -> Option<ShortName> {
+        let Basis { base, extension, changed } = Basis::of(name);
+        let basis = ShortName::of_parts(&base, &extension);
+        if !changed && !exists(&basis) {
+            return Some(basis);
+        }
+        let mut numbered = |number: u32| {
+            let tail = format!("~{number}");
+            let mut base = base[..base.len().min(8 - tail.len())].to_vec();
+            base.extend(tail.as_bytes());
+            let short = ShortName::of_parts(&base, &extension);
+            (!exists(&short)).then_some(short)
+        };
+        const LAST: u32 = 999_999;
+        let start = name.units().iter().fold(0x811C_9DC5u32, |hash, &unit| {
+            // FNV-1a over the units.
+            (hash ^ u32::from(unit)).wrapping_mul(0x0100_0193)
+        });
+        (1..=9).find_map(&mut numbered).or_else(|| {
+            let span = LAST - 9;
+            (0..span).find_map(|step| numbered(10 + (start % span + step) % span))
+        })
+    }
+
+    /// The sum that ties the parts of a long name to their short entry (fatgen103, "ChkSum").
+    pub fn checksum(&self) -> u8 {
+        self.0.iter().fold(0, |sum: u8, &byte| sum.rotate_right(1).wrapping_add(byte))
+    }
+
+    /// Whether this is "." or "..".
+    pub fn is_dots(&self) -> bool {
+        *self == ShortName::DOT || *self == ShortName::DOT_DOT
+    }
+
+    /// Whether every byte may stand in a short name and spaces only pad at the ends. Spaces inside, which some
+    /// systems write, are allowed.
+    pub fn is_valid(&self) -> bool {
+        let [first, rest @ ..] = self.0;
+        let first = if first == 0x05 { 0xE5 } else { first };
+        allowed(first) && rest.iter().all(|&byte| allowed(byte) || byte == b' ')
+    }
+
+    /// The name that a user sees when there is no long one. A byte that no name may hold is shown as "_".
+    pub fn to_name(&self, nt: u8) -> Name {
+        let mut bytes = self.0;
+        if bytes[0] == 0x05 {
+            bytes[0] = 0xE5;
+        }
+        let (base, extension) = bytes.split_at(8);
+        let mut units = Vec::with_capacity(12);
+        show(base, nt & NtCase::LOWER_BASE != 0, &mut units);
+        if extension != b"   " {
+            units.push(u16::from(b'.'));
+            show(extension, nt & NtCase::LOWER_EXTENSION != 0, &mut units);
+        }
+        Name::from_units(&units)
+    }
+}
+
+/// Appends what a user sees of one part of a short name. Every character of the code page is one unit.
+fn show(part: &[u8], lower: bool, units: &mut Vec<u16>) {
+    let length = part.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
+    units.extend(part[..length].iter().map(|&byte| match byte {
+        0..=0x1F | 0x7F | b'"' | b'*' | b'/' | b':' | b'<' | b'>' | b'?' | b'\\' | b'|' => u16::from(b'_'),
+        _ if lower => single(code_page::decode(byte).to_lowercase(), code_page::decode(byte)),
+        _ => single(std::iter::empty(), code_page::decode(byte)),
+    }));
+}
+
+/// The one character of `mapped` as a unit, or `otherwise` if there is none or more, or it does not fit a unit.
+fn single(mut mapped: impl Iterator<Item = char>, otherwise: char) -> u16 {
+    let unit = |character: char| u16::try_from(u32::from(character)).ok();
+    match (mapped.next().and_then(unit), mapped.next()) {
+        (Some(mapped), None) => mapped,
+        _ => unit(otherwise).unwrap_or(0xFFFD),
+    }
+}
+
+/// A name in the form in which names are compared: each unit in upper case, where that is one unit.
+///
+/// The format does not say how characters beyond ASCII compare. A character beyond ASCII never equals an ASCII one
+/// here (Unicode's upper case of "ı" is "I"), because systems disagree on those.
+pub fn fold(name: &Name) -> Name {
+    let upper = |&unit: &u16| match char::from_u32(u32::from(unit)) {
+        Some(character) if character.is_ascii() => u16::from(character.to_ascii_uppercase() as u8),
+        Some(character) => match single(character.to_uppercase(), character) {
+            0..=0x7F => unit,
+            upper => upper,
+        },
+        None => unit,
+    };
+    Name::from_units(&name.units().iter().map(upper).collect::<Vec<_>>())
+}
+
+/// What an alias starts from.
+struct Basis {
+    base: Vec<u8>,
+    extension: Vec<u8>,
+    /// Whether more than case was lost.
+    changed: bool,
+}
+
+impl Basis {
+    fn of(name: &Name) -> Basis {
+        let mut changed = false;
+        let mut text = Vec::with_capacity(name.units().len());
+        for character in char::decode_utf16(name.units().iter().copied()) {
+            match character {
+                Ok(' ') => changed = true,
+                Ok('.') if text.is_empty() => changed = true,
+                Ok('.') => text.push(b'.'),
+                Ok(character) if character.is_ascii() && allowed(character.to_ascii_uppercase() as u8) => {
+                    text.push(character.to_ascii_uppercase() as u8);
+                }
+                _ => {
+                    changed = true;
+                    text.push(b'_');
+                }
+            }
+        }
+        let first = text.iter().position(|&byte| byte == b'.').unwrap_or(text.len());
+        let extension = match text.iter().rposition(|&byte| byte == b'.') {
+            Some(last) => &text[last + 1..],
+            None => &[],
+        };
+        changed |= first > 8 || extension.len() > 3 || first + extension.len() + 1 < text.len();
+        let mut base = text[..first.min(8)].to_vec();
+        if base.is_empty() {
+            changed = true;
+            base.push(b'_');
+        }
+        Basis { base, extension: extension[..extension.len().min(3)].to_vec(), changed }
+    }
+}
+
+impl fmt::Debug for ShortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+/// A volume's label: eleven bytes in the OEM code page, padded with spaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label(pub [u8; 11]);
+
+impl Label {
+    /// The label of this text, in upper case as DOS and Windows keep it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`] if it is empty, longer than eleven characters, starts with a space, or has a character
+    /// that code page 850 or the format does not allow.
+    pub fn new(text: &str) -> Result<Label> {
+        let invalid = |reason| Err(Error::InvalidName { name: text.into(), reason });
+        let mut bytes = [b' '; 11];
+        if text.is_empty() || text.starts_with(' ') {
+            return invalid("a label does not start with a space and is not empty");
+        }
+        for (at, character) in text.chars().enumerate() {
+            if at == bytes.len() {
+                return invalid("a FAT label is at most 11 characters long: it is too long");
+            }
+            let upper =
+                char::from_u32(u32::from(single(character.to_uppercase(), character))).unwrap_or(character);
+            match code_page::encode(upper) {
+                Some(0..=0x1F | 0x7F) => return invalid("a label contains no control characters"),
+                Some(byte) if b"\"*+,./:;<=>?[\\]|".contains(&byte) => {
+                    return invalid("a label contains none of \"*+,./:;<=>?[\\]|");
+                }
+                Some(byte) => bytes[at] = byte,
+                None => return invalid("a label contains only characters of code page 850"),
+            }
+        }
+        if bytes[0] == 0xE5 {
+            bytes[0] = 0x05;
+        }
+        Ok(Label(bytes))
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text: String =
+            self.0.iter().map(|&byte| code_page::decode(if byte == 0x05 { 0xE5 } else { byte })).collect();
+        f.write_str(text.trim_end_matches(' '))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn alias(name: &str, taken: &[&[u8; 11]]) -> String {
+        let alias = ShortName::alias(&Name::from(name), |short| taken.contains(&&short.0)).unwrap();
+        String::from_utf8(alias.0.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn names_that_need_no_long_one() {
+        let exact = |name: &str| ShortName::exact(&Name::from(name));
+        assert_eq!(exact("README.TXT"), Some((ShortName(*b"README  TXT"), 0)));
+        assert_eq!(exact("readme.txt"), Some((ShortName(*b"README  TXT"), 0x18)));
+        assert_eq!(exact("README.txt"), Some((ShortName(*b"README  TXT"), 0x10)));
+        assert_eq!(exact("a"), Some((ShortName(*b"A          "), 0x08)));
+        assert_eq!(exact("12345678.~1"), Some((ShortName(*b"12345678~1 "), 0)));
+        for long in ["ReadMe.txt", "a b", "123456789", "a.html", "a.b.c", ".a", "a.", "ä", "a+b", "a,b", ""]
+        {
+            assert_eq!(exact(long), None, "{long:?}");
+        }
+        for name in ["README.TXT", "readme.txt", "README.txt", "a", "MAKEFILE.in"] {
+            let (short, nt) = exact(name).unwrap();
+            assert_eq!(short.to_name(nt), Name::from(name));
+            assert!(short.is_valid());
+        }
+    }
+
+    #[test]
+    fn golden_aliases() {
+        // The examples of fatgen103.
+        assert_eq!(alias("The quick brown.fox", &[]), "THEQUI~1FOX");
+        assert_eq!(alias("The quick brown.fox", &[b"THEQUI~1FOX"]), "THEQUI~2FOX");
+        assert_eq!(alias("ReadMe.txt", &[]), "README  TXT");
+        assert_eq!(alias("ReadMe.txt", &[b"README  TXT"]), "README~1TXT");
+        assert_eq!(alias("a.b.c", &[]), "A~1     C  ");
+        assert_eq!(alias(".profile", &[]), "PROFIL~1   ");
+        assert_eq!(alias("a+b.html", &[]), "A_B~1   HTM");
+        assert_eq!(alias("日本.txt", &[]), "__~1    TXT");
+        assert_eq!(alias("😀", &[]), "_~1        ");
+    }
+
+    #[test]
+    fn tens_of_thousands_of_similar_names_are_cheap() {
+        let mut taken = HashSet::new();
+        let mut asked = 0u64;
+        for number in 0..30_000 {
+            let name = Name::from(format!("photograph {number}.jpeg").as_str());
+            let alias = ShortName::alias(&name, |short| {
+                asked += 1;
+                taken.contains(short)
+            });
+            assert!(alias.as_ref().unwrap().is_valid());
+            assert!(taken.insert(alias.unwrap()));
+        }
+        assert!(asked < 30_000 * 15, "{asked} questions");
+    }
+
+    #[test]
+    fn all_taken_is_said_and_every_tail_was_tried() {
+        let mut asked = HashSet::new();
+        let none = ShortName::alias(&Name::from("long name"), |short| {
+            asked.insert(*short);
+            true
+        });
+        assert_eq!((none, asked.len()), (None, 999_999));
+    }
+
+    #[test]
+    fn checksum_of_a_real_entry() {
+        // Written by mtools: alias THEQUI~1.FOX has the checksum 07.
+        assert_eq!(ShortName(*b"THEQUI~1FOX").checksum(), 0x07);
+    }
+
+    #[test]
+    fn kanji_lead_byte_and_forbidden_bytes() {
+        assert_eq!(ShortName(*b"\x05BC     \x81  ").to_name(0), Name::from("ÕBC.ü"));
+        assert_eq!(ShortName(*b"\x05BC     \x81  ").to_name(0x18), Name::from("õbc.ü"));
+        assert_eq!(ShortName(*b"A/B\x01    ?  ").to_name(0), Name::from("A_B_._"));
+        assert!(!ShortName(*b"A/B        ").is_valid());
+        assert!(!ShortName(*b" AB        ").is_valid());
+        assert!(!ShortName(*b"abc        ").is_valid());
+        assert!(ShortName(*b"A B        ").is_valid());
+    }
+
+    #[test]
+    fn folding() {
+        let same = |a: &str, b: &str| fold(&Name::from(a)) == fold(&Name::from(b));
+        assert!(same("straße.Ä", "STRAßE.ä"));
+        assert!(!same("ı", "I") && !same("ſ", "S") && !same("ß", "SS"));
+    }
+
+    #[test]
+    fn labels() {
+        assert_eq!(Label::new("Büro 1").unwrap().0, *b"B\x9aRO 1     ");
+        assert_eq!(Label::new("Büro 1").unwrap().to_string(), "BÜRO 1");
+        assert_eq!(Label::new("õ").unwrap().0[0], 0x05);
+        assert_eq!(Label::new("õ").unwrap().to_string(), "Õ");
+        for bad in ["", "twelve chars", " a", "a.b", "a/b", "€", "a\u{1}"] {
+            assert!(Label::new(bad).is_err(), "{bad:?}");
+        }
+    }
+}
