@@ -12,6 +12,8 @@
 mod check;
 mod error;
 mod format;
+mod memory;
+pub mod model;
 mod name;
 mod plan;
 mod system;
@@ -20,6 +22,7 @@ mod types;
 pub use check::{CheckOptions, CheckReport, Finding, Severity};
 pub use error::{Damage, Error, Result};
 pub use format::{Format, FormatOptions, OpenOptions, Recognised};
+pub use memory::{MemoryFileSystem, MemoryOptions};
 pub use name::{CaseRule, Name, NameRules, upper_case};
 pub use plan::Plan;
 pub use system::FileSystem;

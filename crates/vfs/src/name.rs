@@ -82,8 +82,8 @@ impl Name {
 
 /// The upper case of one UTF-16 unit, for formats that keep no table of their own.
 ///
-/// It is Unicode's mapping where that gives a single unit, and the unit itself where it gives several ("ß") or where
-/// the unit is half of a pair.
+/// It is Unicode's mapping where that gives a single unit, and the unit itself where it gives several ("ß"), where the
+/// unit is half of a pair, and where a unit beyond ASCII would become an ASCII one ("ı"), on which systems disagree.
 pub fn upper_case(unit: u16) -> u16 {
     if unit < 0x80 {
         return if (0x61..=0x7A).contains(&unit) { unit - 0x20 } else { unit };
@@ -91,7 +91,7 @@ pub fn upper_case(unit: u16) -> u16 {
     let Some(character) = char::from_u32(u32::from(unit)) else { return unit };
     let mut upper = character.to_uppercase();
     match (upper.next(), upper.next()) {
-        (Some(single), None) => u16::try_from(u32::from(single)).unwrap_or(unit),
+        (Some(single), None) if !single.is_ascii() => u16::try_from(u32::from(single)).unwrap_or(unit),
         _ => unit,
     }
 }
@@ -200,6 +200,7 @@ mod tests {
         assert_eq!(&*name.folded(CaseRule::Sensitive), name.units());
         assert_eq!(upper_case(0xD801), 0xD801);
         assert_eq!(upper_case('я' as u16), 'Я' as u16);
+        assert_eq!(upper_case('ı' as u16), 'ı' as u16);
     }
 
     #[test]

@@ -1,0 +1,886 @@
+//! The reference: a file system in memory, simple enough to be seen to be right.
+
+use crate::{
+    Attributes, Capabilities, CaseRule, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind,
+    Name, NameRules, Node, NodeStream, Place, Plan, RenameFlags, Result, Space, SyncScope, Timestamp,
+    VolumeInfo,
+};
+use platter_device::Device;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Which format a [`MemoryFileSystem`] stands in for.
+#[derive(Clone, Debug)]
+pub struct MemoryOptions {
+    /// The format's name, for error messages.
+    pub format: &'static str,
+    /// What it can do. What it cannot is refused.
+    pub capabilities: Capabilities,
+    /// The earliest time it can hold.
+    pub earliest: Timestamp,
+    /// The latest time it can hold.
+    pub latest: Timestamp,
+}
+
+impl Default for MemoryOptions {
+    /// Everything the reference can do, with Windows names and times to 100 ns.
+    fn default() -> Self {
+        let precision = Duration::from_nanos(100);
+        MemoryOptions {
+            format: "memory",
+            capabilities: Capabilities {
+                largest_file: 1 << 40,
+                names: NameRules::WINDOWS,
+                modified_precision: precision,
+                created_precision: Some(precision),
+                accessed_precision: Some(precision),
+                hard_links: true,
+                symbolic_links: true,
+                streams: true,
+                extended_attributes: true,
+                sparse: true,
+                preallocate: true,
+                integrity: false,
+                clone: false,
+                exchange: true,
+            },
+            earliest: Timestamp { seconds: -11_644_473_600, nanoseconds: 0 },
+            latest: Timestamp { seconds: 253_402_300_799, nanoseconds: 999_999_900 },
+        }
+    }
+}
+
+/// A file system in memory: the reference that [`crate::model`] compares formats with.
+///
+/// Everything stands in plain collections under one lock, and no operation is clever. The device serves only as a
+/// clock and for its sector size: planned I/O has no segments, and *finish* copies.
+///
+/// Rules that the contract leaves to the formats, and that all of Platter's share:
+/// * [`DosFlags::READ_ONLY`] forbids changing a file's content and removing or replacing its entry
+///   ([`Error::NotPermitted`]). It does not forbid renaming it, changing its other attributes, or changing what is
+///   inside a directory that has it.
+/// * Creating a file and changing its content set [`DosFlags::ARCHIVE`].
+/// * Reading does not change the access time.
+/// * A directory's modification time changes when a name in it appears, disappears or changes.
+/// * A name that could not be created is not an error to look for: it is just not there.
+pub struct MemoryFileSystem {
+    options: MemoryOptions,
+    device: Arc<dyn Device>,
+    state: Mutex<State>,
+}
+
+struct State {
+    objects: BTreeMap<u64, Object>,
+    next_node: u64,
+    next_cursor: u64,
+    label: String,
+    unmounted: bool,
+}
+
+struct Object {
+    content: Content,
+    links: u32,
+    handed_out: u64,
+    flags: DosFlags,
+    created: Timestamp,
+    modified: Timestamp,
+    accessed: Timestamp,
+    streams: Vec<(Name, Node)>,
+    extended: BTreeMap<String, Vec<u8>>,
+}
+
+enum Content {
+    File(Vec<u8>),
+    Directory { parent: Node, slots: Vec<Slot> },
+    Link(String),
+}
+
+/// An entry. Slots stand in the order of their cursors, which are never used twice.
+#[derive(Clone)]
+struct Slot {
+    cursor: u64,
+    folded: Box<[u16]>,
+    name: Name,
+    node: Node,
+}
+
+impl Object {
+    fn new(content: Content, now: Timestamp) -> Object {
+        let flags = match content {
+            Content::File(_) => DosFlags::ARCHIVE,
+            _ => DosFlags::default(),
+        };
+        Object {
+            content,
+            links: 1,
+            handed_out: 0,
+            flags,
+            created: now,
+            modified: now,
+            accessed: now,
+            streams: Vec::new(),
+            extended: BTreeMap::new(),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self.content {
+            Content::File(_) => Kind::File,
+            Content::Directory { .. } => Kind::Directory,
+            Content::Link(_) => Kind::SymbolicLink,
+        }
+    }
+
+    fn file(&self) -> Result<&Vec<u8>> {
+        match &self.content {
+            Content::File(data) => Ok(data),
+            Content::Directory { .. } => Err(Error::IsADirectory),
+            Content::Link(_) => Err(Error::InvalidArgument("a symbolic link has no content")),
+        }
+    }
+
+    /// The content, for a change of it.
+    fn writable(&mut self) -> Result<&mut Vec<u8>> {
+        self.file()?;
+        self.deletable()?;
+        match &mut self.content {
+            Content::File(data) => Ok(data),
+            _ => unreachable!("checked just now"),
+        }
+    }
+
+    fn deletable(&self) -> Result<()> {
+        if self.flags.contains(DosFlags::READ_ONLY) {
+            return Err(Error::NotPermitted("it has the read-only attribute"));
+        }
+        Ok(())
+    }
+
+    fn slots(&self) -> Result<&Vec<Slot>> {
+        match &self.content {
+            Content::Directory { slots, .. } => Ok(slots),
+            _ => Err(Error::NotADirectory),
+        }
+    }
+
+    fn slots_mut(&mut self) -> Result<&mut Vec<Slot>> {
+        match &mut self.content {
+            Content::Directory { slots, .. } => Ok(slots),
+            _ => Err(Error::NotADirectory),
+        }
+    }
+}
+
+impl State {
+    fn object(&self, node: Node) -> Result<&Object> {
+        self.objects.get(&node.0).ok_or(Error::NotFound)
+    }
+
+    fn object_mut(&mut self, node: Node) -> Result<&mut Object> {
+        self.objects.get_mut(&node.0).ok_or(Error::NotFound)
+    }
+
+    /// The index of the slot that `name` leads to.
+    fn find(&self, directory: Node, name: &Name, case: CaseRule) -> Result<Option<usize>> {
+        let folded = name.folded(case);
+        Ok(self.object(directory)?.slots()?.iter().position(|slot| slot.folded == folded))
+    }
+
+    fn slot(&self, directory: Node, name: &Name, case: CaseRule) -> Result<Slot> {
+        let index = self.find(directory, name, case)?.ok_or(Error::NotFound)?;
+        Ok(self.object(directory)?.slots()?[index].clone())
+    }
+
+    /// Puts a name into a directory that is known to lack it.
+    fn insert(&mut self, directory: Node, name: &Name, node: Node, case: CaseRule) -> Result<()> {
+        self.next_cursor += 1;
+        let slot = Slot { cursor: self.next_cursor, folded: name.folded(case), name: name.clone(), node };
+        self.object_mut(directory)?.slots_mut()?.push(slot);
+        if let Content::Directory { parent, .. } = &mut self.object_mut(node)?.content {
+            *parent = directory;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, directory: Node, cursor: u64) -> Result<()> {
+        self.object_mut(directory)?.slots_mut()?.retain(|slot| slot.cursor != cursor);
+        Ok(())
+    }
+
+    fn add(&mut self, object: Object) -> Node {
+        self.next_node += 1;
+        self.objects.insert(self.next_node, object);
+        Node(self.next_node)
+    }
+
+    /// Takes one name from a node.
+    fn unname(&mut self, node: Node) -> Result<()> {
+        self.object_mut(node)?.links -= 1;
+        self.reap(node);
+        Ok(())
+    }
+
+    /// Forgets a node that has neither a name nor a holder.
+    fn reap(&mut self, node: Node) {
+        let gone = |object: &Object| object.links == 0 && object.handed_out == 0;
+        if self.objects.get(&node.0).is_some_and(gone) {
+            let object = self.objects.remove(&node.0).expect("found just now");
+            for (_, stream) in object.streams {
+                let _ = self.unname(stream);
+            }
+        }
+    }
+
+    /// Whether `node` is `above` or lies somewhere below it.
+    fn is_inside(&self, mut node: Node, above: Node) -> Result<bool> {
+        loop {
+            if node == above {
+                return Ok(true);
+            }
+            if node == Node::ROOT {
+                return Ok(false);
+            }
+            match &self.object(node)?.content {
+                Content::Directory { parent, .. } => node = *parent,
+                _ => return Err(Error::NotADirectory),
+            }
+        }
+    }
+
+    /// A directory that still has a name: entries cannot be put into one that was removed.
+    fn living_directory(&self, node: Node) -> Result<()> {
+        let object = self.object(node)?;
+        object.slots()?;
+        if object.links == 0 { Err(Error::NotFound) } else { Ok(()) }
+    }
+}
+
+impl MemoryFileSystem {
+    /// An empty file system. `device` gives the time and the sector size; nothing is stored on it.
+    pub fn new(device: Arc<dyn Device>, options: MemoryOptions) -> MemoryFileSystem {
+        let mut system = MemoryFileSystem {
+            options,
+            device,
+            state: Mutex::new(State {
+                objects: BTreeMap::new(),
+                next_node: Node::ROOT.0,
+                next_cursor: 0,
+                label: String::new(),
+                unmounted: false,
+            }),
+        };
+        let root = Object::new(Content::Directory { parent: Node::ROOT, slots: Vec::new() }, system.stamp());
+        system.state.get_mut().expect("new").objects.insert(Node::ROOT.0, root);
+        system
+    }
+
+    /// The names that lead from the root to a node, if any do.
+    pub fn path(&self, node: Node) -> Option<Vec<Name>> {
+        let state = self.lock();
+        let mut path = Vec::new();
+        let mut at = node;
+        while at != Node::ROOT {
+            let (above, name) = state.objects.iter().find_map(|(number, object)| {
+                let slot = object.slots().ok()?.iter().find(|slot| slot.node == at)?;
+                Some((Node(*number), slot.name.clone()))
+            })?;
+            path.push(name);
+            at = above;
+        }
+        path.reverse();
+        Some(path)
+    }
+
+    /// How many nodes there are, streams and removed ones that are still held included.
+    pub fn node_count(&self) -> usize {
+        self.lock().objects.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while locked")
+    }
+
+    fn case(&self) -> CaseRule {
+        self.options.capabilities.names.case
+    }
+
+    /// The state, for a change.
+    fn change(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.lock();
+        if state.unmounted { Err(Error::ReadOnly("it is unmounted".into())) } else { Ok(state) }
+    }
+
+    fn stamp(&self) -> Timestamp {
+        self.device.now().into()
+    }
+
+    fn require(&self, has: bool, what: &'static str) -> Result<()> {
+        if has { Ok(()) } else { Err(self.unsupported_error(what)) }
+    }
+
+    fn check_size(&self, wanted: Option<u64>) -> Result<()> {
+        let limit = self.options.capabilities.largest_file;
+        match wanted {
+            Some(size) if size <= limit => Ok(()),
+            _ => Err(Error::FileTooLarge {
+                format: self.options.format,
+                limit,
+                wanted: wanted.unwrap_or(u64::MAX),
+            }),
+        }
+    }
+
+    fn check_aligned(&self, offset: u64, length: usize) -> Result<()> {
+        let sector = self.device.sectors().logical;
+        let length = length as u64;
+        if offset.is_multiple_of(u64::from(sector)) && length.is_multiple_of(u64::from(sector)) {
+            return Ok(());
+        }
+        Err(Error::Misaligned { offset, length, sector })
+    }
+
+    /// A time as the format holds it.
+    fn held(&self, time: Timestamp, precision: Duration) -> Timestamp {
+        let time = time.clamp(self.options.earliest, self.options.latest);
+        let nanoseconds = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+        let kept = nanoseconds - nanoseconds.rem_euclid(precision.as_nanos() as i128);
+        Timestamp {
+            seconds: kept.div_euclid(1_000_000_000) as i64,
+            nanoseconds: kept.rem_euclid(1_000_000_000) as u32,
+        }
+    }
+
+    fn attributes_of(&self, object: &Object) -> Attributes {
+        let capabilities = &self.options.capabilities;
+        let size = match &object.content {
+            Content::File(data) => data.len() as u64,
+            Content::Directory { .. } => 0,
+            Content::Link(target) => target.len() as u64,
+        };
+        let allocated = if object.kind() == Kind::File { size } else { 0 };
+        Attributes {
+            kind: object.kind(),
+            size,
+            allocated,
+            links: object.links,
+            flags: object.flags,
+            created: capabilities.created_precision.map(|precision| self.held(object.created, precision)),
+            modified: self.held(object.modified, capabilities.modified_precision),
+            accessed: capabilities.accessed_precision.map(|precision| self.held(object.accessed, precision)),
+            changed: None,
+        }
+    }
+
+    /// Changes a file's content and stamps it.
+    fn rewrite(&self, node: Node, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        let now = self.stamp();
+        let mut state = self.change()?;
+        let object = state.object_mut(node)?;
+        change(object.writable()?);
+        object.modified = now;
+        object.flags.0 |= DosFlags::ARCHIVE.0;
+        Ok(())
+    }
+
+    fn add_entry(&self, directory: Node, name: &Name, content: Content) -> Result<Node> {
+        let now = self.stamp();
+        let mut state = self.change()?;
+        state.living_directory(directory)?;
+        self.options.capabilities.names.check(name)?;
+        if state.find(directory, name, self.case())?.is_some() {
+            return Err(Error::Exists);
+        }
+        let mut object = Object::new(content, now);
+        object.handed_out = 1;
+        let node = state.add(object);
+        state.insert(directory, name, node, self.case())?;
+        state.object_mut(directory)?.modified = now;
+        Ok(node)
+    }
+
+    fn remove_entry(
+        &self,
+        directory: Node,
+        name: &Name,
+        allowed: impl FnOnce(&Object) -> Result<()>,
+    ) -> Result<()> {
+        let now = self.stamp();
+        let mut state = self.change()?;
+        let slot = state.slot(directory, name, self.case())?;
+        let object = state.object(slot.node)?;
+        allowed(object)?;
+        object.deletable()?;
+        state.remove(directory, slot.cursor)?;
+        state.unname(slot.node)?;
+        state.object_mut(directory)?.modified = now;
+        Ok(())
+    }
+}
+
+impl FileSystem for MemoryFileSystem {
+    fn format_name(&self) -> &'static str {
+        self.options.format
+    }
+
+    fn info(&self) -> Result<VolumeInfo> {
+        Ok(VolumeInfo {
+            format: self.options.format.into(),
+            label: self.lock().label.clone(),
+            identifier: String::new(),
+            cluster: 1,
+            dirty: false,
+            details: Vec::new(),
+        })
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.options.capabilities
+    }
+
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    fn space(&self) -> Result<Space> {
+        let used: usize = self
+            .lock()
+            .objects
+            .values()
+            .map(|object| match &object.content {
+                Content::File(data) => data.len(),
+                _ => 0,
+            })
+            .sum();
+        Ok(Space { cluster: 1, total: 1 << 62, free: (1 << 62) - used as u64 })
+    }
+
+    fn set_label(&self, label: &str) -> Result<()> {
+        self.change()?.label = label.into();
+        Ok(())
+    }
+
+    fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
+        let mut state = self.lock();
+        let slot = state.slot(directory, name, self.case())?;
+        state.object_mut(slot.node)?.handed_out += 1;
+        Ok(slot.node)
+    }
+
+    fn forget(&self, node: Node, count: u64) {
+        let mut state = self.lock();
+        if let Ok(object) = state.object_mut(node)
+            && node != Node::ROOT
+        {
+            object.handed_out = object.handed_out.saturating_sub(count);
+            state.reap(node);
+        }
+    }
+
+    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
+        match kind {
+            Kind::File => self.add_entry(directory, name, Content::File(Vec::new())),
+            Kind::Directory => {
+                self.add_entry(directory, name, Content::Directory { parent: directory, slots: Vec::new() })
+            }
+            Kind::SymbolicLink => Err(Error::InvalidArgument("a symbolic link needs a target")),
+        }
+    }
+
+    fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
+        self.remove_entry(directory, name, |object| match object.kind() {
+            Kind::Directory => Err(Error::IsADirectory),
+            _ => Ok(()),
+        })
+    }
+
+    fn rmdir(&self, directory: Node, name: &Name) -> Result<()> {
+        self.remove_entry(directory, name, |object| match object.slots()?.is_empty() {
+            true => Ok(()),
+            false => Err(Error::NotEmpty),
+        })
+    }
+
+    fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
+        let now = self.stamp();
+        let case = self.case();
+        let mut state = self.change()?;
+        if flags == RenameFlags::Exchange {
+            self.require(self.options.capabilities.exchange, "exchange of two entries")?;
+        }
+        let source = state.slot(from, name, case)?;
+        state.living_directory(to)?;
+        self.options.capabilities.names.check(new_name)?;
+        let moved = state.object(source.node)?.kind();
+        if moved == Kind::Directory && state.is_inside(to, source.node)? {
+            return Err(Error::IntoItself);
+        }
+        let target = state.slot(to, new_name, case).ok();
+        match (flags, &target) {
+            (RenameFlags::Exchange, None) => return Err(Error::NotFound),
+            (RenameFlags::Exchange, Some(target)) => {
+                if target.node == source.node {
+                    return Ok(());
+                }
+                if state.object(target.node)?.kind() == Kind::Directory
+                    && state.is_inside(from, target.node)?
+                {
+                    return Err(Error::IntoItself);
+                }
+                for (directory, cursor, node) in
+                    [(from, source.cursor, target.node), (to, target.cursor, source.node)]
+                {
+                    let slots = state.object_mut(directory)?.slots_mut()?;
+                    slots.iter_mut().find(|slot| slot.cursor == cursor).expect("found above").node = node;
+                    if let Content::Directory { parent, .. } = &mut state.object_mut(node)?.content {
+                        *parent = directory;
+                    }
+                    state.object_mut(directory)?.modified = now;
+                }
+                return Ok(());
+            }
+            // The entry itself: another case of its name, or nothing to do.
+            (_, Some(target)) if target.cursor == source.cursor => {
+                if source.name == *new_name {
+                    return Ok(());
+                }
+            }
+            (RenameFlags::NoReplace, Some(_)) => return Err(Error::Exists),
+            // POSIX: two names of one file stay as they are.
+            (_, Some(target)) if target.node == source.node => return Ok(()),
+            (_, Some(target)) => {
+                let object = state.object(target.node)?;
+                match (moved, object.kind()) {
+                    (Kind::Directory, Kind::Directory) if !object.slots()?.is_empty() => {
+                        return Err(Error::NotEmpty);
+                    }
+                    (Kind::Directory, Kind::Directory) => {}
+                    (Kind::Directory, _) => return Err(Error::NotADirectory),
+                    (_, Kind::Directory) => return Err(Error::IsADirectory),
+                    _ => {}
+                }
+                object.deletable()?;
+                state.remove(to, target.cursor)?;
+                state.unname(target.node)?;
+            }
+            (_, None) => {}
+        }
+        state.remove(from, source.cursor)?;
+        state.insert(to, new_name, source.node, case)?;
+        state.object_mut(from)?.modified = now;
+        state.object_mut(to)?.modified = now;
+        Ok(())
+    }
+
+    fn link(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
+        self.require(self.options.capabilities.hard_links, "hard links")?;
+        let now = self.stamp();
+        let mut state = self.change()?;
+        state.living_directory(directory)?;
+        self.options.capabilities.names.check(name)?;
+        let object = state.object(node)?;
+        if object.kind() == Kind::Directory {
+            return Err(Error::IsADirectory);
+        }
+        if object.links == 0 {
+            return Err(Error::NotFound);
+        }
+        if state.find(directory, name, self.case())?.is_some() {
+            return Err(Error::Exists);
+        }
+        state.insert(directory, name, node, self.case())?;
+        state.object_mut(node)?.links += 1;
+        state.object_mut(directory)?.modified = now;
+        Ok(())
+    }
+
+    fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
+        self.require(self.options.capabilities.symbolic_links, "symbolic links")?;
+        self.add_entry(directory, name, Content::Link(target.into()))
+    }
+
+    fn read_link(&self, node: Node) -> Result<String> {
+        self.require(self.options.capabilities.symbolic_links, "symbolic links")?;
+        match &self.lock().object(node)?.content {
+            Content::Link(target) => Ok(target.clone()),
+            _ => Err(Error::InvalidArgument("not a symbolic link")),
+        }
+    }
+
+    fn read_directory(
+        &self,
+        directory: Node,
+        cursor: Cursor,
+        most: usize,
+        entries: &mut Vec<Entry>,
+    ) -> Result<()> {
+        let state = self.lock();
+        for slot in state.object(directory)?.slots()?.iter().filter(|slot| slot.cursor > cursor.0).take(most)
+        {
+            let attributes = self.attributes_of(state.object(slot.node)?);
+            entries.push(Entry { name: slot.name.clone(), attributes, next: Cursor(slot.cursor) });
+        }
+        Ok(())
+    }
+
+    fn parent(&self, directory: Node) -> Result<Node> {
+        match &self.lock().object(directory)?.content {
+            Content::Directory { parent, .. } => Ok(*parent),
+            _ => Err(Error::NotADirectory),
+        }
+    }
+
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        Ok(self.attributes_of(self.lock().object(node)?))
+    }
+
+    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        let now = self.stamp();
+        let mut state = self.change()?;
+        let object = state.object_mut(node)?;
+        if let Some(size) = change.size {
+            let data = object.writable()?;
+            self.check_size(Some(size))?;
+            if size != data.len() as u64 {
+                data.resize(size as usize, 0);
+                object.modified = now;
+                object.flags.0 |= DosFlags::ARCHIVE.0;
+            }
+        }
+        if let Some(flags) = change.flags {
+            object.flags = DosFlags(flags.0 & DosFlags::SETTABLE.0);
+        }
+        object.created = change.created.unwrap_or(object.created);
+        object.modified = change.modified.unwrap_or(object.modified);
+        object.accessed = change.accessed.unwrap_or(object.accessed);
+        Ok(self.attributes_of(object))
+    }
+
+    fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
+        self.check_aligned(offset, length)?;
+        let state = self.lock();
+        let size = state.object(node)?.file()?.len() as u64;
+        plan.start(node.0, offset, size.saturating_sub(offset).min(length as u64) as usize);
+        Ok(())
+    }
+
+    fn finish_read(
+        &self,
+        plan: &mut Plan,
+        buffer: &mut [u8],
+        done: platter_device::Result<()>,
+    ) -> Result<usize> {
+        done?;
+        let state = self.lock();
+        let data = state.object(Node(plan.node))?.file()?;
+        let start = (plan.offset as usize).min(data.len());
+        let length = plan.length.min(data.len() - start);
+        buffer[..length].copy_from_slice(&data[start..start + length]);
+        Ok(length)
+    }
+
+    fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
+        self.check_aligned(offset, data.len())?;
+        let mut state = self.change()?;
+        state.object_mut(node)?.writable()?;
+        self.check_size(offset.checked_add(data.len() as u64))?;
+        plan.start(node.0, offset, data.len());
+        Ok(())
+    }
+
+    fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
+        done?;
+        self.write(Node(plan.node), plan.offset, data)?;
+        Ok(true)
+    }
+
+    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        {
+            let mut state = self.change()?;
+            state.object_mut(node)?.writable()?;
+        }
+        self.check_size(offset.checked_add(data.len() as u64))?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.rewrite(node, |file| {
+            let start = offset as usize;
+            let end = start + data.len();
+            if file.len() < end {
+                file.resize(end, 0);
+            }
+            file[start..end].copy_from_slice(data);
+        })
+    }
+
+    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
+        self.require(self.options.capabilities.preallocate, "preallocation")?;
+        let mut state = self.change()?;
+        let data = state.object_mut(node)?.writable()?;
+        if range.is_empty() {
+            return Err(Error::InvalidArgument("the range is empty"));
+        }
+        self.check_size(Some(range.end))?;
+        let grows = !keep_size && range.end > data.len() as u64;
+        drop(state);
+        if grows { self.rewrite(node, |file| file.resize(range.end as usize, 0)) } else { Ok(()) }
+    }
+
+    fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
+        self.require(self.options.capabilities.sparse, "holes in files")?;
+        self.change()?.object_mut(node)?.writable()?;
+        if range.is_empty() {
+            return Err(Error::InvalidArgument("the range is empty"));
+        }
+        self.rewrite(node, |file| {
+            let end = range.end.min(file.len() as u64) as usize;
+            let start = range.start.min(end as u64) as usize;
+            file[start..end].fill(0);
+        })
+    }
+
+    fn extents(&self, node: Node) -> Result<Vec<Extent>> {
+        let length = self.lock().object(node)?.file()?.len() as u64;
+        let whole = Extent { offset: 0, length, place: Place::Resident };
+        Ok(if length == 0 { Vec::new() } else { vec![whole] })
+    }
+
+    fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {
+        self.require(self.options.capabilities.streams, "named streams")?;
+        let state = self.lock();
+        let streams = &state.object(node)?.streams;
+        streams
+            .iter()
+            .map(|(name, stream)| {
+                let size = state.object(*stream)?.file()?.len() as u64;
+                Ok(NodeStream { name: name.clone(), size })
+            })
+            .collect()
+    }
+
+    fn stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
+        self.require(self.options.capabilities.streams, "named streams")?;
+        let now = self.stamp();
+        let case = self.case();
+        let mut state = self.lock();
+        self.options.capabilities.names.check(name)?;
+        let folded = name.folded(case);
+        let known = state.object(node)?.streams.iter().find(|(known, _)| known.folded(case) == folded);
+        let stream = match known {
+            Some((_, stream)) => *stream,
+            None if !create => return Err(Error::NotFound),
+            None => {
+                drop(state);
+                state = self.change()?;
+                let stream = state.add(Object::new(Content::File(Vec::new()), now));
+                state.object_mut(node)?.streams.push((name.clone(), stream));
+                stream
+            }
+        };
+        state.object_mut(stream)?.handed_out += 1;
+        Ok(stream)
+    }
+
+    fn remove_stream(&self, node: Node, name: &Name) -> Result<()> {
+        self.require(self.options.capabilities.streams, "named streams")?;
+        let case = self.case();
+        let mut state = self.change()?;
+        let folded = name.folded(case);
+        let streams = &mut state.object_mut(node)?.streams;
+        let index =
+            streams.iter().position(|(known, _)| known.folded(case) == folded).ok_or(Error::NotFound)?;
+        let (_, stream) = streams.remove(index);
+        state.unname(stream)
+    }
+
+    fn extended_attributes(&self, node: Node) -> Result<Vec<String>> {
+        self.require(self.options.capabilities.extended_attributes, "extended attributes")?;
+        Ok(self.lock().object(node)?.extended.keys().cloned().collect())
+    }
+
+    fn extended_attribute(&self, node: Node, name: &str) -> Result<Vec<u8>> {
+        self.require(self.options.capabilities.extended_attributes, "extended attributes")?;
+        self.lock().object(node)?.extended.get(name).cloned().ok_or(Error::NotFound)
+    }
+
+    fn set_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
+        self.require(self.options.capabilities.extended_attributes, "extended attributes")?;
+        let mut state = self.change()?;
+        let extended = &mut state.object_mut(node)?.extended;
+        match value {
+            Some(value) => {
+                extended.insert(name.into(), value.into());
+                Ok(())
+            }
+            None => extended.remove(name).map(|_| ()).ok_or(Error::NotFound),
+        }
+    }
+
+    fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
+        self.lock().object(node).map(|_| ())
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn unmount(&self) -> Result<()> {
+        self.lock().unmounted = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_device::{MemoryDevice, Sectors};
+
+    fn system(options: MemoryOptions) -> MemoryFileSystem {
+        MemoryFileSystem::new(Arc::new(MemoryDevice::new(4096, Sectors::SMALL)), options)
+    }
+
+    #[test]
+    fn names_fold_and_a_removed_file_stays_while_it_is_held() {
+        let system = system(MemoryOptions::default());
+        let file = system.create(Node::ROOT, &"Readme.txt".into(), Kind::File).unwrap();
+        system.write(file, 3, b"abc").unwrap();
+        assert_eq!(system.lookup(Node::ROOT, &"README.TXT".into()).unwrap(), file);
+        assert!(matches!(system.create(Node::ROOT, &"readme.TXT".into(), Kind::File), Err(Error::Exists)));
+        system.unlink(Node::ROOT, &"readme.txt".into()).unwrap();
+        let mut content = [9; 8];
+        assert_eq!(system.read(file, 0, &mut content).unwrap(), 6);
+        assert_eq!(&content[..6], b"\0\0\0abc");
+        system.forget(file, 2);
+        assert!(matches!(system.attributes(file), Err(Error::NotFound)));
+    }
+
+    #[test]
+    fn a_directory_does_not_move_into_itself() {
+        let system = system(MemoryOptions::default());
+        let outer = system.create(Node::ROOT, &"outer".into(), Kind::Directory).unwrap();
+        let inner = system.create(outer, &"inner".into(), Kind::Directory).unwrap();
+        let moved = system.rename(Node::ROOT, &"outer".into(), inner, &"x".into(), RenameFlags::Replace);
+        assert!(matches!(moved, Err(Error::IntoItself)));
+        assert!(matches!(system.rmdir(Node::ROOT, &"outer".into()), Err(Error::NotEmpty)));
+        system.rename(outer, &"inner".into(), Node::ROOT, &"inner".into(), RenameFlags::Replace).unwrap();
+        assert_eq!(system.parent(inner).unwrap(), Node::ROOT);
+        assert_eq!(system.path(inner).unwrap(), ["inner".into()]);
+    }
+
+    #[test]
+    fn what_the_capabilities_lack_is_refused() {
+        let mut options = MemoryOptions::default();
+        options.capabilities.hard_links = false;
+        options.capabilities.modified_precision = Duration::from_secs(2);
+        options.capabilities.largest_file = 10;
+        let system = system(options);
+        let file = system.create(Node::ROOT, &"f".into(), Kind::File).unwrap();
+        assert!(matches!(system.link(file, Node::ROOT, &"g".into()), Err(Error::Unsupported { .. })));
+        assert!(matches!(system.write(file, 8, b"abc"), Err(Error::FileTooLarge { wanted: 11, .. })));
+        let time = Timestamp { seconds: 1001, nanoseconds: 5 };
+        let change = Change { modified: Some(time), ..Change::default() };
+        let now = system.set_attributes(file, &change).unwrap();
+        assert_eq!(now.modified, Timestamp { seconds: 1000, nanoseconds: 0 });
+    }
+}

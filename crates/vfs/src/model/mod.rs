@@ -1,0 +1,84 @@
+//! Model-based testing: long random streams of operations, applied to a volume and to the reference, every answer
+//! compared.
+//!
+//! A format's tests implement [`Subject`] and call [`verify`]. On a difference, [`verify`] shrinks the stream to the
+//! operations that matter and panics with the seed, the difference, and the stream as code to paste into a test that
+//! calls [`replay`].
+//!
+//! What is compared: the kind of every answer (errors by variant), attributes, listings also while the directory
+//! changes, contents, the label; at checkpoints and after remounting, everything. Planned transfers stay in flight
+//! while other operations run.
+
+mod clock;
+mod operation;
+mod random;
+mod runner;
+mod shrink;
+
+pub use clock::{Clock, ClockedDevice};
+pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
+pub use random::Random;
+pub use runner::{Difference, Runner, Subject};
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+/// Makes a subject with a new and empty volume, whose device tells this clock's time.
+pub type Make<'a> = &'a dyn Fn(&Clock) -> Box<dyn Subject>;
+
+/// Applies the stream of `seed` with `count` operations, comparing everything after each `checkpoint` of them.
+///
+/// # Panics
+/// If the volume and the reference differ, with the smallest stream that shows it.
+pub fn verify(seed: u64, count: usize, checkpoint: usize, shape: &Shape, make: Make<'_>) {
+    let mut operations = generate(seed, count, shape);
+    for at in (0..operations.len()).skip(checkpoint.max(1)).step_by(checkpoint.max(1)) {
+        operations[at] = Operation::Compare;
+    }
+    let Err((at, difference)) = attempt(&operations, make) else { return };
+    operations.truncate(at + 1);
+    let (smallest, difference) = shrink::shrink(operations, difference, make);
+    let mut code = String::new();
+    for operation in &smallest {
+        code += &format!("        {operation:?},\n");
+    }
+    panic!(
+        "seed {seed}: operation {at} of {count}: {difference}\n\
+         the smallest stream found that shows it:\n    replay(&[\n{code}    ], make);"
+    );
+}
+
+/// Applies a stream, for example one that [`verify`] printed.
+///
+/// # Panics
+/// If the volume and the reference differ.
+pub fn replay(operations: &[Operation], make: Make<'_>) {
+    if let Err((at, difference)) = attempt(operations, make) {
+        panic!("operation {at}: {difference}");
+    }
+}
+
+/// Runs a stream to its end or to the first difference: its index and what differs. A panic counts as one.
+fn attempt(operations: &[Operation], make: Make<'_>) -> Result<(), (usize, Difference)> {
+    let at = std::cell::Cell::new(0);
+    let run = || {
+        let clock = Clock::new(Duration::from_secs(1_700_000_000));
+        let mut runner = Runner::new(make(&clock), clock)?;
+        for (index, operation) in operations.iter().enumerate() {
+            at.set(index);
+            runner.step(operation)?;
+        }
+        runner.end()
+    };
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(outcome) => outcome.map_err(|difference| (at.get(), difference)),
+        Err(payload) => {
+            let text = payload
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| payload.downcast_ref::<&str>().copied())
+                .unwrap_or("of unknown kind");
+            Err((at.get(), format!("panic: {text}")))
+        }
+    }
+}
