@@ -3,6 +3,8 @@
 
 mod engine;
 mod error;
+pub mod report;
+pub mod statistics;
 mod subject;
 
 pub use engine::*;
