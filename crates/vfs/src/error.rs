@@ -103,6 +103,14 @@ pub enum Error {
         /// What was found instead.
         reason: String,
     },
+    /// No volume of this format can be made on this device with these options.
+    #[error("cannot make a {format} volume: {reason}")]
+    CannotMake {
+        /// The format's name.
+        format: &'static str,
+        /// Which limit stands in the way, and what would fit.
+        reason: String,
+    },
     /// A structure on the device is damaged. Nothing derived from it was used.
     #[error("damaged {0}")]
     Damaged(Damage),
@@ -140,7 +148,7 @@ impl Error {
             Error::ReadOnly(_) => "EROFS",
             Error::NotPermitted(_) => "EPERM",
             Error::Unsupported { .. } => "EOPNOTSUPP",
-            Error::NotThisFormat { .. } => "EINVAL",
+            Error::NotThisFormat { .. } | Error::CannotMake { .. } => "EINVAL",
             Error::Damaged(_) | Error::Device(_) => "EIO",
         }
     }
