@@ -175,9 +175,18 @@ impl CaseResult {
         if errors > 0 {
             warnings.push(format!("{errors} {} failed", plural(errors, "request")));
         }
-        let stalled: u64 = self.runs.iter().map(|run| u64::from(run.stalled_seconds)).sum();
-        if stalled > 0 {
-            warnings.push(format!("{stalled} {} without any progress (stall)", plural(stalled, "second")));
+        let corrupted: u64 = self.runs.iter().map(|run| run.corrupted_blocks).sum();
+        if corrupted > 0 {
+            warnings.push(format!(
+                "{corrupted} {} did not hold what was written there",
+                plural(corrupted, "block")
+            ));
+        }
+        let stalled: f64 = self.runs.iter().map(|run| run.stalled_seconds).sum();
+        if stalled > 0.0 {
+            // As short as the figure allows: 6, 0.25.
+            let stalled = (stalled * 1000.0).round() / 1000.0;
+            warnings.push(format!("{stalled} s without any progress (stall)"));
         }
         let strange = outliers(&rates);
         for &index in &strange {
@@ -280,6 +289,14 @@ impl Document {
                 plural(errors, "request")
             ));
         }
+        let corrupted: u64 =
+            self.results.iter().flat_map(|result| &result.runs).map(|run| run.corrupted_blocks).sum();
+        if corrupted > 0 {
+            let blocks = plural(corrupted, "block");
+            warnings.push(format!(
+                "{corrupted} {blocks} read back wrong: do not trust this storage, or report a defect."
+            ));
+        }
         let count = |word: &str| {
             self.results
                 .iter()
@@ -295,7 +312,7 @@ impl Document {
         mention("drift:", "drift: later runs differ from the first ones. Let the machine rest and repeat.");
         mention("outlier", "have outliers: something else may have used the machine.");
         mention("noise:", "are noisy: runs of the same case lie far apart.");
-        mention("stall", "stalled: for whole seconds no request completed.");
+        mention("stall", "stalled: for whole intervals of the timeline no request completed.");
         warnings
     }
 }
@@ -413,9 +430,17 @@ mod tests {
     fn troubles_are_named() {
         let mut bad = runs(&[100.0, 101.0, 99.0]);
         bad[1].errors = 1;
-        bad[2].stalled_seconds = 7;
+        bad[2].stalled_seconds = 7.0;
+        bad[2].corrupted_blocks = 2;
         let result = CaseResult::aggregate("raw", Case::default(), bad);
-        assert_eq!(result.warnings, ["1 request failed", "7 seconds without any progress (stall)"]);
+        assert_eq!(
+            result.warnings,
+            [
+                "1 request failed",
+                "2 blocks did not hold what was written there",
+                "7 s without any progress (stall)"
+            ]
+        );
         assert_eq!(
             CaseResult::aggregate("raw", Case::default(), runs(&[100.0, 80.0, 70.0])).warnings.len(),
             1

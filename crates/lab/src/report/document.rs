@@ -262,10 +262,10 @@ pub struct Run {
     pub writes: Option<Side>,
     /// Requests in each bin of [`Document::response_time_bins_us`].
     pub response_times: Vec<u64>,
-    /// Second by second.
+    /// Interval by interval, usually seconds.
     pub timeline: Vec<Second>,
-    /// Seconds in which no request completed.
-    pub stalled_seconds: u32,
+    /// Length of all intervals in which no request completed.
+    pub stalled_seconds: f64,
     /// Processor time of the whole process.
     pub cpu: Cpu,
     /// Worker by worker.
@@ -279,6 +279,8 @@ pub struct Run {
     pub errors: u64,
     /// Blocks that were read back and compared.
     pub verified_blocks: u64,
+    /// Blocks that did not hold what was written there.
+    pub corrupted_blocks: u64,
 }
 
 /// Response times in microseconds.
@@ -329,18 +331,18 @@ pub struct Side {
     pub latency_us: Latency,
 }
 
-/// One second of a run.
+/// One interval of a run, usually a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
-    /// From 0.
-    pub second: u32,
-    /// Requests that completed in this second.
+    /// When the interval starts, in seconds from the start of measuring.
+    pub second: f64,
+    /// Requests that completed in it, a second.
     pub iops: f64,
     /// 1,000,000 bytes a second.
     pub mb_per_s: f64,
-    /// Mean of the requests that completed in this second.
+    /// Mean of the requests that completed in it.
     pub latency_us: f64,
-    /// Free space of the file system at the end of this second.
+    /// Free space of the file system at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
 }

@@ -165,7 +165,7 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], repeats: u
 }
 
 fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64, dice: &mut Dice) -> Run {
-    let seconds = 60;
+    let seconds = 60u32;
     let garbage_collects = target.contains("integrity") && case.name.starts_with("4K random write");
     let timeline: Vec<Second> = (0..seconds)
         .map(|second| {
@@ -174,7 +174,7 @@ fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64
             let mb = if stopped { 0.0 } else { rate * falling * dice.about(0.06) };
             let used = if garbage_collects { u64::from(second % 22) * 45 * MIB } else { 0 };
             Second {
-                second,
+                second: f64::from(second),
                 iops: (mb * 1e6 / case.block_bytes as f64).round(),
                 mb_per_s: mb,
                 latency_us: if mb > 0.0 { mean(case, mb) } else { 0.0 },
@@ -212,7 +212,7 @@ fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64
         reads: mixed.then(|| side(share, 0.8)),
         writes: mixed.then(|| side(1.0 - share, 1.5)),
         response_times: bins(&latency, requests),
-        stalled_seconds: timeline.iter().filter(|second| second.iops == 0.0).count() as u32,
+        stalled_seconds: timeline.iter().filter(|second| second.iops == 0.0).count() as f64,
         timeline,
         cpu: Cpu {
             user_s: busy * 0.3,
@@ -235,6 +235,7 @@ fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64
         device: (kind != "directory").then(|| traffic(case, target, reads, writes)),
         errors: 0,
         verified_blocks: 0,
+        corrupted_blocks: 0,
     }
 }
 
