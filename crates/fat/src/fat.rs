@@ -1,0 +1,69 @@
+//! What can be done with a FAT volume from outside.
+
+use crate::layout::{BootSector, FatKind, Label};
+use platter_device::Device;
+use platter_vfs::{
+    CheckOptions, CheckReport, Error, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
+    Result,
+};
+use std::sync::Arc;
+
+/// FAT as a [`Format`]: all three kinds, or one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fat {
+    name: &'static str,
+    kind: Option<FatKind>,
+}
+
+impl Fat {
+    /// Every kind; on making, the one that suits the size.
+    pub const ANY: Fat = Fat { name: "fat", kind: None };
+    /// FAT12 only.
+    pub const FAT12: Fat = Fat { name: "fat12", kind: Some(FatKind::Fat12) };
+    /// FAT16 only.
+    pub const FAT16: Fat = Fat { name: "fat16", kind: Some(FatKind::Fat16) };
+    /// FAT32 only.
+    pub const FAT32: Fat = Fat { name: "fat32", kind: Some(FatKind::Fat32) };
+}
+
+impl Format for Fat {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn recognise(&self, device: &dyn Device) -> Result<Option<Recognised>> {
+        let mut sector = vec![0; BootSector::SIZE.max(device.sectors().logical as usize)];
+        if device.len() < sector.len() as u64 {
+            return Ok(None);
+        }
+        device.read_at(0, &mut sector)?;
+        let mut bytes = [0; BootSector::SIZE];
+        bytes.copy_from_slice(&sector[..BootSector::SIZE]);
+        let boot = BootSector::from_bytes(&bytes);
+        let Ok(geometry) = boot.geometry(device.len()) else { return Ok(None) };
+        if self.kind.is_some_and(|kind| kind != geometry.kind) {
+            return Ok(None);
+        }
+        let label = (boot.is_extended() && boot.label != BootSector::NO_NAME)
+            .then(|| Label(boot.label).to_string())
+            .filter(|label| !label.is_empty());
+        Ok(Some(Recognised { format: geometry.kind.name().into(), label }))
+    }
+
+    fn make(&self, device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
+        crate::format::make(device, self.kind, options, progress)
+    }
+
+    fn open(&self, _device: Arc<dyn Device>, _options: OpenOptions) -> Result<Arc<dyn FileSystem>> {
+        Err(Error::Unsupported { format: "FAT", what: "open volumes yet" })
+    }
+
+    fn check(
+        &self,
+        _device: &dyn Device,
+        _options: CheckOptions,
+        _progress: &dyn Progress,
+    ) -> Result<CheckReport> {
+        Err(Error::Unsupported { format: "FAT", what: "check yet" })
+    }
+}
