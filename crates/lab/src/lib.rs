@@ -1,12 +1,23 @@
 //! The storage lab: workloads, the engine that drives them, what they measure and how that is reported.
+//!
+//! [`compare`] runs [`Workload`]s on [`Target`]s in turns and answers with a [`report::Document`], from which every
+//! report is rendered. Underneath, [`run`] drives one [`Job`] on one [`Subject`].
 #![forbid(unsafe_code)]
 
+mod compare;
 mod engine;
+mod environment;
 mod error;
 pub mod report;
 pub mod statistics;
 mod subject;
+mod target;
+pub mod workload;
 
+pub use compare::{Comparison, Observer, Stand, compare, report_run};
 pub use engine::*;
+pub use environment::{device_info, environment};
 pub use error::{Error, Result};
 pub use subject::Subject;
+pub use target::Target;
+pub use workload::{Preset, Workload, parse_size};

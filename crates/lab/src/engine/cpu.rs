@@ -17,7 +17,8 @@ impl CpuTime {
     /// So far, all threads.
     pub fn now() -> CpuTime {
         let usage = getrusage(UsageWho::RUSAGE_SELF).expect("a process can ask for its own usage");
-        let duration = |time: nix::sys::time::TimeVal| Duration::from_micros(time.num_microseconds().max(0) as u64);
+        let duration =
+            |time: nix::sys::time::TimeVal| Duration::from_micros(time.num_microseconds().max(0) as u64);
         CpuTime { user: duration(usage.user_time()), system: duration(usage.system_time()) }
     }
 

@@ -72,10 +72,16 @@ pub struct Job {
     pub interval: Duration,
 }
 
-/// Told once an interval how a run goes.
+/// Told how a run goes.
 pub trait Watch: Sync {
-    /// `elapsed` of the run's whole time, ramp-up included; `None` for the whole if it ends by count.
+    /// Once an interval: `elapsed` of the run's whole time, ramp-up included; `None` for the whole if it ends by count.
     fn tick(&self, elapsed: Duration, whole: Option<Duration>);
+
+    /// The ramp-up is over: from now on everything counts.
+    fn measuring(&self) {}
+
+    /// What counts is over.
+    fn measured(&self) {}
 }
 
 /// Nobody watches.
@@ -139,8 +145,12 @@ fn coordinate(
     let mut outcomes: Vec<Option<worker::Outcome>> = (0..workers).map(|_| None).collect();
     let mut failure = None;
     let mut free = Vec::new();
-    let mut cpu_before = (job.ramp_up.is_zero()).then(CpuTime::now);
+    let mut cpu_before = None;
     let mut cpu_after = None;
+    if job.ramp_up.is_zero() {
+        watch.measuring();
+        cpu_before = Some(CpuTime::now());
+    }
     let mut reported = 0;
     let mut tick = if cpu_before.is_some() { start + job.interval } else { measuring };
     while reported < workers {
@@ -155,12 +165,14 @@ fn coordinate(
             Err(RecvTimeoutError::Timeout) => {
                 let now = Instant::now();
                 if cpu_before.is_none() && now >= measuring {
+                    watch.measuring();
                     cpu_before = Some(CpuTime::now());
                 } else {
                     free.push(subject.free());
                 }
                 if cpu_after.is_none() && end.is_some_and(|end| now >= end) {
                     cpu_after = Some(CpuTime::now());
+                    watch.measured();
                 }
                 watch.tick(now - start, whole);
                 tick += job.interval;
@@ -177,7 +189,11 @@ fn coordinate(
     if let Some(error) = failure {
         return Err(error);
     }
-    let cpu = cpu_after.unwrap_or_else(CpuTime::now).since(cpu_before.unwrap_or_default());
+    let cpu_after = cpu_after.unwrap_or_else(|| {
+        watch.measured();
+        CpuTime::now()
+    });
+    let cpu = cpu_after.since(cpu_before.unwrap_or_default());
     Ok(measure::gather(job, outcomes.into_iter().flatten(), free, cpu))
 }
 

@@ -106,7 +106,8 @@ impl Walk {
     /// Whether the next I/O is a read, and its offset.
     pub fn step(&mut self) -> (bool, u64) {
         let read = self.read_percent == 100 || self.rng.u8(..100) < self.read_percent;
-        let random = self.random_percent == 100 || (self.random_percent > 0 && self.rng.u8(..100) < self.random_percent);
+        let random = self.random_percent == 100
+            || (self.random_percent > 0 && self.rng.u8(..100) < self.random_percent);
         let place = if random { self.rng.u64(..self.places) } else { self.next };
         self.next = place + self.step;
         if self.next >= self.places {

@@ -122,7 +122,13 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
         .map(|_| {
             let mut buffer = Buffer::new(job.pattern.block as usize);
             rng.fill(&mut buffer);
-            Slot { plan: Plan::default(), buffer: Some(buffer), read: true, offset: 0, issued: Instant::now() }
+            Slot {
+                plan: Plan::default(),
+                buffer: Some(buffer),
+                read: true,
+                offset: 0,
+                issued: Instant::now(),
+            }
         })
         .collect();
     Ok((queue, slots))
@@ -181,7 +187,9 @@ impl Worker<'_> {
             None => self.walk.step(),
             Some(ledger) => {
                 // With more I/Os in flight than blocks there is nothing left to claim until one completes.
-                let free = (0..64).map(|_| self.walk.step()).find(|&(_, offset)| ledger.claim(offset, block as usize));
+                let free = (0..64)
+                    .map(|_| self.walk.step())
+                    .find(|&(_, offset)| ledger.claim(offset, block as usize));
                 let Some(place) = free else { return Ok(false) };
                 place
             }
@@ -229,7 +237,9 @@ impl Worker<'_> {
                 if slot.read {
                     match system.finish_read(&mut slot.plan, &mut buffer, completion.result) {
                         Ok(read) if read == buffer.len() => Ok(()),
-                        Ok(read) => Job::refuse(format!("the file ends inside a block: {read} bytes were read")),
+                        Ok(read) => {
+                            Job::refuse(format!("the file ends inside a block: {read} bytes were read"))
+                        }
                         Err(error) => Err(error.into()),
                     }
                 } else {
@@ -265,7 +275,8 @@ impl Worker<'_> {
 
     /// Syncs for the writes that wait for it, all at once, or because it is time.
     fn sync_where_asked(&mut self) -> Result<()> {
-        let due = matches!(self.job.durability, Durability::FsyncEvery(writes) if self.unsynced >= writes.max(1));
+        let due =
+            matches!(self.job.durability, Durability::FsyncEvery(writes) if self.unsynced >= writes.max(1));
         if !due && self.waiting.is_empty() {
             return Ok(());
         }
@@ -328,6 +339,12 @@ impl Worker<'_> {
 const PIECE: u64 = 1 << 20;
 const DEPTH: usize = 8;
 
+/// How many writes may be in flight at once: a file that still grows is written in order, so that none of them lies
+/// past its end.
+fn preparing_depth(subject: &Subject, range: &Range<u64>) -> Result<usize> {
+    Ok(if subject.length()? < range.end { 1 } else { DEPTH })
+}
+
 /// Writes the whole range in order: see [`super::prepare`].
 pub(crate) fn prepare(
     subject: &Subject,
@@ -335,13 +352,14 @@ pub(crate) fn prepare(
     seed: u64,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    let mut queue = subject.device().queue(DEPTH)?;
+    let depth = preparing_depth(subject, range)?;
+    let mut queue = subject.device().queue(depth)?;
     let total = range.end - range.start;
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut filler = Buffer::new(PIECE as usize);
     rng.fill(&mut filler);
-    let mut plans: Vec<(Plan, Option<Buffer>)> = (0..DEPTH).map(|_| (Plan::default(), None)).collect();
-    let mut free: Vec<usize> = (0..DEPTH).collect();
+    let mut plans: Vec<(Plan, Option<Buffer>)> = (0..depth).map(|_| (Plan::default(), None)).collect();
+    let mut free: Vec<usize> = (0..depth).collect();
     let mut done = Vec::new();
     let mut finished = 0;
     let mut failure = Ok(());
@@ -383,7 +401,10 @@ pub(crate) fn prepare(
                 Subject::Device { .. } => completion.result.map_err(Error::from),
                 Subject::File { system, .. } => {
                     plan.segments = completion.segments;
-                    system.finish_write(plan, &completion.buffer, completion.result).map(drop).map_err(Error::from)
+                    system
+                        .finish_write(plan, &completion.buffer, completion.result)
+                        .map(drop)
+                        .map_err(Error::from)
                 }
             };
             *kept = Some(completion.buffer);

@@ -1,0 +1,53 @@
+//! Where a comparison ran, for whoever wants to repeat it.
+
+use crate::report::document::{DeviceInfo, Environment};
+use platter_device::Device;
+
+/// The machine, as far as Linux tells without privileges. What it does not tell stays empty.
+pub fn environment(device: DeviceInfo) -> Environment {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let after = |text: &str, key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+        Some(line.trim_start_matches([' ', '\t', ':', '=']).trim_matches('"').trim().to_owned())
+    };
+    let memory = after(&read("/proc/meminfo"), "MemTotal")
+        .and_then(|text| text.trim_end_matches(" kB").trim().parse::<u64>().ok())
+        .unwrap_or(0);
+    Environment {
+        cpu: after(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| std::env::consts::ARCH.into()),
+        cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+        memory_bytes: memory * 1024,
+        kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
+        os: after(&read("/etc/os-release"), "PRETTY_NAME=").unwrap_or_else(|| std::env::consts::OS.into()),
+        platter_version: env!("CARGO_PKG_VERSION").into(),
+        device,
+    }
+}
+
+/// What is known about the device under test.
+pub fn device_info(device: &dyn Device, kind: &str) -> DeviceInfo {
+    let path = std::path::Path::new(device.name());
+    let on_host = kind != "memory";
+    let hardware = on_host.then(|| hardware(path)).flatten();
+    DeviceInfo {
+        name: device.name().into(),
+        kind: kind.into(),
+        size_bytes: device.len(),
+        logical_sector: device.sectors().logical,
+        physical_sector: device.sectors().physical,
+        model: hardware.as_ref().and_then(|hardware| hardware.model.clone()),
+        rotational: hardware.as_ref().and_then(|hardware| hardware.rotational),
+        host_file_system: if kind == "image" { crate::environment::host_file_system(path) } else { None },
+    }
+}
+
+pub(crate) fn host_file_system(_p: &std::path::Path) -> Option<String> {
+    None
+}
+struct Hw {
+    model: Option<String>,
+    rotational: Option<bool>,
+}
+fn hardware(_p: &std::path::Path) -> Option<Hw> {
+    None
+}

@@ -1,0 +1,167 @@
+//! What is compared: the raw device, a volume of ours on it, a directory of a mounted file system.
+
+use crate::report::document::{self as report, RAW};
+use crate::{Error, Result, Subject, parse_size};
+use platter_device::{Caching, Device, FileDevice, FileOptions, Recorder};
+use platter_vfs::{Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A thing to compare, as named on the command line.
+#[derive(Clone)]
+pub enum Target {
+    /// `raw`: the device itself.
+    Raw,
+    /// `FORMAT` or `FORMAT:CLUSTER`: a file in a fresh volume that fills the device.
+    Volume {
+        /// The format.
+        format: &'static dyn Format,
+        /// Cluster size in bytes; the format's choice if `None`.
+        cluster: Option<u64>,
+    },
+    /// `dir:PATH`: a file in a directory of a mounted file system.
+    Directory(PathBuf),
+}
+
+/// The name of the file under test.
+const FILE: &str = "platter.dat";
+
+impl Target {
+    /// Reads a target's name.
+    ///
+    /// # Errors
+    /// [`Error::Input`] that lists what there is.
+    pub fn parse(text: &str, formats: &[&'static dyn Format]) -> Result<Target> {
+        let wrong = |reason: String| Error::Input { name: format!("target {text:?}"), reason };
+        if text == RAW {
+            return Ok(Target::Raw);
+        }
+        if let Some(path) = text.strip_prefix("dir:") {
+            return match std::fs::metadata(path) {
+                Ok(data) if data.is_dir() => Ok(Target::Directory(path.into())),
+                Ok(_) => Err(wrong("not a directory".into())),
+                Err(error) => Err(wrong(error.to_string())),
+            };
+        }
+        let (name, cluster) =
+            text.split_once(':').map_or((text, None), |(name, cluster)| (name, Some(cluster)));
+        let Some(&format) = formats.iter().find(|format| format.name() == name) else {
+            let names = formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
+            return Err(wrong(format!(
+                "expected raw, dir:PATH, or a format with an optional :CLUSTER ({names})"
+            )));
+        };
+        let cluster = cluster.map(parse_size).transpose().map_err(wrong)?;
+        Ok(Target::Volume { format, cluster })
+    }
+
+    /// As on the command line.
+    pub fn name(&self) -> String {
+        match self {
+            Target::Raw => RAW.into(),
+            Target::Volume { format, cluster: None } => format.name().into(),
+            Target::Volume { format, cluster: Some(bytes) } => {
+                format!("{}:{}", format.name(), cluster_text(*bytes))
+            }
+            Target::Directory(path) => format!("dir:{}", path.display()),
+        }
+    }
+
+    /// Makes the target ready on `device`: discards the device's content, formats it, makes the file. Nothing is
+    /// written to the device for a directory.
+    pub(crate) fn set_up(&self, device: &Arc<dyn Device>, length: u64) -> Result<Ready> {
+        match self {
+            Target::Raw => {
+                device.discard(0, device.len())?;
+                let recorder = Arc::new(Recorder::new(device.clone()));
+                let subject = Subject::Device { device: recorder.clone(), free: None };
+                let description = self.describe("raw device", "raw", String::new());
+                Ok(Ready { subject, recorder: Some(recorder), description, file: None })
+            }
+            Target::Volume { format, cluster } => {
+                device.discard(0, device.len())?;
+                let options = FormatOptions { cluster: *cluster, ..FormatOptions::default() };
+                format.make(&**device, &options, &Silent)?;
+                let recorder = Arc::new(Recorder::new(device.clone()));
+                let system = format.open(recorder.clone(), OpenOptions::default())?;
+                let node = system.create(Node::ROOT, &Name::from(FILE), Kind::File)?;
+                let info = system.info()?;
+                let details =
+                    format!("{} clusters, a fresh volume over the whole device", cluster_text(info.cluster));
+                let title =
+                    format!("{}, {}iB clusters", info.format, cluster_text(info.cluster).to_uppercase());
+                let description = self.describe(&title, "volume", details);
+                let subject = Subject::File { system, node };
+                Ok(Ready { subject, recorder: Some(recorder), description, file: None })
+            }
+            Target::Directory(path) => {
+                let file = TemporaryFile(path.join(format!("platter-{}.dat", std::process::id())));
+                let options = FileOptions { caching: Caching::DirectIfPossible, ..FileOptions::default() };
+                let opened = FileDevice::create(&file.0, length, options)?;
+                let how = if opened.is_direct() { "past the page cache" } else { "through the page cache" };
+                let kind = crate::environment::host_file_system(path)
+                    .unwrap_or_else(|| "unknown file system".into());
+                let title = format!("{kind} of the host");
+                let details = format!("a file in {} ({kind}, mounted by the host), {how}", path.display());
+                let description = self.describe(&title, "directory", details);
+                let directory = path.clone();
+                let subject = Subject::Device {
+                    device: Arc::new(opened),
+                    free: Some(Arc::new(move || free_space(&directory))),
+                };
+                Ok(Ready { subject, recorder: None, description, file: Some(file) })
+            }
+        }
+    }
+
+    fn describe(&self, title: &str, kind: &str, details: String) -> report::Target {
+        report::Target { name: self.name(), title: title.into(), kind: kind.into(), details }
+    }
+}
+
+/// A cluster size as people write it.
+fn cluster_text(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
+        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
+        bytes => bytes.to_string(),
+    }
+}
+
+/// Bytes free for anyone in the file system that holds a path.
+pub(crate) fn free_space(path: &Path) -> Option<u64> {
+    let space = nix::sys::statvfs::statvfs(path).ok()?;
+    Some(space.blocks_available() as u64 * space.fragment_size() as u64)
+}
+
+/// A target that can be measured.
+pub(crate) struct Ready {
+    pub subject: Subject,
+    /// What the storage saw; `None` where it cannot be watched.
+    pub recorder: Option<Arc<Recorder>>,
+    pub description: report::Target,
+    /// The file of the host, to be removed.
+    file: Option<TemporaryFile>,
+}
+
+impl Ready {
+    /// Leaves the device as a person would: volumes unmounted, files of ours gone.
+    pub fn tear_down(self) -> Result<()> {
+        if let Subject::File { system, .. } = &self.subject {
+            system.unmount()?;
+        }
+        drop(self.file);
+        Ok(())
+    }
+}
+
+/// A file that goes when it is no longer needed, also after an error.
+pub(crate) struct TemporaryFile(pub PathBuf);
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.0) {
+            eprintln!("{}: cannot be removed: {error}", self.0.display());
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Workloads: named sets of cases, as data.
+//!
+//! A workload is a TOML file; the built-in ones are in the crate's `workloads/` folder and show every key. Sizes are
+//! numbers of bytes or text such as `"4k"`, `"1M"`, `"32G"` (powers of 1,024). A fio job file becomes a workload too:
+//! see [`Workload::from_fio`].
+
+mod fio;
+mod size;
+
+pub use size::parse_size;
+
+use crate::report::document::{Direction, Scoring};
+use crate::{Durability, Error, Pattern, Result};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// How much of a workload is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preset {
+    /// Small span and short runs: minutes for a whole comparison.
+    #[default]
+    Quick,
+    /// The figures of those who published with this workload: hours.
+    Full,
+}
+
+impl Preset {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::Quick => "quick",
+            Preset::Full => "full",
+        }
+    }
+}
+
+/// A named set of cases.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// As on the command line.
+    pub name: String,
+    /// As in reports.
+    pub title: String,
+    /// What it stands for.
+    pub description: String,
+    /// Seed of every choice.
+    pub seed: u64,
+    /// When writes count as done.
+    pub durability: Durability,
+    /// The rule of the tool that it imitates, if that has one.
+    pub scoring: Option<Scoring>,
+    /// Bytes that I/Os are spread over.
+    pub span: u64,
+    /// Runs of each case on each target, interleaved.
+    pub repeats: u32,
+    /// Runs of each case in one turn.
+    pub loops: u32,
+    /// The cases, in the order they run.
+    pub cases: Vec<Case>,
+}
+
+/// One case of a workload, in one direction.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Name inside the workload, without the direction.
+    pub name: String,
+    /// Reads, writes or both.
+    pub direction: Direction,
+    /// The load.
+    pub pattern: Pattern,
+    /// Measured time of a run.
+    pub time: Duration,
+    /// Load before measuring starts.
+    pub ramp_up: Duration,
+    /// End after this many I/Os instead of `time`.
+    pub count: Option<u64>,
+}
+
+/// The built-in workloads: name and text.
+const BUILT_IN: [(&str, &str); 2] = [
+    ("iometer", include_str!("../../workloads/iometer.toml")),
+    ("crystaldiskmark", include_str!("../../workloads/crystaldiskmark.toml")),
+];
+
+/// Names of the built-in workloads.
+pub fn built_in() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name)
+}
+
+impl Workload {
+    /// A built-in workload by name, or the one in a TOML or fio job file by path: the latter ends in `.fio`.
+    ///
+    /// # Errors
+    /// [`Error::Input`] that names what is wrong, or the names there are.
+    pub fn load(name: &str, preset: Preset) -> Result<Workload> {
+        if let Some((name, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
+            return Workload::from_toml(name, text, preset);
+        }
+        let path = std::path::Path::new(name);
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let names = built_in().collect::<Vec<_>>().join(", ");
+            input(
+                name,
+                format!("no such workload ({error}); built in are {names}, others are .toml or .fio files"),
+            )
+        })?;
+        let stem =
+            path.file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+        if path.extension().is_some_and(|extension| extension == "fio") {
+            Workload::from_fio(&stem, &text)
+        } else {
+            Workload::from_toml(&stem, &text, preset)
+        }
+    }
+
+    /// Reads a workload from TOML.
+    ///
+    /// # Errors
+    /// [`Error::Input`]: an unknown key is one too.
+    pub fn from_toml(name: &str, text: &str, preset: Preset) -> Result<Workload> {
+        let file: File = toml::from_str(text).map_err(|error| input(name, error))?;
+        let scale = match preset {
+            Preset::Quick => &file.quick,
+            Preset::Full => &file.full,
+        };
+        let durability = parse_durability(&file.durability).map_err(|reason| input(name, reason))?;
+        let mut cases = Vec::new();
+        for case in &file.case {
+            let block = u32::try_from(size(name, &case.block)?)
+                .map_err(|_| input(name, format!("case {:?}: block is larger than 4 GiB", case.name)))?;
+            for &direction in &case.directions {
+                let read_percent = match (direction, case.read_percent) {
+                    (Direction::Read, _) => 100,
+                    (Direction::Write, _) => 0,
+                    (Direction::Mix, Some(percent)) => percent,
+                    (Direction::Mix, None) => {
+                        return Err(input(name, format!("case {:?}: a mix needs read_percent", case.name)));
+                    }
+                };
+                let pattern = Pattern {
+                    block,
+                    align: 0,
+                    read_percent,
+                    random_percent: case.random_percent,
+                    workers: case.workers,
+                    queue_depth: case.queue_depth,
+                    own_span: case.own_span,
+                };
+                let seconds = match (preset, case.full_seconds) {
+                    (Preset::Full, Some(seconds)) => seconds,
+                    _ => scale.seconds,
+                };
+                cases.push(Case {
+                    name: case.name.clone(),
+                    direction,
+                    pattern,
+                    time: duration(name, seconds)?,
+                    ramp_up: duration(name, scale.ramp_up)?,
+                    count: None,
+                });
+            }
+        }
+        if cases.is_empty() {
+            return Err(input(name, "it has no case"));
+        }
+        Ok(Workload {
+            name: name.into(),
+            title: file.title,
+            description: file.description,
+            seed: file.seed,
+            durability,
+            scoring: file.scoring,
+            span: size(name, &scale.span)?,
+            repeats: scale.repeats.max(1),
+            loops: scale.loops.max(1),
+            cases,
+        })
+    }
+
+    /// Reads a fio job file: see the crate's documentation of workloads for the keys.
+    ///
+    /// # Errors
+    /// [`Error::Input`] that names a key or a value that is not understood.
+    pub fn from_fio(name: &str, text: &str) -> Result<Workload> {
+        fio::parse(name, text)
+    }
+}
+
+/// `direct`, `write-through` or `fsync_every=N`.
+///
+/// # Errors
+/// A sentence that says what is expected.
+pub fn parse_durability(text: &str) -> std::result::Result<Durability, String> {
+    match text {
+        "direct" => Ok(Durability::Direct),
+        "write-through" => Ok(Durability::WriteThrough),
+        _ => match text.strip_prefix("fsync_every=").and_then(|writes| writes.parse().ok()) {
+            Some(writes) if writes > 0 => Ok(Durability::FsyncEvery(writes)),
+            _ => Err(format!("durability {text:?}: expected direct, write-through or fsync_every=N")),
+        },
+    }
+}
+
+fn input(name: &str, reason: impl std::fmt::Display) -> Error {
+    Error::Input { name: name.into(), reason: reason.to_string() }
+}
+
+fn size(name: &str, size: &Size) -> Result<u64> {
+    match size {
+        Size::Bytes(bytes) => Ok(*bytes),
+        Size::Text(text) => parse_size(text).map_err(|reason| input(name, reason)),
+    }
+}
+
+fn duration(name: &str, seconds: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| input(name, format!("{seconds} seconds: {error}")))
+}
+
+/// A workload file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    title: String,
+    description: String,
+    #[serde(default = "default_seed")]
+    seed: u64,
+    durability: String,
+    scoring: Option<Scoring>,
+    quick: Scale,
+    full: Scale,
+    case: Vec<FileCase>,
+}
+
+fn default_seed() -> u64 {
+    8664
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scale {
+    span: Size,
+    seconds: f64,
+    #[serde(default)]
+    ramp_up: f64,
+    #[serde(default = "one")]
+    repeats: u32,
+    #[serde(default = "one")]
+    loops: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileCase {
+    name: String,
+    directions: Vec<Direction>,
+    read_percent: Option<u8>,
+    block: Size,
+    random_percent: u8,
+    queue_depth: u32,
+    workers: u32,
+    #[serde(default)]
+    own_span: bool,
+    full_seconds: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Size {
+    Bytes(u64),
+    Text(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_workloads_have_the_published_figures() {
+        let iometer = Workload::load("iometer", Preset::Full).unwrap();
+        assert_eq!((iometer.seed, iometer.span, iometer.cases.len()), (8664, 32 << 30, 4));
+        let read = &iometer.cases[0];
+        assert_eq!((read.pattern.workers, read.pattern.queue_depth, read.pattern.block), (8, 32, 4096));
+        assert_eq!(read.time, Duration::from_secs(60));
+        assert_eq!(iometer.cases[3].time, Duration::from_secs(12 * 3600));
+        let cells = Workload::load("crystaldiskmark", Preset::Full).unwrap();
+        assert_eq!((cells.cases.len(), cells.loops, cells.scoring), (18, 5, Some(Scoring::Best)));
+        assert_eq!(cells.cases[2].pattern.read_percent, 70);
+        assert!(built_in().all(|name| Workload::load(name, Preset::Quick).is_ok()));
+    }
+
+    #[test]
+    fn an_unknown_key_is_named() {
+        let text = include_str!("../../workloads/iometer.toml").replace("block = ", "blok = ");
+        let error = Workload::from_toml("mine", &text, Preset::Quick).unwrap_err().to_string();
+        assert!(error.contains("mine") && error.contains("blok"), "{error}");
+    }
+}

@@ -1,0 +1,127 @@
+//! The engine on memory: what it asks for is what the job says, and wrong blocks are caught.
+
+use platter_device::{Device, MemoryDevice, Recorder, Sectors};
+use platter_lab::{CELL, Durability, Job, Measured, Pattern, Stop, Subject, prepare, run};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn job(count: u64) -> Job {
+    Job {
+        pattern: Pattern {
+            block: 4096,
+            align: 0,
+            read_percent: 70,
+            random_percent: 100,
+            workers: 3,
+            queue_depth: 4,
+            own_span: false,
+        },
+        range: 0..8 << 20,
+        seed: 8664,
+        ramp_up: Duration::ZERO,
+        stop: Stop::Count(count),
+        durability: Durability::Direct,
+        verify: false,
+        interval: Duration::from_secs(1),
+    }
+}
+
+fn on_memory(job: &Job) -> (Measured, Arc<Recorder>) {
+    let recorder = Arc::new(Recorder::new(Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL))));
+    let subject = Subject::Device { device: recorder.clone(), free: None };
+    (run(&subject, job, &()).unwrap(), recorder)
+}
+
+#[test]
+fn a_count_is_kept_and_the_device_sees_what_was_asked() {
+    let (measured, recorder) = on_memory(&job(10_001));
+    assert_eq!(measured.ios(), 10_001);
+    assert_eq!(measured.bytes(), 10_001 * 4096);
+    assert_eq!(measured.workers.iter().map(|worker| worker.ios).collect::<Vec<_>>(), [3334, 3334, 3333]);
+    assert_eq!(measured.latencies().count(), 10_001);
+    let traffic = recorder.traffic();
+    assert_eq!((traffic.read.count, traffic.write.count), (measured.reads.ios, measured.writes.ios));
+    assert_eq!(traffic.read.sizes.len(), 1);
+    // 70 % of 10,001 with a standard deviation of 46.
+    assert!((6_700..7_300).contains(&measured.reads.ios), "{} reads", measured.reads.ios);
+    assert_eq!(traffic.flushes, 0);
+}
+
+#[test]
+fn the_same_seed_asks_for_the_same() {
+    let writes = |seed| {
+        let mut job = job(3_000);
+        job.seed = seed;
+        on_memory(&job).0.writes.ios
+    };
+    assert_eq!(writes(1), writes(1));
+    assert_ne!(writes(1), writes(2));
+}
+
+#[test]
+fn sequential_workers_go_on_where_they_were() {
+    let mut job = job(1_500);
+    job.pattern = Pattern { random_percent: 0, read_percent: 100, queue_depth: 1, ..job.pattern };
+    let (_, recorder) = on_memory(&job);
+    // All but each worker's first, and where one wraps around.
+    assert!(recorder.traffic().read.sequential >= 1_490, "{:?}", recorder.traffic().read);
+}
+
+#[test]
+fn each_durability_reaches_the_device() {
+    let mut job = job(600);
+    job.pattern = Pattern { read_percent: 0, workers: 1, queue_depth: 1, ..job.pattern };
+    job.durability = Durability::WriteThrough;
+    assert_eq!(on_memory(&job).1.traffic().durable_writes, 600);
+    job.durability = Durability::FsyncEvery(20);
+    let (measured, recorder) = on_memory(&job);
+    assert_eq!((recorder.traffic().flushes, measured.syncs.count()), (30, 30));
+}
+
+#[test]
+fn a_job_by_time_keeps_its_time_and_its_timeline() {
+    let mut job = job(0);
+    job.stop = Stop::After(Duration::from_millis(300));
+    job.ramp_up = Duration::from_millis(50);
+    job.interval = Duration::from_millis(100);
+    let (measured, _) = on_memory(&job);
+    assert_eq!(measured.elapsed, Duration::from_millis(300));
+    assert_eq!(measured.timeline.len(), 3);
+    assert_eq!(measured.timeline.iter().map(|interval| interval.ios).sum::<u64>(), measured.ios());
+}
+
+#[test]
+fn impossible_jobs_are_refused() {
+    let refused = |change: fn(&mut Job)| {
+        let mut job = job(10);
+        change(&mut job);
+        let subject =
+            Subject::Device { device: Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL)), free: None };
+        run(&subject, &job, &()).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(refused(|job| job.pattern.block = 1000).contains("512-byte sector"));
+    assert!(refused(|job| job.pattern.workers = 0).contains("at least 1"));
+    assert!(refused(|job| job.range = 0..1024).contains("holds no block"));
+    assert!(refused(|job| job.range = 0..1 << 30).contains("past the end"));
+}
+
+#[test]
+fn a_wrong_byte_is_caught_and_located() {
+    let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
+    let subject = Subject::Device { device: device.clone(), free: None };
+    let mut job = job(20_000);
+    job.verify = true;
+    prepare(&subject, &job.range, job.seed, &mut |_, _| {}).unwrap();
+    let good = run(&subject, &job, &()).unwrap();
+    assert_eq!((good.corrupted, good.verified), (0, good.reads.ios));
+
+    prepare(&subject, &job.range, job.seed, &mut |_, _| {}).unwrap();
+    let at = 777 * CELL as u64;
+    let mut sector = [0; 512];
+    device.read_at(at + 1024, &mut sector).unwrap();
+    sector[5] ^= 0x10;
+    device.write_at(at + 1024, &sector).unwrap();
+    job.pattern.read_percent = 100;
+    let bad = run(&subject, &job, &()).unwrap();
+    assert!(bad.corrupted > 0 && bad.corruptions.iter().all(|corruption| corruption.offset == at));
+}
