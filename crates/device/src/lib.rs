@@ -11,26 +11,32 @@
 //! This crate knows nothing about files inside a device, and it is the only one that contains `unsafe` code.
 
 mod buffer;
+mod contents;
 mod error;
 mod faults;
 mod file;
 mod memory;
 mod overlay;
+mod partition;
 mod positional;
 mod power;
 mod queue;
 mod recorder;
+mod table;
 mod uring;
 
 pub use buffer::Buffer;
+pub use contents::contents;
 pub use error::{Error, Operation, Result};
 pub use faults::{Fault, Faults, When};
 pub use file::{Caching, FileDevice, FileOptions};
 pub use memory::MemoryDevice;
 pub use overlay::OverlayDevice;
+pub use partition::Partition;
 pub use power::{Grain, Log, Survivors};
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
+pub use table::{PartitionEntry, PartitionTable, Scheme, select_partition};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,0 +1,232 @@
+//! A part of a device as a device of its own.
+
+use crate::{
+    Completion, Device, Error, Kind, Operation, Queue, Request, Result, Sectors, Segment, check_transfer,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A window on a device: what stands at `start` there is at 0 here, and nothing outside can be reached.
+pub struct Partition {
+    device: Arc<dyn Device>,
+    name: String,
+    start: u64,
+    length: u64,
+}
+
+impl Partition {
+    /// The `length` bytes from `start` of a device, called `name`.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] if they are not whole sectors inside the device.
+    pub fn new(device: Arc<dyn Device>, start: u64, length: u64, name: String) -> Result<Partition> {
+        let unusable = |reason| Error::Unusable { device: name.as_str().into(), reason };
+        let sector = u64::from(device.sectors().logical);
+        if !start.is_multiple_of(sector) || !length.is_multiple_of(sector) {
+            let reason = format!("{length} bytes from {start} on are not whole {sector}-byte sectors");
+            return Err(unusable(reason));
+        }
+        if start.checked_add(length).is_none_or(|end| end > device.len()) {
+            let size = device.len();
+            return Err(unusable(format!(
+                "{length} bytes from {start} on reach past the end of the device at {size} bytes"
+            )));
+        }
+        Ok(Partition { device, name, start, length })
+    }
+
+    fn shifted(&self, offset: u64, operation: Operation, length: u64) -> Result<u64> {
+        check_transfer(self, operation, offset, length)?;
+        Ok(self.start + offset)
+    }
+}
+
+impl Device for Partition {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn sectors(&self) -> Sectors {
+        self.device.sectors()
+    }
+
+    fn read_only(&self) -> bool {
+        self.device.read_only()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.device.read_at(self.shifted(offset, Operation::Read, buffer.len() as u64)?, buffer)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.device.write_at(self.shifted(offset, Operation::Write, data.len() as u64)?, data)
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let mut moved = Vec::with_capacity(reads.len());
+        for (offset, buffer) in reads {
+            moved.push((self.shifted(*offset, Operation::Read, buffer.len() as u64)?, &mut **buffer));
+        }
+        self.device.read_batch(&mut moved)
+    }
+
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        let mut moved = Vec::with_capacity(writes.len());
+        for &(offset, data) in writes {
+            moved.push((self.shifted(offset, Operation::Write, data.len() as u64)?, data));
+        }
+        self.device.write_batch(&moved)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.device.flush()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<()> {
+        self.device.discard(self.shifted(offset, Operation::Discard, length)?, length)
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        let below = self.device.queue(depth)?;
+        Ok(Box::new(PartitionQueue { partition: self, depth, below, refused: Vec::new() }))
+    }
+
+    fn now(&self) -> Duration {
+        self.device.now()
+    }
+}
+
+struct PartitionQueue<'d> {
+    partition: &'d Partition,
+    depth: usize,
+    below: Box<dyn Queue + 'd>,
+    /// Requests that reach outside the window: they must not get as far as the device.
+    refused: Vec<Completion>,
+}
+
+impl PartitionQueue<'_> {
+    fn check(&self, request: &Request) -> Result<()> {
+        let operation = match request.kind {
+            Kind::Read => Operation::Read,
+            Kind::Write => Operation::Write,
+            Kind::Flush => return Ok(()),
+        };
+        request.segments.iter().try_for_each(|segment| {
+            check_transfer(self.partition, operation, segment.offset, u64::from(segment.length))
+        })
+    }
+}
+
+impl Queue for PartitionQueue<'_> {
+    fn submit(&mut self, mut request: Request) {
+        assert!(
+            self.in_flight() < self.depth,
+            "more requests in flight than the queue's depth of {}",
+            self.depth
+        );
+        match self.check(&request) {
+            Ok(()) => {
+                let start = self.partition.start;
+                request.segments.iter_mut().for_each(|segment: &mut Segment| segment.offset += start);
+                self.below.submit(request);
+            }
+            Err(error) => {
+                let Request { tag, segments, buffer, .. } = request;
+                self.refused.push(Completion { tag, result: Err(error), segments, buffer });
+            }
+        }
+    }
+
+    fn kick(&mut self) -> Result<()> {
+        self.below.kick()
+    }
+
+    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+        let least = least.saturating_sub(self.refused.len());
+        done.append(&mut self.refused);
+        let first = done.len();
+        let waited = self.below.wait(least, done);
+        for completion in &mut done[first..] {
+            completion.segments.iter_mut().for_each(|segment| segment.offset -= self.partition.start);
+        }
+        waited
+    }
+
+    fn in_flight(&self) -> usize {
+        self.below.in_flight() + self.refused.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Buffer, MemoryDevice};
+    use smallvec::smallvec;
+
+    fn window() -> (Arc<MemoryDevice>, Partition) {
+        let device = Arc::new(MemoryDevice::new(64 << 10, Sectors::SMALL));
+        let partition = Partition::new(device.clone(), 8192, 4096, "part".into()).unwrap();
+        (device, partition)
+    }
+
+    #[test]
+    fn shifts_every_way_in() {
+        let (device, partition) = window();
+        partition.write_at(512, &[1; 512]).unwrap();
+        partition.write_batch(&[(1024, &[2; 512]), (2048, &[3; 512])]).unwrap();
+        let mut queue = partition.queue(2).unwrap();
+        let segments = smallvec![Segment { offset: 3072, at: 0, length: 512 }];
+        let buffer = Buffer::from(&[4; 512][..]);
+        queue.submit(Request { tag: 5, kind: Kind::Write, durable: false, segments, buffer });
+        let mut done = Vec::new();
+        queue.wait(1, &mut done).unwrap();
+        assert_eq!((done[0].tag, done[0].segments[0].offset), (5, 3072));
+        let image = device.to_image();
+        assert_eq!([8704, 9216, 10240, 11264].map(|at| image[at]), [1, 2, 3, 4]);
+        assert_eq!(image.iter().filter(|&&byte| byte != 0).count(), 4 * 512);
+
+        let (mut one, mut two) = ([0; 512], [0; 512]);
+        partition.read_batch(&mut [(3072, &mut one), (512, &mut two)]).unwrap();
+        assert_eq!((one[0], two[0]), (4, 1));
+        partition.discard(0, 4096).unwrap();
+        assert!(device.to_image().iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn nothing_outside_can_be_reached() {
+        let (device, partition) = window();
+        assert!(partition.read_at(4096, &mut [0; 512]).is_err());
+        assert!(partition.write_at(3584, &[9; 1024]).is_err());
+        assert!(partition.write_batch(&[(0, &[9; 512]), (u64::MAX - 511, &[9; 512])]).is_err());
+        assert!(partition.discard(u64::MAX - 511, 512).is_err());
+        let mut queue = partition.queue(2).unwrap();
+        for (tag, offset) in [(0, 4096), (1, 0)] {
+            let segments = smallvec![Segment { offset, at: 0, length: 512 }];
+            let buffer = Buffer::from(&[9; 512][..]);
+            queue.submit(Request { tag, kind: Kind::Write, durable: false, segments, buffer });
+        }
+        assert_eq!(queue.in_flight(), 2);
+        let mut done = Vec::new();
+        queue.wait(2, &mut done).unwrap();
+        let mut outcome: Vec<_> = done.iter().map(|each| (each.tag, each.result.is_ok())).collect();
+        outcome.sort();
+        assert_eq!(outcome, [(0, false), (1, true)]);
+        assert_eq!(queue.in_flight(), 0);
+        assert_eq!(device.to_image().iter().filter(|&&byte| byte == 9).count(), 512);
+    }
+
+    #[test]
+    fn a_window_must_lie_inside_in_whole_sectors() {
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(64 << 10, Sectors::LARGE));
+        for (start, length) in [(512, 4096), (4096, 512), (0, 128 << 10), (u64::MAX - 4095, 8192)] {
+            assert!(
+                Partition::new(device.clone(), start, length, "part".into()).is_err(),
+                "{start}+{length}"
+            );
+        }
+    }
+}
