@@ -1,2 +1,6 @@
 //! The command line.
-fn main() {}
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    platter::run(std::env::args_os())
+}

@@ -1,0 +1,36 @@
+//! The commands there are.
+
+use crate::commands::{completions, man};
+use crate::failure::Outcome;
+use clap::{Parser, Subcommand};
+
+/// File systems of the Windows world on images and disks, and a lab that compares their speed.
+///
+/// IMAGE is an image file or a block device. Where its first sectors are a partition table, the only partition that
+/// holds a known file system is used, or the one that --partition names.
+///
+/// A path on a volume is written IMAGE:/PATH, for example disk.img:/photos/a.jpg. An argument X:/Y names the host's
+/// file Y in directory "X:" if there is such a directory (a drive on Windows), and otherwise /Y on the volume in X.
+///
+/// Sizes take binary units: 4k, 64M, 1.5G, 16T (1k is 1,024 bytes).
+#[derive(Parser)]
+#[command(name = "platter", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Completions(completions::Arguments),
+    Man(man::Arguments),
+}
+
+impl Command {
+    pub fn run(self) -> Outcome {
+        match self {
+            Command::Completions(arguments) => arguments.run(),
+            Command::Man(arguments) => arguments.run(),
+        }
+    }
+}

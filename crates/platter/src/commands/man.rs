@@ -1,0 +1,21 @@
+//! `platter man`
+
+use crate::cli::Cli;
+use crate::failure::{About, Outcome, shown};
+use clap::{Args, CommandFactory};
+use std::path::PathBuf;
+
+/// Write the manual pages, one a command
+#[derive(Args)]
+pub struct Arguments {
+    /// Directory for platter.1 and its fellows; made if it is missing
+    directory: PathBuf,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        std::fs::create_dir_all(&self.directory).about(shown(&self.directory))?;
+        clap_mangen::generate_to(Cli::command(), &self.directory).about(shown(&self.directory))?;
+        Ok(0)
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a command did not do what it was asked.
+
+use std::fmt;
+use std::path::Path;
+
+/// What a command returns: its exit code, or why it failed.
+pub type Outcome = Result<u8, Failure>;
+
+/// Exit code for wrong arguments.
+pub const USAGE: u8 = 2;
+/// Exit code of `check` for wrong arguments, as in fsck(8).
+pub const CHECK_USAGE: u8 = 16;
+const FAILED: u8 = 1;
+
+/// What went wrong, as one line that is printed after `platter: `.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// `what: why`, exit code 1.
+    pub fn new(what: impl fmt::Display, why: impl fmt::Display) -> Failure {
+        Failure { message: format!("{what}: {why}"), code: FAILED }
+    }
+
+    /// The same failure with another exit code.
+    pub fn with_code(self, code: u8) -> Failure {
+        Failure { code, ..self }
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        self.code
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// A device's errors name it themselves.
+impl From<platter_device::Error> for Failure {
+    fn from(error: platter_device::Error) -> Failure {
+        Failure { message: error.to_string(), code: FAILED }
+    }
+}
+
+/// Says which file or volume an error is about.
+pub trait About<T> {
+    /// Turns an error into a failure about `what`.
+    fn about(self, what: impl fmt::Display) -> Result<T, Failure>;
+}
+
+impl<T> About<T> for platter_vfs::Result<T> {
+    fn about(self, what: impl fmt::Display) -> Result<T, Failure> {
+        self.map_err(|error| Failure::new(what, error))
+    }
+}
+
+impl<T> About<T> for std::io::Result<T> {
+    fn about(self, what: impl fmt::Display) -> Result<T, Failure> {
+        self.map_err(|error| Failure::new(what, plain(&error)))
+    }
+}
+
+/// The system's words for an error, without the number that the standard library adds.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_string(),
+        None => text,
+    }
+}
+
+/// A path for a message.
+pub fn shown(path: &Path) -> impl fmt::Display + '_ {
+    path.display()
+}

@@ -1,0 +1,40 @@
+//! The command line: arguments, progress and printing over the other crates.
+//!
+//! One file in `commands` a command: its arguments and what it does. [`run`] is the whole program.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+pub mod failure;
+pub mod size;
+
+pub use cli::Cli;
+
+use clap::Parser;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Does what the arguments say (the first is the program's name), and returns its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing can be done if even the message cannot be written.
+            let _ = error.print();
+            let is_check = arguments.get(1).is_some_and(|command| command == "check");
+            return ExitCode::from(match (error.use_stderr(), is_check) {
+                (false, _) => 0,
+                (true, false) => failure::USAGE,
+                (true, true) => failure::CHECK_USAGE,
+            });
+        }
+    };
+    match cli.command.run() {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            eprintln!("platter: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}
