@@ -1,0 +1,177 @@
+//! What Linux tells about files and disks, without privileges: mounts, swap, loop devices, hardware.
+
+use rustix::fs::{major, makedev, minor};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The type of the mounted file system that holds a path, for example `ext4`; `None` if that cannot be told.
+pub fn host_file_system(path: &Path) -> Option<String> {
+    let path = fs::canonicalize(path).ok()?;
+    // Of mounts on top of each other the last one is seen.
+    let mounts = Host::this().mounts();
+    let holds = mounts.into_iter().filter(|mount| path.starts_with(&mount.point));
+    holds.max_by_key(|mount| mount.point.components().count()).map(|mount| mount.kind)
+}
+
+/// What is known about a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hardware {
+    /// The model, as the disk gives it.
+    pub model: Option<String>,
+    /// Whether it has rotating platters.
+    pub rotational: Option<bool>,
+}
+
+/// The disk that a block device is, or that the file system that holds a path is on; `None` if there is no one disk.
+pub fn hardware(path: &Path) -> Option<Hardware> {
+    let metadata = fs::metadata(path).ok()?;
+    let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
+    let disk = Host::this().disk(number)?;
+    let read = |name: &str| Some(fs::read_to_string(disk.join(name)).ok()?.trim().to_string());
+    let model = read("device/model").filter(|model| !model.is_empty());
+    Some(Hardware { model, rotational: read("queue/rotational").map(|value| value == "1") })
+}
+
+/// Where a kernel shows what it knows: `/`, or a directory that a test made.
+pub(crate) struct Host {
+    root: PathBuf,
+}
+
+/// One mount.
+pub(crate) struct Mount {
+    /// The device number, which for some file systems is not a disk's.
+    pub device: u64,
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// The file system's type.
+    pub kind: String,
+    /// What is mounted: a device's path, where there is one.
+    pub source: PathBuf,
+}
+
+impl Host {
+    pub fn this() -> Host {
+        Host { root: PathBuf::from("/") }
+    }
+
+    #[cfg(test)]
+    pub fn at(root: &Path) -> Host {
+        Host { root: root.to_path_buf() }
+    }
+
+    /// What is mounted, in the order it was, as proc_pid_mountinfo(5) describes it.
+    pub fn mounts(&self) -> Vec<Mount> {
+        let text = fs::read(self.root.join("proc/self/mountinfo")).unwrap_or_default();
+        text.split(|&byte| byte == b'\n').filter_map(mount).collect()
+    }
+
+    /// The paths that swap is on.
+    pub fn swaps(&self) -> Vec<PathBuf> {
+        let text = fs::read(self.root.join("proc/swaps")).unwrap_or_default();
+        let lines = text.split(|&byte| byte == b'\n').skip(1);
+        lines.filter_map(|line| fields(line).next()).filter(|path| !path.is_empty()).map(unescaped).collect()
+    }
+
+    /// The loop devices: name, and the path of the file behind each.
+    pub fn loops(&self) -> Vec<(String, PathBuf)> {
+        let Ok(entries) = fs::read_dir(self.root.join("sys/block")) else { return Vec::new() };
+        let mut loops: Vec<(String, PathBuf)> = entries
+            .flatten()
+            .filter_map(|entry| {
+                let mut file = fs::read(entry.path().join("loop/backing_file")).ok()?;
+                if file.last() == Some(&b'\n') {
+                    file.pop();
+                }
+                Some((entry.file_name().into_string().ok()?, PathBuf::from(OsString::from_vec(file))))
+            })
+            .collect();
+        loops.sort();
+        loops
+    }
+
+    /// The directory that describes a block device.
+    pub fn block(&self, device: u64) -> Option<PathBuf> {
+        let name = format!("sys/dev/block/{}:{}", major(device), minor(device));
+        fs::canonicalize(self.root.join(name)).ok()
+    }
+
+    /// The directory that describes the disk that a block device is, or is a partition of.
+    fn disk(&self, device: u64) -> Option<PathBuf> {
+        let block = self.block(device)?;
+        if block.join("partition").exists() { Some(block.parent()?.to_path_buf()) } else { Some(block) }
+    }
+}
+
+/// The device number in a file such as `/sys/block/sda/dev`.
+pub(crate) fn device_number(file: &Path) -> Option<u64> {
+    number(fs::read_to_string(file).ok()?.trim())
+}
+
+fn number(text: &str) -> Option<u64> {
+    let (major, minor) = text.split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| matches!(byte, b' ' | b'\t'))
+}
+
+/// One line: `36 35 98:0 /root /mount options [tags] - type source superoptions`.
+fn mount(line: &[u8]) -> Option<Mount> {
+    let fields: Vec<&[u8]> = fields(line).collect();
+    let end = fields.iter().position(|field| *field == b"-")?;
+    Some(Mount {
+        device: number(std::str::from_utf8(fields.get(2)?).ok()?)?,
+        point: unescaped(fields.get(4)?),
+        kind: String::from_utf8_lossy(fields.get(end + 1)?).into_owned(),
+        source: unescaped(fields.get(end + 2)?),
+    })
+}
+
+/// A path as the kernel writes it: space, tab, newline and backslash are a backslash and three octal digits.
+fn unescaped(text: &[u8]) -> PathBuf {
+    let mut path = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        let octal = |digit: u8| (b'0'..=b'7').contains(&digit).then(|| u32::from(digit - b'0'));
+        rest = after;
+        if byte == b'\\'
+            && let [a, b, c, tail @ ..] = after
+            && let (Some(a), Some(b), Some(c)) = (octal(*a), octal(*b), octal(*c))
+        {
+            path.push((a << 6 | b << 3 | c) as u8);
+            rest = tail;
+        } else {
+            path.push(byte);
+        }
+    }
+    PathBuf::from(OsString::from_vec(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_lines_of_mountinfo() {
+        let line = br"36 35 98:0 /mnt1 /mnt\040two rw,noatime master:1 shared:2 - ext3 /dev/r\134oot rw,errors=continue";
+        let mount = mount(line).unwrap();
+        assert_eq!((major(mount.device), minor(mount.device)), (98, 0));
+        assert_eq!((mount.point.to_str(), mount.kind.as_str()), (Some("/mnt two"), "ext3"));
+        assert_eq!(mount.source.to_str(), Some(r"/dev/r\oot"));
+        for broken in [&b""[..], b"36 35", b"36 35 98:0 / /x rw - ", b"36 35 x:0 / /x rw - ext4 /dev/sda"] {
+            assert!(super::mount(broken).is_none());
+        }
+        assert_eq!(unescaped(br"a\04").to_str(), Some(r"a\04"));
+    }
+
+    #[test]
+    fn this_host_tells_where_a_path_is() {
+        assert_eq!(host_file_system(Path::new("/proc/self")).as_deref(), Some("proc"));
+        assert!(host_file_system(&std::env::temp_dir()).is_some());
+        assert_eq!(host_file_system(Path::new("/no/such/path")), None);
+    }
+}
