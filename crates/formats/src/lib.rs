@@ -4,45 +4,19 @@
 #![forbid(unsafe_code)]
 
 use platter_device::{Device, contents};
+use platter_fat::Fat;
 use platter_vfs::{Error, FileSystem, Format, OpenOptions, Recognised, Result};
 use std::sync::Arc;
 
-/// Every format.
+/// Every format, under every name that a user may type. A format comes before its variants, so that recognising finds
+/// the one that knows them all.
 pub fn registry() -> &'static [&'static dyn Format] {
-    &[]
-}
-
-/// A format as a user names it: the format, and the variant of it that the name asks for.
-#[derive(Clone, Copy)]
-pub struct Named {
-    /// The format.
-    pub format: &'static dyn Format,
-    /// For [`platter_vfs::FormatOptions::variant`].
-    pub variant: Option<&'static str>,
-}
-
-/// Names of variants: what a user types, the format and its variant.
-const VARIANTS: [(&str, &str, &str); 3] =
-    [("fat12", "fat", "12"), ("fat16", "fat", "16"), ("fat32", "fat", "32")];
-
-/// Every name that [`by_name`] knows.
-pub fn names() -> Vec<&'static str> {
-    let variants = VARIANTS.iter().filter(|(_, format, _)| plain(format).is_some()).map(|(name, ..)| *name);
-    registry().iter().map(|format| format.name()).chain(variants).collect()
+    &[&Fat::ANY, &Fat::FAT12, &Fat::FAT16, &Fat::FAT32]
 }
 
 /// The format of this name, in any case.
-pub fn by_name(name: &str) -> Option<Named> {
-    let name = name.to_ascii_lowercase();
-    if let Some(format) = plain(&name) {
-        return Some(Named { format, variant: None });
-    }
-    let (_, format, variant) = VARIANTS.iter().find(|(variant, ..)| *variant == name)?;
-    Some(Named { format: plain(format)?, variant: Some(variant) })
-}
-
-fn plain(name: &str) -> Option<&'static dyn Format> {
-    registry().iter().copied().find(|format| format.name() == name)
+pub fn by_name(name: &str) -> Option<&'static dyn Format> {
+    registry().iter().copied().find(|format| format.name().eq_ignore_ascii_case(name))
 }
 
 /// The format whose volume the device holds, and what it was recognised as.
@@ -79,4 +53,40 @@ pub fn unknown(device: &dyn Device) -> Result<Error> {
         None => "no file system is recognised on the device".to_string(),
     };
     Ok(Error::NotThisFormat { format: "Platter", reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_device::{MemoryDevice, Sectors};
+    use platter_vfs::{FormatOptions, Silent};
+
+    #[test]
+    fn finds_what_it_made_by_its_general_name() {
+        let sizes = [("fat12", 4), ("fat16", 64), ("FAT32", 300), ("fat", 64)];
+        for (name, megabytes) in sizes {
+            let device = MemoryDevice::new(megabytes << 20, Sectors::SMALL);
+            assert!(recognise(&device).unwrap().is_none());
+            let options = FormatOptions { label: Some("LABEL".into()), ..FormatOptions::default() };
+            by_name(name).unwrap().make(&device, &options, &Silent).unwrap();
+            let (format, recognised) = recognise(&device).unwrap().expect("just made");
+            assert_eq!((format.name(), recognised.label.as_deref()), ("fat", Some("LABEL")), "{name}");
+            assert!(recognised.format.eq_ignore_ascii_case(name) || name == "fat", "{}", recognised.format);
+        }
+        assert!(by_name("ext4").is_none());
+    }
+
+    #[test]
+    fn says_what_is_there_instead() {
+        let device = MemoryDevice::new(1 << 20, Sectors::SMALL);
+        let text = |device: MemoryDevice| match open(Arc::new(device), OpenOptions::default()) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("opened nothing"),
+        };
+        let mut sector = [0; 512];
+        sector[..4].copy_from_slice(b"XFSB");
+        device.write_at(0, &sector).unwrap();
+        assert!(text(device).contains("holds an XFS file system"));
+        assert!(text(MemoryDevice::new(0, Sectors::SMALL)).contains("no file system is recognised"));
+    }
 }
