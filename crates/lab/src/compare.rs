@@ -6,7 +6,7 @@
 
 use crate::environment::{device_info, environment};
 use crate::report::document::{self as report, CaseResult, Document, RESPONSE_TIME_BINS_US, Run, Settings};
-use crate::target::{Ready, Target, TemporaryFile, free_space};
+use crate::target::{Ready, Target, free_space, temporary_file};
 use crate::workload::{Case, Preset, Workload};
 use crate::{Durability, Error, Job, Latencies, Measured, Result, Stop, Tally, Watch};
 use platter_device::{Caching, Device, FileDevice, FileOptions, MemoryDevice, Recorder, Sectors, Traffic};
@@ -135,7 +135,8 @@ struct OpenStand {
     device: Arc<dyn Device>,
     kind: &'static str,
     direct: bool,
-    _temporary: Option<TemporaryFile>,
+    /// What tells about the hardware below: the device, or the directory of a temporary image.
+    place: PathBuf,
 }
 
 impl OpenStand {
@@ -144,23 +145,21 @@ impl OpenStand {
         let length = (span + span / 8).max(span + (256 << 20)).next_multiple_of(1 << 20);
         let options =
             FileOptions { caching: Caching::DirectIfPossible, exclusive: true, ..FileOptions::default() };
-        let (file, temporary) = match stand {
+        let (file, place) = match stand {
             Stand::Memory(length) => {
                 let device = Arc::new(MemoryDevice::new(*length, Sectors::SMALL));
-                return Ok(OpenStand { device, kind: "memory", direct: true, _temporary: None });
+                return Ok(OpenStand { device, kind: "memory", direct: true, place: PathBuf::new() });
             }
             Stand::TemporaryImage(directory) => {
-                let path = directory.join(format!("platter-{}.img", std::process::id()));
                 enough_space(directory, span)?;
-                let opened = FileDevice::create(&path, length, options)?;
-                (opened, Some(TemporaryFile(path)))
+                (temporary_file(directory, length, options)?, directory)
             }
-            Stand::Path(path) if path.exists() => (FileDevice::open(path, options)?, None),
-            Stand::Path(path) => (FileDevice::create(path, length, options)?, None),
+            Stand::Path(path) if path.exists() => (FileDevice::open(path, options)?, path),
+            Stand::Path(path) => (FileDevice::create(path, length, options)?, path),
         };
         let kind = if file.is_block_device() { "block device" } else { "image" };
         let direct = file.is_direct();
-        Ok(OpenStand { device: Arc::new(file), kind, direct, _temporary: temporary })
+        Ok(OpenStand { device: Arc::new(file), kind, direct, place: place.clone() })
     }
 }
 
@@ -339,7 +338,7 @@ impl<'a> Turns<'a> {
             ramp_up_seconds: case.map_or(0.0, |case| case.ramp_up.as_secs_f64()),
             order: self.order,
         };
-        let device = device_info(&*self.stand.device, self.stand.kind);
+        let device = device_info(&*self.stand.device, self.stand.kind, &self.stand.place);
         let mut document = Document::new(
             self.started,
             comparison.command.clone(),

@@ -2,6 +2,7 @@
 
 use crate::report::document::{DeviceInfo, Environment};
 use platter_device::Device;
+use std::path::Path;
 
 /// The machine, as far as Linux tells without privileges. What it does not tell stays empty.
 pub fn environment(device: DeviceInfo) -> Environment {
@@ -24,11 +25,10 @@ pub fn environment(device: DeviceInfo) -> Environment {
     }
 }
 
-/// What is known about the device under test.
-pub fn device_info(device: &dyn Device, kind: &str) -> DeviceInfo {
-    let path = std::path::Path::new(device.name());
+/// What is known about the device under test; `place` is its path, or the directory that it is in.
+pub fn device_info(device: &dyn Device, kind: &str, place: &Path) -> DeviceInfo {
     let on_host = kind != "memory";
-    let hardware = on_host.then(|| hardware(path)).flatten();
+    let hardware = on_host.then(|| platter_device::hardware(place)).flatten();
     DeviceInfo {
         name: device.name().into(),
         kind: kind.into(),
@@ -37,17 +37,6 @@ pub fn device_info(device: &dyn Device, kind: &str) -> DeviceInfo {
         physical_sector: device.sectors().physical,
         model: hardware.as_ref().and_then(|hardware| hardware.model.clone()),
         rotational: hardware.as_ref().and_then(|hardware| hardware.rotational),
-        host_file_system: if kind == "image" { crate::environment::host_file_system(path) } else { None },
+        host_file_system: if kind == "image" { platter_device::host_file_system(place) } else { None },
     }
-}
-
-pub(crate) fn host_file_system(_p: &std::path::Path) -> Option<String> {
-    None
-}
-struct Hw {
-    model: Option<String>,
-    rotational: Option<bool>,
-}
-fn hardware(_p: &std::path::Path) -> Option<Hw> {
-    None
 }

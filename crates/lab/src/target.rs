@@ -31,7 +31,7 @@ impl Target {
     ///
     /// # Errors
     /// [`Error::Input`] that lists what there is.
-    pub fn parse(text: &str, formats: &[&'static dyn Format]) -> Result<Target> {
+    pub fn parse(text: &str) -> Result<Target> {
         let wrong = |reason: String| Error::Input { name: format!("target {text:?}"), reason };
         if text == RAW {
             return Ok(Target::Raw);
@@ -45,8 +45,9 @@ impl Target {
         }
         let (name, cluster) =
             text.split_once(':').map_or((text, None), |(name, cluster)| (name, Some(cluster)));
-        let Some(&format) = formats.iter().find(|format| format.name() == name) else {
-            let names = formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
+        let Some(format) = platter_formats::by_name(name) else {
+            let names =
+                platter_formats::registry().iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
             return Err(wrong(format!(
                 "expected raw, dir:PATH, or a format with an optional :CLUSTER ({names})"
             )));
@@ -76,7 +77,7 @@ impl Target {
                 let recorder = Arc::new(Recorder::new(device.clone()));
                 let subject = Subject::Device { device: recorder.clone(), free: None };
                 let description = self.describe("raw device", "raw", String::new());
-                Ok(Ready { subject, recorder: Some(recorder), description, file: None })
+                Ok(Ready { subject, recorder: Some(recorder), description })
             }
             Target::Volume { format, cluster } => {
                 device.discard(0, device.len())?;
@@ -92,15 +93,14 @@ impl Target {
                     format!("{}, {}iB clusters", info.format, cluster_text(info.cluster).to_uppercase());
                 let description = self.describe(&title, "volume", details);
                 let subject = Subject::File { system, node };
-                Ok(Ready { subject, recorder: Some(recorder), description, file: None })
+                Ok(Ready { subject, recorder: Some(recorder), description })
             }
             Target::Directory(path) => {
-                let file = TemporaryFile(path.join(format!("platter-{}.dat", std::process::id())));
                 let options = FileOptions { caching: Caching::DirectIfPossible, ..FileOptions::default() };
-                let opened = FileDevice::create(&file.0, length, options)?;
+                let opened = temporary_file(path, length, options)?;
                 let how = if opened.is_direct() { "past the page cache" } else { "through the page cache" };
-                let kind = crate::environment::host_file_system(path)
-                    .unwrap_or_else(|| "unknown file system".into());
+                let kind =
+                    platter_device::host_file_system(path).unwrap_or_else(|| "unknown file system".into());
                 let title = format!("{kind} of the host");
                 let details = format!("a file in {} ({kind}, mounted by the host), {how}", path.display());
                 let description = self.describe(&title, "directory", details);
@@ -109,7 +109,7 @@ impl Target {
                     device: Arc::new(opened),
                     free: Some(Arc::new(move || free_space(&directory))),
                 };
-                Ok(Ready { subject, recorder: None, description, file: Some(file) })
+                Ok(Ready { subject, recorder: None, description })
             }
         }
     }
@@ -140,28 +140,23 @@ pub(crate) struct Ready {
     /// What the storage saw; `None` where it cannot be watched.
     pub recorder: Option<Arc<Recorder>>,
     pub description: report::Target,
-    /// The file of the host, to be removed.
-    file: Option<TemporaryFile>,
 }
 
 impl Ready {
-    /// Leaves the device as a person would: volumes unmounted, files of ours gone.
+    /// Leaves the device as a person would: volumes unmounted.
     pub fn tear_down(self) -> Result<()> {
         if let Subject::File { system, .. } = &self.subject {
             system.unmount()?;
         }
-        drop(self.file);
         Ok(())
     }
 }
 
-/// A file that goes when it is no longer needed, also after an error.
-pub(crate) struct TemporaryFile(pub PathBuf);
-
-impl Drop for TemporaryFile {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.0) {
-            eprintln!("{}: cannot be removed: {error}", self.0.display());
-        }
-    }
+/// A file that has lost its name already: it is gone when it is closed, whatever ends this process.
+pub(crate) fn temporary_file(directory: &Path, length: u64, options: FileOptions) -> Result<FileDevice> {
+    let path = directory.join(format!("platter-{}.tmp", std::process::id()));
+    let file = FileDevice::create(&path, length, options)?;
+    std::fs::remove_file(&path)
+        .map_err(|source| Error::Io { what: format!("{}: cannot be removed", path.display()), source })?;
+    Ok(file)
 }

@@ -128,7 +128,10 @@ fn case(name: &str, job: String, mut keys: Keys) -> Result<(Case, u64, Durabilit
         "randwrite" => (100, Direction::Write),
         "randrw" => (100, Direction::Mix),
         other => {
-            return Err(input(name, format!("rw={other}: only read, write, rw and their rand forms are run")));
+            return Err(input(
+                name,
+                format!("rw={other}: only read, write, rw and their rand forms are run"),
+            ));
         }
     };
     let mixed = number("rwmixread", take("rwmixread"), 50)?;

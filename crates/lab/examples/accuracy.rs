@@ -1,0 +1,179 @@
+//! Does the engine measure what fio measures? The same jobs in both, interleaved, on the same file or device.
+//!
+//!     cargo run --release -p platter-lab --example accuracy -- PATH [PATH ...] [--seconds N] [--rounds N]
+//!
+//! Every PATH is a block device or a file of at least 1 GiB; **its content is overwritten**. For each job it prints the
+//! medians of IOPS and of the 50th and 99th percentile of latency (submission to completion) in fio (io_uring, direct)
+//! and here, and how far they differ. Exit code 1 if IOPS differ by more than 5 %, or a percentile by more than 10 %.
+
+use platter_device::{Caching, FileDevice, FileOptions};
+use platter_lab::statistics::median;
+use platter_lab::{Durability, Job, Pattern, Stop, Subject, prepare, run};
+use std::error::Error;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of the path that are used.
+const SPAN: u64 = 1 << 30;
+const SEED: u64 = 8664;
+
+/// A job that both can run.
+struct Shape {
+    name: &'static str,
+    rw: &'static str,
+    read_percent: u8,
+    random: bool,
+    block: u32,
+    depth: u32,
+}
+
+const SHAPES: [Shape; 8] = [
+    shape("4 KiB random read QD1", "randread", 100, true, 4096, 1),
+    shape("4 KiB random read QD32", "randread", 100, true, 4096, 32),
+    shape("4 KiB random write QD1", "randwrite", 0, true, 4096, 1),
+    shape("4 KiB random write QD32", "randwrite", 0, true, 4096, 32),
+    shape("4 KiB random 70/30 QD1", "randrw", 70, true, 4096, 1),
+    shape("4 KiB random 70/30 QD32", "randrw", 70, true, 4096, 32),
+    shape("1 MiB sequential read QD8", "read", 100, false, 1 << 20, 8),
+    shape("1 MiB sequential write QD8", "write", 0, false, 1 << 20, 8),
+];
+
+const fn shape(
+    name: &'static str,
+    rw: &'static str,
+    read_percent: u8,
+    random: bool,
+    block: u32,
+    depth: u32,
+) -> Shape {
+    Shape { name, rw, read_percent, random, block, depth }
+}
+
+/// What one run gave: IOPS, and percentiles of latency in nanoseconds.
+#[derive(Clone, Copy)]
+struct Figures {
+    iops: f64,
+    p50: f64,
+    p99: f64,
+}
+
+fn with_fio(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<dyn Error>> {
+    let output = Command::new("fio")
+        .args([
+            "--name=accuracy",
+            "--ioengine=io_uring",
+            "--direct=1",
+            "--norandommap",
+            "--output-format=json",
+        ])
+        .args(["--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=50:99", "--time_based"])
+        .args(["--unified_rw_reporting=1", "--allow_file_create=0"])
+        .arg(format!("--filename={path}"))
+        .arg(format!("--rw={}", shape.rw))
+        .arg(format!("--rwmixread={}", shape.read_percent))
+        .arg(format!("--bs={}", shape.block))
+        .arg(format!("--iodepth={}", shape.depth))
+        .arg(format!("--size={SPAN}"))
+        .arg(format!("--runtime={seconds}"))
+        .arg(format!("--randseed={SEED}"))
+        .output()
+        .map_err(|error| format!("fio cannot be run: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("fio failed: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let mixed = &json["jobs"][0]["mixed"];
+    let figure = |value: &serde_json::Value| value.as_f64().ok_or("fio's JSON lacks an expected figure");
+    let percentiles = &mixed["lat_ns"]["percentile"];
+    Ok(Figures {
+        iops: figure(&mixed["iops"])?,
+        p50: figure(&percentiles["50.000000"])?,
+        p99: figure(&percentiles["99.000000"])?,
+    })
+}
+
+fn with_platter(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<dyn Error>> {
+    let options = FileOptions { caching: Caching::Direct, ..FileOptions::default() };
+    let subject = Subject::Device { device: Arc::new(FileDevice::open(path, options)?), free: None };
+    let job = Job {
+        pattern: Pattern {
+            block: shape.block,
+            align: 0,
+            read_percent: shape.read_percent,
+            random_percent: if shape.random { 100 } else { 0 },
+            workers: 1,
+            queue_depth: shape.depth,
+            own_span: false,
+        },
+        range: 0..SPAN,
+        seed: SEED,
+        ramp_up: Duration::ZERO,
+        stop: Stop::After(Duration::from_secs(seconds)),
+        durability: Durability::Direct,
+        verify: false,
+        interval: Duration::from_secs(1),
+    };
+    let measured = run(&subject, &job, &())?;
+    let latencies = measured.latencies();
+    Ok(Figures {
+        iops: measured.iops(),
+        p50: latencies.percentile(50.0) as f64,
+        p99: latencies.percentile(99.0) as f64,
+    })
+}
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let (mut paths, mut seconds, mut rounds) = (Vec::new(), 3, 5);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut number = || arguments.next().and_then(|text| text.parse().ok()).ok_or("a number must follow");
+        match argument.as_str() {
+            "--seconds" => seconds = number()?,
+            "--rounds" => rounds = number()?,
+            _ => paths.push(argument),
+        }
+    }
+    if paths.is_empty() {
+        return Err("name a block device or a file of at least 1 GiB; its content is overwritten".into());
+    }
+    let mut outside = 0;
+    for path in &paths {
+        println!("{path}: {rounds} rounds of {seconds} s each, fio and platter in turn, medians");
+        println!(
+            "{:<28} {:>9} {:>9} {:>7}  {:>8} {:>8} {:>7}  {:>8} {:>8} {:>7}",
+            "", "fio", "platter", "", "fio p50", "platter", "", "fio p99", "platter", ""
+        );
+        let options = FileOptions { caching: Caching::Direct, ..FileOptions::default() };
+        let subject = Subject::Device { device: Arc::new(FileDevice::open(path, options)?), free: None };
+        prepare(&subject, &(0..SPAN), SEED, &mut |_, _| {})?;
+        for shape in &SHAPES {
+            let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+            for _ in 0..rounds {
+                theirs.push(with_fio(path, shape, seconds)?);
+                ours.push(with_platter(path, shape, seconds)?);
+            }
+            let middle =
+                |all: &[Figures], of: fn(&Figures) -> f64| median(&all.iter().map(of).collect::<Vec<_>>());
+            let mut row = format!("{:<28}", shape.name);
+            let columns: [(fn(&Figures) -> f64, f64, f64); 3] =
+                [(|f| f.iops, 1.0, 0.05), (|f| f.p50, 1e3, 0.10), (|f| f.p99, 1e3, 0.10)];
+            for (of, scale, bound) in columns {
+                let (theirs, ours) = (middle(&theirs, of), middle(&ours, of));
+                let difference = ours / theirs - 1.0;
+                let mark = if difference.abs() > bound { '!' } else { ' ' };
+                outside += u32::from(mark == '!');
+                let digits = usize::from(scale > 1.0);
+                row += &format!(
+                    " {:>9.digits$} {:>9.digits$} {:>+6.1}%{mark}",
+                    theirs / scale,
+                    ours / scale,
+                    difference * 100.0
+                );
+            }
+            println!("{row}");
+        }
+    }
+    println!("latencies in microseconds; ! marks more than 5 % of IOPS or 10 % of latency");
+    Ok(if outside == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
