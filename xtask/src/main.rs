@@ -1,2 +1,113 @@
-//! Project tasks.
-fn main() {}
+//! Project tasks: `cargo xtask TASK`.
+#![forbid(unsafe_code)]
+
+mod accuracy;
+mod tools;
+
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "\
+cargo xtask test                     everything a change must pass; installs the Debian packages it needs where it may
+cargo xtask accuracy [--seconds N]   the engine against fio on a loop device and on ext4 (root; some 10 minutes)
+cargo xtask campaign [SEED]          the long FAT campaigns: model, judges, power cuts, damage (about an hour)
+cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
+cargo xtask docs DIR                 manual pages and shell completions
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["test"] => test(),
+        ["accuracy", ref rest @ ..] => accuracy::run(rest),
+        ["campaign"] => campaign(None),
+        ["campaign", seed] => campaign(Some(seed)),
+        ["fuzz"] => fuzz("600"),
+        ["fuzz", seconds] => fuzz(seconds),
+        ["docs", directory] => docs(directory),
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// What a task returns: why it failed.
+type Outcome = Result<(), String>;
+
+/// Runs a command to its end, showing it and its output.
+fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
+    eprintln!("+ {program} {}", arguments.join(" "));
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .status()
+        .map_err(|error| format!("{program}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{program} {}: {status}", arguments.join(" "))) }
+}
+
+/// The cargo that runs this.
+fn cargo(arguments: &[&str]) -> Outcome {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    run(&cargo, arguments, &[])
+}
+
+fn test() -> Outcome {
+    tools::provide(tools::FOR_TESTS)?;
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    cargo(&["test", "--workspace", "--no-fail-fast"])
+}
+
+fn campaign(seed: Option<&str>) -> Outcome {
+    tools::provide(tools::FOR_TESTS)?;
+    let seed = seed.map(|seed| ("PLATTER_SEED", seed));
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let arguments =
+        ["test", "--release", "-p", "platter-fat", "--", "--ignored", "--nocapture", "--test-threads=1"];
+    run(&cargo, &arguments, seed.as_slice())
+}
+
+fn fuzz(seconds: &str) -> Outcome {
+    let limit = format!("-max_total_time={seconds}");
+    let targets =
+        std::fs::read_dir("fuzz/fuzz_targets").map_err(|error| format!("fuzz/fuzz_targets: {error}"))?;
+    let mut names: Vec<String> = targets
+        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_string_lossy().into_owned()))
+        .collect();
+    names.sort();
+    for name in names {
+        run(
+            "cargo",
+            &["+nightly", "fuzz", "run", &name, "--", &limit, "-timeout=10", "-rss_limit_mb=1024"],
+            &[],
+        )?;
+    }
+    Ok(())
+}
+
+fn docs(directory: &str) -> Outcome {
+    std::fs::create_dir_all(directory).map_err(|error| format!("{directory}: {error}"))?;
+    cargo(&["build", "--release"])?;
+    cargo(&["run", "--release", "--quiet", "--", "man", directory])?;
+    for shell in ["bash", "zsh", "fish"] {
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+        let output = Command::new(cargo)
+            .args(["run", "--release", "--quiet", "--", "completions", shell])
+            .output()
+            .map_err(|error| format!("completions {shell}: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("completions {shell}: {}", output.status));
+        }
+        let path = format!("{directory}/platter.{shell}");
+        std::fs::write(&path, output.stdout).map_err(|error| format!("{path}: {error}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! `cargo xtask accuracy`: the engine against fio, on a loop device over memory and on a file of ext4 on it.
+
+use crate::{Outcome, run as command, tools};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Sets up both places, runs the example `accuracy` of the lab on each, and takes them down again.
+fn measure(rest: &[&str]) -> Outcome {
+    let stand = Stand::set_up()?;
+    let example = ["run", "--release", "--quiet", "-p", "platter-lab", "--example", "accuracy", "--"];
+    let on = |path: &str| {
+        let mut arguments = example.to_vec();
+        arguments.push(path);
+        arguments.extend(rest);
+        command("cargo", &arguments, &[])
+    };
+    let raw = on(&stand.device);
+    let file = stand.mount_ext4()?;
+    raw.and(on(&file))
+}
+
+/// See [`measure`]; checks first that it can be done.
+pub fn run(rest: &[&str]) -> Outcome {
+    tools::provide(tools::FOR_ACCURACY)?;
+    if !tools::is_root() {
+        return Err("a loop device and a mount need root".into());
+    }
+    measure(rest)
+}
+
+/// A loop device over an image in memory, taken down when dropped.
+struct Stand {
+    image: PathBuf,
+    device: String,
+    mount: PathBuf,
+}
+
+/// The image's size: the span of the jobs, and room for ext4's own structures.
+const SIZE: u64 = 1280 << 20;
+
+impl Stand {
+    fn set_up() -> Result<Stand, String> {
+        let name = format!("platter-accuracy-{}", std::process::id());
+        let image = PathBuf::from("/dev/shm").join(&name);
+        let file = std::fs::File::create(&image).map_err(|error| format!("{}: {error}", image.display()))?;
+        file.set_len(SIZE).map_err(|error| format!("{}: {error}", image.display()))?;
+        let mut stand = Stand { image, device: String::new(), mount: std::env::temp_dir().join(name) };
+        let output = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(&stand.image)
+            .output()
+            .map_err(|error| format!("losetup: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("losetup: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        stand.device = String::from_utf8_lossy(&output.stdout).trim().to_string();
+        Ok(stand)
+    }
+
+    /// Makes ext4 on the device and mounts it; returns the path of a large enough file there.
+    fn mount_ext4(&self) -> Result<String, String> {
+        let mount = self.mount.display().to_string();
+        std::fs::create_dir_all(&self.mount).map_err(|error| format!("{mount}: {error}"))?;
+        command("mkfs.ext4", &["-q", "-F", &self.device], &[])?;
+        command("mount", &[&self.device, &mount], &[])?;
+        let path = self.mount.join("file");
+        let file = std::fs::File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        file.set_len(1 << 30).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(path.display().to_string())
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        let said = |outcome: Outcome| {
+            if let Err(error) = outcome {
+                eprintln!("xtask: {error}");
+            }
+        };
+        if self.mount.exists() {
+            said(command("umount", &[&self.mount.display().to_string()], &[]));
+            said(
+                std::fs::remove_dir(&self.mount)
+                    .map_err(|error| format!("{}: {error}", self.mount.display())),
+            );
+        }
+        if !self.device.is_empty() {
+            said(command("losetup", &["--detach", &self.device], &[]));
+        }
+        said(std::fs::remove_file(&self.image).map_err(|error| format!("{}: {error}", self.image.display())));
+    }
+}

@@ -1,0 +1,58 @@
+//! The programs of others that tests and measurements need.
+
+use crate::{Outcome, run};
+use std::process::{Command, Stdio};
+
+/// A program, and the Debian package that brings it.
+pub type Tool = (&'static str, &'static str);
+
+/// What the test suite needs.
+pub const FOR_TESTS: &[Tool] = &[
+    ("fsck.fat", "dosfstools"),
+    ("mkfs.fat", "dosfstools"),
+    ("mcopy", "mtools"),
+    ("mdir", "mtools"),
+    ("chromium", "chromium"),
+];
+
+/// What the comparison with fio needs.
+pub const FOR_ACCURACY: &[Tool] = &[("fio", "fio"), ("mkfs.ext4", "e2fsprogs"), ("losetup", "mount")];
+
+/// Makes sure that the tools are there: installs their packages where this may be done, and names them where not.
+pub fn provide(tools: &[Tool]) -> Outcome {
+    let mut packages: Vec<&str> =
+        tools.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let missing = format!("these Debian packages are needed: {}", packages.join(" "));
+    if !is_root() || !is_there("apt-get") {
+        return Err(format!("{missing}\n  sudo apt-get install {}", packages.join(" ")));
+    }
+    eprintln!("{missing}; installing them");
+    let quiet = [("DEBIAN_FRONTEND", "noninteractive")];
+    run("apt-get", &["update", "-qq"], &quiet)?;
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    arguments.extend(&packages);
+    run("apt-get", &arguments, &quiet)?;
+    match tools.iter().find(|(program, _)| !is_there(program)) {
+        None => Ok(()),
+        Some((program, package)) => Err(format!("{program} is missing although {package} was installed")),
+    }
+}
+
+/// Whether a program is on the path, or where Debian keeps those for administrators.
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .any(|directory| directory.join(program).is_file())
+}
+
+/// Whether this process may install packages and set up devices.
+pub fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").stderr(Stdio::null()).output();
+    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
