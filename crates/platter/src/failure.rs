@@ -49,6 +49,13 @@ impl From<platter_device::Error> for Failure {
     }
 }
 
+/// The lab's errors say what they are about.
+impl From<platter_lab::Error> for Failure {
+    fn from(error: platter_lab::Error) -> Failure {
+        Failure { message: error.to_string(), code: FAILED }
+    }
+}
+
 /// Says which file or volume an error is about.
 pub trait About<T> {
     /// Turns an error into a failure about `what`.

@@ -1,0 +1,58 @@
+//! `platter compare`: which file system should I put here, and what does it cost?
+
+use super::lab::{Choices, Meter, save};
+use crate::failure::Outcome;
+use clap::Args;
+use platter_lab::report::terminal;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+/// Compare the raw device, file systems of ours on it, and directories of mounted ones under the same load
+///
+/// Each target gets the same device region in turn, discarded and made anew; the turns are repeated (A B C A B C). The
+/// outcome is written as report.json, report.html, report.md and report.csv.
+///
+/// Without --device everything happens on a temporary image file in the output directory, and the host's own file
+/// system is compared there too: no root, and nothing that is there is touched.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    choices: Choices,
+
+    /// What to compare: raw, fat12, fat16, fat32 (each with an optional cluster size, fat32:32k), dir:PATH for a
+    /// directory of a mounted file system [default: raw,fat32,dir:OUT]
+    #[arg(long, value_delimiter = ',', value_name = "TARGET,...")]
+    targets: Vec<String>,
+
+    /// Loads: iometer, crystaldiskmark, or the path of a .toml workload or a .fio job file
+    #[arg(long, value_delimiter = ',', value_name = "WORKLOAD,...", default_value = "iometer,crystaldiskmark")]
+    workloads: Vec<String>,
+
+    /// Where the reports go; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "platter-report")]
+    out: PathBuf,
+
+    /// Show the figures that others published beside the measured ones
+    #[arg(long)]
+    published: bool,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        let mut targets = self.targets;
+        if targets.is_empty() {
+            targets = vec!["raw".into(), "fat32".into(), format!("dir:{}", self.out.display())];
+        }
+        let comparison = self.choices.comparison(&targets, &self.workloads, &self.out)?;
+        let meter = Meter::new();
+        let document = platter_lab::compare(&comparison, &meter);
+        meter.finish();
+        let document = document?;
+        print!("{}", terminal::render(&document, std::io::stdout().is_terminal(), self.published));
+        println!();
+        for path in save(&document, &self.out, self.published)? {
+            println!("wrote {}", path.display());
+        }
+        Ok(u8::from(document.results.iter().flat_map(|result| &result.runs).any(|run| run.corrupted_blocks > 0)))
+    }
+}

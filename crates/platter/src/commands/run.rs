@@ -1,0 +1,46 @@
+//! `platter run`: one workload on one target.
+
+use super::lab::{Choices, Meter};
+use crate::failure::Outcome;
+use clap::Args;
+use platter_lab::report::terminal;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+/// Run one workload on one target and print what it measured
+///
+/// The same as `compare` with one target and one workload, without reports on disk. With --json the whole document goes
+/// to standard output, for a script.
+#[derive(Args)]
+pub struct Arguments {
+    /// The load: iometer, crystaldiskmark, or the path of a .toml workload or a .fio job file
+    workload: String,
+
+    /// What to run it on: raw, fat32 (with an optional cluster size, fat32:32k), dir:PATH
+    #[arg(long, default_value = "raw")]
+    target: String,
+
+    #[command(flatten)]
+    choices: Choices,
+
+    /// Print the JSON document instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        let here = PathBuf::from(".");
+        let comparison = self.choices.comparison(&[self.target], &[self.workload], &here)?;
+        let meter = Meter::new();
+        let document = platter_lab::compare(&comparison, &meter);
+        meter.finish();
+        let document = document?;
+        if self.json {
+            print!("{}", document.to_json());
+        } else {
+            print!("{}", terminal::render(&document, std::io::stdout().is_terminal(), false));
+        }
+        Ok(u8::from(document.results.iter().flat_map(|result| &result.runs).any(|run| run.corrupted_blocks > 0)))
+    }
+}
