@@ -8,6 +8,7 @@ mod compare;
 mod engine;
 mod environment;
 mod error;
+pub mod published;
 pub mod report;
 pub mod statistics;
 mod subject;

@@ -171,11 +171,11 @@ impl CaseResult {
     fn find_warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let rates = self.throughputs();
-        let errors: u64 = self.runs.iter().map(|run| run.errors).sum();
+        let errors = total(self.runs.iter().map(|run| run.errors));
         if errors > 0 {
             warnings.push(format!("{errors} {} failed", plural(errors, "request")));
         }
-        let corrupted: u64 = self.runs.iter().map(|run| run.corrupted_blocks).sum();
+        let corrupted = total(self.runs.iter().map(|run| run.corrupted_blocks));
         if corrupted > 0 {
             warnings.push(format!(
                 "{corrupted} {} did not hold what was written there",
@@ -282,15 +282,15 @@ impl Document {
                 "One run of each case says nothing about noise: repeat it (--repeat 3 or more).".into(),
             );
         }
-        let errors: u64 = self.results.iter().flat_map(|result| &result.runs).map(|run| run.errors).sum();
+        let runs = || self.results.iter().flat_map(|result| &result.runs);
+        let errors = total(runs().map(|run| run.errors));
         if errors > 0 {
             warnings.push(format!(
                 "{errors} {} failed: the figures are not comparable.",
                 plural(errors, "request")
             ));
         }
-        let corrupted: u64 =
-            self.results.iter().flat_map(|result| &result.runs).map(|run| run.corrupted_blocks).sum();
+        let corrupted = total(runs().map(|run| run.corrupted_blocks));
         if corrupted > 0 {
             let blocks = plural(corrupted, "block");
             warnings.push(format!(
@@ -347,6 +347,11 @@ fn sentence(baseline: &str, targets: &[TargetVerdict]) -> String {
         parts.push(format!("{reaches} ({detail})"));
     }
     format!("{}.", parts.join("; "))
+}
+
+/// A sum that a nonsensical document cannot overflow.
+pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 fn plural(count: u64, noun: &str) -> String {

@@ -198,10 +198,11 @@ pub struct Case {
 }
 
 impl Case {
-    /// `SEQ1M Q8T1 read`: unique inside its workload. Cases whose name already ends in the direction keep it once.
+    /// `SEQ1M Q8T1 read`: unique inside its workload. A name that has the direction keeps it once.
     pub fn label(&self) -> String {
         let direction = self.direction.name();
-        if self.name.to_lowercase().ends_with(direction) {
+        let mut words = self.name.split(|c: char| !c.is_alphanumeric());
+        if words.any(|word| word.eq_ignore_ascii_case(direction)) {
             self.name.clone()
         } else {
             format!("{} {direction}", self.name)
@@ -649,6 +650,6 @@ mod tests {
     fn labels_name_the_direction_once() {
         let label = |name: &str, direction| Case { name: name.into(), direction, ..Case::default() }.label();
         assert_eq!(label("SEQ1M Q8T1", Direction::Mix), "SEQ1M Q8T1 mix");
-        assert_eq!(label("4K read", Direction::Read), "4K read");
+        assert_eq!(label("4K read QD32", Direction::Read), "4K read QD32");
     }
 }

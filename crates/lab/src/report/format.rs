@@ -1,0 +1,124 @@
+//! Numbers as people read them.
+
+/// With commas between thousands and `decimals` places.
+fn grouped(value: f64, decimals: usize) -> String {
+    let plain = format!("{value:.decimals$}");
+    let (sign, digits) = plain.strip_prefix('-').map_or(("", plain.as_str()), |digits| ("−", digits));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let mut text = String::from(sign);
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if !fraction.is_empty() {
+        text.push('.');
+        text.push_str(fraction);
+    }
+    text
+}
+
+/// A whole number: `1,234,567`.
+pub fn count(value: f64) -> String {
+    grouped(value, 0)
+}
+
+/// A rate or a time to about four figures: `7,004`, `558.0`, `43.42`, `0.633`.
+pub fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 1000.0 || size == 0.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    grouped(value, decimals)
+}
+
+/// Microseconds in the unit that suits: `86.2 µs`, `1.24 ms`, `2.10 s`.
+pub fn micros(us: f64) -> String {
+    let (value, unit) = match us.abs() {
+        size if size < 999.5 => (us, "µs"),
+        size if size < 999_500.0 => (us / 1e3, "ms"),
+        _ => (us / 1e6, "s"),
+    };
+    let decimals = match value.abs() {
+        size if size >= 100.0 || size == 0.0 => 0,
+        size if size >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{} {unit}", grouped(value, decimals))
+}
+
+/// A size in powers of two: `512 B`, `4 KiB`, `1.5 GiB`.
+pub fn size(bytes: u64) -> String {
+    scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
+}
+
+/// An amount of data in powers of ten: `4.9 GB`.
+pub fn volume(bytes: f64) -> String {
+    scaled(bytes, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
+}
+
+fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
+    let mut unit = 0;
+    while value.abs() >= step && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    let decimals = usize::from(value.fract().abs() > 0.05 && value.abs() < 100.0);
+    format!("{value:.decimals$} {}", units[unit])
+}
+
+/// A ratio as a difference in percent, as post 000 writes it: `−27.3 %`, `+4.2 %`.
+pub fn change(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    // "−0.0" would claim a direction that the figure does not show.
+    match format!("{:.1}", percent.abs()) {
+        zero if zero == "0.0" => "0.0 %".into(),
+        size if percent < 0.0 => format!("−{size} %"),
+        size => format!("+{size} %"),
+    }
+}
+
+/// A share of a whole: `94 %`.
+pub fn share(ratio: f64) -> String {
+    format!("{:.0} %", ratio * 100.0)
+}
+
+/// Seconds as a length of time: `45 s`, `12 min`, `12 h`.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 120.0 => format!("{} s", (seconds * 100.0).round() / 100.0),
+        seconds if seconds < 7200.0 => format!("{} min", (seconds / 6.0).round() / 10.0),
+        seconds => format!("{} h", (seconds / 360.0).round() / 10.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(count(1_234_567.0), "1,234,567");
+        assert_eq!(count(999.0), "999");
+        assert_eq!(figure(7004.33), "7,004");
+        assert_eq!(figure(558.02), "558.0");
+        assert_eq!(figure(43.42), "43.42");
+        assert_eq!(figure(0.632604), "0.633");
+        assert_eq!(figure(0.0), "0");
+        assert_eq!(micros(86.2), "86.2 µs");
+        assert_eq!(micros(1240.0), "1.24 ms");
+        assert_eq!(micros(999.7), "1.00 ms");
+        assert_eq!(micros(2.1e6), "2.10 s");
+        assert_eq!(size(4096), "4 KiB");
+        assert_eq!(size(1 << 20), "1 MiB");
+        assert_eq!(size(u64::MAX), "16 EiB");
+        assert_eq!(volume(4.9e9), "4.9 GB");
+        assert_eq!(change(0.7267), "−27.3 %");
+        assert_eq!(change(1.0422), "+4.2 %");
+        assert_eq!(change(0.9999), "0.0 %");
+        assert_eq!(duration(43_200.0), "12 h");
+    }
+}

@@ -1,0 +1,241 @@
+//! A table that a terminal, Markdown and HTML can show.
+
+use super::html::escape;
+use std::fmt::Write;
+
+/// What a cell's figure means for the reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// Nothing in particular.
+    #[default]
+    Plain,
+    /// Better than what it is compared with.
+    Better,
+    /// Worse than what it is compared with.
+    Worse,
+    /// Of less weight, such as a difference within the noise.
+    Faint,
+}
+
+/// One cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// What stands in it.
+    pub text: String,
+    /// What it means.
+    pub tone: Tone,
+}
+
+impl Cell {
+    /// A cell that means nothing in particular.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Cell { text: text.into(), tone: Tone::Plain }
+    }
+
+    /// A cell with a meaning.
+    pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
+        Cell { text: text.into(), tone }
+    }
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its heading.
+    pub title: String,
+    /// Whether it holds figures, which line up on the right.
+    pub figures: bool,
+}
+
+impl Column {
+    /// A column of words.
+    pub fn words(title: impl Into<String>) -> Self {
+        Column { title: title.into(), figures: false }
+    }
+
+    /// A column of figures.
+    pub fn figures(title: impl Into<String>) -> Self {
+        Column { title: title.into(), figures: true }
+    }
+}
+
+/// A table with a caption. Every row has as many cells as there are columns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// What it shows, with units.
+    pub caption: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Its rows.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// For a terminal: aligned by spaces, and coloured if asked.
+    pub fn terminal(&self, colour: bool) -> String {
+        let widths = self.widths();
+        let mut text = format!("{}\n", styled(&self.caption, "1", colour));
+        let mut line = |cells: &mut dyn Iterator<Item = (&str, Option<&'static str>)>| {
+            let mut row = String::from(" ");
+            for ((cell, style), (width, column)) in cells.zip(widths.iter().zip(&self.columns)) {
+                let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
+                let cell = style.map_or_else(|| printable(cell), |style| styled(cell, style, colour));
+                let (before, after) =
+                    if column.figures { (padding.as_str(), "") } else { ("", padding.as_str()) };
+                let _ = write!(row, " {before}{cell}{after} ");
+            }
+            text.push_str(row.trim_end());
+            text.push('\n');
+        };
+        line(&mut self.columns.iter().map(|column| (column.title.as_str(), Some("2"))));
+        for row in &self.rows {
+            line(&mut row.iter().map(|cell| (cell.text.as_str(), cell.tone.ansi())));
+        }
+        text
+    }
+
+    /// As a Markdown table with the caption above it.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("**{}**\n\n", plain_markdown(&self.caption));
+        let row = |cells: &mut dyn Iterator<Item = &str>| {
+            let cells: Vec<String> = cells.map(plain_markdown).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        text.push_str(&row(&mut self.columns.iter().map(|column| column.title.as_str())));
+        text.push_str(&row(&mut self
+            .columns
+            .iter()
+            .map(|column| if column.figures { "---:" } else { "---" })));
+        for cells in &self.rows {
+            text.push_str(&row(&mut cells.iter().map(|cell| cell.text.as_str())));
+        }
+        text
+    }
+
+    /// As an HTML table that scrolls by itself where it is too wide.
+    pub fn html(&self) -> String {
+        let mut text = format!(
+            "<div class=scroll tabindex=0 role=region aria-label=\"{0}\"><table><caption>{0}</caption><thead><tr>",
+            escape(&self.caption)
+        );
+        let class = |column: &Column| if column.figures { " class=n" } else { "" };
+        for column in &self.columns {
+            let _ = write!(text, "<th scope=col{}>{}</th>", class(column), escape(&column.title));
+        }
+        text.push_str("</tr></thead><tbody>");
+        for row in &self.rows {
+            text.push_str("<tr>");
+            for (index, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
+                let inner = match cell.tone {
+                    Tone::Plain => escape(&cell.text),
+                    tone => format!("<span class={}>{}</span>", tone.class(), escape(&cell.text)),
+                };
+                // The first word of a row names it.
+                let tag = if index == 0 { "th scope=row" } else { "td" };
+                let end = if index == 0 { "th" } else { "td" };
+                let _ = write!(text, "<{tag}{}>{inner}</{end}>", class(column));
+            }
+            text.push_str("</tr>");
+        }
+        text.push_str("</tbody></table></div>");
+        text
+    }
+
+    /// Columns that a terminal needs to show it.
+    pub fn width(&self) -> usize {
+        self.widths().iter().map(|width| width + 2).sum()
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let cell_width = |index: usize| {
+            let cells =
+                self.rows.iter().filter_map(move |row| row.get(index)).map(|cell| cell.text.chars().count());
+            cells.max().unwrap_or(0)
+        };
+        let columns = self.columns.iter().enumerate();
+        columns.map(|(index, column)| column.title.chars().count().max(cell_width(index))).collect()
+    }
+}
+
+impl Tone {
+    fn ansi(self) -> Option<&'static str> {
+        match self {
+            Tone::Plain => None,
+            Tone::Better => Some("32"),
+            Tone::Worse => Some("31"),
+            Tone::Faint => Some("2"),
+        }
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Tone::Plain => "plain",
+            Tone::Better => "better",
+            Tone::Worse => "worse",
+            Tone::Faint => "faint",
+        }
+    }
+}
+
+/// Text in an ANSI style, if colours are wanted.
+pub fn styled(text: &str, style: &str, colour: bool) -> String {
+    let text = printable(text);
+    if colour { format!("\x1b[{style}m{text}\x1b[0m") } else { text }
+}
+
+/// Text without control characters: a name from a report must not move the reader's cursor.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+}
+
+/// Text that Markdown shows as it is, inside a table too.
+pub fn plain_markdown(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        match c {
+            '<' => plain.push_str("&lt;"),
+            '&' => plain.push_str("&amp;"),
+            '\\' | '|' | '`' | '*' | '_' | '>' | '[' | ']' => {
+                plain.push('\\');
+                plain.push(c);
+            }
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        Table {
+            caption: "MB/s".into(),
+            columns: vec![Column::words("Case"), Column::figures("raw"), Column::figures("Rel. %")],
+            rows: vec![
+                vec![Cell::plain("a|b"), Cell::plain("7,004"), Cell::toned("−27.3 %", Tone::Worse)],
+                vec![Cell::plain("µ"), Cell::plain("9"), Cell::default()],
+            ],
+        }
+    }
+
+    #[test]
+    fn terminal_lines_up() {
+        assert_eq!(
+            table().terminal(false),
+            "MB/s\n  Case    raw   Rel. %\n  a|b   7,004  −27.3 %\n  µ         9\n"
+        );
+        assert!(table().terminal(true).contains("\x1b[31m−27.3 %\x1b[0m"));
+        assert_eq!(table().width(), 6 + 7 + 9);
+    }
+
+    #[test]
+    fn markup_in_names_stays_text() {
+        assert!(table().markdown().contains("| a\\|b | 7,004 | −27.3 % |\n"));
+        let mut evil = table();
+        evil.rows[0][0] = Cell::plain("<script>\x1b[2J");
+        assert!(evil.html().contains("&lt;script&gt;"));
+        assert!(!evil.terminal(false).contains('\x1b') && !evil.markdown().contains("<script"));
+    }
+}

@@ -1,0 +1,257 @@
+//! Reports as people see them: nothing is cut, nothing breaks out, nothing goes to the network.
+
+mod sample;
+
+use platter_lab::report::document::*;
+use platter_lab::report::{Diff, csv, html, markdown, terminal};
+use std::process::Command;
+
+const HOSTILE: &str = "<script>alert(1)</script>\"'&|`*_\u{1b}[2J\r\n,=1";
+
+/// Every name a stranger could have chosen is hostile.
+fn hostile() -> Document {
+    let mut document = sample::quick();
+    document.command = HOSTILE.into();
+    document.environment.device.model = Some(HOSTILE.into());
+    document.warnings.push(HOSTILE.into());
+    document.settings.order.push(HOSTILE.into());
+    for target in &mut document.targets {
+        target.title = HOSTILE.into();
+        target.details = HOSTILE.into();
+        target.name.push_str(HOSTILE);
+    }
+    for result in &mut document.results {
+        result.target.push_str(HOSTILE);
+        result.case.name.push_str(HOSTILE);
+        result.case.workload.push_str(HOSTILE);
+        result.case.durability = HOSTILE.into();
+        result.warnings.push(HOSTILE.into());
+    }
+    document.conclude();
+    document
+}
+
+/// Documents that no comparison writes, but a file may hold.
+fn odd() -> Vec<Document> {
+    let empty = Document::new(
+        std::time::SystemTime::UNIX_EPOCH,
+        "",
+        Environment::default(),
+        Settings::default(),
+        Vec::new(),
+    );
+    let mut no_targets = sample::quick();
+    no_targets.targets.clear();
+    let mut no_runs = sample::quick();
+    no_runs.results.iter_mut().for_each(|result| result.runs.clear());
+    let mut no_bins = sample::quick();
+    no_bins.response_time_bins_us.clear();
+    let mut many_bins = sample::quick();
+    many_bins.results[0].runs[0].response_times = vec![u64::MAX; 40];
+    let mut extreme = sample::quick();
+    for (index, result) in extreme.results.iter_mut().enumerate() {
+        let value = [0.0, -1.0, f64::MAX, f64::MIN_POSITIVE][index % 4];
+        (result.iops, result.mb_per_s) = (value, value);
+        result.latency_us = Latency { p50: value, max: value, ..Latency::default() };
+        result.case.queue_depth = u32::MAX;
+        for run in &mut result.runs {
+            (run.iops, run.mb_per_s, run.stalled_seconds) = (value, value, value);
+            run.timeline.iter_mut().for_each(|second| {
+                (second.second, second.iops) = (value, value);
+                second.free_bytes = Some(u64::MAX);
+            });
+            if let Some(device) = &mut run.device {
+                device.read_sizes = vec![SizeCount { bytes: u64::MAX, count: u64::MAX }; 3];
+                device.read_bytes = u64::MAX;
+            }
+            (run.errors, run.corrupted_blocks) = (u64::MAX, u64::MAX);
+        }
+    }
+    let mut all = vec![empty, no_targets, no_runs, no_bins, many_bins, extreme];
+    for document in &mut all {
+        document.conclude();
+    }
+    all
+}
+
+#[test]
+fn odd_documents_are_shown_all_the_same() {
+    for document in odd().into_iter().chain([hostile()]) {
+        assert!(html::render(&document, true).ends_with("</html>\n"));
+        assert!(markdown::render(&document, true).starts_with('#'));
+        assert!(terminal::render(&document, true, true).contains("Conditions"));
+        assert!(csv::render(&document).starts_with("target,"));
+        let diff = Diff::new(&sample::quick(), &document);
+        assert!(!diff.terminal(true).is_empty() && !diff.markdown().is_empty());
+    }
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let document = hostile();
+    let page = html::render(&document, false);
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
+    assert!(!terminal::render(&document, false, false).contains('\x1b'));
+    assert!(!markdown::render(&document, false).contains("<script"));
+    let before = sample::quick();
+    assert!(!Diff::new(&before, &document).terminal(false).contains('\x1b'));
+}
+
+#[test]
+fn the_terminal_report_fits_100_columns_and_is_plain_when_asked() {
+    for document in [sample::full(), sample::quick(), sample::two_volumes()] {
+        let text = terminal::render(&document, false, false);
+        for line in text.lines() {
+            assert!(line.chars().count() <= terminal::WIDTH, "{} columns: {line}", line.chars().count());
+        }
+        assert!(!text.contains('\x1b'));
+        assert!(terminal::render(&document, true, false).contains("\x1b["));
+        for target in &document.targets {
+            assert!(text.contains(&target.name));
+        }
+    }
+}
+
+#[test]
+fn csv_has_a_line_for_each_run_with_all_columns() {
+    for document in [sample::full(), sample::two_volumes(), hostile()] {
+        let records = parse_csv(&csv::render(&document));
+        let runs: usize = document.results.iter().map(|result| result.runs.len()).sum();
+        assert_eq!(records.len(), runs + 1);
+        assert!(records.iter().all(|record| record.len() == records[0].len()));
+        let column = |name: &str| records[0].iter().position(|title| title == name).unwrap();
+        let first = &document.results[0];
+        assert_eq!(records[1][column("target")], first.target);
+        assert_eq!(records[1][column("case")], first.case.name);
+        assert_eq!(records[1][column("mb_per_s")].parse::<f64>().unwrap(), first.runs[0].mb_per_s);
+    }
+}
+
+/// RFC 4180, as a spreadsheet reads it.
+fn parse_csv(text: &str) -> Vec<Vec<String>> {
+    let (mut records, mut record, mut field, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '"' if quoted && characters.peek() == Some(&'"') => field.extend(characters.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => record.push(std::mem::take(&mut field)),
+            '\n' if !quoted => {
+                record.push(std::mem::take(&mut field));
+                records.push(std::mem::take(&mut record));
+            }
+            c => field.push(c),
+        }
+    }
+    records
+}
+
+#[test]
+fn a_diff_names_what_changed() {
+    let before = sample::quick();
+    let same = Diff::new(&before, &before);
+    assert!(same.conditions.is_empty() && same.only_before.is_empty() && same.only_after.is_empty());
+    assert_eq!(same.cases.len(), before.results.len());
+    assert!(
+        same.cases
+            .iter()
+            .all(|case| case.relative.unwrap().ratio == 1.0 && case.relative.unwrap().within_noise)
+    );
+
+    let mut after = before.clone();
+    after.environment.kernel = "Linux 7.0".into();
+    after.results.retain(|result| result.target != "dir:/tmp");
+    for run in &mut after.results[0].runs {
+        run.mb_per_s *= 0.5;
+    }
+    after.results[1].case.queue_depth += 1;
+    let case = after.results[0].case.clone();
+    after.results[0] = CaseResult::aggregate("raw", case, after.results[0].runs.clone());
+    let diff = Diff::new(&before, &after);
+    assert_eq!(diff.conditions, [("System".into(), system(&before), system(&after))]);
+    assert_eq!(diff.only_before.len(), before.results.len() / 3);
+    let halved = diff.cases[0].relative.unwrap();
+    assert!((halved.ratio - 0.5).abs() < 1e-12 && !halved.within_noise);
+    assert!(diff.cases[1].another_load && !diff.cases[2].another_load);
+    for text in [diff.terminal(false), diff.markdown()] {
+        for part in ["−50.0 %", "1 slower", "Linux 7.0", "another load", "Only in the first"] {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
+    }
+}
+
+fn system(document: &Document) -> String {
+    format!("{}, {}", document.environment.os, document.environment.kernel)
+}
+
+#[test]
+fn the_page_refers_to_nothing_outside() {
+    for document in [sample::full(), sample::quick(), sample::two_volumes()] {
+        let page = html::render(&document, true);
+        for outside in
+            ["http:", "https:", "//cdn", "<link", "<script", " src=", "@import", "url(", "<iframe", "<object"]
+        {
+            assert!(!page.contains(outside), "the page contains {outside}");
+        }
+    }
+}
+
+/// Opens a page in headless Chromium. Returns the document after its scripts ran, and what the console said.
+fn browse(page: &str, width: u32) -> (String, Vec<String>) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("page.html");
+    std::fs::write(&file, page).unwrap();
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
+        .args(["--disable-component-update", "--disable-sync", "--no-first-run", "--hide-scrollbars"])
+        .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", directory.path().join("profile").display()))
+        .arg(format!("--window-size={width},1000"))
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .expect("chromium is needed to test the page; Debian: apt-get install chromium");
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(dom.contains("</html>"), "chromium showed nothing:\n{}", String::from_utf8_lossy(&output.stderr));
+    let log = String::from_utf8_lossy(&output.stderr);
+    (dom, log.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect())
+}
+
+/// The page with a script that writes down every request that the page made, successful or not.
+fn watched(page: &str) -> String {
+    let watch = "<script>onload=()=>{const names=performance.getEntriesByType('resource').map(entry=>entry.name);\
+                 document.body.append('requests: '+names.length+' '+names.join(' ')+'.')}</script></body>";
+    page.replace("</body>", watch)
+}
+
+#[test]
+fn chromium_opens_the_page_without_complaint_or_request() {
+    // The watch must see what it watches for.
+    let bad = "<!doctype html><html><body><img src='http://host.invalid/x.png'><script>nonsense()</script></body></html>";
+    let (dom, complaints) = browse(&watched(bad), 1280);
+    assert!(complaints.iter().any(|line| line.contains("nonsense")), "{complaints:?}");
+    assert!(dom.contains("requests: 1 http://host.invalid/x.png."), "{dom}");
+
+    for document in [sample::full(), sample::quick(), sample::two_volumes()] {
+        let (dom, complaints) = browse(&watched(&html::render(&document, true)), 1280);
+        assert_eq!(complaints, [] as [String; 0]);
+        assert!(dom.contains("requests: 0 .") && dom.contains("INTEL SSDPF2KE064T1"));
+    }
+}
+
+#[test]
+fn the_page_is_not_wider_than_a_phone() {
+    // A window cannot be as narrow as a phone, a frame can. Everything that folds is opened first.
+    for document in [sample::full(), sample::two_volumes()] {
+        let page = html::render(&document, true).replace("<details", "<details open");
+        let wrapper = format!(
+            "<!doctype html><html><body><iframe style='width:390px;height:800px;border:0' srcdoc='{}'></iframe>\
+             <script>onload=()=>{{const root=frames[0].document.documentElement;\
+             document.body.innerHTML='<p>width '+root.scrollWidth+' of '+root.clientWidth+', '+\
+             frames[0].document.querySelectorAll('details').length+' open</p>'}}</script></body></html>",
+            page.replace('&', "&amp;").replace('\'', "&#39;")
+        );
+        let (dom, complaints) = browse(&wrapper, 600);
+        assert_eq!(complaints, [] as [String; 0]);
+        assert!(dom.contains("<p>width 390 of 390, "), "{}", &dom[dom.len().saturating_sub(300)..]);
+    }
+}
