@@ -1,5 +1,6 @@
 //! What can be done with a FAT volume from outside.
 
+use crate::FatVolume;
 use crate::layout::{BootSector, FatKind, Label};
 use platter_device::Device;
 use platter_vfs::{
@@ -54,8 +55,15 @@ impl Format for Fat {
         crate::format::make(device, self.kind, options, progress)
     }
 
-    fn open(&self, _device: Arc<dyn Device>, _options: OpenOptions) -> Result<Arc<dyn FileSystem>> {
-        Err(Error::Unsupported { format: "FAT", what: "open volumes yet" })
+    fn open(&self, device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn FileSystem>> {
+        let volume = FatVolume::open(device, options)?;
+        match self.kind {
+            Some(kind) if kind.name() != volume.format_name() => Err(Error::NotThisFormat {
+                format: kind.name(),
+                reason: format!("it is {}", volume.format_name()),
+            }),
+            _ => Ok(Arc::new(volume)),
+        }
     }
 
     fn check(

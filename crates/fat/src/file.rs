@@ -1,0 +1,264 @@
+//! The content of a file: where it lies, and planned reads and writes of it.
+//!
+//! A [`File`] is what the data path needs of a node and nothing else, so that a planned read, or a planned write over
+//! what is there already, takes one shared lock and changes two counters.
+//!
+//! A write past the end is *pending* from plan to finish: its clusters are the file's, but the size covers it only
+//! when it and everything before it is finished. The gap in front of it is zeroed when it is planned. So no reader
+//! ever sees what a cluster held before, whatever the order in which transfers end, and FAT, which knows no
+//! "allocated but not written", never says otherwise either: clusters are linked on disk as far as the size reaches.
+
+use crate::chain::{Run, Runs};
+use crate::layout::Geometry;
+use platter_vfs::{Error, Plan, Result};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+/// A planned write past the end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub ticket: u64,
+    pub start: u64,
+    pub end: u64,
+    pub done: bool,
+}
+
+/// Where a file's content lies.
+#[derive(Debug, Default)]
+pub(crate) struct FileState {
+    /// Whether the fields below are the file's: its chain is read when it is first needed.
+    pub loaded: bool,
+    /// Its clusters are no longer its own.
+    pub dead: bool,
+    /// The size that readers see.
+    pub size: u64,
+    /// Where the last planned write past the end will end; without any, the size.
+    pub planned: u64,
+    pub runs: Runs,
+    /// How many of the clusters are linked in the table.
+    pub linked: u32,
+    pub pending: Vec<Pending>,
+    pub next_ticket: u64,
+}
+
+/// A node's data path.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub number: u64,
+    state: RwLock<FileState>,
+    /// Plans that are not finished.
+    in_flight: AtomicU32,
+    /// Who waits for `in_flight` to become 0.
+    waiting: AtomicU32,
+    drained: (Mutex<()>, Condvar),
+    /// Nobody holds the node: the last finish lets it go.
+    pub released: AtomicBool,
+    /// The read-only attribute.
+    pub read_only: AtomicBool,
+    /// Whether `modified` holds a time that the node's entry does not know yet.
+    pub touched: AtomicBool,
+    /// When a finished write last changed it, in nanoseconds since 1970.
+    pub modified: AtomicU64,
+}
+
+impl File {
+    pub fn new(number: u64, read_only: bool) -> File {
+        File {
+            number,
+            state: RwLock::default(),
+            in_flight: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            drained: (Mutex::new(()), Condvar::new()),
+            released: AtomicBool::new(false),
+            read_only: AtomicBool::new(read_only),
+            touched: AtomicBool::new(false),
+            modified: AtomicU64::new(0),
+        }
+    }
+
+    pub fn read(&self) -> RwLockReadGuard<'_, FileState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn write(&self) -> RwLockWriteGuard<'_, FileState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, when no plan is in flight: clusters may be taken away.
+    pub fn settled(&self) -> RwLockWriteGuard<'_, FileState> {
+        loop {
+            let state = self.write();
+            if self.in_flight.load(Ordering::SeqCst) == 0 {
+                return state;
+            }
+            drop(state);
+            // Not with the lock held: whoever has plans in flight may make another before finishing one.
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            let guard = self.drained.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.in_flight.load(Ordering::SeqCst) != 0 {
+                let wait = self.drained.1.wait_timeout(guard, Duration::from_millis(50));
+                drop(wait.unwrap_or_else(PoisonError::into_inner));
+            }
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Counts a plan. The caller holds the state.
+    pub fn begin(&self) {
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether plans are in flight.
+    pub fn busy(&self) -> bool {
+        self.in_flight.load(Ordering::SeqCst) != 0
+    }
+
+    /// Counts a plan out. Returns whether it was the last one of a node that nobody holds.
+    pub fn end(&self) -> bool {
+        let last = self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1;
+        if last && self.waiting.load(Ordering::SeqCst) != 0 {
+            let _guard = self.drained.0.lock().unwrap_or_else(PoisonError::into_inner);
+            self.drained.1.notify_all();
+        }
+        last && self.released.load(Ordering::SeqCst)
+    }
+}
+
+impl FileState {
+    /// Calls `each(device offset, length)` for the pieces of a range of the file, which has clusters throughout.
+    pub fn pieces(
+        &self,
+        geometry: &Geometry,
+        range: std::ops::Range<u64>,
+        mut each: impl FnMut(u64, u64) -> Result<()>,
+    ) -> Result<()> {
+        let size = u64::from(geometry.cluster_size);
+        let shift = geometry.cluster_size.trailing_zeros();
+        let mut at = range.start;
+        while at < range.end {
+            let index = (at >> shift) as u32;
+            let Some((cluster, count)) = self.runs.at(index) else {
+                let expected = format!("{} clusters", index + 1);
+                return Err(Error::damaged("cluster chain", 0, expected, self.runs.clusters()));
+            };
+            let inside = at & (size - 1);
+            let length = ((u64::from(count) << shift) - inside).min(range.end - at);
+            each(geometry.cluster_offset(cluster) + inside, length)?;
+            at += length;
+        }
+        Ok(())
+    }
+
+    /// Fills a plan with the segments of `length` bytes from `offset`.
+    pub fn fill(&self, geometry: &Geometry, offset: u64, length: u64, plan: &mut Plan) -> Result<()> {
+        let mut at = 0u32;
+        self.pieces(geometry, offset..offset + length, |place, length| {
+            plan.push(place, at, length as u32);
+            at += length as u32;
+            Ok(())
+        })
+    }
+
+    /// How many clusters the size needs.
+    pub fn needed(&self, geometry: &Geometry) -> u32 {
+        geometry.clusters_for(self.size) as u32
+    }
+
+    /// Notes a planned write past the end and returns its ticket.
+    pub fn announce(&mut self, start: u64, end: u64) -> u64 {
+        self.next_ticket += 1;
+        self.pending.push(Pending { ticket: self.next_ticket, start, end, done: false });
+        self.planned = self.planned.max(end);
+        self.next_ticket
+    }
+
+    /// Ends a pending write, and moves the size over it if nothing before it is pending.
+    pub fn conclude(&mut self, ticket: u64, written: bool) {
+        if written {
+            if let Some(pending) = self.pending.iter_mut().find(|pending| pending.ticket == ticket) {
+                pending.done = true;
+            }
+        } else {
+            self.pending.retain(|pending| pending.ticket != ticket);
+        }
+        let open = self.pending.iter().filter(|pending| !pending.done).map(|pending| pending.start).min();
+        let reached = |pending: &Pending| pending.done && open.is_none_or(|open| pending.start < open);
+        let size = self.pending.iter().filter(|pending| reached(pending)).map(|pending| pending.end).max();
+        self.pending.retain(|pending| !reached(pending));
+        self.size = self.size.max(size.unwrap_or(0));
+        self.planned = self.pending.iter().map(|pending| pending.end).fold(self.size, u64::max);
+    }
+
+    /// Whether a planned write ends after this one starts.
+    pub fn is_followed(&self, start: u64, ticket: u64) -> bool {
+        self.pending.iter().any(|pending| pending.ticket != ticket && pending.end > start)
+    }
+
+    /// Adds clusters that were just allocated.
+    pub fn extend(&mut self, runs: &[Run]) {
+        for run in runs {
+            self.runs.push(run.cluster, run.count);
+        }
+    }
+}
+
+/// The files of a volume by number, apart from everything else that is known of them, so that finding one does not
+/// wait for a change of names.
+#[derive(Default)]
+pub(crate) struct Files {
+    shards: [RwLock<HashMap<u64, Arc<File>>>; 16],
+}
+
+impl Files {
+    fn shard(&self, number: u64) -> &RwLock<HashMap<u64, Arc<File>>> {
+        &self.shards[number as usize % self.shards.len()]
+    }
+
+    pub fn get(&self, number: u64) -> Option<Arc<File>> {
+        self.shard(number).read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
+    }
+
+    pub fn insert(&self, file: Arc<File>) {
+        self.shard(file.number).write().unwrap_or_else(PoisonError::into_inner).insert(file.number, file);
+    }
+
+    pub fn remove(&self, number: u64) {
+        self.shard(number).write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+    }
+}
+
+/// What a plan keeps between requests: the file it was last for, so that the next request for it need not look it up.
+pub(crate) struct Remembered {
+    pub volume: u64,
+    pub file: Arc<File>,
+}
+
+/// In `Plan::notes[0]`: a write over what is there already.
+pub(crate) const IN_PLACE: u64 = 1;
+/// In `Plan::notes[0]`: a write past the end; `Plan::notes[1]` is its ticket.
+pub(crate) const PENDING: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_never_covers_what_is_not_written() {
+        let mut state = FileState { loaded: true, size: 100, planned: 100, ..FileState::default() };
+        let first = state.announce(512, 1024);
+        let second = state.announce(1024, 4096);
+        let third = state.announce(4096, 5120);
+        state.conclude(third, true);
+        assert_eq!((state.size, state.planned), (100, 5120));
+        state.conclude(first, true);
+        assert_eq!((state.size, state.planned), (1024, 5120));
+        state.conclude(second, true);
+        assert_eq!((state.size, state.planned), (5120, 5120));
+        assert!(state.pending.is_empty());
+        let failed = state.announce(6144, 7168);
+        state.conclude(failed, false);
+        assert_eq!((state.size, state.planned), (5120, 5120));
+    }
+}

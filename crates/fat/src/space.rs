@@ -1,0 +1,261 @@
+//! Which clusters are free, and which of them to take.
+//!
+//! A bit for each cluster says whether it is taken. Clusters come in as few runs as there are: first right after the
+//! file's own last cluster, then one run that holds all that is wanted, then the largest there are. Each file that
+//! grows has a soft *claim* on the clusters after its end: others are given them only when nothing else is left, so
+//! that files written at the same time do not mix cluster by cluster. A claim takes nothing away from the free count.
+
+use crate::chain::Run;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// How many claims are kept: the files that grew last.
+const CLAIMS: usize = 32;
+
+/// The free clusters.
+pub(crate) struct FreeSpace {
+    /// A set bit is a taken cluster. Clusters 0 and 1, and those past the last, are taken for ever.
+    taken: Vec<u64>,
+    last: u32,
+    free: u32,
+    /// Where the search for a new place starts.
+    cursor: u32,
+    claims: VecDeque<(u64, Range<u32>)>,
+    /// The most clusters of a claim.
+    window: u32,
+}
+
+impl FreeSpace {
+    /// Clusters 2 to `last`, all taken.
+    pub fn new(last: u32, cluster_size: u32) -> FreeSpace {
+        let words = (last as usize + 1).div_ceil(64);
+        let window = ((1 << 20) / cluster_size).max(8);
+        FreeSpace { taken: vec![!0; words], last, free: 0, cursor: 2, claims: VecDeque::new(), window }
+    }
+
+    /// How many are free.
+    pub fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// Where the search for a new place starts: a cluster of the volume.
+    pub fn cursor(&self) -> u32 {
+        self.cursor
+    }
+
+    /// Starts the search here, if it is a cluster of the volume.
+    pub fn start_at(&mut self, cluster: u32) {
+        if (2..=self.last).contains(&cluster) {
+            self.cursor = cluster;
+        }
+    }
+
+    fn is_taken(&self, cluster: u32) -> bool {
+        self.taken[cluster as usize / 64] >> (cluster % 64) & 1 == 1
+    }
+
+    /// Frees clusters. Those that are free already, or none of the volume's, stay as they are.
+    pub fn give(&mut self, start: u32, count: u32) {
+        for cluster in start.max(2)..start.saturating_add(count).min(self.last + 1) {
+            if self.is_taken(cluster) {
+                self.taken[cluster as usize / 64] &= !(1 << (cluster % 64));
+                self.free += 1;
+            }
+        }
+    }
+
+    fn occupy(&mut self, start: u32, count: u32) {
+        for cluster in start..start + count {
+            debug_assert!(!self.is_taken(cluster));
+            self.taken[cluster as usize / 64] |= 1 << (cluster % 64);
+        }
+        self.free -= count;
+    }
+
+    /// The next free (or taken) cluster in `from..to`.
+    fn next(&self, from: u32, to: u32, taken: bool) -> Option<u32> {
+        let mut at = from;
+        while at < to {
+            let word = self.taken[at as usize / 64];
+            let wanted = (if taken { word } else { !word }) >> (at % 64);
+            if wanted != 0 {
+                let found = at + wanted.trailing_zeros();
+                return (found < to).then_some(found);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
+    /// The free clusters from `start` on, at most `most`.
+    fn run_at(&self, start: u32, most: u32) -> u32 {
+        let end = start.saturating_add(most).min(self.last + 1);
+        self.next(start, end, true).unwrap_or(end).saturating_sub(start)
+    }
+
+    /// Takes `count` clusters for `owner`, after `tail` if possible. `None`, and nothing taken, if too few are free.
+    pub fn take(&mut self, owner: u64, tail: Option<u32>, held: u32, count: u32) -> Option<Vec<Run>> {
+        if self.free < count {
+            return None;
+        }
+        let mut runs = Vec::new();
+        let mut rest = count;
+        let mut end = tail.map_or(0, |tail| tail + 1);
+        if let Some(tail) = tail
+            && tail < self.last
+        {
+            let length = self.run_at(tail + 1, rest);
+            if length > 0 {
+                self.occupy(tail + 1, length);
+                runs.push(Run { index: 0, cluster: tail + 1, count: length });
+                rest -= length;
+                end = tail + 1 + length;
+            }
+        }
+        while rest > 0 {
+            let (start, length) = self
+                .find(owner, rest, true)
+                .or_else(|| self.find(owner, rest, false))
+                .expect("enough are free, so a run is");
+            let length = length.min(rest);
+            self.occupy(start, length);
+            runs.push(Run { index: count - rest, cluster: start, count: length });
+            rest -= length;
+            end = start + length;
+            self.cursor = if end > self.last { 2 } else { end };
+        }
+        let window = held.saturating_add(count).clamp(8, self.window);
+        self.claim(owner, end..end.saturating_add(window).min(self.last + 1));
+        Some(runs)
+    }
+
+    fn claim(&mut self, owner: u64, range: Range<u32>) {
+        self.release(owner);
+        if self.claims.len() == CLAIMS {
+            self.claims.pop_front();
+        }
+        self.claims.push_back((owner, range));
+    }
+
+    /// Gives up a file's claim.
+    pub fn release(&mut self, owner: u64) {
+        self.claims.retain(|(other, _)| *other != owner);
+    }
+
+    /// The first free run of at least `count` clusters from the cursor on, or the longest. With `respect`, what
+    /// others claim counts as taken.
+    fn find(&self, owner: u64, count: u32, respect: bool) -> Option<(u32, u32)> {
+        let mut best: Option<(u32, u32)> = None;
+        for (from, to) in [(self.cursor, self.last + 1), (2, self.cursor)] {
+            let mut at = from;
+            while let Some(start) = self.next(at, to, false) {
+                let mut length = self.run_at(start, to - start);
+                let mut start = start;
+                if respect {
+                    // Inside a claim: go on behind it. Before one: stop there.
+                    let inside =
+                        self.claims.iter().find(|(other, range)| *other != owner && range.contains(&start));
+                    if let Some((_, range)) = inside {
+                        let skipped = (range.end - start).min(length);
+                        at = start + skipped;
+                        if skipped == length {
+                            continue;
+                        }
+                        start += skipped;
+                        length -= skipped;
+                        if self.claims.iter().any(|(other, range)| *other != owner && range.contains(&start))
+                        {
+                            continue;
+                        }
+                    }
+                    let before = self
+                        .claims
+                        .iter()
+                        .filter(|(other, range)| {
+                            *other != owner
+                                && !range.is_empty()
+                                && range.start > start
+                                && range.start < start + length
+                        })
+                        .map(|(_, range)| range.start)
+                        .min();
+                    length = before.map_or(length, |before| before - start);
+                }
+                if length >= count {
+                    return Some((start, length));
+                }
+                if best.is_none_or(|(_, longest)| length > longest) {
+                    best = Some((start, length));
+                }
+                at = start + length;
+            }
+        }
+        best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty(last: u32) -> FreeSpace {
+        let mut space = FreeSpace::new(last, 4096);
+        space.give(2, last - 1);
+        space
+    }
+
+    fn pairs(runs: &[Run]) -> Vec<(u32, u32)> {
+        runs.iter().map(|run| (run.cluster, run.count)).collect()
+    }
+
+    #[test]
+    fn takes_one_run_where_there_is_one() {
+        let mut space = empty(1000);
+        assert_eq!(space.free(), 999);
+        let all = space.take(1, None, 0, 999).unwrap();
+        assert_eq!(pairs(&all), [(2, 999)]);
+        space.give(10, 5);
+        space.give(100, 50);
+        space.give(300, 20);
+        assert_eq!(pairs(&space.take(2, None, 0, 20).unwrap()), [(100, 20)]);
+        assert_eq!(pairs(&space.take(3, Some(9), 1, 7).unwrap()), [(10, 5), (140, 2)]);
+        assert!(space.take(4, None, 0, 49).is_none());
+        assert_eq!(space.take(4, None, 0, 48).unwrap().iter().map(|run| run.count).sum::<u32>(), 48);
+        assert_eq!(space.free(), 0);
+    }
+
+    #[test]
+    fn files_that_grow_together_do_not_mix() {
+        let mut space = empty(10_000);
+        let mut tails = [None; 8];
+        let mut pieces = [0; 8];
+        for round in 0..800 {
+            let owner = round % 8;
+            let runs = space.take(owner as u64, tails[owner], round as u32 / 8, 1).unwrap();
+            pieces[owner] += usize::from(tails[owner].is_none_or(|tail| runs[0].cluster != tail + 1));
+            tails[owner] = Some(runs[0].cluster);
+        }
+        assert!(pieces.iter().all(|&count| count <= 6), "{pieces:?}");
+    }
+
+    #[test]
+    fn claims_do_not_hide_the_last_clusters() {
+        let mut space = empty(64);
+        for owner in 0..63 {
+            assert_eq!(space.take(owner, None, 0, 1).unwrap().len(), 1, "{owner}");
+        }
+        assert!(space.take(99, None, 0, 1).is_none());
+        space.give(0, 200);
+        assert_eq!(space.free(), 63);
+    }
+
+    #[test]
+    fn giving_twice_counts_once() {
+        let mut space = FreeSpace::new(100, 4096);
+        space.give(5, 3);
+        space.give(4, 3);
+        space.give(100, 50);
+        space.give(u32::MAX, 5);
+        assert_eq!(space.free(), 5);
+    }
+}

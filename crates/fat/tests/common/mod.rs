@@ -1,0 +1,107 @@
+//! What the tests of FAT volumes share.
+#![allow(dead_code)] // Each test file uses its part.
+
+use platter_device::{Device, MemoryDevice, Sectors};
+use platter_fat::{Fat, FatVolume};
+use platter_vfs::model::{Clock, ClockedDevice, Shape, Subject};
+use platter_vfs::{FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Result, Silent, Timestamp};
+use std::sync::Arc;
+
+/// A kind of volume to test.
+#[derive(Clone, Copy, Debug)]
+pub struct Volume {
+    pub format: Fat,
+    pub bytes: u64,
+    pub cluster: u64,
+    pub sector: u32,
+}
+
+/// All three kinds, in several cluster and sector sizes; small, so that they fill up.
+pub const VOLUMES: [Volume; 7] = [
+    Volume { format: Fat::FAT12, bytes: 1_474_560, cluster: 512, sector: 512 },
+    Volume { format: Fat::FAT12, bytes: 8 << 20, cluster: 4096, sector: 512 },
+    Volume { format: Fat::FAT16, bytes: 5 << 20, cluster: 1024, sector: 512 },
+    Volume { format: Fat::FAT16, bytes: 64 << 20, cluster: 4096, sector: 4096 },
+    Volume { format: Fat::FAT16, bytes: 300 << 20, cluster: 32768, sector: 512 },
+    Volume { format: Fat::FAT32, bytes: 40 << 20, cluster: 512, sector: 512 },
+    Volume { format: Fat::FAT32, bytes: 300 << 20, cluster: 4096, sector: 4096 },
+];
+
+impl Volume {
+    /// A new volume on a device in memory.
+    pub fn make(&self) -> Arc<MemoryDevice> {
+        let sectors = Sectors { logical: self.sector, physical: self.sector };
+        let device = Arc::new(MemoryDevice::new(self.bytes, sectors));
+        let options =
+            FormatOptions { cluster: Some(self.cluster), serial: Some(8664), ..FormatOptions::default() };
+        self.format.make(&*device, &options, &Silent).unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        device
+    }
+
+    /// What streams of operations for it look like.
+    pub fn shape(&self, largest: u64) -> Shape {
+        Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
+    }
+}
+
+/// Opens a volume.
+pub fn open(device: Arc<dyn Device>) -> FatVolume {
+    FatVolume::open(device, OpenOptions::default()).unwrap()
+}
+
+/// What the reference must be like to agree with FAT.
+pub fn reference(system: &dyn FileSystem) -> MemoryOptions {
+    MemoryOptions {
+        format: "FAT",
+        capabilities: system.capabilities().clone(),
+        earliest: Timestamp { seconds: 315_532_800, nanoseconds: 0 },
+        latest: Timestamp { seconds: 4_354_819_199, nanoseconds: 990_000_000 },
+    }
+}
+
+/// A volume for the model tests.
+pub struct Tested {
+    pub device: Arc<dyn Device>,
+    clocked: Arc<dyn Device>,
+}
+
+impl Tested {
+    pub fn new(device: Arc<dyn Device>, clock: &Clock) -> Tested {
+        let clocked = Arc::new(ClockedDevice::new(device.clone(), clock.clone()));
+        Tested { device, clocked }
+    }
+}
+
+impl Subject for Tested {
+    fn reference(&self) -> MemoryOptions {
+        reference(&open(self.device.clone()))
+    }
+
+    fn open(&mut self) -> Result<Arc<dyn FileSystem>> {
+        Fat::ANY.open(self.clocked.clone(), OpenOptions::default())
+    }
+
+    fn check(&mut self) -> std::result::Result<(), String> {
+        check_clean(&*self.device)
+    }
+}
+
+/// Fails unless a check finds nothing.
+pub fn check_clean(device: &dyn Device) -> std::result::Result<(), String> {
+    fsck(device)
+}
+
+/// Fails unless `fsck.fat` finds nothing.
+pub fn fsck(device: &dyn Device) -> std::result::Result<(), String> {
+    let mut image = vec![0; device.len() as usize];
+    device.read_at(0, &mut image).map_err(|error| error.to_string())?;
+    let path = std::env::temp_dir().join(format!("platter-fsck-{}.img", std::process::id()));
+    std::fs::write(&path, &image).map_err(|error| error.to_string())?;
+    let output = std::process::Command::new("fsck.fat").arg("-n").arg(&path).output();
+    let _ = std::fs::remove_file(&path);
+    let output = output.map_err(|error| format!("fsck.fat cannot be run: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("fsck.fat: {}", String::from_utf8_lossy(&output.stdout)))
+}
