@@ -1,6 +1,6 @@
 //! The commands there are.
 
-use crate::commands::{completions, man};
+use crate::commands::{compare, completions, man, report, run};
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
 
@@ -22,6 +22,9 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    Compare(compare::Arguments),
+    Run(run::Arguments),
+    Report(report::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -29,6 +32,9 @@ pub(crate) enum Command {
 impl Command {
     pub fn run(self) -> Outcome {
         match self {
+            Command::Compare(arguments) => arguments.run(),
+            Command::Run(arguments) => arguments.run(),
+            Command::Report(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(),
             Command::Man(arguments) => arguments.run(),
         }

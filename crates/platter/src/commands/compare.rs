@@ -25,7 +25,12 @@ pub struct Arguments {
     targets: Vec<String>,
 
     /// Loads: iometer, crystaldiskmark, or the path of a .toml workload or a .fio job file
-    #[arg(long, value_delimiter = ',', value_name = "WORKLOAD,...", default_value = "iometer,crystaldiskmark")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "WORKLOAD,...",
+        default_value = "iometer,crystaldiskmark"
+    )]
     workloads: Vec<String>,
 
     /// Where the reports go; made if it is not there
@@ -53,6 +58,8 @@ impl Arguments {
         for path in save(&document, &self.out, self.published)? {
             println!("wrote {}", path.display());
         }
-        Ok(u8::from(document.results.iter().flat_map(|result| &result.runs).any(|run| run.corrupted_blocks > 0)))
+        Ok(u8::from(
+            document.results.iter().flat_map(|result| &result.runs).any(|run| run.corrupted_blocks > 0),
+        ))
     }
 }

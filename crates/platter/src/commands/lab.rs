@@ -63,7 +63,12 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 
 impl Choices {
     /// The comparison that was asked for. A directory that a temporary image or the reports need is made.
-    pub fn comparison(self, targets: &[String], workloads: &[String], out: &Path) -> Result<Comparison, Failure> {
+    pub fn comparison(
+        self,
+        targets: &[String],
+        workloads: &[String],
+        out: &Path,
+    ) -> Result<Comparison, Failure> {
         let preset = if self.full { Preset::Full } else { Preset::Quick };
         let workloads =
             workloads.iter().map(|name| Workload::load(name, preset)).collect::<Result<Vec<_>, _>>()?;
@@ -103,7 +108,11 @@ impl Choices {
 fn command_line() -> String {
     let arguments = std::env::args().skip(1).map(|argument| {
         let plain = argument.chars().all(|c| c.is_ascii_alphanumeric() || "-_=:./,@+".contains(c));
-        if plain && !argument.is_empty() { argument } else { format!("'{}'", argument.replace('\'', r"'\''")) }
+        if plain && !argument.is_empty() {
+            argument
+        } else {
+            format!("'{}'", argument.replace('\'', r"'\''"))
+        }
     });
     std::iter::once("platter".to_string()).chain(arguments).collect::<Vec<_>>().join(" ")
 }

@@ -41,6 +41,8 @@ impl Arguments {
         } else {
             print!("{}", terminal::render(&document, std::io::stdout().is_terminal(), false));
         }
-        Ok(u8::from(document.results.iter().flat_map(|result| &result.runs).any(|run| run.corrupted_blocks > 0)))
+        Ok(u8::from(
+            document.results.iter().flat_map(|result| &result.runs).any(|run| run.corrupted_blocks > 0),
+        ))
     }
 }
