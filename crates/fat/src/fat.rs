@@ -68,10 +68,10 @@ impl Format for Fat {
 
     fn check(
         &self,
-        _device: &dyn Device,
-        _options: CheckOptions,
-        _progress: &dyn Progress,
+        device: &dyn Device,
+        options: CheckOptions,
+        progress: &dyn Progress,
     ) -> Result<CheckReport> {
-        Err(Error::Unsupported { format: "FAT", what: "check yet" })
+        crate::check::check(device, options, progress)
     }
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod chain;
+mod check;
 mod core;
 mod directory;
 mod fat;

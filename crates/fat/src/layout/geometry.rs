@@ -1,6 +1,6 @@
 //! Where everything is, derived from a boot sector that makes sense.
 
-use super::BootSector;
+use super::{BootSector, ShortEntry};
 use platter_vfs::{Error, Result};
 
 /// The width of a FAT entry.
@@ -309,6 +309,15 @@ impl Geometry {
         match self.active_fat {
             Some(active) => active..active + 1,
             None => 0..self.fat_count,
+        }
+    }
+
+    /// The first cluster that an entry names. FAT12 and FAT16 have 16 bits for it and leave the upper half of the
+    /// field to others (OS/2 and Windows NT kept extended attributes there).
+    pub fn first_cluster(&self, entry: &ShortEntry) -> u32 {
+        match self.kind {
+            FatKind::Fat32 => entry.cluster,
+            _ => entry.cluster & 0xFFFF,
         }
     }
 

@@ -19,6 +19,8 @@ impl NtCase {
     pub const LOWER_BASE: u8 = 0x08;
     /// The three are lower case.
     pub const LOWER_EXTENSION: u8 = 0x10;
+    /// The short name is a filler that is not to be shown. Some builds of Linux wrote this.
+    pub const NO_SHORT_NAME: u8 = 0x20;
 }
 
 /// Bytes besides letters, digits and those from 80 up that may stand in a short name.
@@ -128,6 +130,18 @@ impl ShortName {
         let [first, rest @ ..] = self.0;
         let first = if first == 0x05 { 0xE5 } else { first };
         allowed(first) && rest.iter().all(|&byte| allowed(byte) || byte == b' ')
+    }
+
+    /// The same name with "_" in place of what it may not have.
+    pub fn sanitised(&self) -> ShortName {
+        let upper = self.0.map(|byte| byte.to_ascii_uppercase());
+        let mut clean = ShortName(upper.map(|byte| if allowed(byte) || byte == b' ' { byte } else { b'_' }));
+        match self.0[0] {
+            0x05 => clean.0[0] = 0x05,
+            b' ' => clean.0[0] = b'_',
+            _ => {}
+        }
+        clean
     }
 
     /// The name that a user sees when there is no long one. A byte that no name may hold is shown as "_".

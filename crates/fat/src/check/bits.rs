@@ -1,0 +1,26 @@
+//! A bit for each cluster.
+
+/// As many bits as a volume has cluster numbers.
+pub struct Bits(Vec<u64>);
+
+impl Bits {
+    /// `count` bits, none of them set.
+    pub fn new(count: u32) -> Bits {
+        Bits(vec![0; (count as usize).div_ceil(64)])
+    }
+
+    /// Whether a bit is set.
+    pub fn get(&self, at: u32) -> bool {
+        self.0[at as usize / 64] >> (at % 64) & 1 != 0
+    }
+
+    /// Sets a bit.
+    pub fn set(&mut self, at: u32) {
+        self.0[at as usize / 64] |= 1 << (at % 64);
+    }
+
+    /// How many bits are set.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+}

@@ -1,0 +1,239 @@
+//! The boot sector, its copy, and the information sector.
+
+use super::disk::Disk;
+use super::table::Table;
+use crate::layout::{BootSector, Geometry, InfoSector, SLOT, VolumeState, clean_bits};
+use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
+
+/// A boot sector that makes sense, and what it says.
+pub struct Boot {
+    pub sector: BootSector,
+    pub geometry: Geometry,
+}
+
+fn read(disk: &Disk, offset: u64) -> Result<BootSector> {
+    let mut bytes = [0; BootSector::SIZE];
+    disk.read(offset, &mut bytes)?;
+    Ok(BootSector::from_bytes(&bytes))
+}
+
+/// The sector as it would be without the bits that change from mount to mount.
+fn settled(sector: &BootSector) -> BootSector {
+    BootSector { state: VolumeState(0), ..sector.clone() }
+}
+
+/// Finds the boot sector to go by: the first, or its copy where the first cannot be true.
+///
+/// # Errors
+/// What is wrong with the first, if no copy helps.
+pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot> {
+    let length = disk.device().len();
+    if length < disk.device().sectors().logical.max(BootSector::SIZE as u32).into() {
+        let reason = format!("the device has {length} bytes");
+        return Err(Error::NotThisFormat { format: "FAT", reason });
+    }
+    let sector = read(disk, 0)?;
+    let first = match sector.geometry(length) {
+        Ok(geometry) => Ok(Boot { sector, geometry }),
+        Err(error) => Err(error),
+    };
+    let copy = match &first {
+        Ok(Boot { geometry, .. }) => match geometry.backup_sector {
+            Some(backup) => {
+                Some((geometry.sector_offset(backup), read(disk, geometry.sector_offset(backup))?))
+            }
+            None => None,
+        },
+        Err(_) => search(disk)?,
+    };
+    let good_copy = copy.as_ref().and_then(|(_, sector)| {
+        let geometry = sector.geometry(length).ok()?;
+        Some(Boot { sector: sector.clone(), geometry })
+    });
+    let mut finding = |code, message: String| {
+        report.add(Finding { code, severity: Severity::Inconsistent, path: None, message, repaired: repair });
+    };
+    match (first, good_copy) {
+        (Err(error), None) => Err(error),
+        (Err(error), Some(copy)) => {
+            finding("boot-sector", format!("{error}; its copy is good"));
+            if repair {
+                disk.write(0, &copy.sector.to_bytes())?;
+            }
+            Ok(copy)
+        }
+        (Ok(first), Some(copy)) if first.geometry != copy.geometry && better(disk, &copy, &first)? => {
+            finding(
+                "boot-sector",
+                "the boot sector describes another volume than its copy, which fits".into(),
+            );
+            if repair {
+                disk.write(0, &copy.sector.to_bytes())?;
+            }
+            Ok(copy)
+        }
+        (Ok(first), _) => {
+            if let Some((offset, sector)) = copy
+                && settled(&sector) != settled(&first.sector)
+            {
+                let (ours, theirs) = (settled(&first.sector).to_bytes(), settled(&sector).to_bytes());
+                let at = ours.iter().zip(theirs).position(|(ours, theirs)| *ours != theirs).unwrap_or(0);
+                finding(
+                    "boot-backup",
+                    format!("the copy of the boot sector at offset {offset} differs from byte {at} on"),
+                );
+                if repair {
+                    disk.write(offset, &settled(&first.sector).to_bytes())?;
+                }
+            }
+            Ok(first)
+        }
+    }
+}
+
+/// The copy of a FAT32 boot sector, looked for where formatters put it: in sector 6, for every size of sector.
+fn search(disk: &Disk) -> Result<Option<(u64, BootSector)>> {
+    for size in [512, 1024, 2048, 4096] {
+        let offset = 6 * size;
+        if offset + size > disk.device().len() {
+            break;
+        }
+        let sector = read(disk, offset)?;
+        if let Ok(geometry) = sector.geometry(disk.device().len())
+            && u64::from(geometry.bytes_per_sector) == size
+            && geometry.backup_sector == Some(6)
+        {
+            return Ok(Some((offset, sector)));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether what stands on the device fits `one` better than `other`.
+fn better(disk: &Disk, one: &Boot, other: &Boot) -> Result<bool> {
+    Ok(fit(disk, one)? > fit(disk, other)?)
+}
+
+/// How many of the structures that a boot sector points to are where it says.
+fn fit(disk: &Disk, boot: &Boot) -> Result<u32> {
+    let geometry = &boot.geometry;
+    let mut points = 0;
+    for copy in geometry.written_fats() {
+        let mut start = [0; 12];
+        disk.read(geometry.fat_offset(copy), &mut start)?;
+        let entry = |index| crate::layout::get(geometry.kind, &start, index).unwrap_or(0);
+        points += u32::from(entry(0) == first_entry(boot)) + u32::from(entry(1) > geometry.kind.bad() >> 5);
+    }
+    let root = match geometry.root_cluster {
+        0 => geometry.root_offset(),
+        cluster => geometry.cluster_offset(cluster),
+    };
+    let mut slot = [0; SLOT];
+    disk.read(root, &mut slot)?;
+    points += u32::from(super::listing::is_sound(geometry, &slot));
+    if let Some(info) = geometry.info_sector {
+        points += u32::from(read_info(disk, geometry.sector_offset(info))?.is_valid());
+    }
+    Ok(points)
+}
+
+fn read_info(disk: &Disk, offset: u64) -> Result<InfoSector> {
+    let mut bytes = [0; InfoSector::SIZE];
+    disk.read(offset, &mut bytes)?;
+    Ok(InfoSector::from_bytes(&bytes))
+}
+
+/// What FAT entry 0 should be.
+fn first_entry(boot: &Boot) -> u32 {
+    boot.geometry.kind.end() & !0xFF | u32::from(boot.sector.media)
+}
+
+/// Checks media byte and the two entries of the FAT that belong to no cluster, and puts them right in memory.
+/// Whether the volume was cleanly unmounted is asked of [`is_dirty`].
+pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckReport, repair: bool) {
+    let mut finding = |code, severity, message: String| {
+        report.add(Finding { code, severity, path: None, message, repaired: repair });
+    };
+    if !matches!(boot.sector.media, 0xF0 | 0xF8..) {
+        let found = boot.sector.media;
+        finding(
+            "media",
+            Severity::Inconsistent,
+            format!("the boot sector's media byte is {found:02X}, not F0 or F8 to FF"),
+        );
+        // Entry 0 has it a second time.
+        boot.sector.media = match table.get(0) as u8 {
+            media @ (0xF0 | 0xF8..) => media,
+            _ => BootSector::FIXED_MEDIA,
+        };
+    }
+    let (expected, found) = (first_entry(boot), table.get(0));
+    if found != expected {
+        finding("fat-entry-0", Severity::Notice, format!("FAT entry 0 is {found:X}, not {expected:X}"));
+        table.set(0, expected);
+    }
+    let kind = boot.geometry.kind;
+    let bits = clean_bits(kind).map_or(0, |(clean, no_error)| clean | no_error);
+    let found = table.get(1);
+    if found | bits <= kind.bad() {
+        finding("fat-entry-1", Severity::Notice, format!("FAT entry 1 is {found:X}, which is no end mark"));
+        table.set(1, kind.end());
+    }
+}
+
+/// Whether the volume says of itself that it was not cleanly unmounted or that I/O errors were met.
+pub fn is_dirty(boot: &Boot, table: &Table) -> bool {
+    let bits = clean_bits(boot.geometry.kind).map_or(0, |(clean, no_error)| clean | no_error);
+    boot.sector.state.0 & (VolumeState::DIRTY | VolumeState::SURFACE_TEST) != 0 || table.get(1) & bits != bits
+}
+
+/// The same in memory as after a clean unmount.
+pub fn make_clean(boot: &mut Boot, table: &mut Table) {
+    boot.sector.state.0 &= !(VolumeState::DIRTY | VolumeState::SURFACE_TEST);
+    let bits = clean_bits(boot.geometry.kind).map_or(0, |(clean, no_error)| clean | no_error);
+    table.set(1, table.get(1) | bits);
+}
+
+/// Writes the boot sector where it stands and, if it has a copy, there.
+pub fn write(disk: &Disk, boot: &Boot) -> Result<()> {
+    if let Some(backup) = boot.geometry.backup_sector {
+        disk.write(boot.geometry.sector_offset(backup), &settled(&boot.sector).to_bytes())?;
+        disk.flush()?;
+    }
+    disk.write(0, &boot.sector.to_bytes())
+}
+
+/// Checks the information sector against the number of free clusters.
+pub fn info(
+    disk: &Disk,
+    geometry: &Geometry,
+    free: u32,
+    report: &mut CheckReport,
+    repair: bool,
+) -> Result<()> {
+    let Some(sector) = geometry.info_sector else { return Ok(()) };
+    let offset = geometry.sector_offset(sector);
+    let found = read_info(disk, offset)?;
+    let mut right = found.clone();
+    let mut finding = |code, severity, message: String| {
+        report.add(Finding { code, severity, path: None, message, repaired: repair });
+    };
+    if !found.is_valid() {
+        let message = format!("the information sector at offset {offset} does not have its signatures");
+        finding("info-signature", Severity::Inconsistent, message);
+        right = InfoSector::new(free, InfoSector::UNKNOWN);
+    } else if found.free != free && found.free != InfoSector::UNKNOWN {
+        let message = format!("the information sector counts {} free clusters; there are {free}", found.free);
+        finding("info-free", Severity::Inconsistent, message);
+        right.free = free;
+    }
+    if right.next != InfoSector::UNKNOWN && !geometry.has_cluster(right.next) {
+        let message = format!("the information sector sends the search for a free cluster to {}", right.next);
+        finding("info-next", Severity::Notice, message);
+        right.next = InfoSector::UNKNOWN;
+    }
+    if repair && right != found {
+        disk.write(offset, &right.to_bytes())?;
+    }
+    Ok(())
+}

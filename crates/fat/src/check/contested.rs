@@ -1,0 +1,187 @@
+//! First clusters that more than one entry names, or that lie inside another chain.
+//!
+//! A move or a rename that a power cut interrupted leaves one file or directory under two names. Then exactly one of
+//! them is kept, whole, and nothing is cut or copied. Two files that start at one cluster but are not one file cannot
+//! be told from that; losing one of the names costs no content, as nobody else's clusters were in the other.
+
+use super::listing::{Item, Listing};
+use super::walk::{Lead, Shared, Walk};
+use crate::layout::{Link, SLOT, ShortEntry, ShortName, Slot};
+use platter_vfs::{Name, Result, Severity};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// An entry that names a contested cluster.
+struct Claimant {
+    dir: u32,
+    slots: Range<usize>,
+    short: ShortEntry,
+    name: Name,
+    /// Whether the entry is whole: it has its long name, or looks as if it never had one.
+    whole: bool,
+}
+
+/// Sees to every contested cluster.
+pub fn resolve(walk: &mut Walk) -> Result<()> {
+    if walk.contested.is_empty() {
+        return Ok(());
+    }
+    let mut claimants: BTreeMap<u32, Vec<Claimant>> = BTreeMap::new();
+    for dir in 0..walk.dirs.len() as u32 {
+        let listing = read(walk, dir)?;
+        for item in listing.items(if dir == 0 { 0 } else { 2.min(listing.len()) }) {
+            let Item::Entry { first, slot, short, long, torn } = item else { continue };
+            let start = walk.geometry.first_cluster(&short);
+            if short.attributes.label() || short.name.is_dots() || !walk.contested.contains(&start) {
+                continue;
+            }
+            let whole = !torn && short.name.is_valid() && (long.is_some() || !short.name.0.contains(&b'~'));
+            let name = long.unwrap_or_else(|| short.name.to_name(short.nt));
+            claimants.entry(start).or_default().push(Claimant {
+                dir,
+                slots: first..slot + 1,
+                short,
+                name,
+                whole,
+            });
+        }
+    }
+    for (cluster, claimants) in claimants {
+        if cluster == walk.geometry.root_cluster {
+            for claimant in claimants {
+                drop_entry(walk, &claimant, "bad-start", || {
+                    "it starts at the root directory's cluster".into()
+                })?;
+            }
+        } else if claimants.len() > 1 {
+            keep_best(walk, cluster, claimants)?;
+        } else {
+            inside_another(walk, cluster, &claimants[0])?;
+        }
+    }
+    Ok(())
+}
+
+fn read(walk: &Walk, dir: u32) -> Result<Listing> {
+    let known = &walk.dirs[dir as usize];
+    Listing::read(walk.disk, walk.geometry, walk.table, known.first, known.count)
+}
+
+fn drop_entry(
+    walk: &mut Walk,
+    claimant: &Claimant,
+    code: &'static str,
+    message: impl FnOnce() -> String,
+) -> Result<()> {
+    if walk.find(code, Severity::Inconsistent, Some((claimant.dir, Some(&claimant.name))), message) {
+        let mut listing = read(walk, claimant.dir)?;
+        listing.delete(walk.disk, claimant.slots.clone());
+    }
+    Ok(())
+}
+
+/// The ".." of the directory that starts at a cluster, if one does.
+fn dot_dot(walk: &Walk, cluster: u32) -> Result<Option<u32>> {
+    let mut slots = [[0; SLOT]; 2];
+    walk.disk.read_slots(walk.geometry.cluster_offset(cluster), slots.as_flattened_mut())?;
+    let [Slot::Short(dot), Slot::Short(above)] = slots.map(|slot| Slot::from_bytes(&slot)) else {
+        return Ok(None);
+    };
+    let is_directory = dot.name == ShortName::DOT
+        && dot.attributes.directory()
+        && walk.geometry.first_cluster(&dot) == cluster
+        && above.name == ShortName::DOT_DOT;
+    Ok(is_directory.then(|| walk.geometry.first_cluster(&above)))
+}
+
+/// Of several entries for one cluster, keeps one.
+fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<()> {
+    let above = dot_dot(walk, cluster)?;
+    let is_directory = above.is_some();
+    let wanted = claimants.iter().map(|claimant| u64::from(claimant.short.size)).max().unwrap_or(0);
+    let held = chain_length(walk, cluster, walk.geometry.clusters_for(wanted))
+        * u64::from(walk.geometry.cluster_size);
+    let rank = |claimant: &Claimant| {
+        let parent = &walk.dirs[claimant.dir as usize];
+        let parent_cluster = if claimant.dir == 0 { 0 } else { parent.first };
+        let size = u64::from(claimant.short.size);
+        (
+            claimant.short.attributes.directory() == is_directory && !lies_below(walk, claimant.dir, cluster),
+            claimant.whole,
+            above == Some(parent_cluster),
+            size <= held,
+            size,
+            (claimant.short.modified.date, claimant.short.modified.time),
+            Reverse((claimant.dir, claimant.slots.start)),
+        )
+    };
+    let Some(best) = (0..claimants.len()).max_by_key(|&at| rank(&claimants[at])) else { return Ok(()) };
+    let kept = walk.path(claimants[best].dir, Some(&claimants[best].name));
+    for (at, claimant) in claimants.iter().enumerate() {
+        if at != best {
+            let message = || format!("a second entry for what {kept} is, at cluster {cluster}");
+            drop_entry(walk, claimant, "duplicate-entry", message)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a directory is the one at `cluster` or lies below it.
+fn lies_below(walk: &Walk, dir: u32, cluster: u32) -> bool {
+    let mut at = dir;
+    while at != 0 {
+        if walk.dirs[at as usize].first == cluster {
+            return true;
+        }
+        at = walk.dirs[at as usize].parent;
+    }
+    false
+}
+
+/// How many clusters a chain has, counted up to `most`.
+fn chain_length(walk: &Walk, first: u32, most: u64) -> u64 {
+    let mut count = 1;
+    let mut cluster = first;
+    while count < most
+        && let Link::Next(next) = walk.table.link(walk.geometry, cluster)
+    {
+        count += 1;
+        cluster = next;
+    }
+    count
+}
+
+/// One entry whose first cluster is in the middle of another's chain.
+fn inside_another(walk: &mut Walk, cluster: u32, claimant: &Claimant) -> Result<()> {
+    let place = Some((claimant.dir, Some(&claimant.name)));
+    if claimant.short.attributes.directory() {
+        if dot_dot(walk, cluster)?.is_none() || lies_below(walk, claimant.dir, cluster) {
+            let message =
+                || format!("it starts at cluster {cluster}, which is another's and holds no directory");
+            return drop_entry(walk, claimant, "bad-start", message);
+        }
+        let message =
+            || format!("the directory's first cluster {cluster} is also in another's chain, which is cut");
+        if walk.find("cross-link", Severity::DataLoss, place, message) {
+            let end = walk.geometry.kind.end();
+            let before = (2..=walk.geometry.last_cluster()).filter(|&before| {
+                walk.claimed.get(before) && walk.table.link(walk.geometry, before) == Link::Next(cluster)
+            });
+            walk.cuts.extend(before.map(|before| (before, end)));
+        }
+        return Ok(());
+    }
+    let mut listing = read(walk, claimant.dir)?;
+    let slot = claimant.slots.end - 1;
+    let count = walk.geometry.clusters_for(u64::from(claimant.short.size));
+    let message = || format!("the file shares clusters from {cluster}, its first, with another");
+    if walk.find("cross-link", Severity::DataLoss, place, message) {
+        if count == 0 {
+            listing.change(walk.disk, slot, ShortEntry { cluster: 0, ..claimant.short.clone() }.to_bytes());
+        } else {
+            walk.shared.push(Shared { from: Lead::Entry(listing.offset(slot)), first: cluster, count });
+        }
+    }
+    Ok(())
+}

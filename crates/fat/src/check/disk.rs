@@ -1,0 +1,98 @@
+//! Reading and writing at any offset, whatever sectors the device has.
+
+use crate::layout::SLOT;
+use platter_device::Device;
+use platter_vfs::Result;
+use std::collections::BTreeMap;
+
+/// The device, and the directory slots that are to change but have not been written.
+pub struct Disk<'d> {
+    device: &'d dyn Device,
+    edits: BTreeMap<u64, [u8; SLOT]>,
+}
+
+impl<'d> Disk<'d> {
+    pub fn new(device: &'d dyn Device) -> Disk<'d> {
+        Disk { device, edits: BTreeMap::new() }
+    }
+
+    pub fn device(&self) -> &'d dyn Device {
+        self.device
+    }
+
+    /// The range of whole device sectors around a range of bytes.
+    fn around(&self, offset: u64, length: usize) -> (u64, usize) {
+        let sector = u64::from(self.device.sectors().logical);
+        let start = offset / sector * sector;
+        let end = (offset + length as u64).next_multiple_of(sector);
+        (start, (end - start) as usize)
+    }
+
+    /// Reads bytes as they are on the device.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let (start, length) = self.around(offset, buffer.len());
+        if (start, length) == (offset, buffer.len()) {
+            return Ok(self.device.read_at(offset, buffer)?);
+        }
+        let mut sectors = vec![0; length];
+        self.device.read_at(start, &mut sectors)?;
+        let skip = (offset - start) as usize;
+        buffer.copy_from_slice(&sectors[skip..skip + buffer.len()]);
+        Ok(())
+    }
+
+    /// Writes bytes, leaving the rest of their sectors alone.
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let (start, length) = self.around(offset, data.len());
+        if (start, length) == (offset, data.len()) {
+            return Ok(self.device.write_at(offset, data)?);
+        }
+        let mut sectors = vec![0; length];
+        self.device.read_at(start, &mut sectors)?;
+        let skip = (offset - start) as usize;
+        sectors[skip..skip + data.len()].copy_from_slice(data);
+        Ok(self.device.write_at(start, &sectors)?)
+    }
+
+    pub fn flush(&self) -> Result<()> {
+        Ok(self.device.flush()?)
+    }
+
+    /// Reads directory slots as they will be once the edits are written.
+    pub fn read_slots(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.read(offset, buffer)?;
+        for (at, slot) in self.edits.range(offset..offset + buffer.len() as u64) {
+            let at = (at - offset) as usize;
+            buffer[at..at + SLOT].copy_from_slice(slot);
+        }
+        Ok(())
+    }
+
+    /// Notes that the slot at this offset is to become this.
+    pub fn edit(&mut self, offset: u64, slot: [u8; SLOT]) {
+        self.edits.insert(offset, slot);
+    }
+
+    /// How many slots are to change.
+    pub fn edits(&self) -> usize {
+        self.edits.len()
+    }
+
+    /// Writes the edits, sector by sector.
+    pub fn write_edits(&mut self) -> Result<()> {
+        let sector = self.device.sectors().logical as usize;
+        let mut bytes = vec![0; sector];
+        while let Some((&first, _)) = self.edits.first_key_value() {
+            let start = first / sector as u64 * sector as u64;
+            let later = self.edits.split_off(&(start + sector as u64));
+            let here = std::mem::replace(&mut self.edits, later);
+            self.device.read_at(start, &mut bytes)?;
+            for (at, slot) in here {
+                let at = (at - start) as usize;
+                bytes[at..at + SLOT].copy_from_slice(&slot);
+            }
+            self.device.write_at(start, &bytes)?;
+        }
+        Ok(())
+    }
+}

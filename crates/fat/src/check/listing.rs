@@ -1,0 +1,208 @@
+//! One directory, slot by slot.
+
+use super::disk::Disk;
+use super::table::Table;
+use crate::layout::{
+    Attributes, Geometry, Link, LongEntry, LongName, LongNameFault, MOST_SLOTS, NtCase, SLOT, ShortEntry,
+    Slot,
+};
+use platter_vfs::{Name, Result};
+use std::ops::Range;
+
+/// All slots of a directory.
+pub struct Listing {
+    pub bytes: Vec<u8>,
+    place: Place,
+}
+
+enum Place {
+    /// The fixed root directory, from this offset.
+    Fixed(u64),
+    /// Clusters of this size from these offsets.
+    Clusters(usize, Vec<u64>),
+}
+
+/// What a listing holds.
+pub enum Item {
+    /// An entry, its short one in `slot` and its long name from `first`.
+    Entry { first: usize, slot: usize, short: ShortEntry, long: Option<Name>, torn: bool },
+    /// Parts of a long name without an entry.
+    Orphan { slots: Range<usize>, fault: LongNameFault },
+}
+
+impl Listing {
+    /// Reads a directory of `count` clusters from `first`; the fixed root directory if that is 0.
+    pub fn read(disk: &Disk, geometry: &Geometry, table: &Table, first: u32, count: u32) -> Result<Listing> {
+        if first == 0 {
+            let offset = geometry.root_offset();
+            let mut bytes = vec![0; geometry.root_entries as usize * SLOT];
+            disk.read_slots(offset, &mut bytes)?;
+            return Ok(Listing { bytes, place: Place::Fixed(offset) });
+        }
+        let size = geometry.cluster_size as usize;
+        let most = (MOST_SLOTS as usize * SLOT).div_ceil(size);
+        let mut offsets = Vec::new();
+        let mut bytes = Vec::new();
+        let mut cluster = first;
+        for _ in 0..(count as usize).min(most) {
+            let offset = geometry.cluster_offset(cluster);
+            let start = bytes.len();
+            bytes.resize(start + size, 0);
+            disk.read_slots(offset, &mut bytes[start..])?;
+            offsets.push(offset);
+            let Link::Next(next) = table.link(geometry, cluster) else { break };
+            cluster = next;
+        }
+        bytes.truncate(MOST_SLOTS as usize * SLOT);
+        Ok(Listing { bytes, place: Place::Clusters(size, offsets) })
+    }
+
+    /// Adds an empty cluster.
+    pub fn extend(&mut self, geometry: &Geometry, cluster: u32) {
+        if let Place::Clusters(size, offsets) = &mut self.place {
+            offsets.push(geometry.cluster_offset(cluster));
+            self.bytes.resize(self.bytes.len() + *size, 0);
+        }
+    }
+
+    /// How many slots there are.
+    pub fn len(&self) -> usize {
+        self.bytes.len() / SLOT
+    }
+
+    /// The bytes of a slot.
+    pub fn slot(&self, at: usize) -> [u8; SLOT] {
+        let mut slot = [0; SLOT];
+        slot.copy_from_slice(&self.bytes[at * SLOT..(at + 1) * SLOT]);
+        slot
+    }
+
+    /// Device offset of a slot.
+    pub fn offset(&self, at: usize) -> u64 {
+        match &self.place {
+            Place::Fixed(offset) => offset + (at * SLOT) as u64,
+            Place::Clusters(size, offsets) => offsets[at * SLOT / size] + (at * SLOT % size) as u64,
+        }
+    }
+
+    /// Changes a slot here and in what is to be written.
+    pub fn change(&mut self, disk: &mut Disk, at: usize, slot: [u8; SLOT]) {
+        self.bytes[at * SLOT..(at + 1) * SLOT].copy_from_slice(&slot);
+        disk.edit(self.offset(at), slot);
+    }
+
+    /// Marks slots as deleted.
+    pub fn delete(&mut self, disk: &mut Disk, slots: Range<usize>) {
+        for at in slots {
+            let mut slot = self.slot(at);
+            slot[0] = 0xE5;
+            self.change(disk, at, slot);
+        }
+    }
+
+    /// Whether something stands in a slot.
+    pub fn is_live(&self, at: usize) -> bool {
+        !matches!(self.bytes[at * SLOT], 0x00 | 0xE5)
+    }
+
+    /// The first slot that says that nothing follows; the number of slots if none does.
+    pub fn end(&self) -> usize {
+        (0..self.len()).find(|&at| self.bytes[at * SLOT] == 0).unwrap_or(self.len())
+    }
+
+    /// What stands in the slots from `start` to the end mark.
+    pub fn items(&self, start: usize) -> Vec<Item> {
+        let mut items = Vec::new();
+        let mut long = LongName::default();
+        let mut first = start;
+        let end = self.end();
+        for at in start..end {
+            match Slot::from_bytes(&self.slot(at)) {
+                Slot::Long(part) => match long.push(&part) {
+                    Ok(()) if long.slots() == 1 => first = at,
+                    Ok(()) => {}
+                    Err(fault @ LongNameFault::Orphan) => {
+                        items.push(Item::Orphan { slots: first..at, fault });
+                        first = at;
+                    }
+                    Err(fault) => {
+                        items.push(Item::Orphan { slots: first..at + 1, fault });
+                        first = at + 1;
+                    }
+                },
+                Slot::Short(short) => {
+                    // Where the name under way starts, or this very slot.
+                    let from = at - long.slots();
+                    match long.finish(&short.name) {
+                        Ok(Some(name)) => {
+                            items.push(Item::Entry {
+                                first: from,
+                                slot: at,
+                                short,
+                                long: Some(name),
+                                torn: false,
+                            });
+                        }
+                        Ok(None) => {
+                            items.push(Item::Entry { first: at, slot: at, short, long: None, torn: false });
+                        }
+                        Err(fault) => {
+                            items.push(Item::Orphan { slots: from..at, fault });
+                            items.push(Item::Entry { first: at, slot: at, short, long: None, torn: true });
+                        }
+                    }
+                    first = at + 1;
+                }
+                Slot::Deleted | Slot::End => {
+                    if let Err(fault) = long.abandon() {
+                        items.push(Item::Orphan { slots: first..at, fault });
+                    }
+                    first = at + 1;
+                }
+            }
+        }
+        if let Err(fault) = long.abandon() {
+            items.push(Item::Orphan { slots: first..end, fault });
+        }
+        items
+    }
+}
+
+/// Bits of `DIR_NTRes` that some system sets: two for case, and two that Windows sets for encrypted files.
+const KNOWN_NT: u8 = NtCase::LOWER_BASE | NtCase::LOWER_EXTENSION | 0x03;
+
+/// How many fields of an entry no system writes so. One can be a flipped bit; an entry with several is no entry.
+pub fn oddities(geometry: &Geometry, short: &ShortEntry) -> u32 {
+    let time = |time: u16| time >> 11 > 23 || time >> 5 & 0x3F > 59 || time & 0x1F > 29;
+    let date = |date: u16| date != 0 && (date & 0x1F == 0 || !(1..=12).contains(&(date >> 5 & 0xF)));
+    let cluster = geometry.first_cluster(short);
+    [
+        !short.name.is_valid(),
+        short.attributes.0 & !Attributes::LONG_MASK != 0,
+        short.attributes.label() && short.attributes.directory(),
+        short.nt & !KNOWN_NT != 0,
+        short.created.hundredths > 199,
+        time(short.created.time),
+        time(short.modified.time),
+        date(short.created.date),
+        date(short.modified.date),
+        date(short.accessed.date),
+        cluster != 0 && !geometry.has_cluster(cluster),
+        short.attributes.directory() && short.size != 0,
+        geometry.clusters_for(u64::from(short.size)) > u64::from(geometry.clusters),
+    ]
+    .into_iter()
+    .map(u32::from)
+    .sum()
+}
+
+/// Whether a slot that should not be there could nevertheless be a sound entry.
+pub fn is_sound(geometry: &Geometry, slot: &[u8; SLOT]) -> bool {
+    match Slot::from_bytes(slot) {
+        Slot::End | Slot::Deleted => true,
+        Slot::Long(LongEntry { kind, cluster, attributes, .. }) => {
+            kind == 0 && cluster == 0 && attributes == Attributes::LONG
+        }
+        Slot::Short(short) => oddities(geometry, &short) == 0,
+    }
+}

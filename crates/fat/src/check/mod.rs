@@ -1,0 +1,281 @@
+//! Finding and repairing damage, from the device alone.
+//!
+//! This shares only [`crate::layout`] with the code that writes volumes. It works in rounds: each walks the whole tree
+//! (see [`walk`]), reports, and notes repairs in memory; these are then written in the order that a commit has, so that
+//! a power cut during a repair leaves nothing worse than was there:
+//!
+//! 1. copies of shared clusters, into free ones;
+//! 2. FAT entries of clusters that are newly taken;
+//! 3. FAT entries of chains that are cut or led elsewhere;
+//! 4. directory slots;
+//! 5. FAT entries of clusters that become free;
+//! 6. when a round finds nothing more: the information sector, and the marks that say that the volume is clean.
+//!
+//! Memory: four bytes and a few bits for each cluster, one directory (2 MiB at most), and a name for each directory of
+//! the volume. Nothing recurses.
+
+mod bits;
+mod boot;
+mod contested;
+mod disk;
+mod listing;
+mod lost;
+mod table;
+mod walk;
+
+use crate::layout::{BootSector, Geometry, Label, Link, ShortEntry};
+use bits::Bits;
+use disk::Disk;
+use lost::Lost;
+use platter_device::Device;
+use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity, Silent};
+use table::{Table, Write};
+use walk::{Lead, Shared, Walk};
+
+/// The most rounds of a repair. Each but the last removes at least one finding; what real damage needs is two or three.
+const ROUNDS: u32 = 32;
+
+/// Checks a volume that is not open, and repairs it if asked to.
+///
+/// # Errors
+/// [`Error::NotThisFormat`] or [`Error::Damaged`] if there is no usable boot sector; [`Error::Device`].
+pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
+    let repair = options.repair;
+    if repair && device.read_only() {
+        return Err(Error::ReadOnly("its device is".into()));
+    }
+    let mut disk = Disk::new(device);
+    let mut report = CheckReport::default();
+    let mut boot = boot::find(&disk, &mut report, repair)?;
+    let geometry = boot.geometry.clone();
+    let mut table = choose_table(&mut disk, &geometry, &mut report, repair)?;
+    let damaged_boot = boot.sector.clone();
+    boot::reserved_entries(&mut boot, &mut table, &mut report, repair);
+    let dirty = boot::is_dirty(&boot, &table);
+    if dirty {
+        let message = "the volume was not cleanly unmounted, or I/O errors were met".to_owned();
+        report.add(Finding {
+            code: "dirty",
+            severity: Severity::Inconsistent,
+            path: None,
+            message,
+            repaired: repair,
+        });
+    }
+    let mut label = None;
+    for number in 1..=ROUNDS {
+        let last = number == ROUNDS;
+        let mut round = CheckReport::default();
+        let done = analyse(&mut disk, &geometry, &mut table, &mut round, progress, repair && !last)?;
+        label = done.label;
+        let again = round.repaired > 0 || done.postponed;
+        merge(&mut report, round, !again || last || !repair);
+        if !again || !repair {
+            break;
+        }
+        commit(&mut disk, &geometry, &table)?;
+    }
+    boot::info(&disk, &geometry, table.free(), &mut report, repair)?;
+    check_label(&mut boot.sector, label, &mut report, repair);
+    if repair && report.repaired > 0 {
+        commit(&mut disk, &geometry, &table)?;
+        boot::make_clean(&mut boot, &mut table);
+        table.write(&disk, &geometry, Write::Freed)?;
+        disk.flush()?;
+        if boot.sector != damaged_boot || dirty {
+            boot::write(&disk, &boot)?;
+        }
+        disk.flush()?;
+    }
+    report.total_clusters = u64::from(geometry.clusters);
+    Ok(report)
+}
+
+/// Adds a round's findings to the report. What a round could not repair the next one finds again, so only the last
+/// one's are taken.
+fn merge(report: &mut CheckReport, round: CheckReport, last: bool) {
+    let dropped = round.found - round.findings.len() as u64;
+    for finding in round.findings {
+        if finding.repaired || last {
+            report.add(finding);
+        }
+    }
+    report.found += dropped;
+    report.repaired += dropped.min(round.repaired);
+    if last {
+        report.remaining = report.remaining.max(round.remaining);
+    }
+    report.files = round.files;
+    report.directories = round.directories;
+    report.used_clusters = round.used_clusters;
+}
+
+/// What a round leaves behind.
+struct Done {
+    label: Option<[u8; 11]>,
+    postponed: bool,
+}
+
+/// One round: finds everything and, if `repair`, changes the table and the slots in memory.
+fn analyse(
+    disk: &mut Disk,
+    geometry: &Geometry,
+    table: &mut Table,
+    report: &mut CheckReport,
+    progress: &dyn Progress,
+    repair: bool,
+) -> Result<Done> {
+    let mut walk = Walk::new(disk, geometry, table, report, progress, repair);
+    walk.run()?;
+    contested::resolve(&mut walk)?;
+    let Walk { mut claimed, contested, shared, cuts, tails, label, postponed, .. } = walk;
+    report.used_clusters = claimed.count();
+    let mut search = 2;
+    for shared in shared {
+        copy(disk, geometry, table, &mut claimed, &mut search, &shared)?;
+    }
+    for (cluster, value) in cuts {
+        table.set(cluster, value);
+    }
+    for (first, free) in tails {
+        let mut at = first;
+        while geometry.has_cluster(at) && !claimed.get(at) && table.link(geometry, at) != Link::Bad {
+            claimed.set(at);
+            let link = table.link(geometry, at);
+            if free {
+                table.set(at, 0);
+            }
+            let Link::Next(next) = link else { break };
+            at = next;
+        }
+    }
+    // What is below a contested directory, or was not looked into, is not lost.
+    if contested.is_empty() && !postponed {
+        Lost { disk, geometry, table, claimed: &mut claimed, report, repair }.recover()?;
+    }
+    Ok(Done { label, postponed })
+}
+
+/// Gives a file its own copies of clusters that it shares. Where no cluster is free its chain ends: the next round
+/// makes its size agree.
+fn copy(
+    disk: &mut Disk,
+    geometry: &Geometry,
+    table: &mut Table,
+    claimed: &mut Bits,
+    search: &mut u32,
+    shared: &Shared,
+) -> Result<()> {
+    let mut bytes = vec![0; geometry.cluster_size as usize];
+    let mut from = shared.from;
+    let mut source = shared.first;
+    for _ in 0..shared.count {
+        let free = (*search..=geometry.last_cluster()).find(|&new| table.get(new) == 0 && !claimed.get(new));
+        *search = free.map_or(geometry.last_cluster() + 1, |new| new + 1);
+        let lead = free.unwrap_or(0);
+        match from {
+            Lead::Cluster(before) if lead == 0 => table.set(before, geometry.kind.end()),
+            Lead::Cluster(before) => table.set(before, lead),
+            Lead::Entry(offset) => {
+                let mut slot = [0; crate::layout::SLOT];
+                disk.read_slots(offset, &mut slot)?;
+                let mut entry = ShortEntry::from_bytes(&slot);
+                entry.cluster = lead;
+                if lead == 0 {
+                    entry.size = 0;
+                }
+                disk.edit(offset, entry.to_bytes());
+            }
+        }
+        let Some(new) = free else { return Ok(()) };
+        disk.read(geometry.cluster_offset(source), &mut bytes)?;
+        disk.write(geometry.cluster_offset(new), &bytes)?;
+        table.set(new, geometry.kind.end());
+        claimed.set(new);
+        from = Lead::Cluster(new);
+        match table.link(geometry, source) {
+            Link::Next(next) => source = next,
+            _ => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// Writes what a round changed.
+fn commit(disk: &mut Disk, geometry: &Geometry, table: &Table) -> Result<()> {
+    disk.flush()?;
+    table.write(disk, geometry, Write::Taken)?;
+    disk.flush()?;
+    table.write(disk, geometry, Write::Linked)?;
+    disk.flush()?;
+    disk.write_edits()?;
+    disk.flush()?;
+    table.write(disk, geometry, Write::Freed)?;
+    disk.flush()
+}
+
+/// Reads the FAT; where its copies differ, the one with which the volume has less damage.
+fn choose_table(
+    disk: &mut Disk,
+    geometry: &Geometry,
+    report: &mut CheckReport,
+    repair: bool,
+) -> Result<Table> {
+    let mut best = Table::read(disk, geometry, geometry.primary_fat())?;
+    let mut others = Vec::new();
+    for copy in geometry.written_fats() {
+        if copy != best.copy && !best.equals(disk, geometry, copy)? {
+            others.push(copy);
+        }
+    }
+    if others.is_empty() {
+        return Ok(best);
+    }
+    let named: Vec<_> = others.iter().map(|copy| (copy + 1).to_string()).collect();
+    let mut most = soundness(disk, geometry, &mut best)?;
+    for copy in others {
+        let mut table = Table::read(disk, geometry, copy)?;
+        let sound = soundness(disk, geometry, &mut table)?;
+        if sound > most {
+            (best, most) = (table, sound);
+        }
+    }
+    report.add(Finding {
+        code: "fats-differ",
+        severity: Severity::Inconsistent,
+        path: None,
+        message: format!("FAT {} differs from FAT 1; FAT {} fits best", named.join(" and "), best.copy + 1),
+        repaired: repair,
+    });
+    Ok(best)
+}
+
+/// How much of the volume this FAT explains: files and directories reached, less those damaged, less entries that lead
+/// nowhere. Counting only damage would prefer a FAT that hides it, such as one that was wiped.
+fn soundness(disk: &mut Disk, geometry: &Geometry, table: &mut Table) -> Result<i64> {
+    let mut report = CheckReport::default();
+    analyse(disk, geometry, table, &mut report, &Silent, false)?;
+    let damaged =
+        report.findings.iter().filter(|finding| finding.severity == Severity::DataLoss).count() as i64;
+    let nowhere = (2..=geometry.last_cluster()).filter(|&cluster| match table.link(geometry, cluster) {
+        Link::Next(next) => matches!(table.link(geometry, next), Link::Free | Link::Bad),
+        Link::Invalid(_) => true,
+        _ => false,
+    });
+    Ok((report.files + report.directories) as i64 - damaged - nowhere.count() as i64)
+}
+
+/// Makes the label in the boot sector the one in the root directory, which is the one that counts.
+fn check_label(boot: &mut BootSector, label: Option<[u8; 11]>, report: &mut CheckReport, repair: bool) {
+    let Some(label) = label.filter(|&label| boot.is_extended() && label != boot.label) else { return };
+    let message = format!("the label is \"{}\", in the boot sector \"{}\"", Label(label), Label(boot.label));
+    // Windows changes only the one in the root directory, so this is how many sound volumes are.
+    report.add(Finding {
+        code: "label-differs",
+        severity: Severity::Notice,
+        path: None,
+        message,
+        repaired: repair,
+    });
+    boot.label = label;
+}

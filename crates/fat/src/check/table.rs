@@ -1,0 +1,138 @@
+//! The FAT in memory, and writing it back so that a power cut in the middle does no harm.
+
+use super::disk::Disk;
+use crate::layout::{FatKind, Geometry, Link, get, set};
+use platter_vfs::Result;
+
+/// Bytes of a FAT read or written at once: whole entries of 16 and 32 bits. A FAT12 is smaller than this.
+const PIECE: usize = 1 << 20;
+
+/// All entries of one copy of the FAT: four bytes for each cluster, the only large thing a check keeps.
+pub struct Table {
+    entries: Vec<u32>,
+    /// The copy that they were read from.
+    pub copy: u32,
+}
+
+/// Which changes to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Entries that were free and now belong to a chain.
+    Taken,
+    /// Those, and chains that end earlier or go on elsewhere.
+    Linked,
+    /// All.
+    Freed,
+}
+
+impl Table {
+    /// Reads a copy.
+    pub fn read(disk: &Disk, geometry: &Geometry, copy: u32) -> Result<Table> {
+        let count = geometry.clusters as usize + 2;
+        let mut entries = Vec::with_capacity(count);
+        pieces(geometry, |at, length| {
+            let mut bytes = vec![0; length];
+            disk.read(geometry.fat_offset(copy) + at, &mut bytes)?;
+            let mut index = 0;
+            while let Some(value) = get(geometry.kind, &bytes, index)
+                && entries.len() < count
+            {
+                entries.push(value);
+                index += 1;
+            }
+            Ok(())
+        })?;
+        // Every number up to the last cluster's has an entry, whatever happens in the loop above.
+        entries.resize(count, 0);
+        Ok(Table { entries, copy })
+    }
+
+    /// An entry's value. `index` is one of the volume's.
+    pub fn get(&self, index: u32) -> u32 {
+        self.entries[index as usize]
+    }
+
+    /// Changes an entry in memory.
+    pub fn set(&mut self, index: u32, value: u32) {
+        self.entries[index as usize] = value;
+    }
+
+    /// What the entry of a cluster says.
+    pub fn link(&self, geometry: &Geometry, cluster: u32) -> Link {
+        geometry.link(self.get(cluster))
+    }
+
+    /// Clusters whose entry is 0.
+    pub fn free(&self) -> u32 {
+        self.entries[2..].iter().filter(|&&value| value == 0).count() as u32
+    }
+
+    /// Writes changes to every FAT that is in use. All of them become like this one, except for the changes that are
+    /// held back: those entries become what the copy this was read from has on the device.
+    pub fn write(&self, disk: &Disk, geometry: &Geometry, which: Write) -> Result<()> {
+        pieces(geometry, |at, length| {
+            let mut bytes = vec![0; length];
+            disk.read(geometry.fat_offset(self.copy) + at, &mut bytes)?;
+            let first = at as u32 / (geometry.kind.bits() / 8).max(1);
+            let mut index = 0;
+            while let Some(old) = get(geometry.kind, &bytes, index)
+                && let Some(&new) = self.entries.get((first + index) as usize)
+            {
+                let write = match (old, new) {
+                    (0, _) => true,
+                    (_, 0) => which == Write::Freed,
+                    _ => which != Write::Taken,
+                };
+                if old != new && write {
+                    let done = set(geometry.kind, &mut bytes, index, new);
+                    debug_assert!(done, "the entry was read just now");
+                }
+                index += 1;
+            }
+            let mut found = vec![0; length];
+            for copy in geometry.written_fats() {
+                let offset = geometry.fat_offset(copy) + at;
+                disk.read(offset, &mut found)?;
+                // Piece by piece, so that a change of one entry is a write of one sector.
+                for (piece, (new, old)) in bytes.chunks(512).zip(found.chunks(512)).enumerate() {
+                    if new != old {
+                        disk.write(offset + piece as u64 * 512, new)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether another copy on the device has the same entries.
+    pub fn equals(&self, disk: &Disk, geometry: &Geometry, copy: u32) -> Result<bool> {
+        let mut equal = true;
+        pieces(geometry, |at, length| {
+            let (mut ours, mut other) = (vec![0; length], vec![0; length]);
+            disk.read(geometry.fat_offset(self.copy) + at, &mut ours)?;
+            disk.read(geometry.fat_offset(copy) + at, &mut other)?;
+            if geometry.kind == FatKind::Fat12 && (geometry.clusters + 2) % 2 == 1 {
+                // The last byte holds half an entry that no cluster has.
+                for bytes in [&mut ours, &mut other] {
+                    if let Some(last) = bytes.last_mut() {
+                        *last &= 0x0F;
+                    }
+                }
+            }
+            equal &= ours == other;
+            Ok(())
+        })?;
+        Ok(equal)
+    }
+}
+
+fn pieces(geometry: &Geometry, mut piece: impl FnMut(u64, usize) -> Result<()>) -> Result<()> {
+    let total = geometry.fat_bytes();
+    let mut at = 0;
+    while at < total {
+        let length = (total - at).min(PIECE as u64) as usize;
+        piece(at, length)?;
+        at += length as u64;
+    }
+    Ok(())
+}
