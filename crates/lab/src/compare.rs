@@ -86,14 +86,14 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
     if stand.device.len() < span {
         return Err(Error::Job(format!(
             "a span of {span} bytes does not fit {}, which has {}",
-            stand.device.name(),
+            stand.name,
             stand.device.len()
         )));
     }
     if !stand.direct {
         warnings.push(format!(
             "{} was measured through the page cache: the file system that holds it has no direct I/O",
-            stand.device.name()
+            stand.name
         ));
     }
     let mut turns = Turns::new(&comparison, &stand, observer, span, warnings);
@@ -135,6 +135,8 @@ struct OpenStand {
     device: Arc<dyn Device>,
     kind: &'static str,
     direct: bool,
+    /// As people call it.
+    name: String,
     /// What tells about the hardware below: the device, or the directory of a temporary image.
     place: PathBuf,
 }
@@ -148,7 +150,8 @@ impl OpenStand {
         let (file, place) = match stand {
             Stand::Memory(length) => {
                 let device = Arc::new(MemoryDevice::new(*length, Sectors::SMALL));
-                return Ok(OpenStand { device, kind: "memory", direct: true, place: PathBuf::new() });
+                let name = device.name().to_string();
+                return Ok(OpenStand { device, kind: "memory", direct: true, name, place: PathBuf::new() });
             }
             Stand::TemporaryImage(directory) => {
                 enough_space(directory, span)?;
@@ -158,8 +161,12 @@ impl OpenStand {
             Stand::Path(path) => (FileDevice::create(path, length, options)?, path),
         };
         let kind = if file.is_block_device() { "block device" } else { "image" };
+        let name = match stand {
+            Stand::TemporaryImage(directory) => format!("temporary image in {}", directory.display()),
+            _ => file.name().to_string(),
+        };
         let direct = file.is_direct();
-        Ok(OpenStand { device: Arc::new(file), kind, direct, place: place.clone() })
+        Ok(OpenStand { device: Arc::new(file), kind, direct, name, place: place.clone() })
     }
 }
 
@@ -338,7 +345,7 @@ impl<'a> Turns<'a> {
             ramp_up_seconds: case.map_or(0.0, |case| case.ramp_up.as_secs_f64()),
             order: self.order,
         };
-        let device = device_info(&*self.stand.device, self.stand.kind, &self.stand.place);
+        let device = device_info(&*self.stand.device, &self.stand.name, self.stand.kind, &self.stand.place);
         let mut document = Document::new(
             self.started,
             comparison.command.clone(),

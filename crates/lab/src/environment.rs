@@ -25,12 +25,13 @@ pub fn environment(device: DeviceInfo) -> Environment {
     }
 }
 
-/// What is known about the device under test; `place` is its path, or the directory that it is in.
-pub fn device_info(device: &dyn Device, kind: &str, place: &Path) -> DeviceInfo {
+/// What is known about the device under test; `name` is what people call it, `place` its path or the
+/// directory that it is in.
+pub fn device_info(device: &dyn Device, name: &str, kind: &str, place: &Path) -> DeviceInfo {
     let on_host = kind != "memory";
     let hardware = on_host.then(|| platter_device::hardware(place)).flatten();
     DeviceInfo {
-        name: device.name().into(),
+        name: name.into(),
         kind: kind.into(),
         size_bytes: device.len(),
         logical_sector: device.sectors().logical,

@@ -62,7 +62,7 @@ impl Target {
             Target::Raw => RAW.into(),
             Target::Volume { format, cluster: None } => format.name().into(),
             Target::Volume { format, cluster: Some(bytes) } => {
-                format!("{}:{}", format.name(), cluster_text(*bytes))
+                format!("{}:{}", format.name(), typed(*bytes))
             }
             Target::Directory(path) => format!("dir:{}", path.display()),
         }
@@ -87,10 +87,8 @@ impl Target {
                 let system = format.open(recorder.clone(), OpenOptions::default())?;
                 let node = system.create(Node::ROOT, &Name::from(FILE), Kind::File)?;
                 let info = system.info()?;
-                let details =
-                    format!("{} clusters, a fresh volume over the whole device", cluster_text(info.cluster));
-                let title =
-                    format!("{}, {}iB clusters", info.format, cluster_text(info.cluster).to_uppercase());
+                let details = "a fresh volume over the whole device".to_string();
+                let title = format!("{}, {} clusters", info.format, shown(info.cluster));
                 let description = self.describe(&title, "volume", details);
                 let subject = Subject::File { system, node };
                 Ok(Ready { subject, recorder: Some(recorder), description })
@@ -119,12 +117,21 @@ impl Target {
     }
 }
 
-/// A cluster size as people write it.
-fn cluster_text(bytes: u64) -> String {
+/// A cluster size as it is typed.
+fn typed(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
         bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
         bytes => bytes.to_string(),
+    }
+}
+
+/// A cluster size as it is read.
+fn shown(bytes: u64) -> String {
+    let typed = typed(bytes).to_uppercase();
+    match typed.strip_suffix(['K', 'M']) {
+        Some(number) => format!("{number} {}iB", &typed[number.len()..]),
+        None => format!("{typed} B"),
     }
 }
 
