@@ -7,6 +7,7 @@ use crate::report::document::{
     Case, CaseResult, Cpu, Document, Latency, RAW, Range, Relative, Run, Score, Scoring, Spread,
     TargetVerdict, Verdict,
 };
+use crate::report::format::share;
 
 /// With one run on a side its spread is unknown; a ratio is then taken to be uncertain by this share.
 pub const SINGLE_RUN_TOLERANCE: f64 = 0.05;
@@ -325,24 +326,22 @@ fn sentence(baseline: &str, targets: &[TargetVerdict]) -> String {
     }
     let mut parts = Vec::new();
     for (index, verdict) in targets.iter().enumerate() {
-        let TargetVerdict { target, ratio, cases, within_noise, .. } = verdict;
-        let reaches = if index == 0 {
-            format!("{target} reaches {:.0} % of the throughput of {name}", ratio * 100.0)
-        } else {
-            format!("{target} reaches {:.0} %", ratio * 100.0)
+        let TargetVerdict { target, ratio, cases, within_noise, lowest_case, highest_case, .. } = verdict;
+        let about = if within_noise == cases { "about " } else { "" };
+        let of = if index == 0 { format!(" of the throughput of {name}") } else { String::new() };
+        let reaches = format!("{target} reaches {about}{}{of}", share(*ratio));
+        let range = match cases {
+            1 => format!("in {lowest_case}"),
+            _ => format!(
+                "from {} in {lowest_case} to {} in {highest_case}",
+                share(verdict.lowest_ratio),
+                share(verdict.highest_ratio)
+            ),
         };
-        let detail = if within_noise == cases {
-            "no difference beyond the noise".into()
-        } else if *cases == 1 {
-            format!("in {}", verdict.lowest_case)
-        } else {
-            format!(
-                "from {:.0} % in {} to {:.0} % in {}",
-                verdict.lowest_ratio * 100.0,
-                verdict.lowest_case,
-                verdict.highest_ratio * 100.0,
-                verdict.highest_case
-            )
+        let detail = match within_noise {
+            0 => range,
+            some if some == cases => "no difference beyond the noise".into(),
+            some => format!("{range}; {some} of {cases} cases within the noise"),
         };
         parts.push(format!("{reaches} ({detail})"));
     }

@@ -81,9 +81,9 @@ pub fn change(ratio: f64) -> String {
     }
 }
 
-/// A share of a whole: `94 %`.
+/// A share of a whole: `94 %`, which does not break at the end of a line.
 pub fn share(ratio: f64) -> String {
-    format!("{:.0} %", ratio * 100.0)
+    format!("{:.0}\u{a0}%", ratio * 100.0)
 }
 
 /// Seconds as a length of time: `45 s`, `12 min`, `12 h`.

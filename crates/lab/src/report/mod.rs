@@ -6,7 +6,7 @@
 pub mod csv;
 mod diff;
 pub mod document;
-mod format;
+pub(crate) mod format;
 pub mod html;
 pub mod markdown;
 mod table;

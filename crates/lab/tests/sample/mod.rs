@@ -85,10 +85,10 @@ fn cases() -> Vec<(Case, f64)> {
             scoring: (workload == "crystaldiskmark").then_some(Scoring::Best),
         };
     let mut all = vec![
-        (case("iometer", "4K read QD32x8", 100, 4096, 32, 8, 100), 2040.0),
-        (case("iometer", "4K write QD64x4", 0, 4096, 64, 4, 100), 960.0),
-        (case("iometer", "4K 75/25 mix", 75, 4096, 32, 4, 100), 580.0),
-        (case("iometer", "4K random write 4x16", 0, 4096, 16, 4, 100), 410.0),
+        (case("iometer", "4K QD32 ×8", 100, 4096, 32, 8, 100), 2040.0),
+        (case("iometer", "4K QD64 ×4", 0, 4096, 64, 4, 100), 960.0),
+        (case("iometer", "4K 75/25 QD16 ×4", 75, 4096, 16, 4, 100), 580.0),
+        (case("iometer", "4K endurance QD16 ×4", 0, 4096, 16, 4, 100), 410.0),
     ];
     for (read, factor) in [(100, 1.0), (0, 0.7), (70, 0.85)] {
         for (name, block, depth, workers, random, rate) in [
@@ -166,7 +166,7 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], repeats: u
 
 fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64, dice: &mut Dice) -> Run {
     let seconds = 60u32;
-    let garbage_collects = target.contains("integrity") && case.name.starts_with("4K random write");
+    let garbage_collects = target.contains("integrity") && case.name.contains("endurance");
     let timeline: Vec<Second> = (0..seconds)
         .map(|second| {
             let stopped = garbage_collects && (38..44).contains(&second);

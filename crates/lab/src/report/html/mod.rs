@@ -22,8 +22,7 @@ const COLOURS: usize = 8;
 /// The page. `published` adds the figures of the published comparisons.
 pub fn render(document: &Document, published: bool) -> String {
     let mut page = String::new();
-    let device = &document.environment.device;
-    let subject = device.model.as_deref().unwrap_or(&device.name);
+    let subject = subject(document);
     let _ = write!(
         page,
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
@@ -31,7 +30,7 @@ pub fn render(document: &Document, published: bool) -> String {
          <meta name=color-scheme content=\"light dark\"><title>{0}: storage comparison</title>\
          <style>{STYLE}</style></head><body><header><p class=brand>Platter report</p>\
          <h1>{0}</h1><p class=sub>{1}</p>{2}</header><main>",
-        escape(subject),
+        escape(&subject),
         escape(&subtitle(document)),
         legend(document),
     );
@@ -58,6 +57,23 @@ pub fn render(document: &Document, published: bool) -> String {
         escape(&document.schema)
     );
     page
+}
+
+/// What was measured: the drive where it is known; the path of an image says little, its file system more.
+fn subject(document: &Document) -> String {
+    let device = &document.environment.device;
+    match (&device.model, &device.host_file_system) {
+        (Some(model), _) => model.clone(),
+        (None, Some(system)) => format!("{} on {system}", capitalised(&device.kind)),
+        (None, None) => format!("{} {}", capitalised(&device.kind), device.name).trim().into(),
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + characters.as_str())
 }
 
 /// Text as HTML shows it, inside an element or a quoted attribute.
@@ -122,7 +138,8 @@ fn verdicts(document: &Document) -> String {
         );
         for target in &verdict.targets {
             let title = document.targets.iter().find(|other| other.name == target.target);
-            let baseline = if target.baseline == RAW { "raw device" } else { &target.baseline };
+            let baseline = if target.baseline == RAW { "the raw device" } else { &target.baseline };
+            let about = if target.within_noise == target.cases { "≈ " } else { "" };
             let noise = match target.within_noise {
                 0 => String::new(),
                 some if some == target.cases => "every case within the noise".into(),
@@ -130,7 +147,7 @@ fn verdicts(document: &Document) -> String {
             };
             let _ = write!(
                 section,
-                "<div class=\"tile {}\"><p class=name><i></i>{}</p><p class=big>{}</p><p class=of>of the {} throughput</p>\
+                "<div class=\"tile {}\"><p class=name><i></i>{}</p><p class=big>{about}{}</p><p class=of>of the throughput of {}</p>\
                  <div class=track><div class=bar style=\"width:{:.1}%\"></div></div><p class=faint>{}</p></div>",
                 colour(document, &target.target),
                 escape(title.map_or(&target.target, |target| &target.title)),
