@@ -58,12 +58,11 @@ fn figure(title: &str, note: &str, key: &str, chart: &str, table: Option<Table>,
 /// Which colour and stroke is which target.
 fn key<'a>(document: &Document, targets: impl Iterator<Item = &'a str>) -> String {
     let mut html = String::from("<ul class=key>");
-    for (index, target) in targets.enumerate() {
+    for target in targets {
         let class = colour(document, target);
         let _ = write!(
             html,
-            "<li><svg viewBox=\"0 0 24 8\" width=24 height=8 aria-hidden=true><path class=\"line {class} d{}\" d=\"M1 4H23\"/></svg>{}</li>",
-            index % 4,
+            "<li><svg viewBox=\"0 0 24 8\" width=24 height=8 aria-hidden=true><path class=\"line {class}\" d=\"M1 4H23\"/></svg>{}</li>",
             escape(target)
         );
     }

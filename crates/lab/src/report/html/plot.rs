@@ -66,7 +66,7 @@ impl Plot {
 
     /// Draws lines; with `dots` every point is marked and says what it is.
     pub fn lines(&mut self, series: &[Series], dots: bool) {
-        for (index, Series { class, name, points }) in series.iter().enumerate() {
+        for Series { class, name, points } in series {
             let mut path = String::new();
             for (index, point) in points.iter().enumerate() {
                 let start = if index == 0 { 'M' } else { 'L' };
@@ -74,8 +74,7 @@ impl Plot {
             }
             let _ = write!(
                 self.body,
-                "<path class=\"line {class} d{}\" d=\"{path}\"><title>{}</title></path>",
-                index % 4,
+                "<path class=\"line {class}\" d=\"{path}\"><title>{}</title></path>",
                 escape(name)
             );
             if dots {
