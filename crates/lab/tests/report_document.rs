@@ -36,7 +36,8 @@ fn complaints(schema: &Value, document: &Value) -> Vec<String> {
 }
 
 fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
-    let mut complain = |what: String| found.push(format!("{at}: {what}"));
+    let mut own = Vec::new();
+    let mut complain = |what: String| own.push(format!("{at}: {what}"));
     let number = |limit: &Value| limit.as_f64().unwrap();
     let keywords = schema.as_object().unwrap();
     for (keyword, rule) in keywords {
@@ -45,7 +46,6 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
             "$ref" => {
                 let target = rule.as_str().unwrap().strip_prefix('#').unwrap();
                 check(root, root.pointer(target).expect("the reference leads somewhere"), value, at, found);
-                continue;
             }
             "type" => {
                 let fits = match rule.as_str().unwrap() {
@@ -108,17 +108,16 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
                         check(root, schema, value, &format!("{at}.{name}"), found);
                     }
                 }
-                continue;
             }
             "items" => {
                 for (index, item) in value.as_array().into_iter().flatten().enumerate() {
                     check(root, rule, item, &format!("{at}[{index}]"), found);
                 }
-                continue;
             }
             other => panic!("keyword {other} is not known here"),
         }
     }
+    found.extend(own);
 }
 
 #[test]
