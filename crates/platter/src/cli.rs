@@ -1,6 +1,6 @@
 //! The commands there are.
 
-use crate::commands::{compare, completions, man, report, run};
+use crate::commands::{cat, check, compare, completions, cp, info, ls, man, mkdir, mkfs, mv, report, rm, run};
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
 
@@ -25,6 +25,15 @@ pub(crate) enum Command {
     Compare(compare::Arguments),
     Run(run::Arguments),
     Report(report::Arguments),
+    Mkfs(mkfs::Arguments),
+    Info(info::Arguments),
+    Ls(ls::Arguments),
+    Cat(cat::Arguments),
+    Cp(cp::Arguments),
+    Mkdir(mkdir::Arguments),
+    Mv(mv::Arguments),
+    Rm(rm::Arguments),
+    Check(check::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -35,6 +44,15 @@ impl Command {
             Command::Compare(arguments) => arguments.run(),
             Command::Run(arguments) => arguments.run(),
             Command::Report(arguments) => arguments.run(),
+            Command::Mkfs(arguments) => arguments.run(),
+            Command::Info(arguments) => arguments.run(),
+            Command::Ls(arguments) => arguments.run(),
+            Command::Cat(arguments) => arguments.run(),
+            Command::Cp(arguments) => arguments.run(),
+            Command::Mkdir(arguments) => arguments.run(),
+            Command::Mv(arguments) => arguments.run(),
+            Command::Rm(arguments) => arguments.run(),
+            Command::Check(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(),
             Command::Man(arguments) => arguments.run(),
         }

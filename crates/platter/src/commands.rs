@@ -1,8 +1,17 @@
 //! One file a command.
 
+pub mod cat;
+pub mod check;
 pub mod compare;
 pub mod completions;
+pub mod cp;
+pub mod info;
 mod lab;
+pub mod ls;
 pub mod man;
+pub mod mkdir;
+pub mod mkfs;
+pub mod mv;
 pub mod report;
+pub mod rm;
 pub mod run;

@@ -10,6 +10,8 @@ pub type Outcome = Result<u8, Failure>;
 pub const USAGE: u8 = 2;
 /// Exit code of `check` for wrong arguments, as in fsck(8).
 pub const CHECK_USAGE: u8 = 16;
+/// Exit code of `check` when it could not be carried out, as in fsck(8).
+pub const CHECK_FAILED: u8 = 8;
 const FAILED: u8 = 1;
 
 /// What went wrong, as one line that is printed after `platter: `.
@@ -25,6 +27,11 @@ impl Failure {
         Failure { message: format!("{what}: {why}"), code: FAILED }
     }
 
+    /// Nobody is left to be told: the reader of the output went away.
+    pub fn silent() -> Failure {
+        Failure { message: String::new(), code: FAILED }
+    }
+
     /// The same failure with another exit code.
     pub fn with_code(self, code: u8) -> Failure {
         Failure { code, ..self }
@@ -33,6 +40,20 @@ impl Failure {
     /// The exit code.
     pub fn code(&self) -> u8 {
         self.code
+    }
+}
+
+impl Failure {
+    /// Whether there is nothing to print.
+    pub fn is_silent(&self) -> bool {
+        self.message.is_empty()
+    }
+
+    /// Prints it on standard error.
+    pub fn print(&self) {
+        if !self.is_silent() {
+            eprintln!("platter: {self}");
+        }
     }
 }
 

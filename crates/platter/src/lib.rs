@@ -5,8 +5,12 @@
 
 mod cli;
 mod commands;
-pub mod failure;
-pub mod size;
+mod copy;
+mod failure;
+mod output;
+mod progress;
+mod size;
+mod volume;
 
 pub use cli::Cli;
 
@@ -33,7 +37,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match cli.command.run() {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("platter: {failure}");
+            failure.print();
             ExitCode::from(failure.code())
         }
     }

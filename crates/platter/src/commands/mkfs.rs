@@ -1,0 +1,148 @@
+//! `platter mkfs`
+
+use crate::failure::{About, Failure, Outcome, shown};
+use crate::output::Output;
+use crate::progress::{Bar, Unit};
+use crate::size::{parse_size, show_size};
+use crate::volume::{Access, open_device, open_options};
+use clap::Args;
+use platter_device::{
+    Device, FileDevice, FileOptions, PartitionTable, contents, refuse_contents, refuse_in_use,
+};
+use platter_vfs::{Format, FormatOptions};
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Make a file system
+///
+/// An image file that does not exist is made, sparse, if --size is given; one that exists keeps its size or takes the
+/// one given. Refuses a device that is in use or holds a file system or partition table, unless --force.
+#[derive(Args)]
+pub struct Arguments {
+    /// The file system
+    #[arg(value_parser = format_parser())]
+    file_system: String,
+    /// Image file or block device
+    image: PathBuf,
+    /// Size of the image file
+    #[arg(long, value_parser = parse_size)]
+    size: Option<u64>,
+    /// Cluster size; the format chooses by default
+    #[arg(long, value_parser = parse_size)]
+    cluster: Option<u64>,
+    /// Volume label
+    #[arg(long)]
+    label: Option<String>,
+    /// Serial number in hexadecimal, with or without a hyphen; from the time by default
+    #[arg(long, value_parser = parse_serial)]
+    serial: Option<u64>,
+    /// Overwrite every cluster, not only the file system's own structures
+    #[arg(long)]
+    full: bool,
+    /// Make it in this partition
+    #[arg(long, value_name = "N")]
+    partition: Option<u32>,
+    /// Overwrite what is there, even if it is in use
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn format_parser() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(platter_formats::registry().iter().map(|format| format.name()))
+}
+
+fn parse_serial(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(&text.replacen('-', "", 1), 16)
+        .map_err(|_| "expected a hexadecimal number such as 1A2B-3C4D".to_string())
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        let format = platter_formats::by_name(&self.file_system).expect("clap allows these names only");
+        let device = self.device()?;
+        if self.force {
+            wipe(&*device)?;
+        } else {
+            refuse_contents(&*device)?;
+        }
+        let Arguments { cluster, label, serial, full, .. } = self;
+        let options = FormatOptions { cluster, label, serial, full, variant: None };
+        let bar = Bar::new(Unit::Steps);
+        format.make(&*device, &options, &bar).about(device.name())?;
+        device.flush()?;
+        drop(bar);
+        report(format, device)
+    }
+
+    /// The device to make it on, after making the image file if that is what is asked for.
+    fn device(&self) -> Result<Arc<dyn Device>, Failure> {
+        let metadata = match fs::metadata(&self.image) {
+            Ok(metadata) => Some(metadata),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error).about(shown(&self.image)),
+        };
+        let is_block = metadata.as_ref().is_some_and(|data| data.file_type().is_block_device());
+        let device: Arc<dyn Device> = match (self.size, metadata) {
+            (None, None) => {
+                return Err(Failure::new(shown(&self.image), "does not exist; to make it, give --size"));
+            }
+            (Some(_), Some(_)) if is_block => {
+                return Err(Failure::new(
+                    shown(&self.image),
+                    "a block device has the size it has; --size is for images",
+                ));
+            }
+            (Some(_), _) if self.partition.is_some() => {
+                return Err(Failure::new(shown(&self.image), "--size and --partition exclude each other"));
+            }
+            (None, Some(_)) => open_device(&self.image, Access::Write { force: self.force })?,
+            (Some(size), existing) => {
+                if existing.is_some() && !self.force {
+                    refuse_in_use(&self.image)?;
+                    // Before its size changes: what it holds may be at the end.
+                    let options = FileOptions { read_only: true, ..FileOptions::default() };
+                    refuse_contents(&FileDevice::open(&self.image, options)?)?;
+                }
+                Arc::new(FileDevice::create(&self.image, size, FileOptions::default())?)
+            }
+        };
+        let Some(number) = self.partition else { return Ok(device) };
+        match PartitionTable::read(&*device)? {
+            Some(table) => Ok(Arc::new(table.open(device, number)?)),
+            None => Err(Failure::new(shown(&self.image), "has no partition table")),
+        }
+    }
+}
+
+/// Clears the places where other formats leave their marks, so that nobody takes the device for what it was before.
+fn wipe(device: &dyn Device) -> Result<(), Failure> {
+    const ENDS: u64 = 1 << 20;
+    if contents(device)?.is_none() {
+        return Ok(());
+    }
+    let zeroes = vec![0; ENDS.min(device.len()) as usize];
+    device.write_at(0, &zeroes)?;
+    device.write_at(device.len() - zeroes.len() as u64, &zeroes)?;
+    Ok(())
+}
+
+/// Opens what was made, which is the first check of it, and says what it is.
+fn report(format: &dyn Format, device: Arc<dyn Device>) -> Outcome {
+    let (name, size) = (device.name().to_string(), device.len());
+    let system = format.open(device, open_options(true)).about(&name)?;
+    let info = system.info().about(&name)?;
+    let space = system.space().about(&name)?;
+    let mut output = Output::new();
+    output.line(format_args!(
+        "{name}: {}, {}, clusters of {}, {} free, {}",
+        info.format,
+        show_size(size),
+        show_size(info.cluster),
+        show_size(space.free * space.cluster),
+        info.identifier
+    ))?;
+    output.finish()?;
+    Ok(0)
+}

@@ -1,0 +1,299 @@
+//! Opening the volumes that arguments name, and finding the way inside them.
+
+use crate::failure::{About, Failure, shown};
+use clap::Args;
+use platter_device::{Device, FileDevice, FileOptions, refuse_in_use, select_partition};
+use platter_vfs::{Cursor, Entry, FileSystem, Name, Node, OpenOptions};
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Which volume is meant, for commands that only read.
+#[derive(Args, Clone, Copy)]
+pub struct ReadOptions {
+    /// Use this partition instead of the only one with a known file system
+    #[arg(long, value_name = "N")]
+    pub partition: Option<u32>,
+}
+
+/// Which volume is meant, for commands that write.
+#[derive(Args, Clone, Copy)]
+pub struct WriteOptions {
+    /// Use this partition instead of the only one with a known file system
+    #[arg(long, value_name = "N")]
+    pub partition: Option<u32>,
+    /// Write even if the device is mounted or otherwise in use
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// What a command may do with a volume.
+#[derive(Clone, Copy)]
+pub enum Access {
+    /// Read it, whoever else uses it.
+    Read,
+    /// Write to it, also while somebody else uses it if `force`.
+    Write {
+        /// Do not ask whether it is in use.
+        force: bool,
+    },
+}
+
+/// Opens an image file or block device.
+pub fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
+    let (read_only, force) = match access {
+        Access::Read => (true, true),
+        Access::Write { force } => (false, force),
+    };
+    if !force {
+        refuse_in_use(image)?;
+    }
+    let options = FileOptions { read_only, exclusive: !force, ..FileOptions::default() };
+    Ok(Arc::new(FileDevice::open(image, options)?))
+}
+
+/// Opens an image file or block device, and in it the partition that is meant, if it has any.
+pub fn open_part(image: &Path, partition: Option<u32>, access: Access) -> Result<Arc<dyn Device>, Failure> {
+    let known = |device: &dyn Device| matches!(platter_formats::recognise(device), Ok(Some(_)));
+    Ok(select_partition(open_device(image, access)?, partition, &known)?)
+}
+
+/// How volumes are opened here: times that a format keeps as local time are those of this machine.
+pub fn open_options(read_only: bool) -> OpenOptions {
+    OpenOptions { read_only, local_offset_minutes: local_offset_minutes() }
+}
+
+/// Minutes that local time is ahead of UTC now. Windows too applies the present offset to every time on FAT.
+pub fn local_offset_minutes() -> i32 {
+    chrono::Local::now().offset().local_minus_utc() / 60
+}
+
+/// The volumes that a command works on. Each is opened once, however many arguments name it.
+pub struct Volumes {
+    partition: Option<u32>,
+    open: Vec<Open>,
+}
+
+struct Open {
+    image: PathBuf,
+    writable: bool,
+    system: Arc<dyn FileSystem>,
+}
+
+impl Volumes {
+    /// No volume yet.
+    pub fn new(partition: Option<u32>) -> Volumes {
+        Volumes { partition, open: Vec::new() }
+    }
+
+    /// The volume in an image, opened now if it was not before. Whoever needs to write asks first.
+    pub fn volume(&mut self, image: &Path, access: Access) -> Result<Arc<dyn FileSystem>, Failure> {
+        let canonical = fs::canonicalize(image).about(shown(image))?;
+        if let Some(open) = self.open.iter().find(|open| open.image == canonical) {
+            return Ok(open.system.clone());
+        }
+        let writable = matches!(access, Access::Write { .. });
+        let device = open_part(image, self.partition, access)?;
+        let system = platter_formats::open(device, open_options(!writable)).about(shown(image))?;
+        self.open.push(Open { image: canonical, writable, system: system.clone() });
+        Ok(system)
+    }
+
+    /// Whether a host file is one of the images.
+    pub fn contains(&self, path: &Path) -> bool {
+        fs::canonicalize(path).is_ok_and(|path| self.open.iter().any(|open| open.image == path))
+    }
+
+    /// Makes everything durable and marks the volumes clean. A command that fails calls it too, because what it did
+    /// before is worth keeping.
+    pub fn close(self) -> Result<(), Failure> {
+        let mut outcome = Ok(());
+        for open in self.open.into_iter().filter(|open| open.writable) {
+            outcome = outcome.and(open.system.unmount().about(shown(&open.image)));
+        }
+        outcome
+    }
+}
+
+/// A path on a volume.
+#[derive(Clone, Debug)]
+pub struct VolumePath {
+    /// The image file or block device.
+    pub image: PathBuf,
+    /// The names from the root on.
+    pub names: Vec<Name>,
+}
+
+/// What a path argument means.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// A file of the host.
+    Host(PathBuf),
+    /// A file on a volume.
+    Volume(VolumePath),
+}
+
+impl Place {
+    /// Tells host paths from paths on a volume, as the help of the whole program describes.
+    pub fn parse(argument: &OsStr) -> Result<Place, Failure> {
+        let bytes = argument.as_bytes();
+        let Some(colon) = bytes.windows(2).position(|pair| pair == b":/") else {
+            return Ok(Place::Host(PathBuf::from(argument)));
+        };
+        if Path::new(OsStr::from_bytes(&bytes[..=colon])).is_dir() {
+            return Ok(Place::Host(PathBuf::from(argument)));
+        }
+        let image = PathBuf::from(OsStr::from_bytes(&bytes[..colon]));
+        let mut names = Vec::new();
+        for part in bytes[colon + 1..].split(|&byte| byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => {
+                    names.pop();
+                }
+                name => names.push(Name::from_bytes(name).about(shown(Path::new(argument)))?),
+            }
+        }
+        Ok(Place::Volume(VolumePath { image, names }))
+    }
+}
+
+impl VolumePath {
+    /// A path on a volume and nothing else.
+    pub fn parse(argument: &OsStr) -> Result<VolumePath, Failure> {
+        match Place::parse(argument)? {
+            Place::Volume(path) => Ok(path),
+            Place::Host(path) => Err(Failure::new(shown(&path), "a path on a volume is written IMAGE:/PATH")),
+        }
+    }
+
+    /// A path on a volume; an image by itself means its root directory.
+    pub fn parse_or_root(argument: &OsStr) -> Result<VolumePath, Failure> {
+        match Place::parse(argument)? {
+            Place::Volume(path) => Ok(path),
+            Place::Host(image) => Ok(VolumePath { image, names: Vec::new() }),
+        }
+    }
+
+    /// The directory it stands in and its last name; `None` for the root.
+    pub fn split(&self) -> Option<(VolumePath, Name)> {
+        let (last, names) = self.names.split_last()?;
+        Some((VolumePath { image: self.image.clone(), names: names.to_vec() }, last.clone()))
+    }
+
+    /// The path of an entry of this directory.
+    pub fn join(&self, name: &Name) -> VolumePath {
+        let mut path = self.clone();
+        path.names.push(name.clone());
+        path
+    }
+
+    /// Finds the node.
+    pub fn find(&self, system: &Arc<dyn FileSystem>) -> Result<Held, Failure> {
+        self.lookup(system).about(self)
+    }
+
+    /// Finds the node, leaving it to the caller what a failure means.
+    pub fn lookup(&self, system: &Arc<dyn FileSystem>) -> platter_vfs::Result<Held> {
+        self.names.iter().try_fold(Held::root(system), |held, name| held.child(name))
+    }
+}
+
+impl fmt::Display for VolumePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.image.display())?;
+        if self.names.is_empty() {
+            return f.write_str("/");
+        }
+        self.names.iter().try_for_each(|name| write!(f, "/{name}"))
+    }
+}
+
+/// A node that is given back when this goes away.
+pub struct Held {
+    /// The volume.
+    pub system: Arc<dyn FileSystem>,
+    /// The node.
+    pub node: Node,
+}
+
+impl Held {
+    /// The root directory.
+    pub fn root(system: &Arc<dyn FileSystem>) -> Held {
+        Held { system: system.clone(), node: Node::ROOT }
+    }
+
+    /// A node that the volume has just handed out.
+    pub fn new(system: &Arc<dyn FileSystem>, node: Node) -> Held {
+        Held { system: system.clone(), node }
+    }
+
+    /// The entry of this name.
+    pub fn child(&self, name: &Name) -> platter_vfs::Result<Held> {
+        Ok(Held::new(&self.system, self.system.lookup(self.node, name)?))
+    }
+
+    /// All entries, in the volume's order.
+    pub fn entries(&self) -> platter_vfs::Result<Vec<Entry>> {
+        const BATCH: usize = 256;
+        let mut entries: Vec<Entry> = Vec::new();
+        loop {
+            let cursor = entries.last().map_or(Cursor::START, |last| last.next);
+            let before = entries.len();
+            self.system.read_directory(self.node, cursor, BATCH, &mut entries)?;
+            if entries.len() == before {
+                return Ok(entries);
+            }
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.node != Node::ROOT {
+            self.system.forget(self.node, 1);
+        }
+    }
+}
+
+/// The most directories inside each other that are followed. No format's own tools make more, so deeper ones are a
+/// loop in a damaged volume.
+pub const DEEPEST: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> String {
+        match Place::parse(OsStr::new(text)).unwrap() {
+            Place::Host(path) => format!("host {}", path.display()),
+            Place::Volume(path) => format!("volume {path}"),
+        }
+    }
+
+    #[test]
+    fn a_colon_and_slash_lead_into_a_volume() {
+        assert_eq!(parse("disk.img:/a/b"), "volume disk.img:/a/b");
+        assert_eq!(parse("/dev/sdz1:/"), "volume /dev/sdz1:/");
+        assert_eq!(parse("C:/x"), "volume C:/x");
+        assert_eq!(parse("d.img://a/./b/../c/"), "volume d.img:/a/c");
+        assert_eq!(parse("d.img:/../../a"), "volume d.img:/a");
+        for host in ["disk.img", "./a/b", "a:b", "odd:"] {
+            assert_eq!(parse(host), format!("host {host}"));
+        }
+        let directory = std::env::temp_dir().join(format!("platter-volume-{}:", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let inside = format!("{}/x", directory.display());
+        assert_eq!(parse(&inside), format!("host {inside}"), "a directory of that name is the host's");
+        fs::remove_dir(&directory).unwrap();
+        assert_eq!(parse(&inside), format!("volume {inside}"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_name_are_refused() {
+        assert!(Place::parse(OsStr::from_bytes(b"d.img:/a\xFF")).is_err());
+    }
+}
