@@ -236,10 +236,8 @@ impl Source {
                 matches!((fs::canonicalize(path), fs::canonicalize(copy)), (Ok(one), Ok(two)) if one == two)
             }
             (Source::Volume(_, source), Target::Volume(_, directory)) => {
-                std::ptr::addr_eq(
-                    std::sync::Arc::as_ptr(&source.system),
-                    std::sync::Arc::as_ptr(&directory.system),
-                ) && directory.child(name).is_ok_and(|copy| copy.node == source.node)
+                source.same_volume(directory)
+                    && directory.child(name).is_ok_and(|copy| copy.node == source.node)
             }
             _ => false,
         }

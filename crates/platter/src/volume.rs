@@ -231,6 +231,11 @@ impl Held {
         Held { system: system.clone(), node }
     }
 
+    /// Whether two nodes are on the same open volume.
+    pub fn same_volume(&self, other: &Held) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.system), Arc::as_ptr(&other.system))
+    }
+
     /// The entry of this name.
     pub fn child(&self, name: &Name) -> platter_vfs::Result<Held> {
         Ok(Held::new(&self.system, self.system.lookup(self.node, name)?))

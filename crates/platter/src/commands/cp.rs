@@ -67,7 +67,7 @@ impl Arguments {
             };
             if let (Source::Volume(from, from_held), Target::Volume(to, to_held)) = (source, &directory)
                 && from_held.system.attributes(from_held.node).about(from)?.kind == Kind::Directory
-                && lies_within(from_held, to_held).about(to)?
+                && leads_through(to, to_held, from_held).about(to)?
             {
                 bar.say(&format!("platter: {source}: a directory cannot be copied into itself"));
                 failed = true;
@@ -143,21 +143,17 @@ fn source(place: &Place, volumes: &mut Volumes) -> Result<(Source, Option<Name>)
     }
 }
 
-/// Whether `inner` is the directory `outer` or stands somewhere below it, on the same volume.
-fn lies_within(outer: &Held, inner: &Held) -> platter_vfs::Result<bool> {
-    let [one, two] = [outer, inner].map(|held| std::sync::Arc::as_ptr(&held.system));
-    if !std::ptr::addr_eq(one, two) {
+/// Whether the directory at `path` is `outer` or stands somewhere below it, on the same volume.
+fn leads_through(path: &VolumePath, inner: &Held, outer: &Held) -> platter_vfs::Result<bool> {
+    if !inner.same_volume(outer) {
         return Ok(false);
     }
-    let mut node = inner.node;
-    for _ in 0..crate::volume::DEEPEST {
-        if node == outer.node {
+    let mut held = Held::root(&inner.system);
+    for name in &path.names {
+        if held.node == outer.node {
             return Ok(true);
         }
-        if node == platter_vfs::Node::ROOT {
-            break;
-        }
-        node = inner.system.parent(node)?;
+        held = held.child(name)?;
     }
-    Ok(false)
+    Ok(held.node == outer.node)
 }
