@@ -1,6 +1,8 @@
 //! The commands there are.
 
-use crate::commands::{cat, check, compare, completions, cp, info, ls, man, mkdir, mkfs, mv, report, rm, run};
+use crate::commands::{
+    cat, check, compare, completions, cp, info, ls, man, mkdir, mkfs, mv, report, rm, run,
+};
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
 
