@@ -38,7 +38,7 @@ impl fmt::Display for Operation {
 #[non_exhaustive]
 pub enum Error {
     /// The operating system or the medium failed.
-    #[error("{device}: {operation} of {length} bytes at offset {offset} failed: {source}")]
+    #[error("{device}: {} failed: {source}", transfer(*operation, *offset, *length))]
     Io {
         /// The device's name.
         device: Box<str>,
@@ -105,6 +105,14 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+/// What was asked, with place and length where it has any.
+fn transfer(operation: Operation, offset: u64, length: u64) -> String {
+    match operation {
+        Operation::Open | Operation::Flush => operation.to_string(),
+        _ => format!("{operation} of {length} bytes at offset {offset}"),
+    }
 }
 
 impl Error {
