@@ -12,6 +12,8 @@ mod directory;
 mod fat;
 mod file;
 mod format;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod layout;
 mod space;
 mod volume;

@@ -5,11 +5,12 @@ mod judges;
 
 use damaged::{KINDS, Random, Volume, damage, populated};
 use judges::{ImageFile, fsck};
-use platter_device::{MemoryDevice, Sectors};
+use platter_device::{Device, MemoryDevice, Operation, Sectors};
 use platter_fat::Fat;
-use platter_fat::layout::FatKind;
+use platter_fat::layout::{FatKind, ShortEntry, ShortName};
 use platter_vfs::{CheckOptions, CheckReport, Format, Silent};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn check(device: &MemoryDevice, repair: bool) -> CheckReport {
     Fat::ANY.check(device, CheckOptions { repair }, &Silent).unwrap()
@@ -139,4 +140,198 @@ fn a_slice_of_the_campaign() {
 #[ignore = "a thousand images: run by name"]
 fn the_campaign() {
     judge(&campaign(0..1000));
+}
+
+fn base(kind: FatKind) -> Volume {
+    Volume::new(populated(kind))
+}
+
+/// Repairs and returns what is there afterwards; a second check must be clean.
+fn repaired(image: &[u8], what: &str) -> (Volume, CheckReport) {
+    let device = MemoryDevice::from_image(image, Sectors::SMALL);
+    let report = check(&device, true);
+    let again = check(&device, false);
+    assert!(again.is_clean(), "{what}: repair\n{}again\n{}", told(&report), told(&again));
+    let image = device.to_image();
+    let judged = fsck(&ImageFile::new(&image), &["-n"]);
+    assert!(judged.clean, "{what}: {}\n{}", told(&report), judged.output);
+    (Volume::new(image), report)
+}
+
+#[test]
+fn an_interrupted_move_leaves_one_whole_entry() {
+    for seed in 0..24 {
+        let mut random = Random(seed);
+        let mut volume = base([FatKind::Fat12, FatKind::Fat16][seed as usize % 2]);
+        let kind = ["moved-file", "moved-directory"][seed as usize / 2 % 2];
+        let before = volume.contents();
+        let hit = damage(&mut volume, kind, &mut random);
+        let moved = Volume::new(volume.image.clone());
+        let (after, report) = repaired(&volume.image, &format!("seed {seed}, {kind}"));
+        if moved.found.len() == volume.found.len() {
+            continue;
+        }
+        // Every content is there as often as before: nothing was copied, nothing lost.
+        let sorted = |contents: BTreeMap<String, Vec<u8>>| {
+            let mut contents: Vec<_> = contents.into_values().collect();
+            contents.sort();
+            contents
+        };
+        assert!(
+            report.findings.iter().any(|finding| finding.code == "duplicate-entry"),
+            "seed {seed}: {hit:?}"
+        );
+        assert!(sorted(after.contents()) == sorted(before), "seed {seed}, {kind} {hit:?}\n{}", told(&report));
+    }
+}
+
+#[test]
+fn of_two_names_the_one_with_its_long_name_is_kept() {
+    let mut volume = base(FatKind::Fat16);
+    let found = volume.found.iter().find(|found| found.path.ends_with("number 5.data")).unwrap().clone();
+    let target = volume.found.iter().find(|found| found.path == "/second").unwrap().chain[0];
+    let slots = volume.slots(target);
+    let run = slots
+        .windows(found.slots.len())
+        .find(|run| run.iter().all(|&at| volume.image[at] == 0))
+        .unwrap()
+        .to_vec();
+    for (&from, &to) in found.slots.iter().zip(&run) {
+        let slot = volume.slot(from);
+        volume.set_slot(to, slot);
+    }
+    // The old name was being removed: a part of it is gone.
+    volume.image[found.slots[1]] = 0xE5;
+    let content = volume.contents()[&found.path].clone();
+    let (after, report) = repaired(&volume.image, "torn old name");
+    let path = format!("/second{}", found.path);
+    assert!(after.contents().get(&path) == Some(&content), "{}", told(&report));
+    assert_eq!(after.contents().values().filter(|other| **other == content).count(), 1);
+}
+
+#[test]
+fn a_lost_directory_comes_back_with_all_that_is_in_it() {
+    let mut volume = base(FatKind::Fat16);
+    let before = volume.contents();
+    let lost = volume.found.iter().find(|found| found.path == "/deep directory").unwrap().clone();
+    for &at in &lost.slots {
+        volume.image[at] = 0xE5;
+    }
+    let (after, report) = repaired(&volume.image, "lost directory");
+    let after = after.contents();
+    for (path, content) in before {
+        let path = match path.strip_prefix("/deep directory") {
+            Some(rest) => format!("/FSCK0000.DIR{rest}"),
+            None => path,
+        };
+        assert!(after.get(&path) == Some(&content), "{path}\n{}", told(&report));
+    }
+}
+
+#[test]
+fn ten_thousand_directories_inside_each_other() {
+    let device = MemoryDevice::new(12 << 20, Sectors::SMALL);
+    let options = platter_vfs::FormatOptions { cluster: Some(512), ..Default::default() };
+    Fat::FAT16.make(&device, &options, &Silent).unwrap();
+    let mut volume = Volume::new(device.to_image());
+    const DEPTH: u32 = 10_000;
+    let entry = |name: &[u8; 11], cluster: u32| {
+        let attributes = platter_fat::layout::Attributes(0x10);
+        ShortEntry { name: ShortName(*name), attributes, cluster, ..ShortEntry::default() }.to_bytes()
+    };
+    let root = volume.slots(0)[0];
+    volume.set_slot(root, entry(b"D          ", 2));
+    for cluster in 2..2 + DEPTH {
+        let end = volume.end();
+        volume.set_fat(cluster, end);
+        let at = volume.geometry.cluster_offset(cluster) as usize;
+        volume.set_slot(at, entry(b".          ", cluster));
+        volume.set_slot(at + 32, entry(b"..         ", if cluster == 2 { 0 } else { cluster - 1 }));
+        // The last one holds the first: a circle.
+        let below = if cluster == 1 + DEPTH { 2 } else { cluster + 1 };
+        volume.set_slot(at + 64, entry(b"D          ", below));
+    }
+    let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
+    let report = check(&device, true);
+    assert_eq!(
+        (report.found, report.directories, report.remaining),
+        (1, u64::from(DEPTH) + 1, None),
+        "{}",
+        told(&report)
+    );
+    assert!(check(&device, false).is_clean());
+}
+
+/// A device that loses power after some writes.
+struct Cut<'d> {
+    device: &'d MemoryDevice,
+    left: AtomicU32,
+}
+
+impl Device for Cut<'_> {
+    fn name(&self) -> &str {
+        "cut"
+    }
+    fn len(&self) -> u64 {
+        self.device.len()
+    }
+    fn sectors(&self) -> Sectors {
+        self.device.sectors()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> platter_device::Result<()> {
+        self.device.read_at(offset, buffer)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> platter_device::Result<()> {
+        if self.left.load(Ordering::Relaxed) == 0 {
+            let source = std::io::Error::other("power cut");
+            return Err(platter_device::Error::io(
+                "cut",
+                Operation::Write,
+                offset,
+                data.len() as u64,
+                source,
+            ));
+        }
+        self.left.fetch_sub(1, Ordering::Relaxed);
+        self.device.write_at(offset, data)
+    }
+    fn flush(&self) -> platter_device::Result<()> {
+        Ok(())
+    }
+    fn discard(&self, _offset: u64, _length: u64) -> platter_device::Result<()> {
+        Ok(())
+    }
+    fn queue(&self, depth: usize) -> platter_device::Result<Box<dyn platter_device::Queue + '_>> {
+        self.device.queue(depth)
+    }
+}
+
+#[test]
+fn a_power_cut_in_a_repair_loses_nothing() {
+    let clean = base(FatKind::Fat12);
+    let before = clean.contents();
+    for seed in 0..40 {
+        let mut random = Random(seed);
+        let mut volume = Volume::new(clean.image.clone());
+        let kind =
+            ["cross-link", "chain-too-long", "moved-directory", "bad-name", "lost-directory", "lost-chain"]
+                [seed as usize % 6];
+        let hit = damage(&mut volume, kind, &mut random);
+        for writes in 0.. {
+            let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
+            let cut = Cut { device: &device, left: AtomicU32::new(writes) };
+            let whole = Fat::ANY.check(&cut, CheckOptions { repair: true }, &Silent).is_ok();
+            check(&device, true);
+            assert!(check(&device, false).is_clean(), "seed {seed}, {kind}, cut after {writes} writes");
+            let after = Volume::new(device.to_image()).contents();
+            for (path, content) in &before {
+                let expected =
+                    hit.iter().any(|hit| path.starts_with(hit.as_str())) || after.get(path) == Some(content);
+                assert!(expected, "seed {seed}, {kind}, cut after {writes} writes: {path}");
+            }
+            if whole {
+                break;
+            }
+        }
+    }
 }

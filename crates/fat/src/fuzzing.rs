@@ -1,0 +1,163 @@
+//! Entry points for fuzzing: each takes any bytes and must neither panic nor hang nor take memory without bound.
+//!
+//! The package `fuzz/` calls them under libFuzzer; the tests replay its corpus and mutations of it on stable Rust.
+
+use crate::layout::{
+    BootSector, DosTime, FatKind, InfoSector, Label, LongEntry, LongName, SLOT, ShortEntry, ShortName, Slot,
+    fold, get, set,
+};
+use crate::{Fat, FatVolume};
+use platter_device::{Device, MemoryDevice, Sectors};
+use platter_vfs::{
+    Change, CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, RenameFlags, Silent,
+    SyncScope,
+};
+use std::sync::Arc;
+
+/// A device from fuzzer input: the first byte says how large it is (the rest alone, 256 KiB or 3 MiB, so that every
+/// kind of FAT fits) and whether sectors are large; the others are its first bytes, and zeroes follow.
+fn device(input: &[u8]) -> Option<MemoryDevice> {
+    let (&first, bytes) = input.split_first()?;
+    let sectors = if first & 0x80 == 0 { Sectors::SMALL } else { Sectors::LARGE };
+    let padded = match first & 3 {
+        0 => bytes.len(),
+        1 => 256 << 10,
+        _ => 3 << 20,
+    };
+    let bytes = &bytes[..bytes.len().min(3 << 20)];
+    let device = MemoryDevice::new(padded.max(bytes.len()) as u64, sectors);
+    let mut image = bytes.to_vec();
+    image.resize(bytes.len().next_multiple_of(sectors.logical as usize), 0);
+    device.write_at(0, &image).ok()?;
+    Some(device)
+}
+
+/// Every structure of [`crate::layout`].
+pub fn layout(input: &[u8]) {
+    if let Some(bytes) = input.first_chunk::<512>() {
+        let boot = BootSector::from_bytes(bytes);
+        assert_eq!(boot.to_bytes(), *bytes);
+        for length in [0, input.len() as u64, 1 << 20, 1 << 41] {
+            if let Ok(geometry) = boot.geometry(length) {
+                assert!(geometry.end_offset() <= length && geometry.fat_offset(geometry.fat_count) < length);
+                assert!(geometry.cluster_offset(geometry.last_cluster()) < length);
+                for value in [0, 1, 2, geometry.last_cluster(), geometry.kind.bad(), geometry.kind.end()] {
+                    geometry.link(value);
+                }
+            }
+        }
+        let info = InfoSector::from_bytes(bytes);
+        assert_eq!(info.to_bytes(), *bytes);
+    }
+    let mut long = LongName::default();
+    for slot in input.as_chunks::<SLOT>().0 {
+        let short = ShortEntry::from_bytes(slot);
+        assert_eq!(short.to_bytes(), *slot);
+        assert_eq!(LongEntry::from_bytes(slot).to_bytes(), *slot);
+        for time in [short.created, short.modified, short.accessed] {
+            let DosTime { .. } = time;
+            time.to_timestamp(i32::from(slot[0]) - 128);
+        }
+        let name = short.name.to_name(short.nt);
+        assert!(short.name.sanitised().is_valid());
+        assert_eq!(fold(&fold(&name)), fold(&name));
+        let _ = Label::new(&Label(short.name.0).to_string());
+        match Slot::from_bytes(slot) {
+            Slot::Long(part) => drop(long.push(&part)),
+            Slot::Short(short) => {
+                if let Ok(Some(name)) = long.finish(&short.name) {
+                    assert!(name.units().len() <= 255);
+                    let alias = ShortName::alias(&name, |alias| *alias == short.name);
+                    assert!(alias.is_some_and(|alias| alias.is_valid() && alias != short.name));
+                }
+            }
+            Slot::Deleted | Slot::End => drop(long.abandon()),
+        }
+    }
+    for kind in [FatKind::Fat12, FatKind::Fat16, FatKind::Fat32] {
+        let mut table = input[..input.len().min(64)].to_vec();
+        for index in 0..64 {
+            if let Some(value) = get(kind, &table, index) {
+                assert!(set(kind, &mut table, index, !value));
+                assert_eq!(get(kind, &table, index), Some(!value & kind.mask()));
+            }
+        }
+    }
+}
+
+/// The check: without repair, with it, and again. What a repair claims to have put right must be right.
+pub fn check(input: &[u8]) {
+    let Some(device) = device(input) else { return };
+    let run = |repair| Fat::ANY.check(&device, CheckOptions { repair }, &Silent);
+    let Ok(found) = run(false) else { return };
+    let repaired = run(true).expect("the volume was recognised before");
+    if found.is_clean() {
+        assert!(repaired.is_clean(), "a clean volume was repaired: {repaired:?}");
+    }
+    if repaired.remaining.is_none() {
+        let again = run(false).expect("a repaired volume is a volume");
+        assert!(again.is_clean(), "found {found:?}, repaired {repaired:?}, then found {again:?}");
+    }
+}
+
+/// The open volume: everything is read, something is written; then a repair must be possible.
+pub fn volume(input: &[u8]) {
+    let Some(device) = device(input) else { return };
+    let device: Arc<dyn Device> = Arc::new(device);
+    if let Ok(volume) = FatVolume::open(device.clone(), OpenOptions::default()) {
+        read_all(&volume);
+        write_some(&volume);
+        let _ = volume.unmount();
+    }
+    let _ = Fat::ANY.check(&*device, CheckOptions { repair: true }, &Silent);
+}
+
+/// Reads what can be reached, no deeper and no more than a small image can hold.
+fn read_all(volume: &FatVolume) {
+    let mut todo = vec![(Node::ROOT, 0)];
+    let mut buffer = vec![0; 8192];
+    let mut seen = 0;
+    while let Some((directory, depth)) = todo.pop() {
+        let mut entries = Vec::new();
+        if volume.read_directory(directory, Cursor::START, 512, &mut entries).is_err() || depth > 16 {
+            continue;
+        }
+        for entry in entries {
+            seen += 1;
+            if seen > 1024 {
+                return;
+            }
+            let Ok(node) = volume.lookup(directory, &entry.name) else { continue };
+            let _ = volume.attributes(node);
+            if entry.attributes.kind == Kind::Directory {
+                todo.push((node, depth + 1));
+            } else {
+                let _ = volume.read(node, 0, &mut buffer);
+                let _ = volume.read(node, entry.attributes.size.saturating_sub(100), &mut buffer);
+            }
+        }
+    }
+    let _ = (volume.info(), volume.space());
+}
+
+fn write_some(volume: &FatVolume) {
+    let name = |text: &str| Name::from(text);
+    let Ok(directory) = volume.create(Node::ROOT, &name("a new directory"), Kind::Directory) else { return };
+    if let Ok(file) = volume.create(directory, &name("a new file"), Kind::File) {
+        let _ = volume.write(file, 100, &[7; 3000]);
+        let _ = volume.sync(file, SyncScope::All);
+        let _ = volume.set_attributes(file, &Change { size: Some(10), ..Change::default() });
+    }
+    let mut entries = Vec::new();
+    let _ = volume.read_directory(Node::ROOT, Cursor::START, 8, &mut entries);
+    for (number, entry) in entries.iter().enumerate() {
+        if let Ok(node) = volume.lookup(Node::ROOT, &entry.name) {
+            let _ = volume.write(node, entry.attributes.size, &[1; 600]);
+        }
+        let new = name(&format!("renamed {number}"));
+        let _ = volume.rename(Node::ROOT, &entry.name, directory, &new, RenameFlags::Replace);
+        let _ = volume.unlink(directory, &new);
+    }
+    let _ = volume.set_label("FUZZED");
+    let _ = volume.sync_all();
+}
