@@ -240,12 +240,13 @@ impl Table {
         Ok(self.geometry.link(value))
     }
 
-    /// The chain that starts at `first`, to its end.
+    /// The chain that starts at `first`, to its end. With `needed`, what follows the first so many clusters is taken
+    /// if it is sound and else ignored: a power cut may leave such an end, which the file's size does not cover.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it has more than `most` clusters, leaves the volume, meets a cluster that is free or
-    /// bad, or runs in a circle.
-    pub fn walk(&mut self, first: u32, most: u32) -> Result<Runs> {
+    /// [`Error::Damaged`] if it has fewer clusters than needed or more than `most`, leaves the volume, meets a
+    /// cluster that is free or bad, or runs in a circle.
+    pub fn walk(&mut self, first: u32, needed: Option<u32>, most: u32) -> Result<Runs> {
         let mut runs = Runs::default();
         let mut at = first;
         if !self.geometry.has_cluster(first) {
@@ -271,12 +272,20 @@ impl Table {
             }
             steps += 1;
             match self.link(at)? {
+                Link::End if needed.is_some_and(|needed| runs.clusters() < needed) => {
+                    let expected = format!("{} clusters", needed.unwrap_or(0));
+                    return Err(Error::damaged("cluster chain", place, expected, runs.clusters()));
+                }
                 Link::End => return Ok(runs),
                 Link::Next(next) if next == marker || next == at => {
                     let found = format!("cluster {next} again");
                     return Err(Error::damaged("cluster chain", place, "a chain that ends", found));
                 }
                 Link::Next(next) => at = next,
+                _ if needed.is_some_and(|needed| runs.clusters() >= needed) => {
+                    runs.split_off(needed.unwrap_or(0));
+                    return Ok(runs);
+                }
                 other => {
                     let found = format!("{other:?}");
                     return Err(Error::damaged("cluster chain", place, "the next cluster or an end", found));

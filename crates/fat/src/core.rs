@@ -60,8 +60,9 @@ pub(crate) struct Change {
     pub erases: bool,
     /// More than times changed: what was written before must be durable first.
     pub depends: bool,
-    /// A directory got clusters, whose zeroes must be durable before they are linked.
-    pub grew: bool,
+    /// Links to the clusters that directories got. Their zeroes must be durable before, and the ends of their chains:
+    /// nothing says how long a directory is but its chain.
+    pub grown: Vec<(u32, u32)>,
     /// The boot sector changed.
     pub boot: bool,
 }
@@ -69,10 +70,10 @@ pub(crate) struct Change {
 /// What a commit writes, phase by phase. Offsets are the device's.
 pub(crate) struct Batch {
     pub id: u64,
-    pub grew: bool,
     pub depends: bool,
     pub mark: Images,
     pub linked: Images,
+    pub grown: Images,
     pub named: Images,
     pub erased: Images,
     pub freed: Images,
@@ -208,7 +209,7 @@ impl Core {
                 ROOT if self.geometry.root_cluster == 0 => Storage::Fixed,
                 _ => {
                     let first = self.entity(number)?.entry.cluster;
-                    Storage::Chain(self.table.walk(first, directory::most_clusters(&self.geometry))?)
+                    Storage::Chain(self.table.walk(first, None, directory::most_clusters(&self.geometry))?)
                 }
             };
             let data = directory::read(&*self.device, &self.geometry, &storage)?;
@@ -512,9 +513,10 @@ impl Core {
             self.give_up(&[Run { index: linked, cluster, count: 1 }], linked);
             return Err(error.into());
         }
+        let tail = runs.last();
         runs.push(cluster, 1);
         self.link(&runs, linked, linked + 1)?;
-        self.change.grew = true;
+        self.change.grown.extend(tail.map(|tail| (tail, cluster)));
         self.pin(number);
         let directory = self.directory(number)?;
         directory.storage = Storage::Chain(runs);
@@ -549,12 +551,20 @@ impl Core {
             || self.change.boot
             || self.table.dirty_bytes() > 0
             || self.directories.values().any(|directory| !directory.is_clean());
+        let grown = std::mem::take(&mut self.change.grown);
+        for &(tail, _) in &grown {
+            self.table.set(tail, geometry.kind.end())?;
+        }
         if everything && !self.marked {
             self.set_mark(true)?;
             mark = self.mark_images()?;
             self.marked = true;
         }
         let linked = self.on_every_copy(|core| Ok(core.table.take_dirty()))?;
+        for &(tail, next) in &grown {
+            self.table.set(tail, next)?;
+        }
+        let grown = self.on_every_copy(|core| Ok(core.table.take_dirty()))?;
         let mut named = Images::new();
         let mut erased = Images::new();
         if std::mem::take(&mut self.change.boot) {
@@ -586,7 +596,7 @@ impl Core {
             }
             Ok(core.table.take_dirty())
         })?;
-        let written = [&linked, &named, &erased, &freed].iter().any(|images| !images.is_empty());
+        let written = [&linked, &grown, &named, &erased, &freed].iter().any(|images| !images.is_empty());
         if written && let Some((offset, bytes)) = self.info_image() {
             freed.push((offset, bytes));
         }
@@ -594,10 +604,10 @@ impl Core {
         self.change.id = change.id + 1;
         Ok(Batch {
             id: change.id,
-            grew: change.grew,
             depends: change.depends,
             mark,
             linked,
+            grown,
             named,
             erased,
             freed,

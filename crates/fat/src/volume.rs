@@ -5,7 +5,8 @@
 //! two that have something to write:
 //!
 //! 0. data, and the zeroes of clusters that directories grew by, which were written when they arose;
-//! 1. table entries of clusters that came into use, in all copies of the table;
+//! 1. table entries of clusters that came into use, in all copies of the table; then, where directories grew, the
+//!    links to their new clusters;
 //! 2. directory entries that are new or changed, with their sizes and first clusters; the boot sector's label;
 //! 3. slots of removed entries, erased;
 //! 4. table entries of clusters that went out of use, and the count of free clusters.
@@ -231,32 +232,26 @@ impl FatVolume {
     /// checked.
     fn freeze(&self, core: &mut Core, error: Error) -> Error {
         core.failed = true;
-        core.frozen = Some(format!("writing metadata failed: {error}"));
+        core.frozen = Some(format!("a write failed that all else depends on: {error}"));
         self.frozen.store(true, Ordering::SeqCst);
         error
     }
 
     fn carry_out(&self, batch: &Batch) -> Result<()> {
-        if batch.grew {
-            self.device.flush()?;
-        }
         if !batch.mark.is_empty() {
             self.put(&batch.mark)?;
             self.device.flush()?;
         }
-        if !batch.linked.is_empty() {
-            self.put(&batch.linked)?;
-        }
-        if !batch.named.is_empty() {
-            if batch.depends || !batch.linked.is_empty() {
-                self.device.flush()?;
-            }
-            self.put(&batch.named)?;
-        }
-        for images in [&batch.erased, &batch.freed] {
+        self.put(&batch.linked)?;
+        // Whether anything that was written must be durable before what comes next.
+        let mut open = batch.depends || !batch.linked.is_empty();
+        for images in [&batch.grown, &batch.named, &batch.erased, &batch.freed] {
             if !images.is_empty() {
-                self.device.flush()?;
+                if open {
+                    self.device.flush()?;
+                }
                 self.put(images)?;
+                open = true;
             }
         }
         self.device.flush()?;
@@ -264,6 +259,9 @@ impl FatVolume {
     }
 
     fn put(&self, images: &Images) -> Result<()> {
+        if images.is_empty() {
+            return Ok(());
+        }
         let writes: Vec<(u64, &[u8])> = images.iter().map(|(offset, data)| (*offset, &data[..])).collect();
         Ok(self.device.write_batch(&writes)?)
     }
@@ -325,7 +323,7 @@ impl FatVolume {
             let storage = core.directories.remove(&number).map(|directory| directory.storage);
             let runs = match storage {
                 Some(Storage::Chain(runs)) => Ok(runs),
-                _ => core.table.walk(first, self.geometry.clusters),
+                _ => core.table.walk(first, Some(0), self.geometry.clusters),
             };
             if let Ok(mut runs) = runs {
                 let linked = runs.clusters();
@@ -338,7 +336,7 @@ impl FatVolume {
         state.dead = true;
         if !state.loaded
             && first != 0
-            && let Ok(runs) = core.table.walk(first, self.geometry.clusters)
+            && let Ok(runs) = core.table.walk(first, Some(0), self.geometry.clusters)
         {
             state.linked = runs.clusters();
             state.runs = runs;
@@ -382,12 +380,15 @@ impl FatVolume {
         let mut core = self.core();
         let entry = &core.entity(file.number)?.entry;
         let (first, size) = (entry.cluster, u64::from(entry.size));
-        let runs =
-            if first == 0 { Default::default() } else { core.table.walk(first, self.geometry.clusters)? };
-        if u64::from(runs.clusters()) < self.geometry.clusters_for(size) {
-            let expected = format!("{} clusters for {size} bytes", self.geometry.clusters_for(size));
-            return Err(Error::damaged("cluster chain", 0, expected, runs.clusters()));
-        }
+        let needed = self.geometry.clusters_for(size) as u32;
+        let runs = match first {
+            0 if needed > 0 => {
+                let expected = format!("{needed} clusters for {size} bytes");
+                return Err(Error::damaged("cluster chain", 0, expected, "none"));
+            }
+            0 => Default::default(),
+            _ => core.table.walk(first, Some(needed), self.geometry.clusters)?,
+        };
         state.linked = runs.clusters();
         (state.runs, state.size, state.planned, state.loaded) = (runs, size, size, true);
         Ok(())
@@ -517,7 +518,6 @@ impl FatVolume {
 
     /// Brings the table and the entry up to a file's new size.
     fn record(&self, file: &File, state: &mut FileState) -> Result<()> {
-        let now = self.now(Moment::Modified);
         let mut core = self.core();
         core.writable()?;
         let needed = state.needed(&self.geometry);
@@ -527,12 +527,10 @@ impl FatVolume {
             }
             state.linked = needed;
         }
-        file.touched.store(false, Ordering::Release);
+        core.absorb(file.number, self.offset_minutes);
         let entity = core.entity_mut(file.number)?;
         entity.entry.size = state.size as u32;
         entity.entry.cluster = if state.linked > 0 { state.runs.first() } else { 0 };
-        entity.entry.modified = now;
-        entity.entry.attributes.0 |= crate::layout::Attributes::ARCHIVE;
         core.mark(file.number);
         Ok(())
     }
@@ -567,15 +565,23 @@ impl FatVolume {
         let mut state = file.write();
         let (start, end, ticket) = (plan.offset, plan.offset + plan.length as u64, plan.notes[1]);
         let size = state.size;
-        // Others come after it: what it failed to write reads as zeroes.
-        let lost = !written && state.is_followed(start, ticket);
-        let zeroed = if lost { self.zero(&state, start.max(size)..end.max(size)) } else { Ok(()) };
-        state.conclude(ticket, written || (lost && zeroed.is_ok()));
+        // Others come after it: what it failed to write is to read as zeroes. If that fails too, the file can neither
+        // grow over what the clusters held before nor lose what others wrote: nothing more is changed.
+        if !written
+            && state.is_followed(start, ticket)
+            && let Err(error) = self.zero(&state, start.max(size)..end.max(size))
+        {
+            return Err(self.freeze(&mut self.core(), error));
+        }
+        state.conclude(ticket, written);
+        if written {
+            self.touch(file);
+        }
         let recorded = if state.size != size { self.record(file, &mut state) } else { Ok(()) };
         if state.pending.is_empty() {
             self.trim(&mut state);
         }
-        zeroed.and(recorded)
+        recorded
     }
 
     /// Changes a file's size.
@@ -591,6 +597,7 @@ impl FatVolume {
                     return Err(error);
                 }
                 (state.size, state.planned) = (size, size);
+                self.touch(file);
                 self.record(file, &mut state)
             } else if size < state.size {
                 (state.size, state.planned) = (size, size);
@@ -606,6 +613,7 @@ impl FatVolume {
                     }
                     core.pin(file.number);
                 }
+                self.touch(file);
                 self.record(file, &mut state)
             } else {
                 Ok(())
@@ -622,19 +630,17 @@ impl FatVolume {
             if end > state.planned {
                 self.reserve(file, &mut state, end)?;
             }
-            let written = self.write_sectors(&state, offset, data);
-            if written.is_ok() && end > state.size {
-                let ticket = state.announce(offset, end);
-                let size = state.size;
-                state.conclude(ticket, true);
-                if state.size != size { self.record(file, &mut state) } else { Ok(()) }
-            } else {
+            if let Err(error) = self.write_sectors(&state, offset, data) {
                 self.trim(&mut state);
-                if written.is_ok() {
-                    self.touch(file);
-                }
-                written
+                return Err(error);
             }
+            self.touch(file);
+            let size = state.size;
+            if end > size {
+                let ticket = state.announce(offset, end);
+                state.conclude(ticket, true);
+            }
+            if state.size != size { self.record(file, &mut state) } else { Ok(()) }
         })
     }
 
@@ -726,7 +732,7 @@ impl FatVolume {
             };
         }
         let most = crate::directory::most_clusters(&self.geometry);
-        core.table.walk(entry.cluster, most).map_or(0, |runs| u64::from(runs.clusters()) * cluster)
+        core.table.walk(entry.cluster, None, most).map_or(0, |runs| u64::from(runs.clusters()) * cluster)
     }
 
     fn entity_attributes(&self, core: &mut Core, number: u64) -> Result<Attributes> {

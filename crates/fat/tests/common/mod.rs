@@ -1,10 +1,13 @@
 //! What the tests of FAT volumes share.
-#![allow(dead_code)] // Each test file uses its part.
+#![allow(dead_code, reason = "each test binary uses a part of this")]
 
+use crate::judges::{self, ImageFile};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_fat::{Fat, FatVolume};
 use platter_vfs::model::{Clock, ClockedDevice, Shape, Subject};
-use platter_vfs::{FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Result, Silent, Timestamp};
+use platter_vfs::{
+    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Result, Silent, Timestamp,
+};
 use std::sync::Arc;
 
 /// A kind of volume to test.
@@ -86,22 +89,25 @@ impl Subject for Tested {
     }
 }
 
-/// Fails unless a check finds nothing.
+/// Fails unless neither our check nor `fsck.fat` finds anything.
 pub fn check_clean(device: &dyn Device) -> std::result::Result<(), String> {
-    fsck(device)
+    let report =
+        Fat::ANY.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
+    if report.found > 0 {
+        return Err(format!("check: {:#?}", report.findings));
+    }
+    let verdict = judges::fsck(&ImageFile::new(&image(device)), &["-n"]);
+    if verdict.clean { Ok(()) } else { Err(verdict.output) }
 }
 
-/// Fails unless `fsck.fat` finds nothing.
-pub fn fsck(device: &dyn Device) -> std::result::Result<(), String> {
+/// Everything on a device.
+pub fn image(device: &dyn Device) -> Vec<u8> {
     let mut image = vec![0; device.len() as usize];
-    device.read_at(0, &mut image).map_err(|error| error.to_string())?;
-    let path = std::env::temp_dir().join(format!("platter-fsck-{}.img", std::process::id()));
-    std::fs::write(&path, &image).map_err(|error| error.to_string())?;
-    let output = std::process::Command::new("fsck.fat").arg("-n").arg(&path).output();
-    let _ = std::fs::remove_file(&path);
-    let output = output.map_err(|error| format!("fsck.fat cannot be run: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("fsck.fat: {}", String::from_utf8_lossy(&output.stdout)))
+    device.read_at(0, &mut image).expect("a device in memory");
+    image
+}
+
+/// The seed of a campaign: `PLATTER_SEED`, or 8664.
+pub fn seed() -> u64 {
+    std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"))
 }

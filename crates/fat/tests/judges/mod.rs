@@ -50,6 +50,8 @@ fn output(program: &str, arguments: &[&str]) -> Output {
         .args(arguments)
         .env("LC_ALL", "C.UTF-8")
         .env("MTOOLSRC", "/dev/null")
+        .env("MTOOLS_SKIP_CHECK", "0")
+        .env("TZ", "UTC")
         .output()
         .unwrap_or_else(|error| panic!("{program} (from dosfstools or mtools) cannot be run: {error}"))
 }

@@ -118,6 +118,11 @@ impl Runner {
         &self.reference
     }
 
+    /// The path of the node that a handle holds, if it has one.
+    pub fn path(&self, handle: u16) -> Option<Vec<Name>> {
+        self.reference.path(self.held(handle)?.reference)
+    }
+
     /// How many operations the volume refused because it was full.
     pub fn refused_for_space(&self) -> u64 {
         self.refused_for_space
