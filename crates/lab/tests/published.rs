@@ -169,6 +169,9 @@ fn published_ratios_stand_beside_measured_ones() {
 #[test]
 fn every_figure_is_shown() {
     let (text, page) = (terminal::published_section(None, false), markdown::published_section(None));
+    for line in text.lines() {
+        assert!(line.chars().count() <= terminal::WIDTH, "{} columns: {line}", line.chars().count());
+    }
     for table in published::sources().iter().flat_map(Source::tables) {
         for cell in table.rows.iter().flatten() {
             assert!(text.contains(&cell.text), "{} is missing", cell.text);

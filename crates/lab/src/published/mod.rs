@@ -30,7 +30,7 @@ pub fn sources() -> &'static [Source] {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// A short name for it, unique.
+    /// A short name for it, unique; reports cite it.
     pub id: String,
     /// Its title, in its language.
     pub title: String,
@@ -99,7 +99,7 @@ impl Source {
         let who = [&self.author, &self.date, &self.url].into_iter().flatten().cloned().collect::<Vec<_>>();
         let mut lines = Vec::new();
         if !who.is_empty() {
-            lines.push(format!("Source: {}", who.join(", ")));
+            lines.push(format!("Published: {}", who.join(", ")));
         }
         lines.push(format!("Tool: {}", self.tool));
         lines.push(format!("Hardware: {}", self.hardware));
@@ -201,7 +201,7 @@ pub fn beside(document: &Document) -> Vec<Table> {
             }
             let published = format!("{:.2}", source.ratio(comparison).0);
             let cells =
-                [label, target.clone(), published, ours(target).unwrap_or_default(), source.title.clone()];
+                [label, target.clone(), published, ours(target).unwrap_or_default(), source.id.clone()];
             rows.push(cells.map(Cell::plain).to_vec());
         }
     }

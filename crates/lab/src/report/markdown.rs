@@ -61,7 +61,7 @@ pub fn published_section(document: Option<&Document>) -> String {
         text.push('\n');
     }
     for source in published::sources() {
-        let _ = writeln!(text, "### {}\n", plain_markdown(&source.title));
+        let _ = writeln!(text, "### {} ({})\n", plain_markdown(&source.title), source.id);
         for line in source.about() {
             let _ = writeln!(text, "- {}", plain_markdown(&line));
         }

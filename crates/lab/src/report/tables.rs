@@ -1,6 +1,6 @@
 //! The tables that every report shows.
 
-use super::document::{CaseResult, Document, RAW, Relative};
+use super::document::{CaseResult, Direction, Document, RAW, Relative};
 use super::{Cell, Column, Table, Tone, format};
 use crate::statistics::total;
 
@@ -153,7 +153,10 @@ pub fn at_the_device(document: &Document, workload: &str) -> Option<Table> {
             let Some(result) = document.find(&target.name, case) else { continue };
             for traffic in Sides::of(result) {
                 rows.push(vec![
-                    Cell::plain(format!("{} ({})", case.label(), traffic.direction)),
+                    Cell::plain(match case.direction {
+                        Direction::Mix => format!("{}, {}s", case.label(), traffic.direction),
+                        _ => case.label(),
+                    }),
                     Cell::plain(&target.name),
                     Cell::plain(format!(
                         "{} × {}",

@@ -64,7 +64,7 @@ pub fn published_section(document: Option<&Document>, colour: bool) -> String {
         text.push('\n');
     }
     for source in published::sources() {
-        let _ = writeln!(text, "{}", styled(&source.title, "1", colour));
+        let _ = writeln!(text, "{}", styled(&format!("{} ({})", source.title, source.id), "1", colour));
         for line in source.about() {
             text.push_str(&wrapped(&line, "  "));
         }

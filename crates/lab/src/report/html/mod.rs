@@ -240,7 +240,7 @@ fn published_section(document: &Document) -> String {
             let _ = write!(inner, "<li>{}</li>", escape(note));
         }
         inner.push_str("</ul>");
-        section.push_str(&folded(&source.title, &inner));
+        section.push_str(&folded(&format!("{} ({})", source.title, source.id), &inner));
     }
     section + "</section>"
 }
