@@ -318,7 +318,8 @@ impl Target {
                 let first = made.insert(path.to_string().to_lowercase());
                 let child = match held.child(name) {
                     Ok(_) if !first => {
-                        let why = "another file of this copy has the same name but for case";
+                        let why =
+                            "another file of this copy has the same name, or one that differs only in case";
                         return Err(Failure::new(&path, why));
                     }
                     Ok(child) => {

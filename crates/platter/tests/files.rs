@@ -1,0 +1,469 @@
+//! The file commands, run as a user runs them, on images that mtools and fsck.fat judge.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File, FileTimes};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A directory that goes away with the test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("platter-files-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Place(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn command<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(&self.0).env("TZ", ZONE).env("MTOOLS_SKIP_CHECK", "1");
+        command
+    }
+
+    /// Runs a tool that must succeed, and fails the test also if it is not installed.
+    fn tool<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> String {
+        let output = self.command(program, arguments).output();
+        let output = output.unwrap_or_else(|error| panic!("{program} is needed for this test: {error}"));
+        assert!(output.status.success(), "{program}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn platter(&self, line: &str) -> Output {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        self.command(env!("CARGO_BIN_EXE_platter"), &arguments).output().unwrap()
+    }
+
+    /// Runs a command that must end with this code, and returns what it printed.
+    fn ends(&self, code: i32, line: &str) -> (String, String) {
+        let output = self.platter(line);
+        assert_eq!(output.status.code(), Some(code), "platter {line}: {output:?}");
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    }
+
+    fn works(&self, line: &str) -> String {
+        let (stdout, stderr) = self.ends(0, line);
+        assert_eq!(stderr, "", "platter {line}");
+        stdout
+    }
+
+    /// Runs a command that must fail with one line on standard error, and returns the line.
+    fn fails(&self, line: &str) -> String {
+        let (_, stderr) = self.ends(1, line);
+        assert!(stderr.starts_with("platter: ") && stderr.lines().count() == 1, "platter {line}: {stderr}");
+        stderr
+    }
+
+    fn fsck(&self, image: &str) {
+        self.tool("fsck.fat", &["-n", image]);
+    }
+
+    fn json(&self, line: &str) -> serde_json::Value {
+        serde_json::from_str(&self.works(line)).unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Three hours ahead of UTC: local times on FAT must come out right for us and for mtools.
+const ZONE: &str = "TST-3";
+
+/// 2020-02-03 04:05:06 UTC: an even second, which FAT can hold.
+const WHEN: u64 = 1_580_702_706;
+
+fn time(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+fn content(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+/// A tree with the kinds of names and sizes that make trouble.
+fn plant(root: &Path) {
+    let files = [
+        ("empty", 0),
+        ("one.txt", 1),
+        ("A long name with spaces and ümläuts 日本.tar.gz", 4097),
+        ("sub/cluster.bin", 4096),
+        ("sub/deeper/still/large.bin", 700_001),
+        ("sub/many/0", 10),
+    ];
+    for (number, (name, length)) in files.into_iter().enumerate() {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content(number as u64, length)).unwrap();
+    }
+    for number in 1..60 {
+        fs::write(root.join(format!("sub/many/{number} with a long name.txt")), number.to_string()).unwrap();
+    }
+    date(root, &mut 0);
+}
+
+/// Gives every file and directory a time of its own.
+fn date(path: &Path, count: &mut u64) {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            date(&entry.unwrap().path(), count);
+        }
+    }
+    *count += 1;
+    let times = FileTimes::new().set_modified(time(WHEN + 86_400 * *count));
+    File::open(path).unwrap().set_times(times).unwrap();
+}
+
+/// Everything below a directory: content (none for directories) and time of the last change.
+fn harvest(root: &Path) -> BTreeMap<PathBuf, (Option<Vec<u8>>, SystemTime)> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_path_buf()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::metadata(&path).unwrap();
+            let bytes = metadata.is_file().then(|| fs::read(&path).unwrap());
+            found.insert(path.strip_prefix(root).unwrap().into(), (bytes, metadata.modified().unwrap()));
+            if metadata.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn trees_go_there_and_back() {
+    let place = Place::new("trees");
+    plant(&place.path("tree"));
+    let planted = harvest(&place.path("tree"));
+    assert_eq!(planted.len(), 69);
+    for (kind, size) in [("fat12", "8M"), ("fat16", "40M"), ("fat32", "80M")] {
+        let image = format!("{kind}.img");
+        let said = place.works(&format!("mkfs {kind} {image} --size {size} --label TREES"));
+        assert!(said.contains(&kind.to_uppercase()), "{said}");
+        place.works(&format!("cp -r tree {image}:/"));
+        place.fsck(&image);
+        // Read back by us, and by mtools.
+        place.works(&format!("cp -r {image}:/tree {kind}"));
+        assert!(harvest(&place.path(kind)) == planted, "{kind}: the copy differs");
+        let theirs = format!("{kind}-mtools");
+        fs::create_dir(place.path(&theirs)).unwrap();
+        place.tool("mcopy", &["-i", &image, "-s", "-m", "-n", "::/tree", &theirs]);
+        let read = harvest(&place.path(&theirs).join("tree"));
+        assert_eq!(read.len(), planted.len());
+        for (path, (bytes, changed)) in &planted {
+            let (their_bytes, their_time) = &read[path];
+            assert!(their_bytes == bytes, "{kind}: mtools reads another {}", path.display());
+            if bytes.is_some() {
+                assert_eq!(their_time, changed, "{kind}: mtools sees another time on {}", path.display());
+            }
+        }
+    }
+    // From one volume to another of another kind.
+    place.works("cp -r fat12.img:/tree fat32.img:/from-fat12");
+    place.fsck("fat32.img");
+    place.works("cp -r fat32.img:/from-fat12 again");
+    assert!(harvest(&place.path("again")) == planted);
+}
+
+#[test]
+fn what_mtools_wrote_is_listed_and_read() {
+    let place = Place::new("mtools");
+    plant(&place.path("tree"));
+    File::create(place.path("m.img")).unwrap().set_len(40 << 20).unwrap();
+    place.tool("mkfs.fat", &["-F", "16", "-n", "MTOOLS", "m.img"]);
+    place.tool("mcopy", &["-i", "m.img", "-s", "-m", "tree", "::/"]);
+    place.tool("mattrib", &["-i", "m.img", "+h", "+r", "::/tree/one.txt"]);
+    place.works("cp -r m.img:/tree out");
+    for (path, (bytes, changed)) in harvest(&place.path("tree")) {
+        let (our_bytes, our_time) = &harvest(&place.path("out"))[&path];
+        assert!(*our_bytes == bytes, "{}", path.display());
+        if bytes.is_some() {
+            assert_eq!(*our_time, changed, "{}", path.display());
+        }
+    }
+    let listed = place.json("ls --json -R -a m.img:/tree");
+    let listed = listed.as_array().unwrap();
+    assert_eq!(listed.len(), 69);
+    let one = listed.iter().find(|entry| entry["name"] == "one.txt").unwrap();
+    assert_eq!(one["path"], "m.img:/tree/one.txt");
+    assert_eq!((one["size"].as_u64(), one["kind"].as_str()), (Some(1), Some("file")));
+    assert_eq!(one["flags"], serde_json::json!(["read-only", "hidden", "archive"]));
+    let changed = fs::metadata(place.path("tree/one.txt")).unwrap().modified().unwrap();
+    let seconds = changed.duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let day = (seconds - WHEN) / 86_400;
+    assert!(one["modified"].as_str().unwrap().ends_with("T04:05:06Z"), "{one} on day {day}");
+    // Hidden files are listed when asked for, times as local ones.
+    assert!(!place.works("ls m.img:/tree").contains("one.txt"));
+    let long = place.works("ls -la m.img:/tree");
+    let line = long.lines().find(|line| line.ends_with("one.txt")).unwrap();
+    assert!(line.starts_with("-rh-a            1 2020-") && line.contains(" 07:05:06 "), "{line}");
+    assert_eq!(place.works("cat m.img:/tree/one.txt").len(), 1);
+    let info = place.json("info --json m.img");
+    assert_eq!(info["holds"]["volume"]["format"], "FAT16");
+    assert_eq!(info["holds"]["volume"]["label"], "MTOOLS");
+    assert!(place.works("info m.img").contains("MTOOLS"));
+}
+
+#[test]
+fn directories_are_made_moved_and_removed() {
+    let place = Place::new("moves");
+    place.works("mkfs fat32 v.img --size 40M");
+    let free = |place: &Place| place.json("info --json v.img")["holds"]["volume"]["free_clusters"].clone();
+    let before = free(&place);
+    fs::write(place.path("x.txt"), "x").unwrap();
+    place.works("mkdir -p v.img:/a/b/c v.img:/a");
+    assert!(place.fails("mkdir v.img:/a").contains("v.img:/a: an entry of this name exists"));
+    assert!(place.fails("mkdir v.img:/no/d").contains("no such file or directory"));
+    place.works("cp x.txt v.img:/a/b");
+    place.works("cp x.txt v.img:/a/b/c");
+    assert!(place.fails("cp x.txt x.txt v.img:/a/b/c").contains("the same name"));
+    place.works("mv v.img:/a/b/x.txt v.img:/Y.txt");
+    place.works("mv v.img:/Y.txt v.img:/y.TXT");
+    place.works("mv v.img:/y.TXT v.img:/a/b v.img:/A");
+    let names = place.works("ls -R v.img").lines().map(String::from).collect::<Vec<_>>();
+    assert!(names.contains(&"a".to_string()), "the case given first is kept");
+    place.works("mv v.img:/a v.img:/A");
+    assert_eq!(place.works("ls v.img"), "A\n");
+    assert_eq!(place.works("ls v.img:/A"), "b\ny.TXT\n");
+    assert_eq!(place.works("cat v.img:/A/b/c/x.txt"), "x");
+    place.fsck("v.img");
+    assert!(place.fails("mv v.img:/A v.img:/A/b").contains("itself"));
+    assert!(place.fails("mv v.img:/A w.img:/A").contains("another volume"));
+    assert!(place.fails("rm v.img:/A").contains("use -r"));
+    assert!(place.fails("rm -r v.img:/").contains("root"));
+    place.works("rm v.img:/A/y.TXT");
+    place.works("rm -r v.img:/a");
+    assert_eq!(place.works("ls v.img"), "");
+    place.fsck("v.img");
+    assert_eq!(free(&place), before, "everything was given back");
+}
+
+#[test]
+fn mkfs_destroys_nothing_unasked() {
+    let place = Place::new("mkfs");
+    assert!(place.fails("mkfs fat32 new.img").contains("give --size"));
+    place.works("mkfs fat16 d.img --size 20M --serial 1234-abcd --cluster 4k --label OLD");
+    let image = fs::read(place.path("d.img")).unwrap();
+    let refused = place.fails("mkfs fat32 d.img --size 100M");
+    assert!(refused.contains("holds a FAT file system") && refused.contains("--force"), "{refused}");
+    assert!(fs::read(place.path("d.img")).unwrap() == image, "refused, and changed all the same");
+    assert!(place.tool("minfo", &["-i", "d.img"]).contains("serial number: 1234ABCD"));
+    assert_eq!(place.json("info --json d.img")["holds"]["volume"]["cluster"], 4096);
+    place.works("mkfs fat32 d.img --size 100M --force");
+    place.fsck("d.img");
+    assert_eq!(place.json("info --json d.img")["size"], 100 << 20);
+    // What stood elsewhere does not shine through.
+    let mut btrfs = vec![0; 40 << 20];
+    btrfs[0x10040..0x10048].copy_from_slice(b"_BHRfS_M");
+    fs::write(place.path("b.img"), btrfs).unwrap();
+    assert!(place.fails("mkfs fat32 b.img").contains("Btrfs"));
+    place.works("mkfs fat32 b.img --force");
+    assert_ne!(fs::read(place.path("b.img")).unwrap()[0x10040..0x10048], *b"_BHRfS_M");
+}
+
+#[test]
+fn partitions_are_found_or_named() {
+    let place = Place::new("partitions");
+    const SECTOR: usize = 512;
+    let mut image = vec![0; 40 << 20];
+    image[510..512].copy_from_slice(&[0x55, 0xAA]);
+    for (number, start, count) in [(0, 2048_u32, 20_480_u32), (1, 24_576, 40_960)] {
+        let entry = &mut image[446 + 16 * number..][..16];
+        entry[4] = 0x0E;
+        entry[8..12].copy_from_slice(&start.to_le_bytes());
+        entry[12..16].copy_from_slice(&count.to_le_bytes());
+    }
+    fs::write(place.path("p.img"), &image).unwrap();
+    assert!(place.fails("mkfs fat16 p.img").contains("MBR partition table with 2 partitions"));
+    assert!(place.fails("ls p.img").contains("no partition holds a file system"));
+    place.works("mkfs fat16 p.img --partition 2 --label SECOND");
+    fs::write(place.path("x.txt"), "in the second").unwrap();
+    place.works("cp x.txt p.img:/");
+    place.tool("mtype", &["-i", &format!("p.img@@{}", 24_576 * SECTOR), "::/x.txt"]);
+    place.works("mkfs fat12 p.img --partition 1 --label FIRST");
+    assert!(place.fails("ls p.img").contains("--partition"));
+    assert_eq!(place.works("ls --partition 2 p.img"), "x.txt\n");
+    assert_eq!(place.works("ls --partition 1 p.img"), "");
+    assert!(place.fails("ls --partition 3 p.img").contains("2: FAT16, 20 MiB at 12 MiB"));
+    let info = place.json("info --json p.img");
+    let labels: Vec<_> =
+        info["partitions"].as_array().unwrap().iter().map(|part| &part["holds"]["volume"]["label"]).collect();
+    assert_eq!(labels, ["FIRST", "SECOND"]);
+    assert_eq!(place.ends(0, "check --partition 2 p.img").1, "");
+}
+
+#[test]
+fn check_ends_as_fsck_does() {
+    let place = Place::new("check");
+    place.works("mkfs fat16 c.img --size 20M");
+    fs::write(place.path("f.bin"), content(1, 100_000)).unwrap();
+    place.works("cp f.bin c.img:/");
+    assert!(place.works("check c.img").contains("no damage"));
+    // The second copy of the FAT, unlike the first.
+    let mut image = fs::read(place.path("c.img")).unwrap();
+    let word = |at: usize| usize::from(u16::from_le_bytes([image[at], image[at + 1]]));
+    let second = (word(14) + word(22)) * 512;
+    image[second + 20] ^= 0x55;
+    fs::write(place.path("c.img"), &image).unwrap();
+    let (said, _) = place.ends(4, "check c.img");
+    assert!(said.lines().count() >= 2, "{said}");
+    assert!(fs::read(place.path("c.img")).unwrap() == image, "a check without --repair wrote");
+    let output = place.ends(4, "check --json c.img").0;
+    let document: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(document["exit_code"], 4);
+    assert_eq!(document["findings"][0]["repaired"], false);
+    place.ends(1, "check --repair c.img");
+    place.works("check c.img");
+    place.fsck("c.img");
+    let read = place.platter("cat c.img:/f.bin").stdout;
+    assert!(read == content(1, 100_000));
+    fs::write(place.path("zero.img"), vec![0; 1 << 20]).unwrap();
+    let (_, error) = place.ends(8, "check zero.img");
+    assert!(error.contains("no file system is recognised"), "{error}");
+    place.ends(8, "check missing.img");
+    place.ends(16, "check");
+    place.ends(16, "check --bogus c.img");
+    place.ends(2, "ls");
+    place.ends(2, "mkfs ext4 c.img");
+    place.ends(0, "check --help");
+}
+
+#[test]
+fn cp_says_what_it_cannot_copy_and_copies_the_rest() {
+    let place = Place::new("rest");
+    place.works("mkfs fat32 v.img --size 40M");
+    let tree = place.path("tree");
+    fs::create_dir_all(tree.join("d")).unwrap();
+    fs::write(tree.join("Same"), "1").unwrap();
+    fs::write(tree.join("same"), "2").unwrap();
+    fs::write(tree.join("bad:name"), "3").unwrap();
+    fs::write(tree.join("d/good"), "4").unwrap();
+    std::os::unix::fs::symlink("good", tree.join("d/link")).unwrap();
+    let (_, errors) = place.ends(1, "cp -r tree v.img:/");
+    let lines: Vec<&str> = errors.lines().collect();
+    assert_eq!(lines.len(), 3, "{errors}");
+    for part in ["bad:name", "differs only in case", "symbolic link"] {
+        assert!(errors.contains(part), "{part}: {errors}");
+    }
+    assert_eq!(place.works("cat v.img:/tree/d/good"), "4");
+    assert_eq!(place.works("cat v.img:/tree/same"), "1");
+    // Copying once more replaces, and is not taken for a collision.
+    fs::remove_file(tree.join("same")).unwrap();
+    fs::remove_file(tree.join("bad:name")).unwrap();
+    fs::remove_file(tree.join("d/link")).unwrap();
+    fs::write(tree.join("Same"), "longer than before").unwrap();
+    place.works("cp -r tree v.img:/");
+    assert_eq!(place.works("cat v.img:/tree/Same"), "longer than before");
+    place.works("cp v.img:/tree/Same v.img:/copy");
+    assert_eq!(place.works("cat v.img:/copy"), "longer than before");
+    assert!(place.fails("cp -r v.img:/tree v.img:/tree/d").contains("into itself"));
+    assert!(place.fails("cp v.img:/copy v.img:/copy").contains("onto itself"));
+    assert!(place.fails("cp tree v.img:/x").contains("use -r"));
+    assert!(place.fails("cp -r . v.img:/all").contains("is the image"));
+    assert!(place.fails("cp a b").contains("IMAGE:/PATH"));
+    assert!(place.fails("cp v.img:/none out").contains("v.img:/none: no such file"));
+    let (_, error) = place.ends(1, "cp tree/Same tree/d/good v.img:/copy");
+    assert!(error.contains("not a directory"), "{error}");
+    place.fsck("v.img");
+}
+
+#[test]
+fn a_full_volume_is_an_error_and_stays_sound() {
+    let place = Place::new("full");
+    place.works("mkfs fat12 v.img --size 1M");
+    fs::write(place.path("large"), content(3, 2 << 20)).unwrap();
+    fs::write(place.path("small"), content(4, 1000)).unwrap();
+    let (_, error) = place.ends(1, "cp large small v.img:/");
+    assert!(error.contains("no space left on the volume"), "{error}");
+    place.fsck("v.img");
+    place.works("rm v.img:/large");
+    place.works("cp small v.img:/");
+    assert!(place.platter("cat v.img:/small").stdout == content(4, 1000));
+    place.fsck("v.img");
+}
+
+#[test]
+fn a_hostile_name_does_not_lead_out_of_the_directory() {
+    let place = Place::new("hostile");
+    place.works("mkfs fat16 h.img --size 20M");
+    fs::write(place.path("..X..Xescaped file.txt"), "out").unwrap();
+    place
+        .command(env!("CARGO_BIN_EXE_platter"), &["cp", "..X..Xescaped file.txt", "h.img:/"])
+        .status()
+        .unwrap();
+    // The slashes that no tool would write, directly into the long name.
+    let mut image = fs::read(place.path("h.img")).unwrap();
+    let name: Vec<u8> = "..X..".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let at = image.windows(10).position(|window| window == name).expect("the long name is in the image");
+    image[at + 4] = b'/';
+    fs::write(place.path("h.img"), &image).unwrap();
+    fs::create_dir_all(place.path("a/b")).unwrap();
+    let outside = || -> Vec<PathBuf> {
+        harvest(&place.0).into_keys().filter(|path| !path.starts_with("a/b/copy")).collect()
+    };
+    let before = outside();
+    let output = place.platter("cp -r h.img:/ a/b/copy");
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{output:?}");
+    assert_eq!(outside(), before, "something was written elsewhere");
+    assert!(!place.0.parent().unwrap().join("escaped file.txt").exists());
+    place.platter("ls -R h.img");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error_message() {
+    let place = Place::new("pipe");
+    place.works("mkfs fat32 v.img --size 40M");
+    fs::write(place.path("large"), content(3, 4 << 20)).unwrap();
+    place.works("cp large v.img:/");
+    let mut child = place
+        .command(env!("CARGO_BIN_EXE_platter"), &["cat", "v.img:/large"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &output.stderr[..]), (Some(1), &b""[..]));
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let place = Place::new("man");
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(place.works(&format!("completions {shell}")).contains("mkfs"), "{shell}");
+    }
+    place.works("man pages/man1");
+    let help = place.works("--help");
+    let commands: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|command| !command.is_empty() && *command != "help")
+        .collect();
+    for command in ["mkfs", "info", "ls", "cat", "cp", "mkdir", "mv", "rm", "check", "completions", "man"] {
+        assert!(commands.contains(&command), "{command} in {commands:?}");
+    }
+    for command in commands {
+        let page = place.path(&format!("pages/man1/platter-{command}.1"));
+        assert!(fs::read_to_string(&page).is_ok_and(|page| page.contains("SYNOPSIS")), "{}", page.display());
+    }
+}
