@@ -229,6 +229,22 @@ fn a_lost_directory_comes_back_with_all_that_is_in_it() {
 }
 
 #[test]
+fn a_shared_chain_that_goes_round_does_not_fill_the_volume() {
+    let mut volume = base(FatKind::Fat16);
+    let long: Vec<_> = volume.found.iter().filter(|found| found.chain.len() > 8).cloned().collect();
+    let (owner, other) = (&long[0], &long[1]);
+    volume.set_fat(owner.chain[6], owner.chain[4]);
+    volume.set_fat(other.chain[0], owner.chain[4]);
+    let at = *other.slots.last().unwrap();
+    let mut entry = ShortEntry::from_bytes(&volume.slot(at));
+    entry.size = 2 << 20;
+    volume.set_slot(at, entry.to_bytes());
+    let (after, report) = repaired(&volume.image, "circle");
+    let used = |volume: &Volume| volume.found.iter().map(|found| found.chain.len()).sum::<usize>();
+    assert!(used(&after) < used(&volume) + 32, "{}", told(&report));
+}
+
+#[test]
 fn ten_thousand_directories_inside_each_other() {
     let device = MemoryDevice::new(12 << 20, Sectors::SMALL);
     let options = platter_vfs::FormatOptions { cluster: Some(512), ..Default::default() };

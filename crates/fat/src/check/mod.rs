@@ -169,7 +169,15 @@ fn copy(
     let mut bytes = vec![0; geometry.cluster_size as usize];
     let mut from = shared.from;
     let mut source = shared.first;
-    for _ in 0..shared.count {
+    // The chain may go round in a circle. A cluster met again, seen from a mark that moves at each power of two, says so.
+    let mut mark = 0;
+    for step in 1..=shared.count {
+        if source == mark {
+            return Ok(());
+        }
+        if step.is_power_of_two() {
+            mark = source;
+        }
         let free = (*search..=geometry.last_cluster()).find(|&new| table.get(new) == 0 && !claimed.get(new));
         *search = free.map_or(geometry.last_cluster() + 1, |new| new + 1);
         let lead = free.unwrap_or(0);
