@@ -58,6 +58,11 @@ struct Figures {
     p99: f64,
 }
 
+/// A figure, what to divide it by for print, and how far it may differ.
+type Column = (fn(&Figures) -> f64, f64, f64);
+
+const COLUMNS: [Column; 3] = [(|f| f.iops, 1.0, 0.05), (|f| f.p50, 1e3, 0.10), (|f| f.p99, 1e3, 0.10)];
+
 fn with_fio(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<dyn Error>> {
     let output = Command::new("fio")
         .args([
@@ -156,9 +161,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             let middle =
                 |all: &[Figures], of: fn(&Figures) -> f64| median(&all.iter().map(of).collect::<Vec<_>>());
             let mut row = format!("{:<28}", shape.name);
-            let columns: [(fn(&Figures) -> f64, f64, f64); 3] =
-                [(|f| f.iops, 1.0, 0.05), (|f| f.p50, 1e3, 0.10), (|f| f.p99, 1e3, 0.10)];
-            for (of, scale, bound) in columns {
+            for (of, scale, bound) in COLUMNS {
                 let (theirs, ours) = (middle(&theirs, of), middle(&ours, of));
                 let difference = ours / theirs - 1.0;
                 let mark = if difference.abs() > bound { '!' } else { ' ' };

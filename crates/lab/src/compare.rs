@@ -290,7 +290,7 @@ impl<'a> Turns<'a> {
             stop: case.count.map_or(Stop::After(case.time), Stop::Count),
             durability: workload.durability,
             verify: self.comparison.verify,
-            interval: Duration::from_secs(1).min(case.time.max(Duration::from_millis(100))),
+            interval: interval(case),
         };
         let case = report_case(workload, case);
         let label = case.label();
@@ -384,6 +384,16 @@ impl Watch for RunWatch<'_, '_> {
     fn measured(&self) {
         let mut seen = self.seen.lock().expect("no panic while locked");
         *seen = self.recorder.zip(seen.take()).map(|(recorder, before)| recorder.traffic().since(&before));
+    }
+}
+
+/// The timeline is kept by the second; of a run that has hardly any, by the tenth of the run.
+fn interval(case: &Case) -> Duration {
+    let second = Duration::from_secs(1);
+    if case.count.is_some() || case.time >= second * 3 {
+        second
+    } else {
+        (case.time / 10).max(Duration::from_millis(10))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is compared: the raw device, a volume of ours on it, a directory of a mounted file system.
 
 use crate::report::document::{self as report, RAW};
-use crate::{Error, Result, Subject, parse_size};
+use crate::{Error, Result, Subject, parse_size, show_size};
 use platter_device::{Caching, Device, FileDevice, FileOptions, Recorder};
 use platter_vfs::{Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ impl Target {
                 let node = system.create(Node::ROOT, &Name::from(FILE), Kind::File)?;
                 let info = system.info()?;
                 let details = "a fresh volume over the whole device".to_string();
-                let title = format!("{}, {} clusters", info.format, shown(info.cluster));
+                let title = format!("{}, {} clusters", info.format, show_size(info.cluster));
                 let description = self.describe(&title, "volume", details);
                 let subject = Subject::File { system, node };
                 Ok(Ready { subject, recorder: Some(recorder), description })
@@ -123,15 +123,6 @@ fn typed(bytes: u64) -> String {
         bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
         bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
         bytes => bytes.to_string(),
-    }
-}
-
-/// A cluster size as it is read.
-fn shown(bytes: u64) -> String {
-    let typed = typed(bytes).to_uppercase();
-    match typed.strip_suffix(['K', 'M']) {
-        Some(number) => format!("{number} {}iB", &typed[number.len()..]),
-        None => format!("{typed} B"),
     }
 }
 

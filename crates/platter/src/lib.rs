@@ -9,7 +9,6 @@ mod copy;
 mod failure;
 mod output;
 mod progress;
-mod size;
 mod volume;
 
 pub use cli::Cli;

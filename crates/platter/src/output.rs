@@ -20,6 +20,11 @@ impl Output {
         Output { writer: BufWriter::new(stdout.lock()), terminal }
     }
 
+    /// Whether a person reads along.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
     /// Bytes as they are.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.writer.write_all(bytes).map_err(failure)

@@ -3,9 +3,9 @@
 //! The keys that describe a load are understood as `fio(1)` defines them. A key that is not understood is an error:
 //! a job that silently ran otherwise than written would give figures that mean something else.
 
-use super::{Case, Workload, input, parse_size};
+use super::{Case, Workload, input};
 use crate::report::document::Direction;
-use crate::{Durability, Pattern, Result};
+use crate::{Durability, Pattern, Result, parse_size};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

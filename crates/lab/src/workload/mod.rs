@@ -5,12 +5,9 @@
 //! see [`Workload::from_fio`].
 
 mod fio;
-mod size;
-
-pub use size::parse_size;
 
 use crate::report::document::{Direction, Scoring};
-use crate::{Durability, Error, Pattern, Result};
+use crate::{Durability, Error, Pattern, Result, parse_size};
 use serde::Deserialize;
 use std::time::Duration;
 

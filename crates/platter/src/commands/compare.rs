@@ -2,9 +2,9 @@
 
 use super::lab::{Choices, Meter, save};
 use crate::failure::Outcome;
+use crate::output::Output;
 use clap::Args;
 use platter_lab::report::terminal;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Compare the raw device, file systems of ours on it, and directories of mounted ones under the same load
@@ -53,11 +53,15 @@ impl Arguments {
         let document = platter_lab::compare(&comparison, &meter);
         meter.finish();
         let document = document?;
-        print!("{}", terminal::render(&document, std::io::stdout().is_terminal(), self.published));
-        println!();
-        for path in save(&document, &self.out, self.published)? {
-            println!("wrote {}", path.display());
+        // Saved first: what took long to measure is not lost to a reader who goes away.
+        let paths = save(&document, &self.out, self.published)?;
+        let mut output = Output::new();
+        output.bytes(terminal::render(&document, output.is_terminal(), self.published).as_bytes())?;
+        output.line("")?;
+        for path in paths {
+            output.line(format!("wrote {}", path.display()))?;
         }
+        output.finish()?;
         Ok(u8::from(
             document.results.iter().flat_map(|result| &result.runs).any(|run| run.corrupted_blocks > 0),
         ))

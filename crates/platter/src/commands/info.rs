@@ -2,10 +2,10 @@
 
 use crate::failure::{About, Failure, Outcome};
 use crate::output::{Output, grouped};
-use crate::size::show_size;
 use crate::volume::{Access, ReadOptions, open_device, open_options};
 use clap::Args;
 use platter_device::{Device, PartitionTable, contents};
+use platter_lab::show_size;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -3,12 +3,12 @@
 use crate::failure::{About, Failure, Outcome, shown};
 use crate::output::Output;
 use crate::progress::{Bar, Unit};
-use crate::size::{parse_size, show_size};
 use crate::volume::{Access, open_device, open_options};
 use clap::Args;
 use platter_device::{
     Device, FileDevice, FileOptions, PartitionTable, contents, refuse_contents, refuse_in_use,
 };
+use platter_lab::{parse_size, show_size};
 use platter_vfs::{Format, FormatOptions};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;

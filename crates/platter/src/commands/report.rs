@@ -2,9 +2,9 @@
 
 use super::lab::{load, save};
 use crate::failure::{Failure, Outcome};
+use crate::output::Output;
 use clap::Args;
 use platter_lab::report::{Diff, markdown, terminal};
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Render a saved report again, compare two, or show published figures
@@ -32,12 +32,14 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let colour = std::io::stdout().is_terminal();
+        let mut output = Output::new();
+        let colour = output.is_terminal();
         let text = match (&self.reports[..], &self.out) {
             ([one], Some(out)) => {
                 for path in save(&load(one)?, out, self.published)? {
-                    println!("wrote {}", path.display());
+                    output.line(format!("wrote {}", path.display()))?;
                 }
+                output.finish()?;
                 return Ok(0);
             }
             (_, Some(_)) => return Err(Failure::new("--out", "needs exactly one report")),
@@ -50,7 +52,8 @@ impl Arguments {
                 if self.markdown { diff.markdown() } else { diff.terminal(colour) }
             }
         };
-        print!("{text}");
+        output.bytes(text.as_bytes())?;
+        output.finish()?;
         Ok(0)
     }
 }

@@ -2,9 +2,9 @@
 
 use super::lab::{Choices, Meter};
 use crate::failure::Outcome;
+use crate::output::Output;
 use clap::Args;
 use platter_lab::report::terminal;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Run one workload on one target and print what it measured
@@ -36,11 +36,14 @@ impl Arguments {
         let document = platter_lab::compare(&comparison, &meter);
         meter.finish();
         let document = document?;
-        if self.json {
-            print!("{}", document.to_json());
+        let mut output = Output::new();
+        let text = if self.json {
+            document.to_json()
         } else {
-            print!("{}", terminal::render(&document, std::io::stdout().is_terminal(), false));
-        }
+            terminal::render(&document, output.is_terminal(), false)
+        };
+        output.bytes(text.as_bytes())?;
+        output.finish()?;
         Ok(u8::from(
             document.results.iter().flat_map(|result| &result.runs).any(|run| run.corrupted_blocks > 0),
         ))

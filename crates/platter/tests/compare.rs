@@ -1,0 +1,109 @@
+//! `platter compare`, `run` and `report` as a person types them.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// An empty directory of this test's own.
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn platter(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_platter")).args(arguments).current_dir(directory).output().unwrap()
+}
+
+fn succeeded(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn the_first_command_compares_raw_fat32_and_the_host_under_both_workloads() {
+    let here = directory("first");
+    let text = succeeded(&platter(&here, &["compare", "--time", "0.05", "--repeat", "2", "--span", "16M"]));
+    for name in ["report.json", "report.html", "report.md", "report.csv"] {
+        assert!(text.contains(&format!("wrote platter-report/{name}")), "{text}");
+    }
+    // The temporary image and the file of the directory target are gone.
+    let mut left: Vec<_> = std::fs::read_dir(here.join("platter-report"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["report.csv", "report.html", "report.json", "report.md"]);
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(here.join("platter-report/report.json")).unwrap())
+            .unwrap();
+    let results = report["results"].as_array().unwrap();
+    for target in ["raw", "fat32", "dir:platter-report"] {
+        for (workload, cases) in [("iometer", 4), ("crystaldiskmark", 18)] {
+            let rows: Vec<&Value> =
+                results.iter().filter(|row| row["target"] == target && row["workload"] == workload).collect();
+            assert_eq!(rows.len(), cases, "{target} {workload}");
+            for row in rows {
+                assert_eq!(row["runs"].as_array().unwrap().len(), 2);
+                assert!(
+                    row["iops"].as_f64().unwrap() > 0.0 && row["latency_us"]["p99"].as_f64().unwrap() > 0.0
+                );
+                assert_eq!(row["relative_to_raw"].is_null(), target == "raw");
+            }
+        }
+    }
+    let again = succeeded(&platter(&here, &["report", "platter-report/report.json", "--markdown"]));
+    assert_eq!(again, std::fs::read_to_string(here.join("platter-report/report.md")).unwrap());
+    let diff = ["report", "platter-report/report.json", "platter-report/report.json"];
+    assert!(!succeeded(&platter(&here, &diff)).is_empty());
+}
+
+#[test]
+fn every_block_of_a_verified_run_reads_back() {
+    let here = directory("verified");
+    let arguments =
+        "run iometer --target fat16:32k --device mem:128M --span 16M --time 0.05 --repeat 1 --verify --json";
+    let report: Value =
+        serde_json::from_str(&succeeded(&platter(&here, &arguments.split(' ').collect::<Vec<_>>()))).unwrap();
+    let runs: Vec<&Value> = report["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|row| row["runs"].as_array().unwrap())
+        .collect();
+    assert_eq!(runs.len(), 4);
+    assert!(runs.iter().any(|run| run["verified_blocks"].as_u64().unwrap() > 0));
+    assert!(runs.iter().all(|run| run["corrupted_blocks"] == 0));
+}
+
+#[test]
+fn a_file_system_is_not_overwritten_without_force() {
+    let here = directory("protected");
+    succeeded(&platter(&here, &["mkfs", "fat32", "disk.img", "--size", "64M", "--label", "PRECIOUS"]));
+    let before = std::fs::read(here.join("disk.img")).unwrap();
+    let arguments =
+        ["run", "iometer", "--device", "disk.img", "--span", "8M", "--time", "0.01", "--repeat", "1"];
+    let refused = platter(&here, &arguments);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && error.contains("FAT") && error.contains("--force"), "{error}");
+    assert!(std::fs::read(here.join("disk.img")).unwrap() == before);
+    succeeded(&platter(&here, &[&arguments[..], &["--force"]].concat()));
+}
+
+#[test]
+fn wrong_names_are_answered_with_what_there_is() {
+    let here = directory("wrong");
+    let error = |arguments: &[&str]| {
+        let output = platter(&here, arguments);
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(error(&["run", "iometr"]).contains("crystaldiskmark"));
+    assert!(error(&["run", "iometer", "--target", "ntfs"]).contains("fat32"));
+    assert!(error(&["run", "iometer", "--target", "dir:/nowhere"]).contains("No such file"));
+    assert!(error(&["run", "iometer", "--durability", "perhaps"]).contains("write-through"));
+    std::fs::write(here.join("odd.fio"), "[a]\nrw=read\nsize=1m\ndirect=1\nzonemode=zbd\n").unwrap();
+    assert!(error(&["run", "odd.fio"]).contains("zonemode=zbd"));
+    assert!(error(&["report"]).contains("Usage"));
+}
