@@ -63,7 +63,7 @@ fn the_first_command_compares_raw_fat32_and_the_host_under_both_workloads() {
 fn every_block_of_a_verified_run_reads_back() {
     let here = directory("verified");
     let arguments =
-        "run iometer --target fat16:32k --device mem:128M --span 16M --time 0.05 --repeat 1 --verify --json";
+        "run iometer --target fat16:16k --device mem:128M --span 16M --time 0.05 --repeat 1 --verify --json";
     let report: Value =
         serde_json::from_str(&succeeded(&platter(&here, &arguments.split(' ').collect::<Vec<_>>()))).unwrap();
     let runs: Vec<&Value> = report["results"]

@@ -83,6 +83,34 @@ pub fn latency(document: &Document, workload: &str, width: usize) -> Vec<Table> 
     })
 }
 
+/// Processor time for each I/O, and what each target adds to the baseline's: what a file system itself costs.
+pub fn cpu(document: &Document, workload: &str, width: usize) -> Vec<Table> {
+    chunks(document, width, |targets| {
+        let mut columns = vec![Column::words("Case")];
+        for (index, target) in targets.iter().enumerate() {
+            columns.push(Column::figures(*target));
+            if index > 0 {
+                columns.push(Column::figures("added"));
+            }
+        }
+        let rows = document.cases(workload).into_iter().map(|case| {
+            let mut row = vec![Cell::plain(case.label())];
+            let of = |target: &str| document.find(target, case).map(|result| result.cpu.us_per_io);
+            let baseline = targets.first().and_then(|target| of(target));
+            for (index, target) in targets.iter().enumerate() {
+                let spent = of(target);
+                row.push(Cell::plain(spent.map_or_else(String::new, |us| format!("{us:.2}"))));
+                if index > 0 {
+                    let added = spent.zip(baseline).map(|(us, baseline)| us - baseline);
+                    row.push(Cell::plain(added.map_or_else(String::new, |us| format!("{us:+.2}"))));
+                }
+            }
+            row
+        });
+        Table { caption: format!("{workload}: CPU time for each I/O, µs"), columns, rows: rows.collect() }
+    })
+}
+
 /// Every figure of every result of a workload.
 pub fn every_figure(document: &Document, workload: &str) -> Table {
     let scored =

@@ -2,12 +2,15 @@
 
 use super::Document;
 use super::table::{printable, styled};
-use super::tables::{NOISE_MARK, conditions, latency, throughput};
+use super::tables::{NOISE_MARK, conditions, cpu, latency, throughput};
 use crate::published;
 use std::fmt::Write;
 
 /// Columns that a report takes at most, unless a single name is wider.
 pub const WIDTH: usize = 100;
+
+/// How many results with warnings are named: on a busy machine nearly all have some.
+const NAMED: usize = 6;
 
 /// The report. `colour` is for a terminal only; a file or a pipe wants plain text. `published` adds the figures of the
 /// published comparisons.
@@ -19,9 +22,8 @@ pub fn render(document: &Document, colour: bool, published: bool) -> String {
         text.push('\n');
     }
     for workload in document.workloads() {
-        let tables =
-            throughput(document, workload, WIDTH).into_iter().chain(latency(document, workload, WIDTH));
-        for table in tables {
+        let tables = [throughput, latency, cpu].map(|tables| tables(document, workload, WIDTH));
+        for table in tables.iter().flatten() {
             text.push_str(&table.terminal(colour));
             text.push('\n');
         }
@@ -38,10 +40,14 @@ pub fn render(document: &Document, colour: bool, published: bool) -> String {
         for warning in &document.warnings {
             text.push_str(&wrapped(warning, "  "));
         }
-        for result in document.results.iter().filter(|result| !result.warnings.is_empty()) {
+        let doubtful = || document.results.iter().filter(|result| !result.warnings.is_empty());
+        for result in doubtful().take(NAMED) {
             let what =
                 format!("{} on {}: {}", result.case.label(), result.target, result.warnings.join("; "));
             text.push_str(&wrapped(&what, "    "));
+        }
+        if let more @ 1.. = doubtful().count().saturating_sub(NAMED) {
+            text.push_str(&wrapped(&format!("and {more} more results, named in the other reports"), "    "));
         }
         text.push('\n');
     }
