@@ -239,13 +239,7 @@ impl Core {
 
     /// Bytes of changes that wait in memory, about.
     pub fn backlog(&self) -> usize {
-        let directories: usize = self
-            .directories
-            .values()
-            .filter(|directory| !directory.is_clean())
-            .map(|directory| directory.data().len())
-            .sum();
-        self.table.dirty_bytes() + directories + self.change.entries.len() * 256 + self.change.freed.len() * 8
+        self.table.dirty_bytes() + self.change.pinned.len() * 1024 + self.change.freed.len() * 8
     }
 
     /// The entity of the entry in a slot, which is made if it is not in memory.

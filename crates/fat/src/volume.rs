@@ -272,7 +272,9 @@ impl FatVolume {
         while let Some(number) = next.take() {
             let mut core = self.core();
             let Some(entity) = core.nodes.get(&number) else { return };
-            if number == ROOT || entity.handed > 0 || entity.children > 0 || entity.pins > 0 {
+            // One that has lost its name has nothing to commit: its clusters are given up right away.
+            let pinned = entity.pins > 0 && entity.linked;
+            if number == ROOT || entity.handed > 0 || entity.children > 0 || pinned {
                 return;
             }
             if let Some(file) = &entity.file {

@@ -50,7 +50,9 @@ fn output(program: &str, arguments: &[&str]) -> Output {
         .args(arguments)
         .env("LC_ALL", "C.UTF-8")
         .env("MTOOLSRC", "/dev/null")
-        .env("MTOOLS_SKIP_CHECK", "0")
+        // Its check of the table refuses links to the last cluster, because it compares cluster numbers, which start
+        // at 2, with the count of clusters (check_fat in mtools 4.0.32). fsck.fat looks at the table instead.
+        .env("MTOOLS_SKIP_CHECK", "1")
         .env("TZ", "UTC")
         .output()
         .unwrap_or_else(|error| panic!("{program} (from dosfstools or mtools) cannot be run: {error}"))
