@@ -127,6 +127,22 @@ fn opening_reads_the_table_in_large_pieces() {
     assert!(seen.read.count <= 6 && seen.read.bytes < 600_000, "{seen:?}");
 }
 
+#[test]
+fn the_largest_volumes_open_in_little_memory() {
+    let device = MemoryDevice::new((2 << 40) - (1 << 20), Sectors::SMALL);
+    let options = FormatOptions { cluster: Some(32 << 10), ..FormatOptions::default() };
+    Fat::FAT32.make(&device, &options, &Silent).unwrap();
+    let device: Arc<MemoryDevice> = Arc::new(device);
+    // 67 million clusters: a bit for each, and a bounded part of the 256 MiB of table.
+    let allocated = allocation_counter::measure(|| {
+        let volume = FatVolume::open(device.clone(), OpenOptions::default()).unwrap();
+        let node = volume.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        volume.write(node, 0, &[1; 100_000]).unwrap();
+        volume.unmount().unwrap();
+    });
+    assert!(allocated.bytes_max < 40 << 20, "{} bytes", allocated.bytes_max);
+}
+
 /// What a planned read or overwrite costs in time, with as many threads on one file as are asked for:
 /// `cargo test --release -p platter-fat --test cost -- --ignored --nocapture`. Batches are timed one by one, and the
 /// median is told, so that whatever else the machine does matters little.
