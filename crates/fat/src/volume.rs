@@ -1309,7 +1309,9 @@ impl FileSystem for FatVolume {
             }
             let entity = core.entity(node.0)?;
             let uncommitted = entity.changed_in > self.committed.load(Ordering::SeqCst);
-            (uncommitted || (all && entity.pins > 0), core.change.id)
+            // A directory's content is its names: whenever some of them changed, it is pinned.
+            let whole = all || entity.kind == Kind::Directory;
+            (uncommitted || (whole && entity.pins > 0), core.change.id)
         };
         if pressing { self.commit_through(id) } else { Ok(self.device.flush()?) }
     }

@@ -235,6 +235,29 @@ fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
 }
 
 #[test]
+fn syncing_a_directory_keeps_its_names() {
+    for scope in [SyncScope::Data, SyncScope::All] {
+        let faults = Arc::new(Faults::recording(VOLUMES[5].make(), 1, Grain::Logical));
+        let system = common::open(faults.clone());
+        let directory = system.create(Node::ROOT, &"directory".into(), Kind::Directory).unwrap();
+        system.sync(directory, scope).unwrap();
+        for (number, at) in [directory, Node::ROOT].into_iter().enumerate() {
+            let name = Name::from(format!("file {number}").as_str());
+            let file = system.create(at, &name, Kind::File).unwrap();
+            system.forget(file, 1);
+            system.sync(at, scope).unwrap();
+            let log = faults.log();
+            let after = common::open(Arc::new(log.cut(log.writes(), Survivors::None)));
+            let place = match at {
+                Node::ROOT => Node::ROOT,
+                _ => after.lookup(Node::ROOT, &"directory".into()).unwrap(),
+            };
+            after.lookup(place, &name).unwrap_or_else(|error| panic!("{scope:?} {name:?}: {error}"));
+        }
+    }
+}
+
+#[test]
 fn what_was_synced_survives_a_power_cut() {
     for volume in [VOLUMES[0], VOLUMES[2], VOLUMES[5]] {
         let cuts = run(volume, 8664, 700, 2);
