@@ -4,7 +4,7 @@ use crate::uring::{self, UringQueue};
 use crate::{
     Buffer, Device, Error, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue,
 };
-use rustix::fs::{FallocateFlags, FileType, OFlags};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, OFlags};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -31,7 +31,8 @@ pub struct FileOptions {
     pub read_only: bool,
     /// Page cache or not.
     pub caching: Caching,
-    /// Claim a block device alone (`O_EXCL`): fails while it is mounted or otherwise claimed. No effect on files.
+    /// Claim it alone. A block device (`O_EXCL`): fails while it is mounted or otherwise claimed. An image file
+    /// (`flock`): fails while another process that asks for the same has it open.
     pub exclusive: bool,
 }
 
@@ -97,6 +98,9 @@ impl FileDevice {
         let (length, sectors) = if block {
             block_geometry(&file).map_err(failed)?
         } else if metadata.is_file() {
+            if options.exclusive {
+                lock(&file, &name)?;
+            }
             if let Some(length) = create {
                 file.set_len(length).map_err(failed)?;
             }
@@ -124,6 +128,17 @@ impl FileDevice {
     /// Whether this is a block device, not an image file.
     pub fn is_block_device(&self) -> bool {
         self.shared.block
+    }
+}
+
+/// Claims an image file until it is closed.
+fn lock(file: &File, name: &str) -> Result<()> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(Error::Protected { device: name.into(), reason: "another process works on it".into() })
+        }
+        // A file system without locks protects nobody, which is no reason to refuse.
+        _ => Ok(()),
     }
 }
 

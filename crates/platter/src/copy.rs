@@ -128,18 +128,28 @@ impl<'a> Copy<'a> {
         }
         let reader = source.reader()?;
         let writer = target.file(name, facts.size, &mut self.made)?;
+        if let Err(failure) = self.content(source, &reader, &writer) {
+            // Half a file that looks like a whole one would be worse than none.
+            target.remove(name);
+            return Err(failure);
+        }
+        writer.finish(&facts.change)
+    }
+}
+
+impl Copy<'_> {
+    fn content(&mut self, source: &Source, reader: &Reader, writer: &Writer) -> Result<(), Failure> {
         let mut offset = 0;
         loop {
             let read = reader.read(offset, &mut self.buffer).map_err(|why| Failure::new(source, why))?;
             if read == 0 {
-                break;
+                return Ok(());
             }
             writer.write(offset, &self.buffer[..read])?;
             offset += read as u64;
             self.done += read as u64;
             self.bar.progress("copying", self.done, self.total.max(self.done));
         }
-        writer.finish(&facts.change)
     }
 }
 
@@ -315,6 +325,11 @@ impl Target {
             Target::Volume(path, held) => {
                 let path = path.join(name);
                 let system = &held.system;
+                let limit = system.capabilities().largest_file;
+                if size > limit {
+                    let format = system.format_name();
+                    return Err(Error::FileTooLarge { format, limit, wanted: size }).about(&path);
+                }
                 let first = made.insert(path.to_string().to_lowercase());
                 let child = match held.child(name) {
                     Ok(_) if !first => {
@@ -335,9 +350,26 @@ impl Target {
                 };
                 // Space in one piece, and a file that will not fit is known before its content is moved.
                 if system.capabilities().preallocate && size > 0 {
-                    system.allocate(child.node, 0..size, true).about(&path)?;
+                    let allocated = system.allocate(child.node, 0..size, true).about(&path);
+                    if allocated.is_err() {
+                        self.remove(name);
+                    }
+                    allocated?;
                 }
                 Ok(Writer::Volume(path, child))
+            }
+        }
+    }
+
+    /// Removes a file that could not be written in full. Why that failed is told already; if this fails too, `check`
+    /// has the last word.
+    fn remove(&self, name: &Name) {
+        match self {
+            Target::Host(directory) => {
+                let _ = host_path(directory, name).map(fs::remove_file);
+            }
+            Target::Volume(_, held) => {
+                let _ = held.system.unlink(held.node, name);
             }
         }
     }

@@ -393,7 +393,11 @@ fn a_full_volume_is_an_error_and_stays_sound() {
     let (_, error) = place.ends(1, "cp large small v.img:/");
     assert!(error.contains("no space left on the volume"), "{error}");
     place.fsck("v.img");
-    place.works("rm v.img:/large");
+    assert_eq!(place.works("ls v.img"), "small\n", "half of the large file is not kept");
+    File::create(place.path("huge")).unwrap().set_len(4 << 30).unwrap();
+    let error = place.fails("cp huge v.img:/");
+    assert!(error.contains("4294967295 bytes long; 4294967296 were asked for"), "{error}");
+    place.works("rm v.img:/small");
     place.works("cp small v.img:/");
     assert!(place.platter("cat v.img:/small").stdout == content(4, 1000));
     place.fsck("v.img");
@@ -424,6 +428,23 @@ fn a_hostile_name_does_not_lead_out_of_the_directory() {
     assert_eq!(outside(), before, "something was written elsewhere");
     assert!(!place.0.parent().unwrap().join("escaped file.txt").exists());
     place.platter("ls -R h.img");
+}
+
+#[test]
+fn two_processes_do_not_write_to_one_image() {
+    let place = Place::new("two");
+    place.works("mkfs fat32 v.img --size 40M");
+    // Somebody else who asked for the image alone.
+    let device = platter_device::FileDevice::open(
+        place.path("v.img"),
+        platter_device::FileOptions { exclusive: true, ..Default::default() },
+    )
+    .unwrap();
+    let refused = place.fails("mkdir v.img:/d");
+    assert!(refused.contains("another process works on it") && refused.contains("--force"), "{refused}");
+    assert_eq!(place.works("ls v.img"), "", "reading is allowed");
+    drop(device);
+    place.works("mkdir v.img:/d");
 }
 
 #[test]
