@@ -15,6 +15,8 @@ mod contents;
 mod error;
 mod faults;
 mod file;
+#[doc(hidden)]
+pub mod fuzzing;
 mod host;
 mod memory;
 mod overlay;
@@ -24,6 +26,7 @@ mod power;
 mod protect;
 mod queue;
 mod recorder;
+mod size;
 mod table;
 mod uring;
 
@@ -40,6 +43,7 @@ pub use power::{Grain, Log, Survivors};
 pub use protect::{refuse_contents, refuse_in_use};
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
+pub use size::{parse_size, show_size};
 pub use table::{PartitionEntry, PartitionTable, Scheme, select_partition};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

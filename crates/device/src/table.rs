@@ -4,7 +4,7 @@
 //! They make the tables that the tests read.
 
 use crate::contents::{is_boot_sector, read_bytes};
-use crate::{Device, Error, Partition, Result};
+use crate::{Device, Error, Partition, Result, show_size};
 use std::fmt;
 use std::sync::Arc;
 
@@ -44,24 +44,8 @@ pub struct PartitionEntry {
 impl fmt::Display for PartitionEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PartitionEntry { number, start, length, kind, name } = self;
-        write!(f, "{number}: {kind}, {} at {}", Size(*length), Size(*start))?;
+        write!(f, "{number}: {kind}, {} at {}", show_size(*length), show_size(*start))?;
         if let Some(name) = name { write!(f, ", named {name:?}") } else { Ok(()) }
-    }
-}
-
-/// Bytes in the largest binary unit that shows them in full, or with one decimal.
-struct Size(u64);
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-        let step = (self.0.max(1).ilog2() / 10) as usize;
-        let whole = self.0 >> (10 * step);
-        if whole << (10 * step) == self.0 {
-            write!(f, "{whole} {}", units[step])
-        } else {
-            write!(f, "{:.1} {}", self.0 as f64 / (1u64 << (10 * step)) as f64, units[step])
-        }
     }
 }
 

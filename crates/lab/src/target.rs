@@ -1,8 +1,8 @@
 //! What is compared: the raw device, a volume of ours on it, a directory of a mounted file system.
 
 use crate::report::document::{self as report, RAW};
-use crate::{Error, Result, Subject, parse_size, show_size};
-use platter_device::{Caching, Device, FileDevice, FileOptions, Recorder};
+use crate::{Error, Result, Subject};
+use platter_device::{Caching, Device, FileDevice, FileOptions, Recorder, parse_size, show_size};
 use platter_vfs::{Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -5,7 +5,8 @@
 
 use super::{Case, Workload, input};
 use crate::report::document::Direction;
-use crate::{Durability, Pattern, Result, parse_size};
+use crate::{Durability, Pattern, Result};
+use platter_device::parse_size;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

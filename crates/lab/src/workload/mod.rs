@@ -7,7 +7,8 @@
 mod fio;
 
 use crate::report::document::{Direction, Scoring};
-use crate::{Durability, Error, Pattern, Result, parse_size};
+use crate::{Durability, Error, Pattern, Result};
+use platter_device::parse_size;
 use serde::Deserialize;
 use std::time::Duration;
 

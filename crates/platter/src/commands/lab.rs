@@ -3,10 +3,10 @@
 use crate::failure::{About, Failure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use platter_device::{Caching, FileDevice, FileOptions, refuse_contents, refuse_in_use};
+use platter_device::{Caching, FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
 use platter_lab::report::{Document, csv, html, markdown};
 use platter_lab::workload::parse_durability;
-use platter_lab::{Comparison, Durability, Observer, Preset, Stand, Target, Workload, parse_size};
+use platter_lab::{Comparison, Durability, Observer, Preset, Stand, Target, Workload};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

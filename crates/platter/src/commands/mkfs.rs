@@ -8,7 +8,7 @@ use clap::Args;
 use platter_device::{
     Device, FileDevice, FileOptions, PartitionTable, contents, refuse_contents, refuse_in_use,
 };
-use platter_lab::{parse_size, show_size};
+use platter_device::{parse_size, show_size};
 use platter_vfs::{Format, FormatOptions};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;

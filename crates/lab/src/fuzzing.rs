@@ -1,0 +1,24 @@
+//! What the fuzz targets run; for tests only.
+
+use crate::report::{Diff, Document, csv, html, markdown, terminal};
+use crate::{Preset, Workload};
+use platter_device::parse_size;
+
+/// Takes bytes for a workload, a fio job file and a saved report; renders what can be read in every form.
+pub fn input(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    // Any outcome is right that is an outcome.
+    let _ = parse_size(text);
+    let _ = Workload::from_toml("fuzz", text, Preset::Full);
+    let _ = Workload::from_fio("fuzz", text);
+    if let Ok(document) = Document::from_json(text) {
+        terminal::render(&document, true, true);
+        markdown::render(&document, true);
+        csv::render(&document);
+        html::render(&document, true);
+        Diff::new(&document, &document).terminal(false);
+        let mut again = document.clone();
+        again.conclude();
+        assert!(Document::from_json(&document.to_json()).is_ok());
+    }
+}
