@@ -212,6 +212,7 @@ impl FatVolume {
     fn commit(&self) -> Result<()> {
         let batch = {
             let mut core = self.core();
+            core.in_order()?;
             match core.gather() {
                 Ok(batch) => batch,
                 Err(error) => return Err(self.freeze(&mut core, error)),

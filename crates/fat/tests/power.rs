@@ -5,11 +5,12 @@ mod judges;
 
 use common::{Tested, VOLUMES, Volume};
 use judges::ImageFile;
-use platter_device::{Faults, Grain, Survivors};
+use platter_device::{Fault, Faults, Grain, Operation as DeviceOperation, Survivors, When};
 use platter_fat::Fat;
 use platter_vfs::model::{Clock, Operation, Random, Runner, generate};
 use platter_vfs::{
-    Attributes, CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent, SyncScope,
+    Attributes, CheckOptions, Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent,
+    SyncScope,
 };
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -232,6 +233,32 @@ fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
         }
     }
     cuts
+}
+
+#[test]
+fn after_a_failed_commit_nothing_more_is_written() {
+    for nth in 0..6 {
+        let device = VOLUMES[2].make();
+        let faults = Arc::new(Faults::new(device.clone(), 1));
+        let system = common::open(faults.clone());
+        let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        system.write(file, 0, &[7; 5000]).unwrap();
+        let failing = faults.count(DeviceOperation::Write) + nth;
+        faults.inject(When::nth(DeviceOperation::Write, failing), Fault::Fail);
+        assert!(matches!(system.sync_all(), Err(Error::Device(_))), "write {nth}");
+        let written = faults.count(DeviceOperation::Write);
+        assert!(matches!(system.sync_all(), Err(Error::ReadOnly(_))));
+        assert!(matches!(system.sync(file, SyncScope::All), Err(Error::ReadOnly(_))));
+        assert!(matches!(system.create(Node::ROOT, &"other".into(), Kind::File), Err(Error::ReadOnly(_))));
+        assert!(matches!(system.unmount(), Err(Error::ReadOnly(_))));
+        assert_eq!(faults.count(DeviceOperation::Write), written);
+        // What is in memory can still be read, and what is on disk be put right.
+        let mut content = [0; 5000];
+        assert_eq!(system.read(file, 0, &mut content).unwrap(), 5000);
+        assert_eq!(content, [7; 5000]);
+        Fat::ANY.check(&*device, CheckOptions { repair: true }, &Silent).unwrap();
+        common::check_clean(&*device).unwrap_or_else(|fault| panic!("write {nth}: {fault}"));
+    }
 }
 
 #[test]
