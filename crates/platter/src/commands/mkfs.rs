@@ -105,7 +105,8 @@ impl Arguments {
                     let options = FileOptions { read_only: true, ..FileOptions::default() };
                     refuse_contents(&FileDevice::open(&self.image, options)?)?;
                 }
-                Arc::new(FileDevice::create(&self.image, size, FileOptions::default())?)
+                let options = FileOptions { exclusive: !self.force, ..FileOptions::default() };
+                Arc::new(FileDevice::create(&self.image, size, options)?)
             }
         };
         let Some(number) = self.partition else { return Ok(device) };
