@@ -455,7 +455,7 @@ pub struct Relative {
 }
 
 impl Relative {
-    /// As post 000 writes it: the difference in percent, `-27.3` for a ratio of 0.727.
+    /// The difference in percent, `-27.3` for a ratio of 0.727.
     pub fn percent(&self) -> f64 {
         (self.ratio - 1.0) * 100.0
     }

@@ -70,7 +70,7 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
     format!("{value:.decimals$} {}", units[unit])
 }
 
-/// A ratio as a difference in percent, as post 000 writes it: `−27.3 %`, `+4.2 %`.
+/// A ratio as a difference in percent: `−27.3 %`, `+4.2 %`.
 pub fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     // "−0.0" would claim a direction that the figure does not show.

@@ -25,7 +25,7 @@ pub fn counts_iops(document: &Document, workload: &str) -> bool {
     document.cases(workload).iter().all(|case| case.block_bytes <= 64 << 10)
 }
 
-/// Throughput of each target, and each but the baseline relative to it, as post 000 has it. As many tables as it takes
+/// Throughput of each target, and each but the baseline relative to it. As many tables as it takes
 /// to stay below `width` columns (`usize::MAX` for one).
 pub fn throughput(document: &Document, workload: &str, width: usize) -> Vec<Table> {
     let by_iops = counts_iops(document, workload);

@@ -75,7 +75,7 @@ pub fn cards(document: &Document, workload: &str, index: usize) -> String {
     html + "</div>"
 }
 
-/// The cases so that those of one name stand together: read, write and mix in a row, as in post 000.
+/// The cases so that those of one name stand together: read, write and mix in a row, as CrystalDiskMark shows them.
 pub fn ordered(cases: Vec<&Case>) -> Vec<&Case> {
     let first = |case: &Case| cases.iter().position(|other| other.name == case.name);
     let mut sorted = cases.clone();
