@@ -4,13 +4,13 @@
 
 use crate::layout::{
     BootSector, DosTime, FatKind, InfoSector, Label, LongEntry, LongName, SLOT, ShortEntry, ShortName, Slot,
-    fold, get, set,
+    get, set,
 };
 use crate::{Fat, FatVolume};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_vfs::{
-    Change, CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, RenameFlags, Silent,
-    SyncScope,
+    CaseRule, Change, CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, RenameFlags,
+    Silent, SyncScope,
 };
 use std::sync::Arc;
 
@@ -60,7 +60,8 @@ pub fn layout(input: &[u8]) {
         }
         let name = short.name.to_name(short.nt);
         assert!(short.name.sanitised().is_valid());
-        assert_eq!(fold(&fold(&name)), fold(&name));
+        let folded = name.folded(CaseRule::Insensitive);
+        assert_eq!(Name::from_units(&folded).folded(CaseRule::Insensitive), folded);
         let _ = Label::new(&Label(short.name.0).to_string());
         match Slot::from_bytes(slot) {
             Slot::Long(part) => drop(long.push(&part)),

@@ -201,6 +201,7 @@ mod tests {
         assert_eq!(upper_case(0xD801), 0xD801);
         assert_eq!(upper_case('я' as u16), 'Я' as u16);
         assert_eq!(upper_case('ı' as u16), 'ı' as u16);
+        assert_eq!(upper_case('ſ' as u16), 'ſ' as u16);
     }
 
     #[test]

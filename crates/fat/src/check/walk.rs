@@ -10,9 +10,9 @@ use super::disk::Disk;
 use super::listing::{Item, Listing, is_sound, oddities};
 use super::table::Table;
 use crate::layout::{
-    Attributes, Geometry, LARGEST_FILE, Link, MOST_SLOTS, NtCase, SLOT, ShortEntry, ShortName, Slot, fold,
+    Attributes, Geometry, LARGEST_FILE, Link, MOST_SLOTS, NtCase, SLOT, ShortEntry, ShortName, Slot,
 };
-use platter_vfs::{CheckReport, Finding, Name, Progress, Result, Severity};
+use platter_vfs::{CaseRule, CheckReport, Finding, Name, Progress, Result, Severity};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
@@ -546,8 +546,9 @@ impl<'a, 'd> Walk<'a, 'd> {
             }
             listing.change(self.disk, slots.end - 1, short.to_bytes());
         }
-        let of_alias = fold(&alias.to_name(0));
-        let of_long = long.map(fold).filter(|folded| *folded != of_alias);
+        let of_alias = alias.to_name(0).folded(CaseRule::Insensitive);
+        let of_long =
+            long.map(|long| long.folded(CaseRule::Insensitive)).filter(|folded| *folded != of_alias);
         if let Some(folded) = of_long {
             if names.shown.contains(&folded) {
                 let message = || "the long name is there twice".to_owned();
@@ -709,14 +710,15 @@ struct Names {
     /// Those that were met.
     short: HashSet<ShortName>,
     /// What users see, folded, both short and long.
-    shown: HashSet<Name>,
+    shown: HashSet<Box<[u16]>>,
 }
 
 impl Names {
     /// A short name like this one that nobody has.
     fn other(&self, like: &ShortName) -> ShortName {
         let taken = |short: &ShortName| {
-            self.all_short.contains(short) || self.shown.contains(&fold(&short.to_name(0)))
+            self.all_short.contains(short)
+                || self.shown.contains(&short.to_name(0).folded(CaseRule::Insensitive))
         };
         if !taken(like) {
             return *like;

@@ -21,7 +21,7 @@ pub use entry::{Attributes, LongEntry, SLOT, ShortEntry, Slot};
 pub use geometry::{FatKind, Geometry, Link};
 pub use info::InfoSector;
 pub use long_name::{EntrySet, LONGEST_NAME, LongName, LongNameFault, MOST_LONG_ENTRIES};
-pub use short_name::{Label, NtCase, ShortName, fold};
+pub use short_name::{Label, NtCase, ShortName};
 pub use table::{clean_bits, get, set};
 pub use time::{DosTime, Moment};
 

@@ -180,22 +180,6 @@ fn single(mut mapped: impl Iterator<Item = char>, otherwise: char) -> u16 {
     }
 }
 
-/// A name in the form in which names are compared: each unit in upper case, where that is one unit.
-///
-/// The format does not say how characters beyond ASCII compare. A character beyond ASCII never equals an ASCII one
-/// here (Unicode's upper case of "ı" is "I"), because systems disagree on those.
-pub fn fold(name: &Name) -> Name {
-    let upper = |&unit: &u16| match char::from_u32(u32::from(unit)) {
-        Some(character) if character.is_ascii() => u16::from(character.to_ascii_uppercase() as u8),
-        Some(character) => match single(character.to_uppercase(), character) {
-            0..=0x7F => unit,
-            upper => upper,
-        },
-        None => unit,
-    };
-    Name::from_units(&name.units().iter().map(upper).collect::<Vec<_>>())
-}
-
 /// What an alias starts from.
 struct Basis {
     base: Vec<u8>,
@@ -373,13 +357,6 @@ mod tests {
         assert!(!ShortName(*b" AB        ").is_valid());
         assert!(!ShortName(*b"abc        ").is_valid());
         assert!(ShortName(*b"A B        ").is_valid());
-    }
-
-    #[test]
-    fn folding() {
-        let same = |a: &str, b: &str| fold(&Name::from(a)) == fold(&Name::from(b));
-        assert!(same("straße.Ä", "STRAßE.ä"));
-        assert!(!same("ı", "I") && !same("ſ", "S") && !same("ß", "SS"));
     }
 
     #[test]
