@@ -291,7 +291,7 @@ impl Device for FileDevice {
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         match UringQueue::new(self, depth) {
             Some(queue) => Ok(Box::new(queue)),
-            None => Ok(Box::new(PositionalQueue::new(self.shared.clone(), depth))),
+            None => Ok(Box::new(PositionalQueue::new(self, depth))),
         }
     }
 }

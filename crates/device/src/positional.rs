@@ -1,7 +1,8 @@
 //! A queue for kernels without io_uring: each request in flight is a blocking call on a thread of its own.
 
 use crate::file::Shared;
-use crate::{Completion, Kind, Queue, Request, Result, queue::buffer_range};
+use crate::queue::{buffer_range, check_request};
+use crate::{Completion, FileDevice, Kind, Queue, Request, Result};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -10,16 +11,20 @@ use std::thread::JoinHandle;
 const THREADS: usize = 64;
 
 /// Requests in flight as blocking calls on a pool of threads.
-pub(crate) struct PositionalQueue {
+pub(crate) struct PositionalQueue<'d> {
+    device: &'d FileDevice,
     depth: usize,
     in_flight: usize,
+    /// Requests that were refused.
+    ended: Vec<Completion>,
     work: Option<Sender<Request>>,
     done: Receiver<Completion>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl PositionalQueue {
-    pub fn new(file: Arc<Shared>, depth: usize) -> PositionalQueue {
+impl<'d> PositionalQueue<'d> {
+    pub fn new(device: &'d FileDevice, depth: usize) -> PositionalQueue<'d> {
+        let file = &device.shared;
         let (work, requests) = channel::<Request>();
         let (completions, done) = channel();
         let requests = Arc::new(Mutex::new(requests));
@@ -40,7 +45,7 @@ impl PositionalQueue {
                 })
             })
             .collect();
-        PositionalQueue { depth, in_flight: 0, work: Some(work), done, threads }
+        PositionalQueue { device, depth, in_flight: 0, ended: Vec::new(), work: Some(work), done, threads }
     }
 }
 
@@ -59,7 +64,7 @@ fn carry_out(file: &Shared, request: &mut Request) -> Result<()> {
     Ok(())
 }
 
-impl Queue for PositionalQueue {
+impl Queue for PositionalQueue<'_> {
     fn submit(&mut self, request: Request) {
         assert!(
             self.in_flight < self.depth,
@@ -67,6 +72,11 @@ impl Queue for PositionalQueue {
             self.depth
         );
         self.in_flight += 1;
+        if let Err(error) = check_request(self.device, &request) {
+            let Request { tag, segments, buffer, .. } = request;
+            self.ended.push(Completion { tag, result: Err(error), segments, buffer });
+            return;
+        }
         self.work
             .as_ref()
             .expect("open until dropped")
@@ -79,7 +89,9 @@ impl Queue for PositionalQueue {
     }
 
     fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
-        let mut got = 0;
+        let mut got = self.ended.len();
+        self.in_flight -= got;
+        done.append(&mut self.ended);
         while self.in_flight > 0 {
             let completion = if got < least {
                 self.done.recv().expect("the threads live as long as the queue")
@@ -99,12 +111,51 @@ impl Queue for PositionalQueue {
     }
 }
 
-impl Drop for PositionalQueue {
+impl Drop for PositionalQueue<'_> {
     fn drop(&mut self) {
         self.work = None;
         for thread in self.threads.drain(..) {
             // A thread ends only by the channel's end; a panic in it has been shown already.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Buffer, Device, FileOptions, Segment};
+
+    #[test]
+    fn requests_in_flight_on_threads_all_come_back() {
+        let path = std::env::temp_dir().join(format!("platter-positional-{}", std::process::id()));
+        let device = FileDevice::create(&path, 1 << 20, FileOptions::default()).unwrap();
+        let mut queue = PositionalQueue::new(&device, 32);
+        for tag in 0..32u64 {
+            let segments = [Segment { offset: tag * 8192, at: 0, length: 8192 }][..].into();
+            let buffer = Buffer::from(&[tag as u8; 8192][..]);
+            queue.submit(Request { tag, kind: Kind::Write, durable: tag == 31, segments, buffer });
+        }
+        let mut done = Vec::new();
+        queue.wait(5, &mut done).unwrap();
+        assert!(done.len() >= 5);
+        queue.wait(32, &mut done).unwrap();
+        assert_eq!((done.len(), queue.in_flight()), (32, 0));
+        assert!(done.iter().all(|completion| completion.result.is_ok()));
+        let segments = [Segment { offset: 1 << 20, at: 0, length: 512 }][..].into();
+        queue.submit(Request {
+            tag: 32,
+            kind: Kind::Read,
+            durable: false,
+            segments,
+            buffer: Buffer::new(512),
+        });
+        queue.wait(1, &mut done).unwrap();
+        assert!(matches!(done[32].result, Err(crate::Error::OutOfRange { .. })));
+        assert_eq!(queue.in_flight(), 0);
+        let mut back = [0; 8192];
+        device.read_at(31 * 8192, &mut back).unwrap();
+        assert!(back.iter().all(|&byte| byte == 31));
+        std::fs::remove_file(path).unwrap();
     }
 }

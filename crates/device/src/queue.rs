@@ -1,6 +1,6 @@
 //! Many requests in flight from one thread.
 
-use crate::{Buffer, Device, Error, Result};
+use crate::{Buffer, Device, Error, Operation, Result, check_transfer};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -142,6 +142,20 @@ pub(crate) fn carry_out<D: Device + ?Sized>(device: &D, request: &mut Request) -
     }
     if request.kind == Kind::Flush || (request.kind == Kind::Write && request.durable) {
         device.flush()?;
+    }
+    Ok(())
+}
+
+/// Whether a request keeps the contract of [`Device`], before any part of it is carried out.
+pub(crate) fn check_request(device: &dyn Device, request: &Request) -> Result<()> {
+    let operation = match request.kind {
+        Kind::Read => Operation::Read,
+        Kind::Write => Operation::Write,
+        Kind::Flush => return Ok(()),
+    };
+    for segment in &request.segments {
+        check_transfer(device, operation, segment.offset, u64::from(segment.length))?;
+        buffer_range(device.name(), segment, request.buffer.len())?;
     }
     Ok(())
 }

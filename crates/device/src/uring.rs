@@ -1,10 +1,9 @@
 //! io_uring: many transfers in flight from one thread, without a thread for each.
 
 use crate::file::Shared;
-use crate::queue::buffer_range;
+use crate::queue::check_request;
 use crate::{
     Buffer, Completion, Device, Error, FileDevice, Kind, Operation, Queue, Request, Result, Segments,
-    check_transfer,
 };
 use io_uring::{IoUring, opcode, squeue, types};
 use std::io;
@@ -65,20 +64,6 @@ impl<'d> UringQueue<'d> {
             outstanding: 0,
             unsubmitted: 0,
         })
-    }
-
-    /// Why a request cannot be carried out, before any part of it is.
-    fn refuse(&self, request: &Request) -> Result<()> {
-        let operation = match request.kind {
-            Kind::Read => Operation::Read,
-            Kind::Write => Operation::Write,
-            Kind::Flush => return Ok(()),
-        };
-        for segment in &request.segments {
-            check_transfer(self.device, operation, segment.offset, u64::from(segment.length))?;
-            buffer_range(self.device.name(), segment, request.buffer.len())?;
-        }
-        Ok(())
     }
 
     fn push(&mut self, slot: usize, segment: usize) {
@@ -202,7 +187,7 @@ fn transfer(
 
 impl Queue for UringQueue<'_> {
     fn submit(&mut self, request: Request) {
-        let refused = self.refuse(&request);
+        let refused = check_request(self.device, &request);
         let transfers = if request.kind == Kind::Flush { 1 } else { request.segments.len() };
         let Request { tag, kind, durable, segments, buffer } = request;
         if refused.is_err() || transfers == 0 {

@@ -1,0 +1,208 @@
+//! Image files as devices: every way of transferring, through the page cache and past it.
+
+use platter_device::{
+    Buffer, Caching, Completion, Device, Error, FileDevice, FileOptions, Kind, Queue, Request, Segment,
+    Segments,
+};
+use std::path::PathBuf;
+
+const SIZE: u64 = 4 << 20;
+
+fn path(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+fn on_each(name: &str, test: impl Fn(FileDevice)) {
+    for (caching, which) in [(Caching::Buffered, "buffered"), (Caching::DirectIfPossible, "direct")] {
+        let path = path(&format!("{name}-{which}"));
+        test(FileDevice::create(&path, SIZE, FileOptions { caching, ..FileOptions::default() }).unwrap());
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// Bytes that tell their place.
+fn pattern(offset: u64, length: usize) -> Vec<u8> {
+    (offset..offset + length as u64).map(|at| (at / 512 * 31 + at % 512) as u8).collect()
+}
+
+#[test]
+fn transfers_from_any_memory_address_arrive() {
+    on_each("addresses", |device| {
+        let sector = device.sectors().logical as usize;
+        // One byte off any alignment.
+        let mut memory = vec![0; 4 * sector + 1];
+        memory[1..].copy_from_slice(&pattern(0, 4 * sector));
+        device.write_at(sector as u64, &memory[1..]).unwrap();
+        memory.fill(0);
+        device.read_at(sector as u64, &mut memory[1..]).unwrap();
+        assert!(memory[1..] == pattern(0, 4 * sector));
+        device.flush().unwrap();
+    });
+}
+
+#[test]
+fn batches_larger_than_a_ring_arrive_whole() {
+    on_each("batches", |device| {
+        let sector = u64::from(device.sectors().logical);
+        let pieces: Vec<(u64, Buffer)> = (0..200)
+            .map(|piece| (piece * 2 * sector, Buffer::from(&pattern(piece, sector as usize)[..])))
+            .collect();
+        let writes: Vec<(u64, &[u8])> = pieces.iter().map(|(offset, data)| (*offset, &**data)).collect();
+        device.write_batch(&writes).unwrap();
+        let mut buffers: Vec<Buffer> = pieces.iter().map(|_| Buffer::new(sector as usize)).collect();
+        let mut reads: Vec<(u64, &mut [u8])> =
+            pieces.iter().zip(&mut buffers).map(|((offset, _), buffer)| (*offset, &mut **buffer)).collect();
+        device.read_batch(&mut reads).unwrap();
+        assert!(buffers.iter().zip(&pieces).all(|(read, (_, written))| **read == **written));
+        // A piece outside the device fails before anything is transferred.
+        assert!(matches!(
+            device.write_batch(&[(0, writes[1].1), (SIZE, writes[0].1)]),
+            Err(Error::OutOfRange { .. })
+        ));
+        let mut first = Buffer::new(sector as usize);
+        device.read_at(0, &mut first).unwrap();
+        assert!(*first == *pieces[0].1);
+    });
+}
+
+fn write(tag: u64, segments: &[Segment], data: &[u8]) -> Request {
+    Request {
+        tag,
+        kind: Kind::Write,
+        durable: tag.is_multiple_of(2),
+        segments: segments.into(),
+        buffer: data.into(),
+    }
+}
+
+fn wait_for(queue: &mut dyn Queue, count: usize) -> Vec<Completion> {
+    let mut done = Vec::new();
+    while done.len() < count {
+        queue.wait(1, &mut done).unwrap();
+    }
+    done
+}
+
+#[test]
+fn a_queue_carries_many_requests_of_many_pieces() {
+    on_each("queue", |device| {
+        let sector = device.sectors().logical;
+        let piece = |offset: u64, at: u32| Segment { offset, at: at * sector, length: sector };
+        let mut queue = device.queue(8).unwrap();
+        let data = |tag: u64| pattern(tag * 1000, 3 * sector as usize);
+        for round in 0..4 {
+            for tag in round * 8..round * 8 + 8 {
+                let start = tag * 3 * u64::from(sector);
+                // In another order than in the buffer, and not all neighbours.
+                let segments = [
+                    piece(start + 2 * u64::from(sector), 0),
+                    piece(start, 1),
+                    piece(start + u64::from(sector), 2),
+                ];
+                queue.submit(write(tag, &segments, &data(tag)));
+            }
+            let done = wait_for(&mut *queue, 8);
+            assert!(done.iter().all(|completion| completion.result.is_ok()));
+            assert_eq!(queue.in_flight(), 0);
+        }
+        queue.submit(Request {
+            tag: 99,
+            kind: Kind::Flush,
+            durable: false,
+            segments: Segments::new(),
+            buffer: Buffer::new(0),
+        });
+        assert_eq!(wait_for(&mut *queue, 1)[0].tag, 99);
+        for tag in 0..32 {
+            let mut back = Buffer::new(3 * sector as usize);
+            device.read_at(tag * 3 * u64::from(sector), &mut back).unwrap();
+            let (first, rest) = back.split_at(sector as usize);
+            let expected = data(tag);
+            assert!(first == &expected[sector as usize..2 * sector as usize]);
+            assert!(rest[sector as usize..] == expected[..sector as usize]);
+        }
+    });
+}
+
+#[test]
+fn a_queue_refuses_what_the_contract_refuses_and_goes_on() {
+    on_each("refused", |device| {
+        let sector = device.sectors().logical;
+        let mut queue = device.queue(4).unwrap();
+        let bad = [
+            Segment { offset: 1, at: 0, length: sector },
+            Segment { offset: SIZE, at: 0, length: sector },
+            Segment { offset: 0, at: sector, length: sector },
+        ];
+        for (tag, segment) in bad.into_iter().enumerate() {
+            queue.submit(write(tag as u64, &[segment], &vec![7; sector as usize]));
+        }
+        queue.submit(write(3, &[Segment { offset: 0, at: 0, length: sector }], &vec![9; sector as usize]));
+        let mut done = wait_for(&mut *queue, 4);
+        done.sort_by_key(|completion| completion.tag);
+        assert!(matches!(done[0].result, Err(Error::Misaligned { .. })));
+        assert!(matches!(done[1].result, Err(Error::OutOfRange { .. })));
+        assert!(matches!(done[2].result, Err(Error::Unusable { .. })));
+        assert!(done[3].result.is_ok());
+    });
+}
+
+#[test]
+fn a_dropped_queue_waits_for_what_is_in_flight() {
+    on_each("dropped", |device| {
+        let mut queue = device.queue(16).unwrap();
+        for tag in 0..16 {
+            let segments = [Segment { offset: tag * (64 << 10), at: 0, length: 64 << 10 }];
+            queue.submit(write(tag, &segments, &vec![tag as u8 + 1; 64 << 10]));
+        }
+        queue.kick().unwrap();
+        drop(queue);
+        let mut all = Buffer::new(1 << 20);
+        device.read_at(0, &mut all).unwrap();
+        assert!(
+            all.chunks(64 << 10).enumerate().all(|(index, part)| part.iter().all(|&b| b == index as u8 + 1))
+        );
+    });
+}
+
+#[test]
+fn what_was_discarded_of_an_image_is_a_hole() {
+    on_each("discarded", |device| {
+        device.write_at(0, &vec![1; 1 << 20]).unwrap();
+        device.discard(0, 1 << 20).unwrap();
+        let mut back = vec![1; 4096];
+        device.read_at(512 << 10, &mut back).unwrap();
+        assert!(back.iter().all(|&byte| byte == 0));
+        assert!(matches!(device.discard(SIZE, 4096), Err(Error::OutOfRange { .. })));
+    });
+}
+
+#[test]
+fn a_file_shorter_than_it_was_is_an_error_and_not_zeroes() {
+    let path = path("shrunk");
+    let device = FileDevice::create(&path, SIZE, FileOptions::default()).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(SIZE / 2).unwrap();
+    assert!(matches!(device.read_at(SIZE - 4096, &mut [0; 4096]), Err(Error::Io { .. })));
+    let mut queue = device.queue(1).unwrap();
+    let segments = [Segment { offset: SIZE - 4096, at: 0, length: 4096 }][..].into();
+    queue.submit(Request { tag: 0, kind: Kind::Read, durable: false, segments, buffer: Buffer::new(4096) });
+    assert!(matches!(wait_for(&mut *queue, 1)[0].result, Err(Error::Io { .. })));
+    drop(queue);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn what_is_read_only_is_not_written() {
+    let path = path("read-only");
+    std::fs::write(&path, vec![5; 8192]).unwrap();
+    let device = FileDevice::open(&path, FileOptions { read_only: true, ..FileOptions::default() }).unwrap();
+    assert!(matches!(device.write_at(0, &[0; 512]), Err(Error::ReadOnly { .. })));
+    let mut queue = device.queue(1).unwrap();
+    queue.submit(write(0, &[Segment { offset: 0, at: 0, length: 512 }], &[0; 512]));
+    assert!(matches!(wait_for(&mut *queue, 1)[0].result, Err(Error::ReadOnly { .. })));
+    drop(queue);
+    assert!(std::fs::read(&path).unwrap().iter().all(|&byte| byte == 5));
+    std::fs::remove_file(path).unwrap();
+}
