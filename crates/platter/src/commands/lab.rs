@@ -142,7 +142,8 @@ impl Observer for Meter {
     }
 
     fn result(&self, target: &str, workload: &str, case: &str, iops: f64, mb_per_s: f64) {
-        self.0.println(format!("{target:<10} {workload} {case:<28} {mb_per_s:>9.1} MB/s {iops:>10.0} IOPS"));
+        let case = format!("{workload} {case}");
+        self.0.println(format!("{target:<20} {case:<40} {mb_per_s:>9.1} MB/s {iops:>10.0} IOPS"));
     }
 }
 
