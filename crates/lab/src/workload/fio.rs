@@ -207,7 +207,12 @@ fn case(name: &str, job: String, mut keys: Keys) -> Result<(Case, u64, Durabilit
         own_span: false,
     };
     let count = if time_based { None } else { count };
-    Ok((Case { name: job, direction, pattern, time, ramp_up, count }, span, durability, seed))
+    Ok((
+        Case { name: job, profiles: Vec::new(), direction, pattern, time, ramp_up, count },
+        span,
+        durability,
+        seed,
+    ))
 }
 
 /// fio's times: a number of seconds, or with a unit.

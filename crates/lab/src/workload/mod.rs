@@ -62,6 +62,8 @@ pub struct Workload {
 pub struct Case {
     /// Name inside the workload, without the direction.
     pub name: String,
+    /// Named selections of the workload's cases that it belongs to.
+    pub profiles: Vec<String>,
     /// Reads, writes or both.
     pub direction: Direction,
     /// The load.
@@ -87,12 +89,19 @@ pub fn built_in() -> impl Iterator<Item = &'static str> {
 
 impl Workload {
     /// A built-in workload by name, or the one in a TOML or fio job file by path: the latter ends in `.fio`.
+    /// `NAME:PROFILE` keeps only the built-in workload's cases of that profile.
     ///
     /// # Errors
     /// [`Error::Input`] that names what is wrong, or the names there are.
     pub fn load(name: &str, preset: Preset) -> Result<Workload> {
-        if let Some((name, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
-            return Workload::from_toml(name, text, preset);
+        let (built_in_name, profile) =
+            name.split_once(':').map_or((name, None), |(name, rest)| (name, Some(rest)));
+        if let Some((_, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == built_in_name) {
+            let mut workload = Workload::from_toml(name, text, preset)?;
+            if let Some(profile) = profile {
+                workload.keep_profile(profile)?;
+            }
+            return Ok(workload);
         }
         let path = std::path::Path::new(name);
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -109,6 +118,18 @@ impl Workload {
         } else {
             Workload::from_toml(&stem, &text, preset)
         }
+    }
+
+    fn keep_profile(&mut self, profile: &str) -> Result<()> {
+        let mut names: Vec<&str> =
+            self.cases.iter().flat_map(|case| &case.profiles).map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        if !names.contains(&profile) {
+            return Err(input(&self.name, format!("no such profile; there are: {}", names.join(", "))));
+        }
+        self.cases.retain(|case| case.profiles.iter().any(|name| name == profile));
+        Ok(())
     }
 
     /// Reads a workload from TOML.
@@ -150,6 +171,7 @@ impl Workload {
                 };
                 cases.push(Case {
                     name: case.name.clone(),
+                    profiles: case.profiles.clone(),
                     direction,
                     pattern,
                     time: duration(name, seconds)?,
@@ -254,6 +276,8 @@ fn one() -> u32 {
 #[serde(deny_unknown_fields)]
 struct FileCase {
     name: String,
+    #[serde(default)]
+    profiles: Vec<String>,
     directions: Vec<Direction>,
     read_percent: Option<u8>,
     block: Size,
@@ -287,6 +311,11 @@ mod tests {
         let cells = Workload::load("crystaldiskmark", Preset::Full).unwrap();
         assert_eq!((cells.cases.len(), cells.loops, cells.scoring), (18, 5, Some(Scoring::Best)));
         assert_eq!(cells.cases[2].pattern.read_percent, 70);
+        let nvme = Workload::load("crystaldiskmark:nvme", Preset::Quick).unwrap();
+        let names: Vec<&str> = nvme.cases.iter().map(|case| case.name.as_str()).step_by(3).collect();
+        assert_eq!(names, ["SEQ1M Q8T1", "SEQ128K Q32T1", "RND4K Q32T16", "RND4K Q1T1"]);
+        let unknown = Workload::load("crystaldiskmark:sata", Preset::Quick).unwrap_err().to_string();
+        assert!(unknown.contains("default, nvme"), "{unknown}");
         assert!(built_in().all(|name| Workload::load(name, Preset::Quick).is_ok()));
     }
 
