@@ -46,6 +46,8 @@ pub struct Comparison {
     pub span: Option<u64>,
     /// Measured time of a run; each workload's own if `None`.
     pub time: Option<Duration>,
+    /// Through the host's page cache, even if no workload asks for that.
+    pub buffered: bool,
     /// Check every block that is read.
     pub verify: bool,
     /// The command line that repeats it, for the report.
@@ -81,8 +83,14 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
     let mut comparison = comparison.clone();
     let mut warnings = Vec::new();
     limit_spans(&mut comparison, &mut warnings);
+    let buffered = comparison.workloads.iter().filter(|workload| workload.buffered).count();
+    if buffered > 0 && buffered < comparison.workloads.len() && !comparison.buffered {
+        return Err(Error::Job("buffered and direct workloads cannot share a comparison".into()));
+    }
+    let caching =
+        if comparison.buffered || buffered > 0 { Caching::Buffered } else { Caching::DirectIfPossible };
     let span = comparison.workloads.iter().map(|workload| workload.span).max().unwrap_or(0);
-    let stand = OpenStand::open(&comparison.stand, span)?;
+    let stand = OpenStand::open(&comparison.stand, span, caching)?;
     if stand.device.len() < span {
         return Err(Error::Job(format!(
             "a span of {span} bytes does not fit {}, which has {}",
@@ -90,7 +98,7 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
             stand.device.len()
         )));
     }
-    if !stand.direct {
+    if !stand.direct && caching != Caching::Buffered {
         warnings.push(format!(
             "{} was measured through the page cache: the file system that holds it has no direct I/O",
             stand.name
@@ -135,6 +143,7 @@ struct OpenStand {
     device: Arc<dyn Device>,
     kind: &'static str,
     direct: bool,
+    caching: Caching,
     /// As people call it.
     name: String,
     /// What tells about the hardware below: the device, or the directory of a temporary image.
@@ -142,16 +151,22 @@ struct OpenStand {
 }
 
 impl OpenStand {
-    fn open(stand: &Stand, span: u64) -> Result<OpenStand> {
+    fn open(stand: &Stand, span: u64, caching: Caching) -> Result<OpenStand> {
         // Room for a file system's own structures, and enough that FAT32 can have its 65,525 clusters.
         let length = (span + span / 8).max(span + (256 << 20)).next_multiple_of(1 << 20);
-        let options =
-            FileOptions { caching: Caching::DirectIfPossible, exclusive: true, ..FileOptions::default() };
+        let options = FileOptions { caching, exclusive: true, ..FileOptions::default() };
         let (file, place) = match stand {
             Stand::Memory(length) => {
                 let device = Arc::new(MemoryDevice::new(*length, Sectors::SMALL));
                 let name = device.name().to_string();
-                return Ok(OpenStand { device, kind: "memory", direct: true, name, place: PathBuf::new() });
+                return Ok(OpenStand {
+                    device,
+                    kind: "memory",
+                    direct: true,
+                    caching,
+                    name,
+                    place: PathBuf::new(),
+                });
             }
             Stand::TemporaryImage(directory) => {
                 enough_space(directory, span)?;
@@ -166,7 +181,7 @@ impl OpenStand {
             _ => file.name().to_string(),
         };
         let direct = file.is_direct();
-        Ok(OpenStand { device: Arc::new(file), kind, direct, name, place: place.clone() })
+        Ok(OpenStand { device: Arc::new(file), kind, direct, caching, name, place: place.clone() })
     }
 }
 
@@ -247,7 +262,7 @@ impl<'a> Turns<'a> {
         let workloads: Vec<&Workload> =
             self.comparison.workloads.iter().filter(|workload| round <= workload.repeats).collect();
         self.observer.stage(&format!("{name}: formatting"), self.spent, self.expected);
-        let ready = target.set_up(&self.stand.device, self.span)?;
+        let ready = target.set_up(&self.stand.device, self.span, self.stand.caching)?;
         if !self.targets.iter().any(|target| target.name == name) {
             self.targets.push(ready.description.clone());
         }

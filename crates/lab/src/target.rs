@@ -70,7 +70,7 @@ impl Target {
 
     /// Makes the target ready on `device`: discards the device's content, formats it, makes the file. Nothing is
     /// written to the device for a directory.
-    pub(crate) fn set_up(&self, device: &Arc<dyn Device>, length: u64) -> Result<Ready> {
+    pub(crate) fn set_up(&self, device: &Arc<dyn Device>, length: u64, caching: Caching) -> Result<Ready> {
         match self {
             Target::Raw => {
                 device.discard(0, device.len())?;
@@ -94,7 +94,7 @@ impl Target {
                 Ok(Ready { subject, recorder: Some(recorder), description })
             }
             Target::Directory(path) => {
-                let options = FileOptions { caching: Caching::DirectIfPossible, ..FileOptions::default() };
+                let options = FileOptions { caching, ..FileOptions::default() };
                 let opened = temporary_file(path, length, options)?;
                 let how = if opened.is_direct() { "past the page cache" } else { "through the page cache" };
                 let kind =

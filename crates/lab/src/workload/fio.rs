@@ -31,6 +31,15 @@ const WITHOUT_MEANING: [&str; 14] = [
 
 type Keys = BTreeMap<String, String>;
 
+/// What all jobs of a file have in common here.
+#[derive(Clone, Copy, PartialEq)]
+struct Shared {
+    span: u64,
+    durability: Durability,
+    buffered: bool,
+    seed: u64,
+}
+
 /// Reads a job file: each job section becomes a case.
 pub(super) fn parse(name: &str, text: &str) -> Result<Workload> {
     let mut global = Keys::new();
@@ -62,27 +71,27 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Workload> {
         return Err(input(name, "it has no job section"));
     }
     let mut cases = Vec::new();
-    let mut shared: Option<(u64, Durability, u64)> = None;
+    let mut shared: Option<Shared> = None;
     for (job, keys) in jobs {
         let job_name = format!("{name}, job [{job}]");
-        let (case, span, durability, seed) = case(&job_name, job, keys)?;
-        let settings = (span, durability, seed);
+        let (case, settings) = case(&job_name, job, keys)?;
         if shared.is_some_and(|shared| shared != settings) {
             return Err(input(
                 &job_name,
-                "size, fsync, sync and randseed must be the same for all jobs of a file",
+                "size, direct, fsync, sync and randseed must be the same for all jobs of a file",
             ));
         }
         shared = Some(settings);
         cases.push(case);
     }
-    let (span, durability, seed) = shared.expect("there is a job");
+    let Shared { span, durability, buffered, seed } = shared.expect("there is a job");
     Ok(Workload {
         name: name.into(),
         title: name.into(),
         description: format!("fio job file {name}"),
         seed,
         durability,
+        buffered,
         scoring: None,
         span,
         repeats: 1,
@@ -103,7 +112,7 @@ fn canonical(key: &str) -> &str {
     }
 }
 
-fn case(name: &str, job: String, mut keys: Keys) -> Result<(Case, u64, Durability, u64)> {
+fn case(name: &str, job: String, mut keys: Keys) -> Result<(Case, Shared)> {
     for key in WITHOUT_MEANING {
         keys.remove(key);
     }
@@ -146,10 +155,7 @@ fn case(name: &str, job: String, mut keys: Keys) -> Result<(Case, u64, Durabilit
     let Some(span) = bytes("size", take("size"))? else { return Err(input(name, "size is missing")) };
     let depth = number("iodepth", take("iodepth"), 1)?;
     let workers = number("numjobs", take("numjobs"), 1)?;
-    let direct = number("direct", take("direct"), 0)?;
-    if direct != 1 {
-        return Err(input(name, "direct=0: buffered jobs are not run; only direct=1 compares file systems"));
-    }
+    let buffered = number("direct", take("direct"), 0)? == 0;
     let sync = take("sync").unwrap_or_else(|| "0".into());
     let fsync = number("fsync", take("fsync"), 0)?.max(number("fdatasync", take("fdatasync"), 0)?);
     let durability = match (sync.as_str(), fsync) {
@@ -173,9 +179,9 @@ fn case(name: &str, job: String, mut keys: Keys) -> Result<(Case, u64, Durabilit
     let time_based = take("time_based").is_some_and(|value| value != "0");
     let ios = take("number_ios").map(|text| number("number_ios", Some(text), 0)).transpose()?;
     let count = match (ios, bytes("io_size", take("io_size"))?) {
-        (Some(ios), _) => Some(ios * workers),
-        (None, Some(bytes)) => Some(bytes / block.max(1) * workers),
-        (None, None) if !time_based => Some(span / block.max(1) * workers),
+        (Some(ios), _) => Some(ios.saturating_mul(workers)),
+        (None, Some(bytes)) => Some((bytes / block.max(1)).saturating_mul(workers)),
+        (None, None) if !time_based => Some((span / block.max(1)).saturating_mul(workers)),
         (None, None) => None,
     };
     let time = match (time_based, runtime) {
@@ -209,9 +215,7 @@ fn case(name: &str, job: String, mut keys: Keys) -> Result<(Case, u64, Durabilit
     let count = if time_based { None } else { count };
     Ok((
         Case { name: job, profiles: Vec::new(), direction, pattern, time, ramp_up, count },
-        span,
-        durability,
-        seed,
+        Shared { span, durability, buffered, seed },
     ))
 }
 
@@ -242,6 +246,7 @@ mod tests {
     fn common_keys_mean_what_fio_means() {
         let workload = parse("job", JOB).unwrap();
         assert_eq!((workload.span, workload.seed, workload.cases.len()), (1 << 30, 7, 2));
+        assert!(!workload.buffered && parse("job", &JOB.replace("direct=1", "direct=0")).unwrap().buffered);
         let mixed = &workload.cases[0];
         assert_eq!(
             (mixed.direction, mixed.pattern.read_percent, mixed.pattern.workers),
@@ -258,8 +263,8 @@ mod tests {
         let unknown = JOB.replace("randseed=7", "zonemode=zbd");
         let error = parse("job", &unknown).unwrap_err().to_string();
         assert!(error.contains("zonemode=zbd") && error.contains("[mixed]"), "{error}");
-        let buffered = JOB.replace("direct=1", "direct=0");
-        assert!(parse("job", &buffered).unwrap_err().to_string().contains("direct=0"));
+        let mixed = JOB.replace("[seq]", "[seq]\ndirect=0");
+        assert!(parse("job", &mixed).unwrap_err().to_string().contains("same for all jobs"));
         let trim = JOB.replace("rw=randrw", "rw=randtrim");
         assert!(parse("job", &trim).unwrap_err().to_string().contains("randtrim"));
     }

@@ -45,6 +45,8 @@ pub struct Workload {
     pub seed: u64,
     /// When writes count as done.
     pub durability: Durability,
+    /// Through the host's page cache instead of past it.
+    pub buffered: bool,
     /// The rule of the tool that it imitates, if that has one.
     pub scoring: Option<Scoring>,
     /// Bytes that I/Os are spread over.
@@ -189,6 +191,7 @@ impl Workload {
             description: file.description,
             seed: file.seed,
             durability,
+            buffered: file.buffered,
             scoring: file.scoring,
             span: size(name, &scale.span)?,
             repeats: scale.repeats.max(1),
@@ -245,6 +248,8 @@ struct File {
     #[serde(default = "default_seed")]
     seed: u64,
     durability: String,
+    #[serde(default)]
+    buffered: bool,
     scoring: Option<Scoring>,
     quick: Scale,
     full: Scale,

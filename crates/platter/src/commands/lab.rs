@@ -39,6 +39,10 @@ pub struct Choices {
     #[arg(long, value_name = "RULE", value_parser = parse_durability)]
     durability: Option<Durability>,
 
+    /// Through the host's page cache instead of past it: what an ordinary program sees, memory included
+    #[arg(long)]
+    buffered: bool,
+
     /// Bytes that I/Os are spread over, instead of the workload's own
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     span: Option<u64>,
@@ -84,6 +88,7 @@ impl Choices {
             durability: self.durability,
             span: self.span,
             time: self.time,
+            buffered: self.buffered,
             verify: self.verify,
             command: command_line(),
         })
