@@ -214,7 +214,11 @@ impl Queue for UringQueue<'_> {
     }
 
     fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
-        self.kick()?;
+        let nothing_yet = self.ended.is_empty() && self.ring.completion().is_empty();
+        if least == 0 || !nothing_yet {
+            self.kick()?;
+        }
+        // Otherwise what was pushed goes with the call that waits.
         let mut got = self.reap(done);
         while got < least && self.outstanding > 0 {
             self.enter(1).map_err(|source| Error::io(self.device.name(), Operation::Read, 0, 0, source))?;

@@ -168,6 +168,9 @@ impl Worker<'_> {
     /// Issues an I/O if the job is not over, a slot is free and a block can be had; `false` if not.
     fn issue_next(&mut self) -> Result<bool> {
         let Some(&slot) = self.free.last() else { return Ok(false) };
+        // Each I/O goes to the kernel by itself, as the applications that are imitated here do, and not with the next
+        // one. Only the last before a wait goes with it, in one system call.
+        self.queue.kick()?;
         let issued = Instant::now();
         if self.clock.end.is_some_and(|end| issued >= end) {
             self.left = 0;
@@ -221,7 +224,6 @@ impl Worker<'_> {
         let kind = if read { Kind::Read } else { Kind::Write };
         let durable = !read && self.job.durability == Durability::WriteThrough;
         self.queue.submit(Request { tag: index as u64, kind, durable, segments, buffer });
-        self.queue.kick()?;
         Ok(true)
     }
 
@@ -280,6 +282,7 @@ impl Worker<'_> {
         if !due && self.waiting.is_empty() {
             return Ok(());
         }
+        self.queue.kick()?;
         let before = Instant::now();
         self.subject.sync()?;
         let now = Instant::now();

@@ -79,9 +79,10 @@ pub struct Case {
 }
 
 /// The built-in workloads: name and text.
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 3] = [
     ("iometer", include_str!("../../workloads/iometer.toml")),
     ("crystaldiskmark", include_str!("../../workloads/crystaldiskmark.toml")),
+    ("overhead", include_str!("../../workloads/overhead.toml")),
 ];
 
 /// Names of the built-in workloads.

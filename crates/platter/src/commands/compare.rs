@@ -24,8 +24,8 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "TARGET,...")]
     targets: Vec<String>,
 
-    /// Loads: iometer, crystaldiskmark (or one of its profiles, crystaldiskmark:default, crystaldiskmark:nvme), or the
-    /// path of a .toml workload or a .fio job file
+    /// Loads: iometer, crystaldiskmark (or one of its profiles, crystaldiskmark:default, crystaldiskmark:nvme),
+    /// overhead, or the path of a .toml workload or a .fio job file
     #[arg(
         long,
         value_delimiter = ',',

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 /// to standard output, for a script.
 #[derive(Args)]
 pub struct Arguments {
-    /// The load: iometer, crystaldiskmark (or one of its profiles, crystaldiskmark:default, crystaldiskmark:nvme), or the
-    /// path of a .toml workload or a .fio job file
+    /// The load: iometer, crystaldiskmark (or one of its profiles, crystaldiskmark:default, crystaldiskmark:nvme),
+    /// overhead, or the path of a .toml workload or a .fio job file
     workload: String,
 
     /// What to run it on: raw, fat32 (with an optional cluster size, fat32:32k), dir:PATH
