@@ -45,7 +45,8 @@ pub fn populated(kind: FatKind) -> Vec<u8> {
     };
     format.make(&device, &options, &Silent).unwrap();
     let image = ImageFile::new(&device.to_image());
-    let host = std::env::temp_dir().join(format!("platter-fat-tree-{}-{kind:?}", std::process::id()));
+    // Named after the image: tests of one process run side by side.
+    let host = std::path::PathBuf::from(format!("{}.tree", image.path()));
     let mut random = Random(8664);
     let mut fill = |path: &std::path::Path, size: u64| {
         let bytes: Vec<u8> = (0..size).map(|_| random.next() as u8).collect();
