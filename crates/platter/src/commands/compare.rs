@@ -1,6 +1,6 @@
 //! `platter compare`: which file system should I put here, and what does it cost?
 
-use super::lab::{Choices, Meter, save};
+use super::lab::{Choices, exit_code, measure, save};
 use crate::failure::Outcome;
 use crate::output::Output;
 use clap::Args;
@@ -50,10 +50,7 @@ impl Arguments {
             targets = vec!["raw".into(), "fat32".into(), format!("dir:{}", self.out.display())];
         }
         let comparison = self.choices.comparison(&targets, &self.workloads, &self.out)?;
-        let meter = Meter::new();
-        let document = platter_lab::compare(&comparison, &meter);
-        meter.finish();
-        let document = document?;
+        let document = measure(&comparison)?;
         // Saved first: what took long to measure is not lost to a reader who goes away.
         let paths = save(&document, &self.out, self.published)?;
         let mut output = Output::new();
@@ -63,8 +60,6 @@ impl Arguments {
             output.line(format!("wrote {}", path.display()))?;
         }
         output.finish()?;
-        Ok(u8::from(
-            document.results.iter().flat_map(|result| &result.runs).any(|run| run.corrupted_blocks > 0),
-        ))
+        Ok(exit_code(&document))
     }
 }

@@ -123,10 +123,10 @@ fn command_line() -> String {
 }
 
 /// One progress bar for a whole comparison; nothing without a terminal.
-pub struct Meter(ProgressBar);
+struct Meter(ProgressBar);
 
 impl Meter {
-    pub fn new() -> Meter {
+    fn new() -> Meter {
         let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}  ({eta} left)")
             .expect("a constant template is valid");
         let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8));
@@ -134,7 +134,7 @@ impl Meter {
         Meter(bar)
     }
 
-    pub fn finish(self) {
+    fn finish(self) {
         self.0.finish_and_clear();
     }
 }
@@ -150,6 +150,20 @@ impl Observer for Meter {
         let case = format!("{workload} {case}");
         self.0.println(format!("{target:<20} {case:<40} {mb_per_s:>9.1} MB/s {iops:>10.0} IOPS"));
     }
+}
+
+/// Runs a comparison under a progress bar.
+pub fn measure(comparison: &Comparison) -> Result<Document, Failure> {
+    let meter = Meter::new();
+    let document = platter_lab::compare(comparison, &meter);
+    meter.finish();
+    Ok(document?)
+}
+
+/// 1 if a block did not read back as it was written, otherwise 0.
+pub fn exit_code(document: &Document) -> u8 {
+    let mut runs = document.results.iter().flat_map(|result| &result.runs);
+    u8::from(runs.any(|run| run.corrupted_blocks > 0))
 }
 
 /// Writes a report in every form; returns the paths.

@@ -1,6 +1,6 @@
 //! `platter run`: one workload on one target.
 
-use super::lab::{Choices, Meter};
+use super::lab::{Choices, exit_code, measure};
 use crate::failure::Outcome;
 use crate::output::Output;
 use clap::Args;
@@ -33,10 +33,7 @@ impl Arguments {
     pub fn run(self) -> Outcome {
         let here = PathBuf::from(".");
         let comparison = self.choices.comparison(&[self.target], &[self.workload], &here)?;
-        let meter = Meter::new();
-        let document = platter_lab::compare(&comparison, &meter);
-        meter.finish();
-        let document = document?;
+        let document = measure(&comparison)?;
         let mut output = Output::new();
         let text = if self.json {
             document.to_json()
@@ -45,8 +42,6 @@ impl Arguments {
         };
         output.bytes(text.as_bytes())?;
         output.finish()?;
-        Ok(u8::from(
-            document.results.iter().flat_map(|result| &result.runs).any(|run| run.corrupted_blocks > 0),
-        ))
+        Ok(exit_code(&document))
     }
 }
