@@ -4,7 +4,7 @@
 //!
 //! Every PATH is a block device or a file of at least 1 GiB; **its content is overwritten**. For each job it prints the
 //! medians of IOPS and of the 50th and 99th percentile of latency (submission to completion) in fio (io_uring, direct)
-//! and here, and how far they differ. Exit code 1 if IOPS differ by more than 5 %, or a percentile by more than 10 %.
+//! and here, how far they differ, and how far a second run of fio differs from the first. Exit code 1 if IOPS differ by more than 5 %, or a percentile by more than 10 %.
 
 use platter_device::{Caching, FileDevice, FileOptions};
 use platter_lab::statistics::median;
@@ -51,12 +51,17 @@ const fn shape(
 }
 
 /// What one run gave: IOPS, and percentiles of latency in nanoseconds.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Figures {
     iops: f64,
     p50: f64,
     p99: f64,
 }
+
+/// Who runs a job in each round; fio does so twice, and how far it differs from itself is what the machine adds.
+const FIO: usize = 0;
+const PLATTER: usize = 1;
+const AGAIN: usize = 2;
 
 /// A figure, what to divide it by for print, and how far it may differ.
 type Column = (fn(&Figures) -> f64, f64, f64);
@@ -129,13 +134,13 @@ fn with_platter(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let (mut paths, mut seconds, mut rounds) = (Vec::new(), 3, 5);
+    let (mut paths, mut seconds, mut rounds) = (Vec::new(), 3, 5_usize);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next().and_then(|text| text.parse().ok()).ok_or("a number must follow");
         match argument.as_str() {
             "--seconds" => seconds = number()?,
-            "--rounds" => rounds = number()?,
+            "--rounds" => rounds = number()? as usize,
             _ => paths.push(argument),
         }
     }
@@ -144,39 +149,65 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     let mut outside = 0;
     for path in &paths {
-        println!("{path}: {rounds} rounds of {seconds} s each, fio and platter in turn, medians");
+        println!("{path}: {rounds} rounds of {seconds} s each, fio, platter and fio again in turn, medians");
         println!(
-            "{:<28} {:>9} {:>9} {:>7}  {:>8} {:>8} {:>7}  {:>8} {:>8} {:>7}",
-            "", "fio", "platter", "", "fio p50", "platter", "", "fio p99", "platter", ""
+            "{:<26} {:>9} {:>9} {:>7} {:>8}  {:>8} {:>9} {:>7} {:>8}  {:>8} {:>9} {:>7} {:>8}",
+            "",
+            "fio",
+            "platter",
+            "",
+            "again",
+            "fio p50",
+            "platter",
+            "",
+            "again",
+            "fio p99",
+            "platter",
+            "",
+            "again"
         );
         let options = FileOptions { caching: Caching::Direct, ..FileOptions::default() };
         let subject = Subject::Device { device: Arc::new(FileDevice::open(path, options)?), free: None };
         prepare(&subject, &(0..SPAN), SEED, &mut |_, _| {})?;
-        for shape in &SHAPES {
-            let (mut theirs, mut ours) = (Vec::new(), Vec::new());
-            for _ in 0..rounds {
-                theirs.push(with_fio(path, shape, seconds)?);
-                ours.push(with_platter(path, shape, seconds)?);
+        let mut all: [Vec<[Figures; 3]>; SHAPES.len()] = Default::default();
+        for round in 0..rounds {
+            for (shape, runs) in SHAPES.iter().zip(&mut all) {
+                let mut figures = [Figures::default(); 3];
+                // Who goes first changes, so that a machine that slows down or warms up favours no one.
+                for turn in 0..3 {
+                    let who = (round + turn) % 3;
+                    figures[who] = match who {
+                        PLATTER => with_platter(path, shape, seconds)?,
+                        _ => with_fio(path, shape, seconds)?,
+                    };
+                }
+                runs.push(figures);
             }
-            let middle =
-                |all: &[Figures], of: fn(&Figures) -> f64| median(&all.iter().map(of).collect::<Vec<_>>());
-            let mut row = format!("{:<28}", shape.name);
+        }
+        for (shape, runs) in SHAPES.iter().zip(&all) {
+            let middle = |who: usize, of: fn(&Figures) -> f64| {
+                median(&runs.iter().map(|figures| of(&figures[who])).collect::<Vec<_>>())
+            };
+            let mut row = format!("{:<26}", shape.name);
             for (of, scale, bound) in COLUMNS {
-                let (theirs, ours) = (middle(&theirs, of), middle(&ours, of));
-                let difference = ours / theirs - 1.0;
+                let (theirs, ours) = (middle(FIO, of), middle(PLATTER, of));
+                let (difference, control) = (ours / theirs - 1.0, middle(AGAIN, of) / theirs - 1.0);
                 let mark = if difference.abs() > bound { '!' } else { ' ' };
                 outside += u32::from(mark == '!');
                 let digits = usize::from(scale > 1.0);
                 row += &format!(
-                    " {:>9.digits$} {:>9.digits$} {:>+6.1}%{mark}",
+                    " {:>9.digits$} {:>9.digits$} {:>+6.1}%{mark} {:>+6.1}%",
                     theirs / scale,
                     ours / scale,
-                    difference * 100.0
+                    difference * 100.0,
+                    control * 100.0
                 );
             }
             println!("{row}");
         }
     }
-    println!("latencies in microseconds; ! marks more than 5 % of IOPS or 10 % of latency");
+    println!(
+        "latencies in microseconds; \"again\": fio against itself; ! marks more than 5 % of IOPS or 10 % of latency"
+    );
     Ok(if outside == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
