@@ -2,7 +2,8 @@
 
 use crate::power::{Journal, Log, mix, pieces};
 use crate::{
-    Device, Error, Grain, Immediate, Kind, Operation, Queue, Request, Result, Sectors, check_transfer, queue,
+    Device, Error, Grain, Immediate, Kind, Operation, Queue, Request, Result, Sectors, check_copy,
+    check_transfer, queue,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -77,7 +78,8 @@ pub enum Fault {
 /// several may meet the same transfer and take effect in the order they were added.
 ///
 /// With [`Faults::recording`] the device below is only read: writes stay in a journal, and [`Faults::log`] shows what
-/// a power cut at any moment would have left. [`Log`] says what a power cut may and may not do.
+/// a power cut at any moment would have left. [`Log`] says what a power cut may and may not do. Copies of the device
+/// below are told apart where nothing was written; what the journal holds, a repair too, all of them show.
 pub struct Faults {
     device: Arc<dyn Device>,
     seed: u64,
@@ -128,9 +130,9 @@ impl Faults {
         let (start, at) = (offset / sector * sector, (offset % sector) as usize);
         check_transfer(self, Operation::Write, start, sector)?;
         let mut data = vec![0; sector as usize];
-        self.fetch(start, &mut data)?;
+        self.fetch(None, start, &mut data)?;
         data[at] ^= mask;
-        self.store(start, &data, true)
+        self.store(None, start, &data, true)
     }
 
     /// The record of the run so far.
@@ -170,7 +172,19 @@ impl Faults {
         Error::io(self.name(), operation, offset, length, io::Error::other("injected fault"))
     }
 
-    fn write(&self, offset: u64, data: &[u8], durable: bool) -> Result<()> {
+    fn read(&self, copy: Option<usize>, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
+        let (_, met) = self.meet(Operation::Read, offset, buffer.len() as u64)?;
+        self.fetch(copy, offset, buffer)?;
+        for fault in met {
+            if let (Fault::Flip { byte, mask }, false) = (fault, buffer.is_empty()) {
+                buffer[(byte % buffer.len() as u64) as usize] ^= mask;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, copy: Option<usize>, offset: u64, data: &[u8], durable: bool) -> Result<()> {
         check_transfer(self, Operation::Write, offset, data.len() as u64)?;
         let (number, met) = self.meet(Operation::Write, offset, data.len() as u64)?;
         let mut data = Cow::Borrowed(data);
@@ -180,7 +194,8 @@ impl Faults {
                 Fault::Tear => {
                     for (at, length) in pieces(offset, data.len() as u64, self.grain) {
                         if mix(mix(self.seed, number), at).is_multiple_of(2) {
-                            self.store(offset + at, &data[at as usize..][..length as usize], false)?;
+                            let piece = &data[at as usize..][..length as usize];
+                            self.store(copy, offset + at, piece, false)?;
                         }
                     }
                     return Err(self.failure(Operation::Write, offset, data.len() as u64));
@@ -188,27 +203,28 @@ impl Faults {
                 Fault::Fail | Fault::Delay(_) => {}
             }
         }
-        self.store(offset, &data, durable)
+        self.store(copy, offset, &data, durable)
     }
 
-    fn fetch(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        match &self.journal {
-            Some(journal) => journal.read(offset, buffer),
-            None => self.device.read_at(offset, buffer),
+    fn fetch(&self, copy: Option<usize>, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match (&self.journal, copy) {
+            (Some(journal), Some(copy)) => journal.read_copy(copy, offset, buffer),
+            (Some(journal), None) => journal.read(offset, buffer),
+            (None, Some(copy)) => self.device.read_copy(copy, offset, buffer),
+            (None, None) => self.device.read_at(offset, buffer),
         }
     }
 
-    fn store(&self, offset: u64, data: &[u8], durable: bool) -> Result<()> {
-        match &self.journal {
-            Some(journal) => journal.write(offset, data, durable),
-            None => {
-                self.device.write_at(offset, data)?;
-                if durable {
-                    self.device.flush()?;
-                }
+    fn store(&self, copy: Option<usize>, offset: u64, data: &[u8], durable: bool) -> Result<()> {
+        match (&self.journal, copy) {
+            (Some(journal), _) => {
+                journal.write(offset, data, durable);
+                return Ok(());
             }
+            (None, Some(copy)) => self.device.repair_copy(copy, offset, data)?,
+            (None, None) => self.device.write_at(offset, data)?,
         }
-        Ok(())
+        if durable { self.device.flush() } else { Ok(()) }
     }
 
     /// Does what a request says. A durable write is no flush: it protects itself alone.
@@ -217,7 +233,7 @@ impl Faults {
             let range = queue::buffer_range(self.name(), segment, request.buffer.len())?;
             match request.kind {
                 Kind::Read => self.read_at(segment.offset, &mut request.buffer[range])?,
-                Kind::Write => self.write(segment.offset, &request.buffer[range], request.durable)?,
+                Kind::Write => self.write(None, segment.offset, &request.buffer[range], request.durable)?,
                 Kind::Flush => {}
             }
         }
@@ -250,19 +266,25 @@ impl Device for Faults {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
-        let (_, met) = self.meet(Operation::Read, offset, buffer.len() as u64)?;
-        self.fetch(offset, buffer)?;
-        for fault in met {
-            if let (Fault::Flip { byte, mask }, false) = (fault, buffer.is_empty()) {
-                buffer[(byte % buffer.len() as u64) as usize] ^= mask;
-            }
-        }
-        Ok(())
+        self.read(None, offset, buffer)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        self.write(offset, data, false)
+        self.write(None, offset, data, false)
+    }
+
+    fn copies(&self) -> usize {
+        self.device.copies()
+    }
+
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_copy(self.name(), copy, self.copies())?;
+        self.read(Some(copy), offset, buffer)
+    }
+
+    fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
+        check_copy(self.name(), copy, self.copies())?;
+        self.write(Some(copy), offset, data, false)
     }
 
     fn flush(&self) -> Result<()> {

@@ -111,6 +111,34 @@ pub trait Device: Send + Sync {
         writes.iter().try_for_each(|(offset, data)| self.write_at(*offset, data))
     }
 
+    /// How many copies of its content the device keeps, at least 1. The number never changes; a copy that can no
+    /// longer be used keeps its place.
+    ///
+    /// A file system whose checksums tell good bytes from damaged ones finds the good ones with [`Device::read_copy`]
+    /// and puts the damage right with [`Device::repair_copy`]. To everyone else the copies are one device.
+    fn copies(&self) -> usize {
+        1
+    }
+
+    /// Fills `buffer` from `offset` of one copy, counted from 0, and of no other.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] if there is no such copy or it is out of service, and what [`Device::read_at`] gives.
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_copy(self.name(), copy, self.copies())?;
+        self.read_at(offset, buffer)
+    }
+
+    /// Writes `data`, which another copy holds at `offset`, over what is damaged there in this one. Volatile until
+    /// [`Device::flush`]. Whoever calls makes sure that nobody writes to the range meanwhile: `data` would be old.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] if there is no such copy or it is out of service, and what [`Device::write_at`] gives.
+    fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
+        check_copy(self.name(), copy, self.copies())?;
+        self.write_at(offset, data)
+    }
+
     /// Returns when every write that had completed before the call survives a power cut.
     fn flush(&self) -> Result<()>;
 
@@ -126,6 +154,15 @@ pub trait Device: Send + Sync {
     fn now(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
+}
+
+/// Refuses a copy that is not there.
+pub(crate) fn check_copy(device: &str, copy: usize, copies: usize) -> Result<()> {
+    if copy < copies {
+        return Ok(());
+    }
+    let there = if copies == 1 { "only copy 0".to_string() } else { format!("only 0 to {}", copies - 1) };
+    Err(Error::Unusable { device: device.into(), reason: format!("has no copy {copy}, {there}") })
 }
 
 /// Checks a transfer against the contract of [`Device`]. Every device calls it first.

@@ -8,7 +8,8 @@ use std::time::Duration;
 /// A device that reads from another until a sector is written, and keeps what is written to itself.
 ///
 /// Making one costs nothing, so a test can start thousands of runs from one formatted image. The device below must
-/// not change meanwhile. A discard clears what this device keeps itself and leaves the rest.
+/// not change meanwhile. A discard clears what this device keeps itself and leaves the rest. Copies that the device
+/// below has are told apart where nothing was written; a repair is a write like any other, which all copies then show.
 pub struct OverlayDevice {
     below: Arc<dyn Device>,
     /// By number of the logical sector.
@@ -48,6 +49,28 @@ impl OverlayDevice {
     fn write_lock(&self) -> RwLockWriteGuard<'_, HashMap<u64, Box<[u8]>>> {
         self.written.write().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Fills `buffer` from the device below, as `below` reads it, and with what is written over that.
+    fn read_over(
+        &self,
+        offset: u64,
+        buffer: &mut [u8],
+        below: impl Fn(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
+        let written = self.read_lock();
+        below(buffer)?;
+        if written.is_empty() {
+            return Ok(());
+        }
+        let sector = self.sectors().logical as usize;
+        for (number, target) in (offset / sector as u64..).zip(buffer.chunks_exact_mut(sector)) {
+            if let Some(data) = written.get(&number) {
+                target.copy_from_slice(data);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Device for OverlayDevice {
@@ -64,19 +87,7 @@ impl Device for OverlayDevice {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
-        let written = self.read_lock();
-        self.below.read_at(offset, buffer)?;
-        if written.is_empty() {
-            return Ok(());
-        }
-        let sector = self.sectors().logical as usize;
-        for (number, target) in (offset / sector as u64..).zip(buffer.chunks_exact_mut(sector)) {
-            if let Some(data) = written.get(&number) {
-                target.copy_from_slice(data);
-            }
-        }
-        Ok(())
+        self.read_over(offset, buffer, |buffer| self.below.read_at(offset, buffer))
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
@@ -87,6 +98,14 @@ impl Device for OverlayDevice {
             written.insert(number, source.into());
         }
         Ok(())
+    }
+
+    fn copies(&self) -> usize {
+        self.below.copies()
+    }
+
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.read_over(offset, buffer, |buffer| self.below.read_copy(copy, offset, buffer))
     }
 
     fn flush(&self) -> Result<()> {

@@ -82,6 +82,20 @@ impl Device for Partition {
         self.device.write_batch(&moved)
     }
 
+    fn copies(&self) -> usize {
+        self.device.copies()
+    }
+
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let offset = self.shifted(offset, Operation::Read, buffer.len() as u64)?;
+        self.device.read_copy(copy, offset, buffer)
+    }
+
+    fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
+        let offset = self.shifted(offset, Operation::Write, data.len() as u64)?;
+        self.device.repair_copy(copy, offset, data)
+    }
+
     fn flush(&self) -> Result<()> {
         self.device.flush()
     }

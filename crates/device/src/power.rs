@@ -192,7 +192,16 @@ impl Journal {
     }
 
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.read_before(usize::MAX, offset, buffer)
+        self.read_before(usize::MAX, None, offset, buffer)
+    }
+
+    pub fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.read_before(usize::MAX, Some(copy), offset, buffer)
+    }
+
+    /// How many copies the device below has. They differ only where nothing was written.
+    pub fn copies(&self) -> usize {
+        self.base.copies()
     }
 
     pub fn write(&self, offset: u64, data: &[u8], durable: bool) {
@@ -218,9 +227,12 @@ impl Journal {
         state.writes.push(write);
     }
 
-    /// Reads what stood there when `until` writes had been made.
-    fn read_before(&self, until: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.base.read_at(offset, buffer)?;
+    /// Reads what stood there, or in one copy there, when `until` writes had been made.
+    fn read_before(&self, until: usize, copy: Option<usize>, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match copy {
+            Some(copy) => self.base.read_copy(copy, offset, buffer)?,
+            None => self.base.read_at(offset, buffer)?,
+        }
         let state = self.read_lock();
         for (at, target) in
             (offset..).step_by(self.sector as usize).zip(buffer.chunks_exact_mut(self.sector as usize))
@@ -269,7 +281,16 @@ impl Device for Before {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
-        self.journal.read_before(self.until, offset, buffer)
+        self.journal.read_before(self.until, None, offset, buffer)
+    }
+
+    fn copies(&self) -> usize {
+        self.journal.copies()
+    }
+
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
+        self.journal.read_before(self.until, Some(copy), offset, buffer)
     }
 
     fn write_at(&self, _offset: u64, _data: &[u8]) -> Result<()> {

@@ -313,6 +313,20 @@ impl Device for Recorder {
         self.device.write_batch(writes)
     }
 
+    fn copies(&self) -> usize {
+        self.device.copies()
+    }
+
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.count(READ, offset, buffer.len() as u64);
+        self.device.read_copy(copy, offset, buffer)
+    }
+
+    fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
+        self.count(WRITE, offset, data.len() as u64);
+        self.device.repair_copy(copy, offset, data)
+    }
+
     fn flush(&self) -> Result<()> {
         self.shard().flushes.fetch_add(1, Relaxed);
         self.device.flush()

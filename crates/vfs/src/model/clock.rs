@@ -72,6 +72,18 @@ impl Device for ClockedDevice {
         self.inner.write_batch(writes)
     }
 
+    fn copies(&self) -> usize {
+        self.inner.copies()
+    }
+
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.inner.read_copy(copy, offset, buffer)
+    }
+
+    fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
+        self.inner.repair_copy(copy, offset, data)
+    }
+
     fn flush(&self) -> Result<()> {
         self.inner.flush()
     }
