@@ -2,7 +2,8 @@
 //!
 //! A [`Device`] is a row of sectors that can be read, written, flushed and discarded from many threads at once.
 //! Image files and Linux block devices ([`FileDevice`]) and memory ([`MemoryDevice`]) are the real ones; the others
-//! wrap a device to show one part of it, to write down what it saw, or to make it fail.
+//! wrap a device to show one part of it, to write down what it saw, or to make it fail, or several to keep the same
+//! content on each ([`Mirror`]).
 //!
 //! There are two ways to do I/O. The blocking calls (`read_at`, `write_at` and their batches) suit metadata and
 //! people. A [`Queue`] keeps many requests in flight from a single thread; it owns each request's [`Buffer`] until it
@@ -19,6 +20,7 @@ mod file;
 pub mod fuzzing;
 mod host;
 mod memory;
+mod mirror;
 mod overlay;
 mod partition;
 mod positional;
@@ -37,10 +39,11 @@ pub use faults::{Fault, Faults, When};
 pub use file::{Caching, FileDevice, FileOptions};
 pub use host::{Hardware, hardware, host_file_system};
 pub use memory::MemoryDevice;
+pub use mirror::{Mirror, MirrorEvent};
 pub use overlay::OverlayDevice;
 pub use partition::Partition;
 pub use power::{Grain, Log, Survivors};
-pub use protect::{refuse_contents, refuse_in_use};
+pub use protect::{refuse_contents, refuse_in_use, refuse_unlike_copies};
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 pub use size::{parse_size, show_size};

@@ -1,8 +1,9 @@
 //! What stands in the way of writing to a device.
 //!
 //! Two questions, asked before anything is written. *Is someone else using it?* ([`refuse_in_use`]) concerns every
-//! command that writes. *Does it hold something?* ([`refuse_contents`]) concerns those that write over all of it. A user
-//! who means it says `--force`, and then neither is asked.
+//! command that writes. *Does it hold something?* ([`refuse_contents`]) concerns those that write over all of it. And of
+//! a mirror: *are these copies of one volume?* ([`refuse_unlike_copies`]). A user who means it says `--force`, and then
+//! nothing is asked.
 
 use crate::host::{Host, device_number};
 use crate::{Device, Error, Operation, Result, contents};
@@ -57,6 +58,40 @@ pub fn refuse_contents(device: &dyn Device) -> Result<()> {
         None => Ok(()),
     }
 }
+
+/// Refuses a device whose copies do not begin alike, as a volume, a disk that is part of no mirror, or a copy of long ago
+/// may. What is written to all of them would destroy what one holds. A copy that cannot be read is no reason: a device
+/// with copies is there for that.
+///
+/// # Errors
+/// [`Error::Protected`] that says which copies differ where. [`Error::Unusable`] and [`Error::Io`] if no copy can be
+/// read.
+pub fn refuse_unlike_copies(device: &dyn Device) -> Result<()> {
+    let length = BEGINNING.next_multiple_of(u64::from(device.sectors().logical)).min(device.len());
+    let mut first: Option<(usize, Vec<u8>)> = None;
+    let mut unread = Ok(());
+    for copy in (0..device.copies()).filter(|_| device.copies() > 1) {
+        let mut data = vec![0; length as usize];
+        match (device.read_copy(copy, 0, &mut data), &first) {
+            (Err(error), _) => unread = unread.and(Err(error)),
+            (Ok(()), None) => first = Some((copy, data)),
+            (Ok(()), Some((other, expected))) => {
+                if let Some(at) = (0..data.len()).find(|&at| data[at] != expected[at]) {
+                    let reason = format!(
+                        "copy {copy} differs from copy {other} at offset {at} (expected {:#04x}, found {:#04x}), so \
+                         they are not copies of one volume, or one of them is old or damaged",
+                        expected[at], data[at]
+                    );
+                    return Err(Error::Protected { device: device.name().into(), reason });
+                }
+            }
+        }
+    }
+    if first.is_some() { Ok(()) } else { unread }
+}
+
+/// As much as is compared: the sectors by which volumes are told apart.
+const BEGINNING: u64 = 4096;
 
 /// Who uses a block device, one of its partitions, or the disk it is a partition of.
 fn block_use(host: &Host, device: u64) -> Option<String> {

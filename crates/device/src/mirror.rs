@@ -1,0 +1,503 @@
+//! The same content on several devices.
+
+mod busy;
+mod queue;
+
+use crate::power::{mix, pieces};
+use crate::{Device, Error, Operation, Queue, Result, Sectors, check_copy, check_transfer};
+use busy::{Alone, Busy};
+use queue::MirrorQueue;
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// A device that keeps its content on up to eight others, the *copies*.
+///
+/// Nothing is added to the content, so each copy is a plain volume by itself. Writes, flushes and discards go to every
+/// copy, a read to one, chosen by its offset. Where a copy cannot be read, another answers, and what it said is written
+/// back over the place that failed. Damage that a device does not notice itself is found by whoever has checksums:
+/// [`Device::read_copy`] and [`Device::repair_copy`].
+///
+/// A copy that fails a write or a flush no longer holds what the others do. It is taken *out of service* for as long as
+/// the mirror is open: not read, not written. The write succeeds as long as one copy that took it is left. The last
+/// copy stays in service, whatever it fails.
+///
+/// A mirror keeps no record on its copies of what was written where. After a copy went out of service, and after a power
+/// cut with writes that were not flushed, copies may differ; one must be copied over the other before they are used as a
+/// mirror again. So may they where a write failed on all of them.
+pub struct Mirror {
+    name: String,
+    length: u64,
+    sectors: Sectors,
+    read_only: bool,
+    copies: Vec<Member>,
+    /// One bit for each copy. There is always at least one.
+    in_service: AtomicU8,
+    busy: Busy,
+    tell: Option<Box<Tell>>,
+}
+
+type Tell = dyn Fn(&MirrorEvent<'_>) + Send + Sync;
+
+struct Member {
+    device: Arc<dyn Device>,
+    failed: AtomicU64,
+    repaired: AtomicU64,
+    /// What took it out of service.
+    fatal: OnceLock<String>,
+}
+
+/// Errors of one transfer, with the copies that they come from.
+type Errors = SmallVec<[(usize, Error); 1]>;
+
+/// What happened to a copy. As text it is a sentence for people, which names the device.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum MirrorEvent<'e> {
+    /// It could not be read, and another copy answered.
+    ReadElsewhere {
+        /// Which copy.
+        copy: usize,
+        /// Why.
+        error: &'e Error,
+    },
+    /// It could not be read; what another copy answered was written back to it.
+    Repaired {
+        /// Which copy.
+        copy: usize,
+        /// Why.
+        error: &'e Error,
+    },
+    /// It is no longer read or written.
+    OutOfService {
+        /// Which copy.
+        copy: usize,
+        /// Why.
+        error: &'e Error,
+        /// How many copies are left.
+        left: usize,
+    },
+}
+
+impl fmt::Display for MirrorEvent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MirrorEvent::ReadElsewhere { error, .. } => write!(f, "{error}; read from another copy"),
+            MirrorEvent::Repaired { error, .. } => write!(f, "{error}; repaired from another copy"),
+            MirrorEvent::OutOfService { error, left, .. } => {
+                let copies = if *left == 1 { "the copy" } else { "one of the copies" };
+                write!(f, "{error}; it is out of service until {copies} left has been copied over it")
+            }
+        }
+    }
+}
+
+impl Mirror {
+    /// The most copies.
+    pub const MOST: usize = 8;
+
+    /// Reads stay on one copy for so many bytes: longer than nearly every transfer, and short enough that the copies
+    /// share what is read at a time.
+    const STRIPE: u64 = 256 << 10;
+
+    /// Bytes at a time when copies are made alike.
+    const PIECE: u64 = 1 << 20;
+
+    /// A mirror over 1 to [`Mirror::MOST`] devices that hold the same content. It is as long as the shortest of them
+    /// and read-only if one is; its physical sector is the largest.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] for any other number of devices, and if their logical sectors are not equal.
+    pub fn new(copies: Vec<Arc<dyn Device>>) -> Result<Mirror> {
+        let names: Vec<&str> = copies.iter().map(|device| device.name()).collect();
+        let name = format!("mirror:{}", names.join(","));
+        let unusable = |reason| Err(Error::Unusable { device: name.as_str().into(), reason });
+        let (Some(first), 1..=Mirror::MOST) = (copies.first(), copies.len()) else {
+            return unusable(format!("a mirror has 1 to {} copies, not {}", Mirror::MOST, copies.len()));
+        };
+        let logical = first.sectors().logical;
+        if let Some(other) = copies.iter().find(|device| device.sectors().logical != logical) {
+            return unusable(format!(
+                "the logical sectors of all copies must be equal; those of {} are {logical} bytes, those of {} {}",
+                first.name(),
+                other.name(),
+                other.sectors().logical
+            ));
+        }
+        let length = copies.iter().map(|device| device.len()).min().unwrap_or(0);
+        let read_only = copies.iter().any(|device| device.read_only());
+        let physical = copies.iter().map(|device| device.sectors().physical).max().unwrap_or(logical);
+        let member = |device| Member {
+            device,
+            failed: AtomicU64::new(0),
+            repaired: AtomicU64::new(0),
+            fatal: OnceLock::new(),
+        };
+        Ok(Mirror {
+            in_service: AtomicU8::new((((1_u16) << copies.len()) - 1) as u8),
+            copies: copies.into_iter().map(member).collect(),
+            name,
+            length,
+            sectors: Sectors { logical, physical },
+            read_only,
+            busy: Busy::default(),
+            tell: None,
+        })
+    }
+
+    /// Has `tell` called at every event, by the thread that met it. It must not use the mirror.
+    pub fn on_event(self, tell: impl Fn(&MirrorEvent<'_>) + Send + Sync + 'static) -> Mirror {
+        Mirror { tell: Some(Box::new(tell)), ..self }
+    }
+
+    /// For each copy, how many transfers failed on it.
+    pub fn failed(&self) -> Vec<u64> {
+        self.copies.iter().map(|copy| copy.failed.load(Ordering::Relaxed)).collect()
+    }
+
+    /// For each copy, how many times good bytes were written over what was damaged: after a read that failed, and by
+    /// [`Device::repair_copy`].
+    pub fn repaired(&self) -> Vec<u64> {
+        self.copies.iter().map(|copy| copy.repaired.load(Ordering::Relaxed)).collect()
+    }
+
+    /// For each copy, what took it out of service; `None` if it is in service.
+    pub fn out_of_service(&self) -> Vec<Option<String>> {
+        let one = |(number, copy): (usize, &Member)| {
+            (!self.is_in_service(number)).then(|| copy.fatal.get().cloned().unwrap_or_default())
+        };
+        self.copies.iter().enumerate().map(one).collect()
+    }
+
+    fn is_in_service(&self, copy: usize) -> bool {
+        self.in_service.load(Ordering::Acquire) & bit(copy) != 0
+    }
+
+    /// The copies in service, as bits and one by one.
+    fn serving(&self) -> (u8, impl Iterator<Item = usize> + use<>) {
+        let serving = self.in_service.load(Ordering::Acquire);
+        (serving, bits(serving))
+    }
+
+    /// The copy to read from. The same place is read from the same copy, so that an answer does not change between two
+    /// reads even where the copies differ.
+    fn reader(&self, offset: u64) -> usize {
+        let (serving, mut copies) = self.serving();
+        // Not in turn: large transfers at even offsets would all go to one copy.
+        let pick = mix(0, offset / Mirror::STRIPE) % u64::from(serving.count_ones().max(1));
+        copies.nth(pick as usize).unwrap_or(0)
+    }
+
+    fn device(&self, copy: usize) -> &dyn Device {
+        &*self.copies[copy].device
+    }
+
+    fn tell(&self, event: &MirrorEvent<'_>) {
+        if let Some(tell) = &self.tell {
+            tell(event);
+        }
+    }
+
+    fn count_failure(&self, copy: usize) {
+        self.copies[copy].failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Reads from this copy, or from another if it fails.
+    fn read_from(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self.device(copy).read_at(offset, buffer) {
+            Ok(()) => Ok(()),
+            Err(error) => self.read_elsewhere(copy, error, offset, buffer),
+        }
+    }
+
+    /// Reads what `copy` failed to read from the others, and repairs what failed.
+    fn read_elsewhere(&self, copy: usize, error: Error, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.count_failure(copy);
+        // Before the others are read: what they say must still be true when it is written back.
+        let alone = if self.read_only { None } else { self.busy.try_alone(range(offset, buffer.len())) };
+        let mut errors = Errors::from_iter([(copy, error)]);
+        let others = self.serving().1.filter(|&other| other != copy);
+        if self.read_first(others, &mut errors, alone.as_ref(), offset, buffer) {
+            return Ok(());
+        }
+        let grain = u64::from(self.sectors.physical);
+        if errors.len() == 1 || buffer.len() as u64 <= grain {
+            return Err(errors.swap_remove(0).1);
+        }
+        // No copy has all of it, but each may have a part.
+        for (at, length) in pieces(offset, buffer.len() as u64, grain) {
+            let piece = &mut buffer[at as usize..][..length as usize];
+            let mut errors = Errors::new();
+            // This one first, so that it is the one that gets repaired: it will be asked again.
+            let (serving, _) = self.serving();
+            let copies = bits(serving & bit(copy)).chain(bits(serving & !bit(copy)));
+            if !self.read_first(copies, &mut errors, alone.as_ref(), offset + at, piece) {
+                return errors.into_iter().next().map_or(Ok(()), |(_, error)| Err(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads from the first of some copies that can, and repairs those that could not. `false` if none could.
+    fn read_first(
+        &self,
+        copies: impl Iterator<Item = usize>,
+        errors: &mut Errors,
+        alone: Option<&Alone>,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> bool {
+        for copy in copies {
+            match self.device(copy).read_at(offset, buffer) {
+                Ok(()) => {
+                    for (copy, error) in errors.drain(..) {
+                        self.write_back(copy, &error, alone, offset, buffer);
+                    }
+                    return true;
+                }
+                Err(error) => {
+                    self.count_failure(copy);
+                    errors.push((copy, error));
+                }
+            }
+        }
+        false
+    }
+
+    /// Writes what another copy said over what could not be read. If that fails, the copy stays in service: what it
+    /// holds elsewhere is as good as before.
+    fn write_back(&self, copy: usize, error: &Error, alone: Option<&Alone>, offset: u64, data: &[u8]) {
+        let written = alone.is_some()
+            && self.is_in_service(copy)
+            && self.device(copy).write_at(offset, data).inspect_err(|_| self.count_failure(copy)).is_ok();
+        if written {
+            self.copies[copy].repaired.fetch_add(1, Ordering::Relaxed);
+            self.tell(&MirrorEvent::Repaired { copy, error });
+        } else {
+            self.tell(&MirrorEvent::ReadElsewhere { copy, error });
+        }
+    }
+
+    /// Does the same on every copy.
+    fn on_all(&self, each: impl Fn(&dyn Device) -> Result<()>) -> Result<()> {
+        let (mut done, mut errors) = (0, Errors::new());
+        for copy in self.serving().1 {
+            match each(self.device(copy)) {
+                Ok(()) => done |= bit(copy),
+                Err(error) => errors.push((copy, error)),
+            }
+        }
+        self.conclude(done, errors)
+    }
+
+    /// What became of something that all copies were to do: takes those that failed out of service if one is left that
+    /// did it, and otherwise gives an error.
+    fn conclude(&self, done: u8, errors: Errors) -> Result<()> {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let failed = errors.iter().fold(0, |failed, (copy, _)| failed | bit(*copy));
+        errors.iter().for_each(|(copy, _)| self.count_failure(*copy));
+        let retire = |serving: u8| (serving & done != 0).then_some(serving & !failed);
+        let Ok(before) = self.in_service.fetch_update(Ordering::AcqRel, Ordering::Acquire, retire) else {
+            return errors.into_iter().next().map_or(Ok(()), |(_, error)| Err(error));
+        };
+        let left = (before & !failed).count_ones() as usize;
+        for (copy, error) in &errors {
+            if before & bit(*copy) != 0 {
+                // The first reason is the one.
+                let _ = self.copies[*copy].fatal.set(error.to_string());
+                self.tell(&MirrorEvent::OutOfService { copy: *copy, error, left });
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that these ranges are being written, until [`Mirror::end`].
+    fn begin(&self, ranges: impl Iterator<Item = Range<u64>>) -> Writing {
+        ranges.filter(|range| !range.is_empty()).map(|range| self.busy.begin(range)).collect()
+    }
+
+    /// Says that a write has ended on all copies, and makes them alike where it met others.
+    fn end(&self, writing: Writing) -> Result<()> {
+        let mut outcome = Ok(());
+        for id in writing {
+            if let Some(alone) = self.busy.end(id) {
+                outcome = outcome.and(self.make_alike(&alone));
+            }
+        }
+        outcome
+    }
+
+    /// Gives all copies what one of them holds, for good: the writes it is made of may have been durable ones.
+    fn make_alike(&self, alone: &Alone) -> Result<()> {
+        let Range { start, end } = alone.range;
+        let mut data = vec![0; Mirror::PIECE.min(end - start) as usize];
+        for (at, length) in pieces(start, end - start, Mirror::PIECE) {
+            let (serving, mut copies) = self.serving();
+            if serving.count_ones() < 2 {
+                return Ok(());
+            }
+            let data = &mut data[..length as usize];
+            let mut reads = |copy: usize| {
+                self.device(copy).read_at(start + at, data).inspect_err(|_| self.count_failure(copy)).is_ok()
+            };
+            let Some(source) = copies.find(|&copy| reads(copy)) else {
+                // What nobody can read is alike.
+                continue;
+            };
+            let (mut done, mut errors) = (bit(source), Errors::new());
+            for copy in bits(serving & !bit(source)) {
+                match self.device(copy).write_at(start + at, data) {
+                    Ok(()) => done |= bit(copy),
+                    Err(error) => errors.push((copy, error)),
+                }
+            }
+            self.conclude(done, errors)?;
+        }
+        self.on_all(|device| device.flush())
+    }
+}
+
+/// Ranges being written, as [`Busy`] numbers them.
+type Writing = SmallVec<[u64; 2]>;
+
+fn bit(copy: usize) -> u8 {
+    1 << copy
+}
+
+fn bits(copies: u8) -> impl Iterator<Item = usize> + use<> {
+    (0..Mirror::MOST).filter(move |&copy| copies & bit(copy) != 0)
+}
+
+fn range(offset: u64, length: usize) -> Range<u64> {
+    offset..offset + length as u64
+}
+
+impl Device for Mirror {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn sectors(&self) -> Sectors {
+        self.sectors
+    }
+
+    fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
+        self.read_from(self.reader(offset), offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        check_transfer(self, Operation::Write, offset, data.len() as u64)?;
+        let writing = self.begin(std::iter::once(range(offset, data.len())));
+        let written = self.on_all(|device| device.write_at(offset, data));
+        written.and(self.end(writing))
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        for (offset, buffer) in reads.iter() {
+            check_transfer(self, Operation::Read, *offset, buffer.len() as u64)?;
+        }
+        let mut shares: [Vec<(u64, &mut [u8])>; Mirror::MOST] = Default::default();
+        for (offset, buffer) in reads {
+            shares[self.reader(*offset)].push((*offset, &mut **buffer));
+        }
+        for (copy, share) in shares.iter_mut().enumerate().filter(|(_, share)| !share.is_empty()) {
+            if share.len() > 1 {
+                if self.device(copy).read_batch(share).is_ok() {
+                    continue;
+                }
+                self.count_failure(copy);
+            }
+            // One by one shows which of them it is.
+            for (offset, buffer) in share {
+                self.read_from(copy, *offset, buffer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        for (offset, data) in writes {
+            check_transfer(self, Operation::Write, *offset, data.len() as u64)?;
+        }
+        let writing = self.begin(writes.iter().map(|(offset, data)| range(*offset, data.len())));
+        let written = self.on_all(|device| device.write_batch(writes));
+        written.and(self.end(writing))
+    }
+
+    fn copies(&self) -> usize {
+        self.copies.len()
+    }
+
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
+        self.check_service(copy)?;
+        self.device(copy).read_at(offset, buffer).inspect_err(|_| self.count_failure(copy))
+    }
+
+    fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
+        check_transfer(self, Operation::Write, offset, data.len() as u64)?;
+        self.check_service(copy)?;
+        let Some(_alone) = self.busy.try_alone(range(offset, data.len())) else {
+            let reason =
+                format!("{} bytes at offset {offset} are being written, so not repaired", data.len());
+            return Err(Error::Unusable { device: self.device(copy).name().into(), reason });
+        };
+        self.device(copy).write_at(offset, data).inspect_err(|_| self.count_failure(copy))?;
+        self.copies[copy].repaired.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.on_all(|device| device.flush())
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<()> {
+        check_transfer(self, Operation::Discard, offset, length)?;
+        // Nobody expects anything of what was discarded, so a copy that fails is none the worse for it.
+        let (mut done, mut first) = (false, Ok(()));
+        for copy in self.serving().1 {
+            match self.device(copy).discard(offset, length) {
+                Ok(()) => done = true,
+                Err(error) => {
+                    self.count_failure(copy);
+                    first = first.and(Err(error));
+                }
+            }
+        }
+        if done { Ok(()) } else { first }
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(Box::new(MirrorQueue::new(self, depth)?))
+    }
+
+    fn now(&self) -> Duration {
+        self.device(0).now()
+    }
+}
+
+impl Mirror {
+    fn check_service(&self, copy: usize) -> Result<()> {
+        check_copy(&self.name, copy, self.copies.len())?;
+        if self.is_in_service(copy) {
+            return Ok(());
+        }
+        let why = self.copies[copy].fatal.get().map_or("", String::as_str);
+        let reason = format!("copy {copy} of {} is out of service: {why}", self.name);
+        Err(Error::Unusable { device: self.device(copy).name().into(), reason })
+    }
+}
