@@ -15,6 +15,10 @@ pub struct FormatOptions {
     pub serial: Option<u64>,
     /// A choice within the format, for example 12, 16 or 32 for FAT.
     pub variant: Option<String>,
+    /// The checksum of the metadata, for example `crc64` or `sha256` for ReFS.
+    pub checksum: Option<String>,
+    /// Whether new files' data is checksummed, where no directory says otherwise.
+    pub integrity: Option<bool>,
     /// Overwrite every cluster, not only the structures.
     pub full: bool,
 }

@@ -1,0 +1,790 @@
+//! A volume's metadata in memory: the roots, the trees of its objects, and the nodes in use. Everything here happens
+//! under one lock; file data does not pass through it.
+//!
+//! Rows of trees are changed at once, in memory. What is known of a node in use (times, sizes, extents) stays with the
+//! node, and goes to its row when a commit *gathers*.
+
+use crate::geometry::Geometry;
+use crate::layout::bytes::put;
+use crate::layout::record::{self, key};
+use crate::layout::{AllocatorRow, Attribute, Checkpoint, ContainerRow, ObjectRow, Record, Root, ShortEntry, Superblock};
+use crate::listing::Listings;
+use crate::pages::{Page, Pages};
+use crate::space::{Run, Tier};
+use crate::stream::{self, Content, Stream, StreamState};
+use crate::tree::{Order, Tree};
+use platter_vfs::{Error, Kind, Node, Result};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The root directory's object.
+pub const ROOT_DIRECTORY: u64 = 0x600;
+/// Numbers below it are the format's own.
+pub const FIRST_OBJECT: u64 = 0x701;
+
+/// An object: a tree with a number.
+pub struct Object {
+    /// Its tree.
+    pub tree: Tree,
+    /// The number last given to a child, for directories.
+    pub last_child: Option<u64>,
+    changed: bool,
+}
+
+/// What a node is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Id {
+    /// The directory with this object number.
+    Directory(u64),
+    /// A file, by its home directory and its number there.
+    File(u64, u64),
+    /// A named stream of a node, by a number of its own.
+    Stream(u64, u64),
+    /// A file without a name.
+    Nameless(u64),
+}
+
+/// Where a node's record is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A directory's own: in its tree. With the directory above and its name there.
+    Directory { above: u64, name: Vec<u16> },
+    /// In the row of its only name.
+    Long { directory: u64, name: Vec<u16> },
+    /// In a row of its home directory; its names are in the record.
+    Body,
+    /// Nowhere: its last name is gone.
+    Nowhere,
+    /// It is a named stream of this node.
+    Part { of: u64 },
+}
+
+/// A named stream of a node in use.
+pub struct Named {
+    /// Its name.
+    pub name: Vec<u16>,
+    /// Its node.
+    pub node: u64,
+    /// Its data.
+    pub stream: Arc<Stream>,
+}
+
+/// A node in use.
+pub struct Entity {
+    /// What it is on disk.
+    pub id: Id,
+    /// Where its record is.
+    pub place: Place,
+    /// Its record, without what is in `stream` and `named`.
+    pub record: Record,
+    /// Its data, for files and named streams.
+    pub stream: Option<Arc<Stream>>,
+    /// Its named streams.
+    pub named: Vec<Named>,
+    /// How often it was handed out.
+    pub handed_out: u64,
+}
+
+impl Entity {
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        match self.id {
+            Id::Directory(_) => Kind::Directory,
+            _ if self.record.reparse == SYMLINK => Kind::SymbolicLink,
+            _ => Kind::File,
+        }
+    }
+}
+
+/// The reparse tag of symbolic links.
+pub const SYMLINK: u32 = 0xA000_000C;
+
+/// Everything but the data.
+pub struct Core {
+    /// Pages and space.
+    pub pages: Pages,
+    /// The trees of the checkpoint, in its order.
+    pub roots: Vec<Tree>,
+    /// The checkpoint last written.
+    pub checkpoint: Checkpoint,
+    /// The superblock.
+    pub superblock: Superblock,
+    /// Which place the last checkpoint went to.
+    pub slot: usize,
+    /// Upper-case letters.
+    pub upper: Arc<[u16]>,
+    objects: HashMap<u64, Object>,
+    changed_objects: BTreeSet<u64>,
+    next_object: u64,
+    entities: HashMap<u64, Entity>,
+    ids: HashMap<Id, u64>,
+    next_node: u64,
+    changed: BTreeSet<u64>,
+    /// Whether anything changed since the last commit.
+    pub news: bool,
+    /// Why nothing may be written, if so.
+    pub frozen: Option<String>,
+    /// The security descriptor that new files get.
+    pub security: u64,
+    /// Listings under way.
+    pub listings: Listings,
+}
+
+/// What a commit writes.
+pub struct Batch {
+    /// Pages with their places.
+    pub pages: Vec<(u64, Arc<Page>)>,
+    /// The checkpoint, its place, and its bytes.
+    pub checkpoint: (u64, Vec<u8>),
+    /// Which commit it is.
+    pub clock: u64,
+}
+
+impl Core {
+    /// A core over these roots.
+    pub fn new(pages: Pages, roots: Vec<Tree>, checkpoint: Checkpoint, superblock: Superblock, slot: usize, upper: Arc<[u16]>) -> Core {
+        let mut ids = HashMap::new();
+        ids.insert(Id::Directory(ROOT_DIRECTORY), Node::ROOT.0);
+        Core {
+            pages,
+            roots,
+            checkpoint,
+            superblock,
+            slot,
+            upper,
+            objects: HashMap::new(),
+            changed_objects: BTreeSet::new(),
+            next_object: FIRST_OBJECT,
+            entities: HashMap::new(),
+            ids,
+            next_node: Node::ROOT.0 + 1,
+            changed: BTreeSet::new(),
+            news: false,
+            frozen: None,
+            security: 0,
+            listings: Listings::default(),
+        }
+    }
+
+    /// Sizes.
+    pub fn geometry(&self) -> &Geometry {
+        &self.pages.geometry
+    }
+
+    /// Refuses changes where nothing may be written.
+    pub fn writable(&self) -> Result<()> {
+        match &self.frozen {
+            Some(reason) => Err(Error::ReadOnly(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// A root's tree, with the pages.
+    pub fn root(&mut self, root: Root) -> (&mut Tree, &mut Pages) {
+        (&mut self.roots[root as usize], &mut self.pages)
+    }
+
+    /// Makes a damaged table anew from its good copy.
+    pub fn copy_root(&mut self, damaged: Root, good: Root) -> Result<()> {
+        let mut rows = Vec::new();
+        let (tree, pages) = self.root(good);
+        tree.scan(pages, &[], |row| {
+            rows.push((row.key.to_vec(), row.flags, row.value.to_vec()));
+            Ok(true)
+        })?;
+        let header = tree.header(pages)?;
+        let old = self.roots[damaged as usize].clone();
+        let mut new = old.emptied(&mut self.pages, &header)?;
+        for (key, flags, value) in rows {
+            new.put(&mut self.pages, &key, flags, &value)?;
+        }
+        self.roots[damaged as usize] = new;
+        self.news = true;
+        Ok(())
+    }
+
+    /// The order of directory rows.
+    pub fn order(&self) -> Order {
+        Order::Directory(self.upper.clone())
+    }
+
+    // Objects
+
+    /// Finds out the highest object number in use.
+    pub fn find_last_object(&mut self) -> Result<()> {
+        let mut last = FIRST_OBJECT - 1;
+        let (tree, pages) = self.root(Root::Objects);
+        let from = ObjectRow::key(FIRST_OBJECT);
+        tree.scan(pages, &from, |row| {
+            last = last.max(crate::layout::bytes::u64_at(row.key, 8));
+            Ok(true)
+        })?;
+        self.next_object = last + 1;
+        Ok(())
+    }
+
+    /// The object of this number, opened if it is not.
+    pub fn object(&mut self, number: u64) -> Result<&mut Object> {
+        if !self.objects.contains_key(&number) {
+            let (tree, pages) = self.root(Root::Objects);
+            let row = tree.get(pages, &ObjectRow::key(number), |row| ObjectRow::from_bytes(row.value, 0))?.transpose()?;
+            let row = row.ok_or(Error::NotFound)?;
+            let order = match number {
+                ROOT_DIRECTORY | FIRST_OBJECT.. | 0x520 => self.order(),
+                0x530 => Order::SecondWord,
+                _ => Order::Words,
+            };
+            let tree = Tree::open(number, order, Tier::Medium, row.root);
+            self.objects.insert(number, Object { tree, last_child: row.last_child, changed: false });
+        }
+        Ok(self.objects.get_mut(&number).expect("there now"))
+    }
+
+    /// An object's tree, with the pages, to be read.
+    pub fn tree(&mut self, number: u64) -> Result<(&Tree, &mut Pages)> {
+        self.object(number)?;
+        Ok((&self.objects[&number].tree, &mut self.pages))
+    }
+
+    /// An object's tree, with the pages, to be changed.
+    pub fn tree_mut(&mut self, number: u64) -> Result<(&mut Tree, &mut Pages)> {
+        self.object(number)?;
+        self.changed_objects.insert(number);
+        self.news = true;
+        let object = self.objects.get_mut(&number).expect("opened");
+        object.changed = true;
+        Ok((&mut object.tree, &mut self.pages))
+    }
+
+    /// Makes an object with an empty tree.
+    pub fn add_object(&mut self, number: u64, schema: u32, order: Order, extra: usize, kind: u16, last_child: Option<u64>) -> Result<()> {
+        let tree = Tree::create(&mut self.pages, number, schema, order, Tier::Medium, &vec![0; extra], kind)?;
+        self.objects.insert(number, Object { tree, last_child, changed: true });
+        self.changed_objects.insert(number);
+        self.news = true;
+        Ok(())
+    }
+
+    /// The number for a new object.
+    pub fn new_object_number(&mut self) -> u64 {
+        self.next_object += 1;
+        self.next_object - 1
+    }
+
+    /// Removes an object and its tree.
+    pub fn remove_object(&mut self, number: u64) -> Result<()> {
+        self.object(number)?;
+        let object = self.objects.remove(&number).expect("opened");
+        self.changed_objects.remove(&number);
+        object.tree.destroy(&mut self.pages)?;
+        for root in [Root::Objects, Root::ObjectsCopy] {
+            let (tree, pages) = self.root(root);
+            tree.remove(pages, &ObjectRow::key(number))?;
+        }
+        self.news = true;
+        Ok(())
+    }
+
+    /// The number for a new child of a directory.
+    pub fn new_ordinal(&mut self, directory: u64) -> Result<u64> {
+        self.tree_mut(directory)?;
+        let object = self.objects.get_mut(&directory).expect("opened");
+        let last = object.last_child.get_or_insert(1);
+        *last += 1;
+        Ok(*last)
+    }
+
+    // Nodes in use
+
+    /// The node of this number.
+    pub fn entity(&self, node: u64) -> Result<&Entity> {
+        self.entities.get(&node).ok_or(Error::NotFound)
+    }
+
+    /// The node of this number, to be changed: it will be stored at the next commit.
+    pub fn entity_mut(&mut self, node: u64) -> Result<&mut Entity> {
+        self.changed.insert(node);
+        self.news = true;
+        self.entities.get_mut(&node).ok_or(Error::NotFound)
+    }
+
+    /// Has a node stored at the next commit.
+    pub fn mark(&mut self, node: u64) {
+        self.news = true;
+        if self.entities.contains_key(&node) {
+            self.changed.insert(node);
+        }
+    }
+
+    /// The directory whose number the pages of a node's extents carry.
+    pub fn table_of(&self, node: u64) -> u64 {
+        match self.entities.get(&node).map(|entity| (entity.id, &entity.place)) {
+            Some((Id::File(home, _), _)) => home,
+            Some((_, Place::Part { of })) if *of != node => self.table_of(*of),
+            _ => ROOT_DIRECTORY,
+        }
+    }
+
+    /// The node of this number, to be changed in what is not on disk.
+    pub fn entity_held(&mut self, node: u64) -> Result<&mut Entity> {
+        self.entities.get_mut(&node).ok_or(Error::NotFound)
+    }
+
+    /// The node number of what is on disk, if it is in use.
+    pub fn node_of(&self, id: Id) -> Option<u64> {
+        self.ids.get(&id).copied().filter(|node| self.entities.contains_key(node))
+    }
+
+    /// The object number of a directory.
+    pub fn directory(&self, node: Node) -> Result<u64> {
+        match self.entity(node.0)?.id {
+            Id::Directory(object) => Ok(object),
+            _ => Err(Error::NotADirectory),
+        }
+    }
+
+    /// A directory that still has a name: entries cannot be put into one that was removed.
+    pub fn living_directory(&self, node: Node) -> Result<u64> {
+        let object = self.directory(node)?;
+        if self.entity(node.0)?.place == Place::Nowhere { Err(Error::NotFound) } else { Ok(object) }
+    }
+
+    /// Takes a node into use.
+    pub fn insert(&mut self, entity: Entity, number: Option<u64>) -> u64 {
+        let node = number.unwrap_or_else(|| {
+            self.next_node += 1;
+            self.next_node - 1
+        });
+        self.ids.insert(entity.id, node);
+        self.entities.insert(node, entity);
+        node
+    }
+
+    /// The number that the next node will get.
+    pub fn next_node(&mut self) -> u64 {
+        self.next_node += 1;
+        self.next_node - 1
+    }
+
+    /// Gives a node another identity.
+    pub fn rename_id(&mut self, node: u64, id: Id) {
+        if let Some(entity) = self.entities.get_mut(&node) {
+            self.ids.remove(&entity.id);
+            entity.id = id;
+            self.ids.insert(id, node);
+        }
+    }
+
+    /// Opens a directory.
+    pub fn open_directory(&mut self, object: u64) -> Result<u64> {
+        if let Some(node) = self.node_of(Id::Directory(object)) {
+            return Ok(node);
+        }
+        let (tree, pages) = self.tree(object)?;
+        let record = tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0))?.transpose()?;
+        let record = record.ok_or_else(|| Error::damaged("directory", 0, "a row of its own record", "none"))?;
+        let link = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK);
+        let (above, name) = link.map(object_link).unwrap_or((ROOT_DIRECTORY, Vec::new()));
+        let number = (object == ROOT_DIRECTORY).then_some(Node::ROOT.0);
+        let place = Place::Directory { above, name };
+        let entity = Entity { id: Id::Directory(object), place, record, stream: None, named: Vec::new(), handed_out: 0 };
+        Ok(self.insert(entity, number))
+    }
+
+    /// Opens a file whose record this is.
+    pub fn open_file(&mut self, id: Id, place: Place, mut record: Record) -> Result<u64> {
+        if let Some(node) = self.node_of(id) {
+            return Ok(node);
+        }
+        let table = match (id, &place) {
+            (_, Place::Long { directory, .. }) => *directory,
+            (Id::File(home, _), _) => home,
+            _ => return Err(Error::NotFound),
+        };
+        let (own, named) = stream::take_streams(&mut record, &mut self.pages, table)?;
+        let node = self.next_node();
+        let read_only = record.attributes & 1 != 0;
+        let integrity = record.attributes & Record::INTEGRITY != 0;
+        let state = own.unwrap_or_else(|| StreamState::empty(integrity));
+        let stream = Some(Arc::new(Stream::new(node, state, read_only)));
+        let is_link = record.reparse == SYMLINK;
+        stream.iter().for_each(|stream| stream.is_link.store(is_link, Ordering::SeqCst));
+        let named = named
+            .into_iter()
+            .map(|found| {
+                let node = self.next_node();
+                Named { name: found.name, node, stream: Arc::new(Stream::new(node, found.state, read_only)) }
+            })
+            .collect();
+        let entity = Entity { id, place, record, stream, named, handed_out: 0 };
+        Ok(self.insert(entity, Some(node)))
+    }
+
+    /// Gives back hand-outs. A node that nobody holds and that needs nothing stored is forgotten.
+    pub fn let_go(&mut self, node: u64, count: u64) -> Result<()> {
+        let Some(entity) = self.entities.get_mut(&node) else { return Ok(()) };
+        entity.handed_out = entity.handed_out.saturating_sub(count);
+        self.forget_idle(node)
+    }
+
+    /// Forgets a node if nothing needs it.
+    pub fn forget_idle(&mut self, node: u64) -> Result<()> {
+        let Some(entity) = self.entities.get(&node) else { return Ok(()) };
+        if entity.handed_out > 0 || node == Node::ROOT.0 {
+            return Ok(());
+        }
+        if let Place::Part { of } = entity.place {
+            let busy = entity.stream.as_ref().is_some_and(|stream| !stream.is_quiet());
+            if busy || self.changed.contains(&node) {
+                entity.stream.iter().for_each(|stream| stream.is_forgotten.store(true, Ordering::SeqCst));
+                return Ok(());
+            }
+            let entity = self.entities.remove(&node).expect("seen just now");
+            self.ids.remove(&entity.id);
+            return self.forget_idle(of);
+        }
+        let parts_in_use = entity.named.iter().any(|named| self.entities.contains_key(&named.node));
+        let streams = entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream));
+        let mut busy = false;
+        for stream in streams {
+            if !stream.is_quiet() {
+                stream.is_forgotten.store(true, Ordering::SeqCst);
+                busy = true;
+            }
+            busy |= stream.touched.load(Ordering::SeqCst) && entity.place != Place::Nowhere;
+        }
+        if parts_in_use || busy {
+            return Ok(());
+        }
+        if entity.place == Place::Nowhere {
+            let entity = self.entities.remove(&node).expect("seen just now");
+            self.ids.remove(&entity.id);
+            self.changed.remove(&node);
+            for stream in entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream)) {
+                self.release_stream(stream)?;
+            }
+            return Ok(());
+        }
+        if !self.changed.contains(&node) {
+            let entity = self.entities.remove(&node).expect("seen just now");
+            self.ids.remove(&entity.id);
+        }
+        Ok(())
+    }
+
+    // Clusters
+
+    /// The run of clusters from a virtual one on.
+    pub fn run(&self, cluster: u64, count: u32) -> Result<Run> {
+        let geometry = self.geometry();
+        let (container, start) = geometry.split(cluster);
+        let index = container.wrapping_sub(crate::geometry::ContainerMap::FIRST);
+        if index >= self.pages.map.len() as u64 || start.checked_add(count).is_none_or(|end| end > geometry.per_container) {
+            return Err(Error::damaged("run of clusters", 0, "inside a container", format!("{cluster:#x}+{count}")));
+        }
+        Ok(Run { container: index as u32, start, count })
+    }
+
+    /// The virtual number of a run's first cluster.
+    pub fn cluster(&self, run: &Run) -> u64 {
+        self.geometry().virtual_cluster(crate::geometry::ContainerMap::FIRST + u64::from(run.container), run.start)
+    }
+
+    /// Gives back runs that something on disk may still refer to.
+    pub fn park(&mut self, gone: &[(u64, u32)]) -> Result<()> {
+        for &(cluster, count) in gone {
+            let run = self.run(cluster, count)?;
+            self.pages.space.park(run);
+        }
+        self.news |= !gone.is_empty();
+        Ok(())
+    }
+
+    /// Gives back all that a stream takes.
+    pub fn release_stream(&mut self, stream: &Stream) -> Result<()> {
+        let mut state = stream.write();
+        let mut pages = std::mem::take(&mut state.pages);
+        let mut gone = Vec::new();
+        if let Content::Extents(extents) = &mut state.content {
+            extents.load_range(&mut self.pages, 0, u32::MAX)?;
+            extents.destroy(&mut self.pages, &mut pages, &mut gone)?;
+        }
+        state.size = 0;
+        state.content = Content::Inline(Vec::new());
+        drop(state);
+        self.park(&gone)
+    }
+
+    /// Has the pages of a stream's extents written anew with the number of another directory.
+    pub fn move_stream(&mut self, stream: &Stream, table: u64) -> Result<()> {
+        let mut state = stream.write();
+        if let Content::Extents(extents) = &mut state.content {
+            extents.load_range(&mut self.pages, 0, u32::MAX)?;
+            extents.forget_pages();
+            extents.set_table(table);
+        }
+        Ok(())
+    }
+
+    /// Hides what a stream takes from the rows on disk: nothing on disk leads to it any more, but it is still in use.
+    pub fn orphan_stream(&mut self, stream: &Stream) -> Result<()> {
+        let mut state = stream.write();
+        state.orphan = true;
+        let mut runs = Vec::new();
+        let pages = std::mem::take(&mut state.pages);
+        if let Content::Extents(extents) = &mut state.content {
+            extents.load_range(&mut self.pages, 0, u32::MAX)?;
+            runs.extend(extents.iter().map(|row| (row.cluster, row.count)));
+            extents.forget_pages();
+        }
+        drop(state);
+        for page in pages {
+            self.pages.free(&page, Tier::Medium)?;
+        }
+        for (cluster, count) in runs {
+            let run = self.run(cluster, count)?;
+            self.pages.space.hold(run);
+        }
+        Ok(())
+    }
+
+    // Commit
+
+    /// Stores a node's record in its row.
+    fn store_entity(&mut self, node: u64, clock: u64) -> Result<()> {
+        let Some(entity) = self.entities.get_mut(&node) else { return Ok(()) };
+        if let Place::Part { of } = entity.place {
+            return self.store_entity(of, clock);
+        }
+        if entity.place == Place::Nowhere {
+            return Ok(());
+        }
+        let mut record = entity.record.clone();
+        if let Some(stream) = &entity.stream {
+            if stream.touched.swap(false, Ordering::SeqCst) {
+                let now = stream.modified.load(Ordering::SeqCst);
+                entity.record.times[1] = now;
+                entity.record.times[2] = entity.record.times[2].max(now);
+                entity.record.attributes |= 0x20;
+                record.times = entity.record.times;
+                record.attributes = entity.record.attributes;
+            }
+            let mut state = stream.write();
+            if record.reparse == SYMLINK {
+                record.size = 0;
+                record.allocated = 0;
+            } else {
+                record.size = state.size;
+                record.allocated = state.allocated(&self.pages.geometry);
+            }
+            match state.is_sparse(&self.pages.geometry) {
+                true => record.attributes |= Record::SPARSE,
+                false => record.attributes &= !Record::SPARSE,
+            }
+            record.rows.extend(stream::store_data(&mut state, &mut self.pages, clock)?);
+        }
+        let named: Vec<(Vec<u16>, Arc<Stream>)> = entity.named.iter().map(|named| (named.name.clone(), named.stream.clone())).collect();
+        for (index, (name, stream)) in named.into_iter().enumerate() {
+            stream.touched.store(false, Ordering::SeqCst);
+            let mut state = stream.write();
+            record.rows.extend(stream::store_named(&mut state, &name, 0xF000 + index as u64, &mut self.pages, clock)?);
+        }
+        let entity = &self.entities[&node];
+        let (id, place) = (entity.id, entity.place.clone());
+        let value = record.to_bytes();
+        let size = self.short_size();
+        match (id, place) {
+            (Id::Directory(object), Place::Directory { above, name }) => {
+                let (tree, pages) = self.tree_mut(object)?;
+                tree.put(pages, &key::OWN, 1, &value)?;
+                if object != ROOT_DIRECTORY {
+                    let (tree, pages) = self.tree_mut(above)?;
+                    let row = key::name(key::SHORT, &name);
+                    let old = tree.get(pages, &row, |row| ShortEntry::from_bytes(row.value, 0))?.transpose()?;
+                    if let Some(old) = old {
+                        let short = ShortEntry { times: record.times, attributes: record.attributes | Record::DIRECTORY, ..old };
+                        tree.put(pages, &row, 0, &short.to_bytes(size))?;
+                    }
+                }
+            }
+            (Id::File(..), Place::Long { directory, name }) => {
+                let (tree, pages) = self.tree_mut(directory)?;
+                tree.put(pages, &key::name(key::LONG, &name), 1, &value)?;
+            }
+            (Id::File(home, ordinal), Place::Body) => {
+                let (tree, pages) = self.tree_mut(home)?;
+                tree.put(pages, &key::body(ordinal, home), 1, &value)?;
+                let links: Vec<(u64, Vec<u16>)> =
+                    record.rows.iter().filter(|row| row.kind() == record::OBJECT_LINK).map(object_link).collect();
+                for (directory, name) in links {
+                    let short = ShortEntry {
+                        ordinal,
+                        object: home,
+                        times: record.times,
+                        allocated: record.allocated,
+                        size: record.size,
+                        attributes: record.attributes,
+                    };
+                    let (tree, pages) = self.tree_mut(directory)?;
+                    tree.put(pages, &key::name(key::SHORT, &name), 0, &short.to_bytes(size))?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Bytes of a short directory entry on this volume.
+    pub fn short_size(&self) -> usize {
+        if self.geometry().version >= crate::layout::Version::V3_10 { 84 } else { 72 }
+    }
+
+    /// How large a node's record would be, to refuse what does not fit before it is too late.
+    pub fn record_fits(&self, node: u64) -> Result<()> {
+        let entity = self.entity(node)?;
+        let mut size = entity.record.to_bytes().len() + 256;
+        for stream in entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream)) {
+            let state = stream.read();
+            size += match &state.content {
+                Content::Inline(content) => 0x80 + content.len(),
+                Content::Extents(_) => 0x260,
+            };
+        }
+        size += entity.named.iter().map(|named| 2 * named.name.len() + 16).sum::<usize>();
+        if size > Tree::LARGEST_ROW { Err(Error::NoSpace) } else { Ok(()) }
+    }
+
+    /// Brings all rows up to date and collects what a commit writes. From here on, changes belong to the next one.
+    pub fn gather(&mut self) -> Result<Batch> {
+        let clock = self.checkpoint.clock + 1;
+        let nodes = std::mem::take(&mut self.changed);
+        for &node in &nodes {
+            self.store_entity(node, clock)?;
+        }
+        for object in std::mem::take(&mut self.changed_objects) {
+            let entry = self.objects.get_mut(&object).expect("changed objects are open");
+            entry.tree.seal(&mut self.pages, clock)?;
+            entry.changed = false;
+            let row = ObjectRow { clock: clock as u32, epoch: 1, root: entry.tree.root, last_child: entry.last_child };
+            let value = row.to_bytes(self.pages.geometry.reference);
+            for root in [Root::Objects, Root::ObjectsCopy] {
+                let (tree, pages) = self.root(root);
+                tree.put(pages, &ObjectRow::key(object), 0, &value)?;
+            }
+        }
+        self.store_space()?;
+        for index in 0..self.roots.len() {
+            self.roots[index].seal(&mut self.pages, clock)?;
+            self.checkpoint.roots[index] = self.roots[index].root;
+        }
+        self.checkpoint.clock = clock;
+        self.checkpoint.allocator_clock = clock;
+        self.slot ^= 1;
+        let pages = self.pages.take_dirty()?;
+        self.pages.space.hand_over();
+        self.news = false;
+        let batch = Batch { pages, checkpoint: self.checkpoint_at(self.slot), clock };
+        for node in nodes {
+            self.forget_idle(node)?;
+        }
+        Ok(batch)
+    }
+
+    /// The checkpoint as it goes to a place: the offset on the device, and the bytes.
+    pub fn checkpoint_at(&self, slot: usize) -> (u64, Vec<u8>) {
+        let geometry = self.geometry();
+        let cluster = self.superblock.checkpoints[slot];
+        let sizes = (geometry.cluster as usize, geometry.page());
+        (geometry.offset(cluster), self.checkpoint.to_bytes(cluster, geometry.signature, sizes, geometry.own_algorithm()))
+    }
+
+    /// Stores the rows of containers whose use changed, until storing them changes nothing more: a page that has its
+    /// place since the last commit keeps it, so this ends.
+    pub fn store_space(&mut self) -> Result<()> {
+        loop {
+            let changed = self.pages.space.take_changed();
+            if changed.is_empty() {
+                return Ok(());
+            }
+            for index in changed {
+                self.store_container(index as usize)?;
+            }
+        }
+    }
+
+    fn store_container(&mut self, index: usize) -> Result<()> {
+        let geometry = self.geometry().clone();
+        let (clusters, number) = (geometry.per_container, crate::geometry::ContainerMap::FIRST + index as u64);
+        let container = &self.pages.space.containers()[index];
+        let tier = container.tier;
+        let (used, bits) = container.row(clusters);
+        let first = geometry.virtual_cluster(number, 0);
+        let start = self.pages.map.start(index);
+        let medium = match tier {
+            Tier::Medium => AllocatorRow { start: first, count: u64::from(clusters), used, bits: bits.clone() },
+            // What another tier has is wholly in use for this one.
+            _ => AllocatorRow { start: first, count: u64::from(clusters), used: clusters, bits: None },
+        };
+        self.put_allocator_row(Root::MediumAllocator, &medium)?;
+        match tier {
+            Tier::Medium => {}
+            Tier::Container => {
+                let row = AllocatorRow { start: first, count: u64::from(clusters), used, bits };
+                self.put_allocator_row(Root::ContainerAllocator, &row)?;
+            }
+            Tier::Small => {
+                let row = AllocatorRow { start, count: u64::from(clusters), used, bits };
+                self.put_allocator_row(Root::SmallAllocator, &row)?;
+            }
+        }
+        let flags = match (tier, used) {
+            (_, 0) => ContainerRow::EMPTY,
+            (Tier::Medium, _) => ContainerRow::METADATA | ContainerRow::DATA,
+            _ => ContainerRow::METADATA,
+        };
+        let row = ContainerRow { number, flags, count: clusters, free: u64::from(clusters - used), start };
+        let value = row.to_bytes(ContainerRow::size(geometry.cluster, geometry.reference));
+        for root in [Root::Containers, Root::ContainersCopy] {
+            let (tree, pages) = self.root(root);
+            tree.put(pages, &value[..ContainerRow::KEY], 0, &value)?;
+        }
+        Ok(())
+    }
+
+    fn put_allocator_row(&mut self, root: Root, row: &AllocatorRow) -> Result<()> {
+        let value = row.to_bytes(self.geometry().version, root == Root::MediumAllocator);
+        let (tree, pages) = self.root(root);
+        tree.put(pages, &value[..AllocatorRow::KEY], 0, &value).map(drop)
+    }
+}
+
+/// Directory and name in an object link.
+pub fn object_link(row: &Attribute) -> (u64, Vec<u16>) {
+    let rest = row.rest();
+    let name = rest.get(16..).unwrap_or(&[]).chunks_exact(2).map(|unit| crate::layout::bytes::u16_at(unit, 0));
+    (crate::layout::bytes::u64_at(rest, 0), name.take_while(|&unit| unit != 0).collect())
+}
+
+/// The link from a record to a name: its value is the end of its key.
+pub fn make_object_link(directory: u64, name: &[u16]) -> Attribute {
+    let mut value = vec![0; 0x18 + 2 * name.len()];
+    put(&mut value, 0x00, record::MULTIPLE);
+    put(&mut value, 0x04, record::OBJECT_LINK);
+    put(&mut value, 0x06, 0x0Du16);
+    put(&mut value, 0x08, directory);
+    name.iter().enumerate().for_each(|(index, unit)| put(&mut value, 0x18 + 2 * index, *unit));
+    let mut key = (value.len() as u64).to_le_bytes().to_vec();
+    key.extend_from_slice(&value);
+    Attribute { key, flags: 0, value }
+}
+
+/// What makes a record a directory's: a template that is the same in all.
+pub fn make_index() -> Attribute {
+    let mut value = vec![0; 0x8C];
+    for (index, word) in [0u32, 0x80, 0x0C, 0x30, 0x0001_0240, 0x16, 0x10, 0x70, 0x70].into_iter().enumerate() {
+        put(&mut value, 4 * index, word);
+    }
+    let name: Vec<u8> = "$I30".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    Attribute::new(record::MULTIPLE, record::INDEX, 5, &name, 0, value)
+}

@@ -1,0 +1,542 @@
+//! Where a stream's clusters are: runs in order of their place in the stream, each with the checksum of its one cluster
+//! where the stream has integrity.
+//!
+//! They are kept in *leaves* of bounded size, so that finding a cluster is two binary searches, and a commit writes only
+//! the leaves that changed. Few runs stand in the stream's own row; more of them in pages below it.
+//!
+//! Source: forefst `docs/structures/extent_descriptors.md`. A run with a checksum is 32 bytes long, of which the field
+//! at 0x0A counts 28: so the checksum is the 4 bytes at 0x18 (CRC-32C of the cluster); no real bytes confirm that yet.
+
+use crate::geometry::Geometry;
+use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
+use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
+use crate::layout::{Node, NodeMut, PageReference};
+use crate::pages::{Page, Pages};
+use crate::space::Tier;
+use platter_vfs::{Error, Result};
+
+/// A run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Its first cluster in the stream.
+    pub at: u32,
+    /// Clusters.
+    pub count: u32,
+    /// Its first cluster on the volume, as a virtual number.
+    pub cluster: u64,
+    /// The CRC-32C of its content, which is one cluster then.
+    pub checksum: Option<u32>,
+}
+
+impl Extent {
+    /// The cluster in the stream after it.
+    pub fn end(&self) -> u32 {
+        self.at + self.count
+    }
+
+    fn size(&self) -> usize {
+        if self.checksum.is_some() { 32 } else { 24 }
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Extent {
+        let checked = u16_at(bytes, 0x08) & CHECKED == CHECKED;
+        Extent {
+            cluster: u64_at(bytes, 0x00),
+            at: u32_at(bytes, 0x0C),
+            count: u32_at(bytes, 0x14),
+            checksum: checked.then(|| u32_at(bytes, 0x18)),
+        }
+    }
+
+    fn store(&self, bytes: &mut [u8]) {
+        put(bytes, 0x00, self.cluster);
+        match self.checksum {
+            Some(checksum) => {
+                put(bytes, 0x08, CHECKED);
+                put(bytes, 0x0A, 0x1Cu16);
+                put(bytes, 0x18, checksum);
+            }
+            None => {
+                put(bytes, 0x08, PLAIN);
+                put(bytes, 0x0A, 0x18u16);
+            }
+        }
+        put(bytes, 0x0C, self.at);
+        put(bytes, 0x14, self.count);
+    }
+}
+
+/// A run without checksum.
+const PLAIN: u16 = 0x40;
+/// A run of one cluster with its checksum.
+const CHECKED: u16 = 0xD0;
+/// Rows have one size and no row header.
+const FIXED: u8 = 8;
+/// Bytes of runs, with their places in the index, that a stream's own row holds; more go to pages.
+const INLINE: usize = 720;
+/// Children that a stream's own row names; more get a level between.
+const INLINE_CHILDREN: usize = 8;
+
+struct Leaf {
+    /// The first and the last cluster of the stream that it knows of.
+    first: u32,
+    last: u32,
+    /// Its page on disk, if it has one and that is what is in memory.
+    page: Option<PageReference>,
+    /// Its runs, if they are in memory.
+    rows: Option<Vec<Extent>>,
+}
+
+/// The runs of a stream.
+pub struct Extents {
+    leaves: Vec<Leaf>,
+    /// Pages between the row and the leaves, as they are on disk.
+    inner: Vec<PageReference>,
+    /// Clusters in all.
+    clusters: u64,
+    /// Most bytes of runs in a leaf.
+    capacity: usize,
+    /// The number that the pages carry: that of the directory.
+    table: u64,
+    changed: bool,
+}
+
+/// What is at a place of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// This run.
+    Extent(Extent),
+    /// Nothing, up to this cluster.
+    Hole(u32),
+    /// The leaf with this index must be loaded first.
+    Absent(usize),
+}
+
+impl Extents {
+    /// No runs.
+    pub fn new(geometry: &Geometry, table: u64) -> Extents {
+        let capacity = geometry.page() - 0x58 - NODE_HEADER;
+        Extents { leaves: Vec::new(), inner: Vec::new(), clusters: 0, capacity, table, changed: false }
+    }
+
+    /// Reads the node that a stream's row holds. Its pages are loaded when they are needed, the ones between at once.
+    pub fn open(pages: &mut Pages, table: u64, area: &[u8], clusters: u64) -> Result<Extents> {
+        let mut extents = Extents::new(&pages.geometry, table);
+        extents.clusters = clusters;
+        let checked = |area: &[u8]| {
+            Node::check(area).map_err(|(offset, expected, found)| Error::damaged("stream's node", offset as u64, expected, found))
+        };
+        checked(area)?;
+        let node = Node::new(area);
+        if node.flags() & INNER == 0 {
+            let rows = rows(area)?;
+            if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
+                extents.leaves.push(Leaf { first: first.at, last: last.end() - 1, page: None, rows: Some(rows) });
+            }
+            return Ok(extents);
+        }
+        let mut first = 0;
+        extents.open_inner(pages, &node, &mut first, 0)?;
+        Ok(extents)
+    }
+
+    fn open_inner(&mut self, pages: &mut Pages, node: &Node<'_>, first: &mut u32, depth: usize) -> Result<()> {
+        for row in node.rows() {
+            let reference = PageReference::from_bytes(row.value, 0)?;
+            let last = u64_at(row.key, 0).min(u64::from(u32::MAX - 1)) as u32;
+            if node.level() > 1 {
+                if depth > 4 || self.inner.len() > 1 << 16 {
+                    return Err(Error::damaged("stream's tree", 0, "at most 5 levels", "more"));
+                }
+                self.inner.push(reference);
+                let page = pages.get(&reference, self.table, false)?;
+                if page.node().level() + 1 != node.level() {
+                    return Err(Error::damaged("level of a stream's node", 0, node.level() - 1, page.node().level()));
+                }
+                self.open_inner(pages, &page.node(), first, depth + 1)?;
+                continue;
+            }
+            if last < *first {
+                return Err(Error::damaged("key of a stream's node", 0, format!("at least {first}"), last));
+            }
+            self.leaves.push(Leaf { first: *first, last, page: Some(reference), rows: None });
+            *first = last + 1;
+        }
+        Ok(())
+    }
+
+    /// The pages carry this number from now on.
+    pub fn set_table(&mut self, table: u64) {
+        self.table = table;
+    }
+
+    /// Clusters in all.
+    pub fn clusters(&self) -> u64 {
+        self.clusters
+    }
+
+    /// Whether something changed since the last [`Extents::store`].
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// The leaf that a cluster of the stream is in or would go to.
+    fn leaf(&self, at: u32) -> usize {
+        self.leaves.partition_point(|leaf| leaf.first <= at).saturating_sub(1)
+    }
+
+    /// What is at a cluster of the stream.
+    pub fn find(&self, at: u32) -> Found {
+        if self.leaves.is_empty() {
+            return Found::Hole(u32::MAX);
+        }
+        let index = self.leaf(at);
+        let leaf = &self.leaves[index];
+        let next = || self.leaves.get(index + 1).map_or(u32::MAX, |leaf| leaf.first);
+        if at > leaf.last {
+            return Found::Hole(next());
+        }
+        let Some(rows) = &leaf.rows else { return Found::Absent(index) };
+        let after = rows.partition_point(|row| row.at <= at);
+        match after.checked_sub(1).map(|position| rows[position]) {
+            Some(row) if at < row.end() => Found::Extent(row),
+            _ => Found::Hole(rows.get(after).map_or_else(next, |row| row.at)),
+        }
+    }
+
+    /// Loads a leaf's runs.
+    pub fn load(&mut self, pages: &mut Pages, index: usize) -> Result<()> {
+        let leaf = &mut self.leaves[index];
+        if leaf.rows.is_some() {
+            return Ok(());
+        }
+        let reference = leaf.page.expect("a leaf is in memory or on disk");
+        let page = pages.get(&reference, self.table, false)?;
+        let start = page.bytes().len() - (page.capacity() + NODE_HEADER);
+        let rows = rows(&page.bytes()[start..])?;
+        if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
+            if first.at < leaf.first || last.end() - 1 > leaf.last && leaf.last != u32::MAX - 1 {
+                let (expected, found) = (format!("{}..={}", leaf.first, leaf.last), format!("{}..{}", first.at, last.end()));
+                return Err(Error::damaged("runs of a stream's leaf", 0, expected, found));
+            }
+            leaf.last = last.end() - 1;
+        }
+        leaf.rows = Some(rows);
+        Ok(())
+    }
+
+    /// Loads every leaf that has a part of the range, and their neighbours where runs may be joined.
+    pub fn load_range(&mut self, pages: &mut Pages, from: u32, to: u32) -> Result<()> {
+        if self.leaves.is_empty() || from >= to {
+            return Ok(());
+        }
+        for index in self.leaf(from)..=self.leaf(to - 1) {
+            self.load(pages, index)?;
+        }
+        Ok(())
+    }
+
+    /// Whether every leaf with a part of the range is in memory.
+    pub fn is_loaded(&self, from: u32, to: u32) -> bool {
+        self.leaves.is_empty() || from >= to || (self.leaf(from)..=self.leaf(to - 1)).all(|index| self.leaves[index].rows.is_some())
+    }
+
+    /// Puts `new` runs, in order, in the place of whatever is between `from` and `to`. What was there is appended to
+    /// `gone` as runs of the volume. The range must be loaded.
+    pub fn replace(&mut self, from: u32, to: u32, new: &[Extent], gone: &mut Vec<(u64, u32)>) {
+        if from >= to {
+            return;
+        }
+        self.changed = true;
+        if self.leaves.is_empty() {
+            self.leaves.push(Leaf { first: from, last: from, page: None, rows: Some(Vec::new()) });
+        }
+        let (start, end) = (self.leaf(from), self.leaf(to - 1));
+        self.clusters += new.iter().map(|row| u64::from(row.count)).sum::<u64>();
+        for index in start..=end {
+            let leaf = &mut self.leaves[index];
+            let rows = leaf.rows.as_mut().expect("loaded");
+            let low = rows.partition_point(|row| row.end() <= from);
+            let high = rows.partition_point(|row| row.at < to);
+            let mut middle: [Option<Extent>; 2] = [None; 2];
+            for row in &rows[low..high] {
+                let (cut_from, cut_to) = (row.at.max(from), row.end().min(to));
+                gone.push((row.cluster + u64::from(cut_from - row.at), cut_to - cut_from));
+                self.clusters -= u64::from(cut_to - cut_from);
+                if row.at < from {
+                    middle[0] = Some(Extent { count: from - row.at, ..*row });
+                }
+                if row.end() > to {
+                    middle[1] = Some(Extent { at: to, count: row.end() - to, cluster: row.cluster + u64::from(to - row.at), ..*row });
+                }
+            }
+            let [before, after] = middle;
+            let here: &[Extent] = if index == start { new } else { &[] };
+            if low == high && here.is_empty() {
+                continue;
+            }
+            if here.len() == 1 && high == low + 1 && before.is_none() && after.is_none() {
+                rows[low] = here[0];
+            } else {
+                rows.splice(low..high, before.into_iter().chain(here.iter().copied()).chain(after));
+            }
+            let position = low.saturating_sub(1);
+            join(rows, position, low + here.len() + 3);
+            leaf.page.take();
+        }
+        self.mend(start, end);
+    }
+
+    /// Brings the bounds of leaves up to date after a change, splits those that are too large and drops empty ones.
+    fn mend(&mut self, start: usize, end: usize) {
+        let mut index = start;
+        let mut end = end;
+        while index <= end && index < self.leaves.len() {
+            let is_last = index + 1 == self.leaves.len();
+            let Some(rows) = &mut self.leaves[index].rows else {
+                index += 1;
+                continue;
+            };
+            if rows.is_empty() {
+                self.leaves.remove(index);
+                if end == 0 {
+                    break;
+                }
+                end -= 1;
+                continue;
+            }
+            let bytes: usize = rows.iter().map(|row| row.size() + 4).sum();
+            if bytes > self.capacity {
+                // At the end of a stream that grows, leaves are left full.
+                let keep = if is_last && rows.len() > 8 { rows.len() * 15 / 16 } else { rows.len() / 2 };
+                let rest = rows.split_off(keep);
+                let (first, last) = (rest[0].at, rest[rest.len() - 1].end() - 1);
+                self.leaves.insert(index + 1, Leaf { first, last, page: None, rows: Some(rest) });
+                end += 1;
+            }
+            let leaf = &mut self.leaves[index];
+            let rows = leaf.rows.as_ref().expect("seen just now");
+            leaf.first = rows[0].at;
+            leaf.last = rows[rows.len() - 1].end() - 1;
+            index += 1;
+        }
+    }
+
+    /// The runs, or parts of them, between two clusters of the stream. The range must be loaded.
+    pub fn within(&self, from: u32, to: u32) -> Vec<Extent> {
+        let mut runs = Vec::new();
+        let mut at = from;
+        while at < to {
+            match self.find(at) {
+                Found::Extent(row) => {
+                    let end = row.end().min(to);
+                    runs.push(Extent { at, count: end - at, cluster: row.cluster + u64::from(at - row.at), ..row });
+                    at = end;
+                }
+                Found::Hole(end) => at = end,
+                Found::Absent(_) => unreachable!("the range is loaded"),
+            }
+        }
+        runs
+    }
+
+    /// All runs in order. Every leaf must be loaded.
+    pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.leaves.iter().flat_map(|leaf| leaf.rows.as_ref().expect("loaded").iter().copied())
+    }
+
+    /// Forgets the runs of leaves that are on disk as they are, to bound memory. Returns how many runs it forgot.
+    pub fn unload(&mut self) -> usize {
+        let kept = self.leaves.iter_mut().filter(|leaf| leaf.page.is_some());
+        kept.filter_map(|leaf| leaf.rows.take()).map(|rows| rows.len()).sum()
+    }
+
+    /// How many runs are in memory.
+    pub fn loaded(&self) -> usize {
+        self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).map(Vec::len).sum()
+    }
+}
+
+/// Joins runs that lie one after the other on the volume as in the stream, around these positions.
+fn join(rows: &mut Vec<Extent>, from: usize, to: usize) {
+    let mut index = from;
+    let mut to = to.min(rows.len());
+    while index + 1 < to {
+        let (one, next) = (rows[index], rows[index + 1]);
+        let touch = one.checksum.is_none()
+            && next.checksum.is_none()
+            && one.end() == next.at
+            && one.cluster + u64::from(one.count) == next.cluster;
+        if touch {
+            rows[index].count += next.count;
+            rows.remove(index + 1);
+            to -= 1;
+        } else {
+            index += 1;
+        }
+    }
+}
+
+/// The runs of a leaf node, in order, checked to be free of overlap.
+fn rows(area: &[u8]) -> Result<Vec<Extent>> {
+    let node = Node::new(area);
+    let mut rows = Vec::with_capacity(node.len());
+    for position in 0..node.len() {
+        let at = node.offset(position);
+        let Some(bytes) = area.get(at..at + 24) else {
+            return Err(Error::damaged("run of a stream", at as u64, format!("inside {:#x} bytes", area.len()), format!("{at:#x}")));
+        };
+        let long = area.get(at..at + 32).unwrap_or(bytes);
+        let extent = Extent::from_bytes(long);
+        let fits = extent.count > 0 && extent.at.checked_add(extent.count).is_some_and(|end| end < u32::MAX);
+        if !fits || extent.checksum.is_some() && (extent.count != 1 || long.len() < 32) {
+            return Err(Error::damaged("run of a stream", at as u64, "a run that is not empty", format!("{extent:?}")));
+        }
+        rows.push(extent);
+    }
+    rows.sort_by_key(|row| row.at);
+    if let Some(pair) = rows.windows(2).find(|pair| pair[0].end() > pair[1].at) {
+        return Err(Error::damaged("runs of a stream", 0, "runs that do not overlap", format!("{pair:?}")));
+    }
+    Ok(rows)
+}
+
+/// Stores runs as the rows of a leaf node that fills `area`, with the index at its end.
+fn store_rows(area: &mut [u8], rows: &[Extent], flags: u8, embedded: bool) {
+    let length = area.len();
+    NodeMut::empty(area, 0, flags);
+    let index = length - 4 * rows.len();
+    let mut at = NODE_HEADER;
+    let mut clusters = 0u64;
+    for (position, row) in rows.iter().enumerate() {
+        row.store(&mut area[at..at + row.size()]);
+        clusters += u64::from(row.count);
+        let upper = if embedded { u64::from(row.at) } else { clusters };
+        put(area, index + 4 * position, at as u16);
+        put(area, index + 4 * position + 2, upper.min(0xFFFF) as u16);
+        at += row.size();
+    }
+    put(area, 0x04, at as u32);
+    put(area, 0x08, (index - at) as u32);
+    put(area, 0x10, index as u32);
+    put(area, 0x14, rows.len() as u32);
+}
+
+/// What [`Extents::store`] made of the runs.
+pub struct Stored {
+    /// The node for the stream's row.
+    pub node: Vec<u8>,
+    /// Leaf pages below it; 0 if the runs are in it.
+    pub leaf_pages: u64,
+    /// Runs in all.
+    pub runs: u64,
+}
+
+impl Extents {
+    /// Brings the pages up to date and returns the node for the stream's row. `before` are the pages it had, which are
+    /// given back where they are no longer needed, and then the pages it has.
+    pub fn store(&mut self, pages: &mut Pages, clock: u64, before: &mut Vec<PageReference>) -> Result<Stored> {
+        let runs = self.leaves.iter().map(|leaf| leaf.rows.as_ref().map_or(0, |rows| rows.len() as u64)).sum();
+        let inline = match &self.leaves[..] {
+            [] => true,
+            [leaf] => leaf.rows.as_ref().is_some_and(|rows| rows.iter().map(|row| row.size() + 4).sum::<usize>() <= INLINE),
+            _ => false,
+        };
+        let stored = if inline {
+            if let Some(leaf) = self.leaves.first_mut() {
+                leaf.page = None;
+            }
+            let rows: &[Extent] = self.leaves.first().and_then(|leaf| leaf.rows.as_deref()).unwrap_or(&[]);
+            let bytes: usize = rows.iter().map(Extent::size).sum();
+            // Others expect room for two runs, and the whole row to end on 8 bytes.
+            let length = (NODE_HEADER + bytes + 4 * rows.len()).next_multiple_of(8).max(0x70);
+            let mut node = vec![0; length];
+            let flags = if rows.is_empty() { ROOT | STREAM } else { ROOT | STREAM | FIXED };
+            store_rows(&mut node, rows, flags, true);
+            Stored { node, leaf_pages: 0, runs }
+        } else {
+            self.store_pages(pages, clock)?
+        };
+        let now = self.pages();
+        let mut kept: Vec<u64> = now.iter().map(|page| page.clusters[0]).collect();
+        kept.sort_unstable();
+        for page in before.drain(..) {
+            if kept.binary_search(&page.clusters[0]).is_err() {
+                pages.free(&page, Tier::Medium)?;
+            }
+        }
+        *before = now;
+        self.changed = false;
+        Ok(stored)
+    }
+
+    /// The pages that hold the runs on disk.
+    pub fn pages(&self) -> Vec<PageReference> {
+        self.leaves.iter().filter_map(|leaf| leaf.page).chain(self.inner.iter().copied()).collect()
+    }
+
+    fn store_pages(&mut self, pages: &mut Pages, clock: u64) -> Result<Stored> {
+        let size = pages.geometry.page();
+        for leaf in &mut self.leaves {
+            if leaf.page.is_none() {
+                let rows = leaf.rows.as_ref().expect("what is not on disk is in memory");
+                let mut page = Page::new(size, 0);
+                page.with_area(|area| store_rows(area, rows, STREAM | FIXED, false));
+                let place = pages.add(page, Tier::Medium)?;
+                leaf.page = Some(pages.seal(&place, self.table, Tier::Medium, clock));
+            }
+        }
+        let leaf_pages = self.leaves.len() as u64;
+        let runs = self.leaves.iter().map(|leaf| leaf.rows.as_ref().map_or(0, |rows| rows.len() as u64)).sum();
+        let mut below: Vec<(u32, PageReference)> = self.leaves.iter().map(|leaf| (leaf.last, leaf.page.expect("stored"))).collect();
+        self.inner.clear();
+        let mut level = 1;
+        while below.len() > INLINE_CHILDREN {
+            let mut above = Vec::new();
+            let each = (size - 0x58 - NODE_HEADER) / (32 + pages.geometry.reference + 4);
+            for children in below.chunks(each) {
+                let mut page = Page::new(size, level);
+                page.with_area(|area| store_children(area, children, level, STREAM | INNER, pages.geometry.reference));
+                let place = pages.add(page, Tier::Medium)?;
+                let sealed = pages.seal(&place, self.table, Tier::Medium, clock);
+                self.inner.push(sealed);
+                above.push((children[children.len() - 1].0, sealed));
+            }
+            below = above;
+            level += 1;
+        }
+        let reference = pages.geometry.reference;
+        let mut node = vec![0; (NODE_HEADER + below.len() * (32 + reference + 4)).next_multiple_of(8).max(0x70)];
+        store_children(&mut node, &below, level, ROOT | STREAM | INNER, reference);
+        Ok(Stored { node, leaf_pages, runs })
+    }
+
+    /// Forgets the pages on disk, which the caller gives back. Every leaf must be loaded.
+    pub fn forget_pages(&mut self) {
+        self.leaves.iter_mut().for_each(|leaf| leaf.page = None);
+        self.inner.clear();
+        self.changed = true;
+    }
+
+    /// Gives back all clusters and pages. Every leaf must be loaded.
+    pub fn destroy(&mut self, pages: &mut Pages, before: &mut Vec<PageReference>, gone: &mut Vec<(u64, u32)>) -> Result<()> {
+        gone.extend(self.iter().map(|row| (row.cluster, row.count)));
+        self.leaves.clear();
+        self.inner.clear();
+        self.clusters = 0;
+        self.changed = true;
+        before.drain(..).try_for_each(|page| pages.free(&page, Tier::Medium))
+    }
+}
+
+/// Stores children as the rows of an inner node of a stream.
+fn store_children(area: &mut [u8], children: &[(u32, PageReference)], level: u8, flags: u8, reference: usize) {
+    let mut node = NodeMut::empty(area, level, flags);
+    for (position, (last, page)) in children.iter().enumerate() {
+        let mut key = [0; 16];
+        put(&mut key, 0, u64::from(*last));
+        let mut value = vec![0; reference];
+        page.store(&mut value);
+        assert!(node.insert(position, &key, 0, &value), "sized for its rows");
+    }
+}

@@ -1,0 +1,349 @@
+//! Making a volume.
+
+use crate::core::{Batch, Core, ROOT_DIRECTORY, make_index, make_object_link};
+use crate::geometry::{ContainerMap, Geometry};
+use crate::layout::bytes::put;
+use crate::layout::record::key;
+use crate::layout::{Algorithm, BootRecord, Checkpoint, Checksum, PageReference, ROOTS, Record, Root, Superblock, Version, page};
+use crate::pages::Pages;
+use crate::space::{Container, Space, Tier};
+use crate::system::{self, LOG_BLOCK, LogArea, LogControl};
+use crate::tree::{Order, Tree};
+use platter_device::{Buffer, Device};
+use platter_vfs::{Error, FormatOptions, Progress, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The log's clusters in the first container; its two control pages are before it.
+const LOG: std::ops::Range<u64> = 0x400..0x800;
+/// The first of the log's control pages, one cluster each.
+const LOG_CONTROL: u64 = 0x30;
+/// Bytes per container.
+const CONTAINER: u64 = 64 << 20;
+/// Containers that the smallest volume has.
+const FEWEST: u64 = 5;
+
+/// A time as ReFS counts: units of 100 ns since 1601.
+pub fn file_time(since_1970: Duration) -> u64 {
+    (since_1970.as_nanos() / 100) as u64 + 116_444_736_000_000_000
+}
+
+fn cannot(reason: String) -> Error {
+    Error::CannotMake { format: "ReFS", reason }
+}
+
+/// What the options come to on this device.
+fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geometry, [u8; 16])> {
+    let version = match options.variant.as_deref() {
+        None | Some("3.14") => Version::V3_14,
+        Some(other) => return Err(cannot(format!("version {other} is not written; 3.14 is"))),
+    };
+    let algorithm = match options.checksum.as_deref() {
+        None | Some("crc64") => Algorithm::Crc64,
+        Some("sha256") => Algorithm::Sha256,
+        Some(other) => return Err(cannot(format!("{other} is no metadata checksum of version {version}; crc64 and sha256 are"))),
+    };
+    let cluster = match options.cluster {
+        None => 4096,
+        Some(cluster @ (4096 | 65536)) => cluster as u32,
+        Some(other) => return Err(cannot(format!("clusters of {other} bytes; 4096 and 65536 are possible"))),
+    };
+    let sector = device.sectors().logical.max(512);
+    let clusters = device.len() / u64::from(cluster);
+    let per_container = (CONTAINER / u64::from(cluster)) as u32;
+    let now = device.now().as_nanos() as u64;
+    let serial = options.serial.unwrap_or_else(|| mix(now));
+    let guid: [u8; 16] = {
+        let mut bytes = [0; 16];
+        put(&mut bytes, 0, mix(serial ^ now));
+        put(&mut bytes, 8, mix(serial.wrapping_add(now)));
+        bytes
+    };
+    let geometry = Geometry {
+        version,
+        cluster,
+        clusters,
+        per_container,
+        algorithm,
+        reference: PageReference::compact(algorithm),
+        signature: page::volume_signature(&guid),
+    };
+    if geometry.containers() < FEWEST {
+        let least = FEWEST * CONTAINER + 4 * u64::from(cluster);
+        return Err(cannot(format!("the device has {} bytes; a volume needs {least}", device.len())));
+    }
+    let mut instance = [0; 16];
+    put(&mut instance, 0, mix(serial ^ 1));
+    put(&mut instance, 8, mix(serial ^ 2));
+    let boot = BootRecord {
+        sectors: clusters * u64::from(cluster) / u64::from(sector),
+        sector,
+        sectors_per_cluster: cluster / sector,
+        version,
+        checksum: if algorithm == Algorithm::Sha256 { 4 } else { 2 },
+        flags: 0x66,
+        serial,
+        container: CONTAINER,
+        instance,
+    };
+    Ok((boot, geometry, guid))
+}
+
+/// Spreads a seed over 64 bits (the finaliser of SplitMix64).
+fn mix(seed: u64) -> u64 {
+    let mut bits = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ bits >> 31
+}
+
+/// Makes a volume over the whole device.
+pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
+    let (boot, geometry, guid) = plan(device, options)?;
+    let label: Vec<u16> = options.label.as_deref().unwrap_or("").encode_utf16().collect();
+    if label.len() > 32 {
+        return Err(cannot("the label is longer than 32 UTF-16 units".into()));
+    }
+    // What was on the device must not look like a part of the new volume, wherever a reader looks first.
+    wipe(device, &geometry, options.full, progress)?;
+    let now = file_time(device.now());
+    let place = page_places(&geometry);
+    let superblock = Superblock { guid, generation: 1, checkpoints: place };
+    let mut core = empty(device, &geometry, &superblock)?;
+    fill(&mut core, &label, now, options.integrity.unwrap_or(false))?;
+    let batch = core.gather()?;
+    put_log(device, &geometry, guid)?;
+    write(device, &batch)?;
+    // The second place gets the same roots with the next clock.
+    core.checkpoint.clock += 1;
+    core.slot ^= 1;
+    let (offset, bytes) = core.checkpoint_at(core.slot);
+    device.write_at(offset, &bytes)?;
+    device.flush()?;
+    put_superblocks(device, &geometry, &superblock)?;
+    put_boot(device, &boot)?;
+    device.flush()?;
+    Ok(())
+}
+
+/// Where the two checkpoints are: one in the first container, one in the middle of the volume.
+fn page_places(geometry: &Geometry) -> [u64; 2] {
+    let middle = (geometry.containers() / 2).max(4) * u64::from(geometry.per_container);
+    [0x40, middle]
+}
+
+fn wipe(device: &dyn Device, geometry: &Geometry, full: bool, progress: &dyn Progress) -> Result<()> {
+    const PIECE: u64 = 4 << 20;
+    let zeroes = Buffer::new(PIECE as usize);
+    let length = geometry.clusters * u64::from(geometry.cluster);
+    if full {
+        let mut at = 0;
+        while at < length {
+            let piece = PIECE.min(length - at);
+            device.write_at(at, &zeroes[..piece as usize])?;
+            at += piece;
+            progress.progress("overwriting every cluster", at, length);
+        }
+        return Ok(());
+    }
+    device.write_at(0, &zeroes[..(64 * u64::from(geometry.cluster)).min(PIECE) as usize])?;
+    let tail = 64 * u64::from(geometry.cluster);
+    let sector = u64::from(device.sectors().logical);
+    let end = device.len() / sector * sector;
+    let mut at = end - tail.min(PIECE);
+    at -= at % sector;
+    device.write_at(at, &zeroes[..(end - at) as usize])?;
+    Ok(())
+}
+
+/// Writes what a commit is made of, the checkpoint last.
+pub fn write(device: &dyn Device, batch: &Batch) -> Result<()> {
+    let writes: Vec<(u64, &[u8])> = batch.pages.iter().map(|(offset, page)| (*offset, page.bytes())).collect();
+    device.write_batch(&writes)?;
+    device.flush()?;
+    device.write_at(batch.checkpoint.0, &batch.checkpoint.1)?;
+    device.flush()?;
+    Ok(())
+}
+
+/// Writes the superblock and its copies.
+pub fn put_superblocks(device: &dyn Device, geometry: &Geometry, superblock: &Superblock) -> Result<()> {
+    for cluster in Superblock::places(geometry.clusters) {
+        let bytes = superblock.to_bytes(cluster, geometry.cluster as usize, geometry.reference, geometry.own_algorithm());
+        device.write_at(geometry.offset(cluster), &bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes the boot record and its copy in the last sector.
+pub fn put_boot(device: &dyn Device, boot: &BootRecord) -> Result<()> {
+    let mut sector = vec![0; boot.sector as usize];
+    sector[..BootRecord::SIZE].copy_from_slice(&boot.to_bytes());
+    device.write_at((boot.sectors - 1) * u64::from(boot.sector), &sector)?;
+    device.write_at(0, &sector)?;
+    Ok(())
+}
+
+fn put_log(device: &dyn Device, geometry: &Geometry, guid: [u8; 16]) -> Result<()> {
+    for index in 0..2 {
+        let control = LogControl {
+            volume: geometry.signature,
+            log: guid,
+            sequence: 1 + index,
+            data: LOG,
+            oldest: 1 << 32,
+            next: 0,
+
+        };
+        let mut bytes = vec![0; geometry.cluster as usize];
+        bytes[..LOG_BLOCK].copy_from_slice(&control.to_bytes());
+        device.write_at(geometry.offset(LOG_CONTROL + index), &bytes)?;
+    }
+    Ok(())
+}
+
+/// The containers of a new volume, with nothing in them but what has a fixed place.
+fn containers(geometry: &Geometry) -> Vec<Container> {
+    let (count, clusters) = (geometry.containers(), geometry.per_container);
+    // Both container tables, and as much again for their next copies.
+    let row = crate::layout::ContainerRow::size(geometry.cluster, geometry.reference) as u64 + 20;
+    let small = (4 * count * row).div_ceil(CONTAINER).clamp(1, 3);
+    let mut all: Vec<Container> = (0..count)
+        .map(|index| {
+            let tier = match index {
+                index if index >= 1 && index <= small => Tier::Small,
+                index if index == small + 1 => Tier::Container,
+                _ => Tier::Medium,
+            };
+            Container::uniform(tier, clusters, true)
+        })
+        .collect();
+    let mut fixed = |index: u64, range: std::ops::Range<u64>| {
+        let bits = all[index as usize].bits_mut(clusters);
+        range.for_each(|cluster| bits[cluster as usize / 64] |= 1 << (cluster % 64));
+    };
+    let page = u64::from(geometry.page_clusters());
+    fixed(0, 0..0x40 + page);
+    if LOG.end <= u64::from(clusters) {
+        fixed(0, LOG);
+    }
+    let second = page_places(geometry)[1] / u64::from(clusters);
+    fixed(second, 0..page);
+    all.into_iter().map(|one| one.recounted(clusters)).collect()
+}
+
+/// A core with empty roots.
+fn empty(device: &dyn Device, geometry: &Geometry, superblock: &Superblock) -> Result<Core> {
+    let count = geometry.containers();
+    let starts = (0..count).map(|index| index * u64::from(geometry.per_container)).collect();
+    let map = ContainerMap::new(starts, geometry.per_container);
+    let mut space = Space::new(containers(geometry), geometry.per_container, geometry.page_clusters());
+    space.touch_all();
+    // Nothing is read back while the volume is made: the pages need no device.
+    let nothing: Arc<dyn Device> = Arc::new(platter_device::MemoryDevice::new(0, device.sectors()));
+    let mut pages = Pages::new(geometry.clone(), map, space, nothing, usize::MAX);
+    let mut roots = Vec::with_capacity(ROOTS);
+    for root in Root::ALL {
+        let tier = match root {
+            root if root.is_real() => Tier::Small,
+            Root::MediumAllocator | Root::ContainerAllocator => Tier::Container,
+            _ => Tier::Medium,
+        };
+        let mut extra = vec![0; extra_size(root.schema())];
+        match root {
+            Root::Objects | Root::ObjectsCopy => {
+                put(&mut extra, 0x00, 1u64);
+                put(&mut extra, 0x10, crate::core::FIRST_OBJECT - 1);
+            }
+            Root::Containers | Root::ContainersCopy => put(&mut extra, 0x28, 0x0Fu32),
+            _ => {}
+        }
+        let schema = if root == Root::References { 0 } else { root.schema() };
+        roots.push(Tree::create(&mut pages, root.table(), schema, Order::Words, tier, &extra, 0)?);
+    }
+    let checkpoint = Checkpoint {
+        version: geometry.version,
+        echo: true,
+        clock: 0,
+        allocator_clock: 0,
+        log: 1 << 32,
+        flags: 0x682,
+        reference: geometry.reference,
+        roots: [PageReference { clusters: [0; 4], checksum: Checksum::NONE }; ROOTS],
+    };
+    let upper: Arc<[u16]> = (0..=u16::MAX).map(system::windows_upper).collect();
+    Ok(Core::new(pages, roots, checkpoint, superblock.clone(), 0, upper))
+}
+
+/// Bytes of a tree header after its fixed part.
+fn extra_size(schema: u32) -> usize {
+    system::schema(14, schema).map_or(0, |schema| schema.root_extra as usize)
+}
+
+/// Fills the tables that a new volume has.
+fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()> {
+    let version = core.geometry().version;
+    for root in [Root::Schemas, Root::SchemasCopy] {
+        for (key, value) in system::schema_rows(version.minor) {
+            let (tree, pages) = core.root(root);
+            tree.put(pages, &key, 0, &value)?;
+        }
+    }
+    let clusters = core.geometry().containers() * u64::from(core.geometry().per_container);
+    let (key, value) = system::integrity_state_row(clusters);
+    let (tree, pages) = core.root(Root::IntegrityState);
+    tree.put(pages, &key, 0, &value)?;
+    let cluster = core.geometry().cluster;
+    let log = LogArea { data: LOG, control: [LOG_CONTROL, LOG_CONTROL + 1] };
+    let label = system::volume_information_rows(label, version, now, now);
+    let tables: [(u64, u32, Order, Vec<system::Row>); 10] = [
+        (0x07, 0xE090, Order::Words, system::upcase_rows(cluster, system::windows_upper)),
+        (0x08, 0xE090, Order::Words, system::upcase_rows(cluster, system::windows_upper)),
+        (0x09, 0xE090, Order::Words, log.rows()),
+        (0x0A, 0xE090, Order::Words, log.rows()),
+        (0x0D, 0xE0D0, Order::Words, Vec::new()),
+        (0x500, 0x150, Order::Words, label.clone()),
+        (0x501, 0x150, Order::Words, label),
+        (0x530, 0x140, Order::SecondWord, system::security_rows()),
+        (0x540, 0x160, Order::Words, Vec::new()),
+        (0x541, 0x160, Order::Words, Vec::new()),
+    ];
+    for (number, schema, order, rows) in tables {
+        core.add_object(number, schema, order, extra_size(schema), 0, None)?;
+        for (key, value) in rows {
+            let (tree, pages) = core.tree_mut(number)?;
+            tree.put(pages, &key, 0, &value)?;
+        }
+    }
+    let attributes = if integrity { Record::INTEGRITY } else { 0 };
+    let security = system::security_id(&system::directory_descriptor());
+    add_directory(core, ROOT_DIRECTORY, ROOT_DIRECTORY, &[u16::from(b'.')], now, attributes, security, 1)?;
+    let name: Vec<u16> = "FS Metadata".encode_utf16().collect();
+    let hidden = system::security_id(&system::system_descriptor());
+    add_directory(core, 0x520, ROOT_DIRECTORY, &name, now, 0x1000_0006, hidden, 0x500)
+}
+
+/// Makes a directory's object, with its own record and its place in the parent-child table.
+#[allow(clippy::too_many_arguments)]
+pub fn add_directory(core: &mut Core, number: u64, above: u64, name: &[u16], now: u64, attributes: u32, security: u64, last_child: u64) -> Result<()> {
+    let order = core.order();
+    core.add_object(number, 0x130, order, extra_size(0x130), 1, Some(last_child))?;
+    let mut record = Record::new(0x1F0, now, attributes, security);
+    record.rows = vec![make_object_link(above, name), make_index()];
+    let (tree, pages) = core.tree_mut(number)?;
+    tree.put(pages, &key::OWN, 1, &record.to_bytes())?;
+    if number != ROOT_DIRECTORY {
+        let row = parent_child(above, number);
+        let (tree, pages) = core.root(Root::ParentChild);
+        tree.put(pages, &row, 0, &row)?;
+    }
+    Ok(())
+}
+
+/// The row that says which directory lies in which: key and value in one.
+pub fn parent_child(above: u64, child: u64) -> [u8; 32] {
+    let mut row = [0; 32];
+    put(&mut row, 8, above);
+    put(&mut row, 24, child);
+    row
+}

@@ -1,0 +1,211 @@
+//! The rows of the allocators, of the container table and of the object table.
+//!
+//! Source: forefst `docs/structures/allocators.md`, `container_table.md`, `integrity_state.md` and `object_table.md`;
+//! container and object rows as Windows wrote them.
+
+use super::bytes::{put, u16_at, u32_at, u64_at};
+use super::{PageReference, Version};
+use platter_vfs::{Error, Result};
+
+/// A row of an allocator: which clusters of a range are in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllocatorRow {
+    /// The first cluster, as the tier counts (virtual or real).
+    pub start: u64,
+    /// Clusters.
+    pub count: u64,
+    /// Clusters in use.
+    pub used: u32,
+    /// A bit for each cluster, set where it is in use; `None` if all are, or none is.
+    pub bits: Option<Box<[u64]>>,
+}
+
+impl AllocatorRow {
+    /// Bytes of the key, with which the value begins.
+    pub const KEY: usize = 16;
+    const BITS: usize = 0x18;
+    const PARTIAL: u16 = 0x01;
+    const UNIFORM: u16 = 0x02;
+    const FREE: u16 = 0x05;
+    /// Bytes of the bitmap, whatever the number of clusters.
+    const BITMAP: usize = 2048;
+
+    /// Reads a row's value.
+    pub fn from_bytes(value: &[u8], at: u64) -> Result<AllocatorRow> {
+        let (start, count, flags) = (u64_at(value, 0), u64_at(value, 8), u16_at(value, 0x12));
+        let free = u32::from(u16_at(value, 0x10));
+        let most = Self::BITMAP as u64 * 8;
+        if value.len() < Self::BITS {
+            return Err(Error::damaged("allocator row", at, "at least 24 bytes", value.len()));
+        }
+        if value.len() == Self::BITS || flags & Self::PARTIAL == 0 || flags & 0x0C != 0 {
+            // A uniform range. Where the count of free clusters does not fit, the flags tell.
+            let used = if flags & 0x0C != 0 || free > 0 { 0 } else { count.min(u64::from(u32::MAX)) as u32 };
+            return Ok(AllocatorRow { start, count, used, bits: None });
+        }
+        if count > most {
+            return Err(Error::damaged("allocator row's range", at + 8, format!("at most {most} clusters"), count));
+        }
+        let words = count.div_ceil(64) as usize;
+        let Some(bitmap) = value.get(Self::BITS..Self::BITS + 8 * words) else {
+            return Err(Error::damaged("allocator row", at, Self::BITS + 8 * words, value.len()));
+        };
+        let bits: Box<[u64]> = (0..words).map(|word| u64_at(bitmap, 8 * word)).collect();
+        let used: u32 = bits.iter().map(|word| word.count_ones()).sum();
+        if u64::from(used) + u64::from(free) != count {
+            return Err(Error::damaged("allocator row's count of free clusters", at + 0x10, count.saturating_sub(u64::from(used)), free));
+        }
+        Ok(AllocatorRow { start, count, used, bits: Some(bits) })
+    }
+
+    /// The row's value. `medium` rows differ in one byte from 3.7 on.
+    pub fn to_bytes(&self, version: Version, medium: bool) -> Vec<u8> {
+        let tier: u16 = if medium && version >= (Version { major: 3, minor: 7 }) { 0x200 } else { 0x100 };
+        let free = self.count - u64::from(self.used);
+        let length = if self.bits.is_some() { Self::BITS + Self::BITMAP } else { Self::BITS };
+        let mut value = vec![0; length];
+        put(&mut value, 0x00, self.start);
+        put(&mut value, 0x08, self.count);
+        put(&mut value, 0x10, free.min(0xFFFF) as u16);
+        let (flags, header) = match (&self.bits, self.used) {
+            (Some(_), _) => (Self::PARTIAL, tier | Self::BITS as u16),
+            (None, 0) => (Self::FREE, tier),
+            (None, _) => (Self::UNIFORM, tier),
+        };
+        put(&mut value, 0x12, flags);
+        put(&mut value, 0x14, header);
+        put(&mut value, 0x16, self.used.min(0xFFFF) as u16);
+        if let Some(bits) = &self.bits {
+            bits.iter().enumerate().for_each(|(word, bits)| put(&mut value, Self::BITS + 8 * word, *bits));
+        }
+        value
+    }
+}
+
+/// A row of the container table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerRow {
+    /// Its number.
+    pub number: u64,
+    /// What it is used for.
+    pub flags: u32,
+    /// Its clusters.
+    pub count: u32,
+    /// Clusters of it that are free; `u64::MAX` where nobody counted.
+    pub free: u64,
+    /// Its first real cluster.
+    pub start: u64,
+}
+
+impl ContainerRow {
+    /// Bytes of the key, with which the value begins.
+    pub const KEY: usize = 16;
+    /// Holds metadata.
+    pub const METADATA: u32 = 0x01;
+    /// Holds files' data.
+    pub const DATA: u32 = 0x40;
+    /// Nothing in it is in use.
+    pub const EMPTY: u32 = 0x2000;
+
+    /// Bytes of a row's value.
+    pub fn size(cluster: u32, reference: usize) -> usize {
+        if cluster == 65536 || reference == 0x48 { 224 } else { 160 }
+    }
+
+    /// Reads a row's value.
+    pub fn from_bytes(value: &[u8], at: u64) -> Result<ContainerRow> {
+        if !matches!(value.len(), 160 | 224) {
+            return Err(Error::damaged("container row", at, "160 or 224 bytes", value.len()));
+        }
+        Ok(ContainerRow {
+            number: u64_at(value, 0x00),
+            flags: u32_at(value, 0x14),
+            count: u32_at(value, 0x18),
+            free: u64_at(value, 0x20),
+            start: u64_at(value, value.len() - 16),
+        })
+    }
+
+    /// The row's value, `size` bytes long.
+    pub fn to_bytes(&self, size: usize) -> Vec<u8> {
+        let mut value = vec![0; size];
+        put(&mut value, 0x00, self.number);
+        put(&mut value, 0x08, 1u64 << 32);
+        put(&mut value, 0x10, 1u32);
+        put(&mut value, 0x14, self.flags);
+        put(&mut value, 0x18, self.count);
+        put(&mut value, 0x20, self.free);
+        put(&mut value, 0x28, self.free.min(u64::from(u32::MAX)) as u32);
+        put(&mut value, 0x4C, 1u32);
+        put(&mut value, size - 16, self.start);
+        put(&mut value, size - 8, self.count);
+        value
+    }
+}
+
+/// A row of the object table: where an object's tree is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectRow {
+    /// The checkpoint clock when it was last changed.
+    pub clock: u32,
+    /// How many times it was opened for change, roughly.
+    pub epoch: u32,
+    /// The root of its tree.
+    pub root: PageReference,
+    /// For directories: the number that was last given to a child.
+    pub last_child: Option<u64>,
+}
+
+impl ObjectRow {
+    /// Bytes of the key: zero, and the object's number.
+    pub const KEY: usize = 16;
+
+    /// The key of an object.
+    pub fn key(object: u64) -> [u8; ObjectRow::KEY] {
+        let mut key = [0; ObjectRow::KEY];
+        put(&mut key, 8, object);
+        key
+    }
+
+    /// Reads a row's value.
+    pub fn from_bytes(value: &[u8], at: u64) -> Result<ObjectRow> {
+        let (payload, length) = (u32_at(value, 0x10) as usize, u32_at(value, 0x14));
+        if value.len() < 0x50 || payload < 0x50 {
+            return Err(Error::damaged("object row", at, "at least 80 bytes", value.len()));
+        }
+        let last_child = if length < 8 {
+            None
+        } else {
+            Some(value.get(payload..payload + 8).map(|bytes| u64_at(bytes, 0)).ok_or_else(|| {
+                Error::damaged("object row's last part", at + 0x10, format!("inside {} bytes", value.len()), payload)
+            })?)
+        };
+        Ok(ObjectRow {
+            clock: u32_at(value, 0x18),
+            epoch: u32_at(value, 0x1C),
+            root: PageReference::from_bytes(&value[0x20..], at + 0x20)?,
+            last_child,
+        })
+    }
+
+    /// The row's value, for references of this many bytes.
+    pub fn to_bytes(&self, reference: usize) -> Vec<u8> {
+        // Legacy rows keep 64 bytes more after the reference.
+        let payload = 0x20 + reference + if reference == PageReference::LEGACY { 64 } else { 0 };
+        let tail = if reference == PageReference::LEGACY { 40 } else { 0 };
+        let extra = if self.last_child.is_some() { 8 } else { 0 };
+        let mut value = vec![0; payload + tail + extra];
+        put(&mut value, 0x00, 2u64);
+        put(&mut value, 0x08, 0x18u32);
+        put(&mut value, 0x0C, reference as u32);
+        put(&mut value, 0x10, payload as u32);
+        put(&mut value, 0x14, extra as u32);
+        put(&mut value, 0x18, self.clock);
+        put(&mut value, 0x1C, self.epoch);
+        self.root.store(&mut value[0x20..0x20 + reference]);
+        if let Some(last) = self.last_child {
+            put(&mut value, payload, last);
+        }
+        value
+    }
+}

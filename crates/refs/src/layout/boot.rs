@@ -1,0 +1,149 @@
+//! The boot record: the first sector of a volume, with a copy in its last.
+//!
+//! Source: forefst `docs/structures/vbr.md`, libfsrefs' documentation, and boot records that Windows wrote.
+
+use super::bytes::{put, u16_at, u32_at, u64_at};
+use platter_vfs::{Error, Result};
+
+/// A version of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// 3 for everything that is read here.
+    pub major: u8,
+    /// 4 (Windows 10 1803) to 14 (Windows 11 24H2).
+    pub minor: u8,
+}
+
+impl Version {
+    /// Windows 10 1803, Windows Server 2019.
+    pub const V3_4: Version = Version { major: 3, minor: 4 };
+    /// The first with compact page references.
+    pub const V3_10: Version = Version { major: 3, minor: 10 };
+    /// Windows 11 24H2, Windows Server 2025.
+    pub const V3_14: Version = Version { major: 3, minor: 14 };
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// The boot record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootRecord {
+    /// Sectors of the volume.
+    pub sectors: u64,
+    /// Bytes per sector.
+    pub sector: u32,
+    /// Sectors per cluster.
+    pub sectors_per_cluster: u32,
+    /// The version that last wrote the volume.
+    pub version: Version,
+    /// The metadata checksum chosen when the volume was made: 0 none, 2 CRC64, 4 SHA-256.
+    pub checksum: u16,
+    /// 0x06 on 3.4, 0x26 from 3.7, 0x66 from 3.10.
+    pub flags: u32,
+    /// Serial number.
+    pub serial: u64,
+    /// Bytes per container.
+    pub container: u64,
+    /// Set by each making from 3.10 on; zero before.
+    pub instance: [u8; 16],
+}
+
+impl BootRecord {
+    /// Bytes of it that mean something; the rest of the sector is zero.
+    pub const SIZE: usize = 512;
+
+    /// Whether a sector says that it begins a ReFS volume of any version.
+    pub fn is_refs(bytes: &[u8]) -> bool {
+        bytes.get(3..11) == Some(b"ReFS\0\0\0\0") && bytes.get(16..20) == Some(b"FSRS")
+    }
+
+    /// Reads the record and checks what everything else depends on.
+    ///
+    /// # Errors
+    /// [`Error::NotThisFormat`] if it is no ReFS or a version that is not read, [`Error::Damaged`] for a wrong
+    /// checksum or a geometry that cannot be.
+    pub fn from_bytes(bytes: &[u8; BootRecord::SIZE], at: u64) -> Result<BootRecord> {
+        let not_this = |reason: String| Err(Error::NotThisFormat { format: "ReFS", reason });
+        if !BootRecord::is_refs(bytes) {
+            return not_this("the boot record lacks the names \"ReFS\" and \"FSRS\"".into());
+        }
+        let version = Version { major: bytes[0x28], minor: bytes[0x29] };
+        if version.major != 3 || !(4..=14).contains(&version.minor) {
+            return not_this(format!("it is version {version}; 3.4 to 3.14 are read"));
+        }
+        let (stored, found) = (u16_at(bytes, 0x16), checksum(bytes));
+        if stored != found {
+            return Err(Error::damaged(
+                "boot record checksum",
+                at + 0x16,
+                format!("{found:#06x}"),
+                format!("{stored:#06x}"),
+            ));
+        }
+        let record = BootRecord {
+            sectors: u64_at(bytes, 0x18),
+            sector: u32_at(bytes, 0x20),
+            sectors_per_cluster: u32_at(bytes, 0x24),
+            version,
+            checksum: u16_at(bytes, 0x2A),
+            flags: u32_at(bytes, 0x2C),
+            serial: u64_at(bytes, 0x38),
+            container: u64_at(bytes, 0x40),
+            instance: bytes[0x48..0x58].try_into().expect("16 bytes"),
+        };
+        if !matches!(record.sector, 512 | 4096) {
+            return Err(Error::damaged("bytes per sector", at + 0x20, "512 or 4096", record.sector));
+        }
+        let cluster = u64::from(record.sector) * u64::from(record.sectors_per_cluster);
+        if !matches!(cluster, 4096 | 65536) {
+            return Err(Error::damaged("bytes per cluster", at + 0x24, "4096 or 65536", cluster));
+        }
+        let container = record.container;
+        if !container.is_power_of_two() || !(1 << 22..=1 << 30).contains(&container) {
+            return Err(Error::damaged("bytes per container", at + 0x40, "a power of two near 64 MiB", container));
+        }
+        if !matches!(record.checksum, 0 | 2 | 4) {
+            return Err(Error::damaged("checksum selector", at + 0x2A, "0, 2 or 4", record.checksum));
+        }
+        if record.sectors.checked_mul(u64::from(record.sector)).is_none_or(|length| length < 64 * cluster) {
+            return Err(Error::damaged("sectors of the volume", at + 0x18, "at least 64 clusters", record.sectors));
+        }
+        Ok(record)
+    }
+
+    /// The record as it stands on disk.
+    pub fn to_bytes(&self) -> [u8; BootRecord::SIZE] {
+        let mut bytes = [0; BootRecord::SIZE];
+        bytes[3..7].copy_from_slice(b"ReFS");
+        bytes[16..20].copy_from_slice(b"FSRS");
+        put(&mut bytes, 0x14, BootRecord::SIZE as u16);
+        put(&mut bytes, 0x18, self.sectors);
+        put(&mut bytes, 0x20, self.sector);
+        put(&mut bytes, 0x24, self.sectors_per_cluster);
+        put(&mut bytes, 0x28, self.version.major);
+        put(&mut bytes, 0x29, self.version.minor);
+        put(&mut bytes, 0x2A, self.checksum);
+        put(&mut bytes, 0x2C, self.flags);
+        put(&mut bytes, 0x38, self.serial);
+        put(&mut bytes, 0x40, self.container);
+        bytes[0x48..0x58].copy_from_slice(&self.instance);
+        let sum = checksum(&bytes);
+        put(&mut bytes, 0x16, sum);
+        bytes
+    }
+
+    /// Bytes per cluster.
+    pub fn cluster(&self) -> u32 {
+        self.sector * self.sectors_per_cluster
+    }
+}
+
+/// Rotate right and add, over everything but the first three bytes and the checksum itself.
+fn checksum(bytes: &[u8; BootRecord::SIZE]) -> u16 {
+    let counted = bytes[3..0x16].iter().chain(&bytes[0x18..]);
+    counted.fold(0, |sum: u16, &byte| sum.rotate_right(1).wrapping_add(u16::from(byte)))
+}

@@ -1,0 +1,45 @@
+//! Little-endian fields of a byte slice. Reading past the end gives zero, so that no damaged length can panic; whoever
+//! must know checks the length first.
+
+/// The 2-byte field at `at`.
+pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    array_at(bytes, at).map_or(0, u16::from_le_bytes)
+}
+
+/// The 4-byte field at `at`.
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    array_at(bytes, at).map_or(0, u32::from_le_bytes)
+}
+
+/// The 8-byte field at `at`.
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    array_at(bytes, at).map_or(0, u64::from_le_bytes)
+}
+
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+/// Stores a field at `at`, which must lie inside.
+pub fn put(bytes: &mut [u8], at: usize, field: impl Field) {
+    field.store(bytes, at);
+}
+
+/// What [`put`] can store.
+pub trait Field {
+    /// Stores it at `at`.
+    fn store(self, bytes: &mut [u8], at: usize);
+}
+
+macro_rules! fields {
+    ($($type:ty),*) => {$(
+        impl Field for $type {
+            fn store(self, bytes: &mut [u8], at: usize) {
+                let field = self.to_le_bytes();
+                bytes[at..at + field.len()].copy_from_slice(&field);
+            }
+        }
+    )*};
+}
+
+fields!(u8, u16, u32, u64);

@@ -1,0 +1,226 @@
+//! The checkpoint: one page that says which roots make up the volume. Two places take turns; the one with the higher
+//! clock counts.
+//!
+//! Source: forefst `docs/structures/chkp.md` and libfsrefs' documentation, which agree once two lengths are added up:
+//! the roots are found through a list of 4-byte offsets, which stands at 0x94 or, from 3.14 on, at an offset that is
+//! stored there; after it, on the next 8 bytes, comes the page's own reference, and then the roots'.
+
+use super::bytes::{put, u16_at, u32_at, u64_at};
+use super::page::{self, PageHeader};
+use super::{Algorithm, PageReference, Version};
+use platter_vfs::{Error, Result};
+
+/// How many roots there are.
+pub const ROOTS: usize = 13;
+
+/// The roots, in the order of the checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Root {
+    /// Objects by number.
+    Objects = 0,
+    /// What is free for files and most metadata.
+    MediumAllocator = 1,
+    /// What is free for the allocators' own pages.
+    ContainerAllocator = 2,
+    /// How each kind of table orders its keys.
+    Schemas = 3,
+    /// Which directory lies in which.
+    ParentChild = 4,
+    /// Second copy of the objects.
+    ObjectsCopy = 5,
+    /// Clusters that several files share.
+    References = 6,
+    /// Where each container lies.
+    Containers = 7,
+    /// Second copy of the containers.
+    ContainersCopy = 8,
+    /// Second copy of the schemas.
+    SchemasCopy = 9,
+    /// Containers by state; empty at rest.
+    ContainerIndex = 10,
+    /// Which ranges are in what integrity state.
+    IntegrityState = 11,
+    /// What is free for the container tables and this allocator itself.
+    SmallAllocator = 12,
+}
+
+impl Root {
+    /// All of them.
+    pub const ALL: [Root; ROOTS] = [
+        Root::Objects,
+        Root::MediumAllocator,
+        Root::ContainerAllocator,
+        Root::Schemas,
+        Root::ParentChild,
+        Root::ObjectsCopy,
+        Root::References,
+        Root::Containers,
+        Root::ContainersCopy,
+        Root::SchemasCopy,
+        Root::ContainerIndex,
+        Root::IntegrityState,
+        Root::SmallAllocator,
+    ];
+
+    /// The table's number, which its pages carry.
+    pub fn table(self) -> u64 {
+        [0x02, 0x21, 0x20, 0x01, 0x03, 0x04, 0x05, 0x0B, 0x0C, 0x06, 0x0E, 0x0F, 0x22][self as usize]
+    }
+
+    /// The table's schema.
+    pub fn schema(self) -> u32 {
+        let schemas = [
+            0xE030, 0xE010, 0xE010, 0xE060, 0xE040, 0xE030, 0xE0B0, 0xE0C0, 0xE0C0, 0xE060, 0xE100, 0xE080, 0xE010,
+        ];
+        schemas[self as usize]
+    }
+
+    /// Whether its addresses are real ones: those tables are needed before the container table can translate.
+    pub fn is_real(self) -> bool {
+        matches!(self, Root::Containers | Root::ContainersCopy | Root::SmallAllocator)
+    }
+
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Root::Objects => "object table",
+            Root::MediumAllocator => "medium allocator",
+            Root::ContainerAllocator => "container allocator",
+            Root::Schemas => "schema table",
+            Root::ParentChild => "parent-child table",
+            Root::ObjectsCopy => "object table (copy)",
+            Root::References => "block reference count table",
+            Root::Containers => "container table",
+            Root::ContainersCopy => "container table (copy)",
+            Root::SchemasCopy => "schema table (copy)",
+            Root::ContainerIndex => "container index",
+            Root::IntegrityState => "integrity state table",
+            Root::SmallAllocator => "small allocator",
+        }
+    }
+}
+
+/// A checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The version, in both its places.
+    pub version: Version,
+    /// Whether 0x50 repeats the version: on volumes made as 3.10 or later.
+    pub echo: bool,
+    /// Counts checkpoints.
+    pub clock: u64,
+    /// The clock of the last change of an allocator.
+    pub allocator_clock: u64,
+    /// The oldest record of the log that matters.
+    pub log: u64,
+    /// 0x002 always, 0x080 made as 3.10 or later, 0x200 offsets found through a pointer, 0x400 checksums are verified.
+    pub flags: u32,
+    /// Bytes of a page reference on this volume.
+    pub reference: usize,
+    /// The roots.
+    pub roots: [PageReference; ROOTS],
+}
+
+impl Checkpoint {
+    /// The roots' offsets are found through a pointer.
+    pub const INDIRECT: u32 = 0x200;
+    /// Page checksums are verified.
+    pub const VERIFIED: u32 = 0x400;
+    const FIXED: usize = 0x94;
+    const INDIRECT_LIST: usize = 0xA8;
+
+    /// Reads the checkpoint at `cluster` from its page. `at` is its place on the device.
+    pub fn from_bytes(bytes: &[u8], cluster: u64, cluster_size: usize, volume: u32, at: u64) -> Result<Checkpoint> {
+        let header = PageHeader::from_bytes(bytes);
+        if header.signature != page::CHECKPOINT {
+            return Err(Error::damaged("checkpoint", at, "CHKP", String::from_utf8_lossy(&header.signature)));
+        }
+        page::check_seal(bytes, cluster_size, "checkpoint checksum", (0x58, 0x5C), at)?;
+        if header.clusters[0] != cluster {
+            return Err(Error::damaged("checkpoint's own cluster", at + 0x20, cluster, header.clusters[0]));
+        }
+        if header.volume != volume {
+            let (expected, found) = (format!("{volume:#010x}"), format!("{:#010x}", header.volume));
+            return Err(Error::damaged("checkpoint's volume signature", at + 0x0C, expected, found));
+        }
+        let reference = u32_at(bytes, 0x5C) as usize;
+        if !matches!(reference, 0x30 | 0x48 | 0x68) {
+            return Err(Error::damaged("size of page references", at + 0x5C, "0x30, 0x48 or 0x68", format!("{reference:#x}")));
+        }
+        let count = u32_at(bytes, 0x90);
+        if count as usize != ROOTS {
+            return Err(Error::damaged("number of roots", at + 0x90, ROOTS, count));
+        }
+        let flags = u32_at(bytes, 0x78);
+        let list = match flags & Checkpoint::INDIRECT {
+            0 => Checkpoint::FIXED,
+            _ => u32_at(bytes, Checkpoint::FIXED) as usize,
+        };
+        let mut roots = [PageReference { clusters: [0; 4], checksum: super::Checksum::NONE }; ROOTS];
+        for (index, root) in roots.iter_mut().enumerate() {
+            let field = list.saturating_add(4 * index);
+            let offset = u32_at(bytes, field) as usize;
+            let Some(stored) = bytes[..cluster_size].get(offset..offset.saturating_add(reference)) else {
+                return Err(Error::damaged("offset of a root", at + field as u64, "inside the checkpoint", format!("{offset:#x}")));
+            };
+            *root = PageReference::from_bytes(stored, at + offset as u64)?;
+        }
+        Ok(Checkpoint {
+            version: Version { major: u16_at(bytes, 0x54) as u8, minor: u16_at(bytes, 0x56) as u8 },
+            echo: u32_at(bytes, 0x50) != 0,
+            clock: u64_at(bytes, 0x60),
+            allocator_clock: u64_at(bytes, 0x68),
+            log: u64_at(bytes, 0x70),
+            flags,
+            reference,
+            roots,
+        })
+    }
+
+    /// The page for `cluster`.
+    pub fn to_bytes(&self, cluster: u64, volume: u32, geometry: (usize, usize), algorithm: Algorithm) -> Vec<u8> {
+        let (cluster_size, page_size) = geometry;
+        let mut bytes = vec![0; page_size];
+        let header = PageHeader {
+            signature: page::CHECKPOINT,
+            volume,
+            clock: self.clock,
+            tree_clock: 0,
+            clusters: [cluster, 0, 0, 0],
+            table: 0,
+        };
+        header.store(&mut bytes);
+        let (major, minor) = (u16::from(self.version.major), u16::from(self.version.minor));
+        if self.echo {
+            put(&mut bytes, 0x50, major);
+            put(&mut bytes, 0x52, minor);
+        }
+        put(&mut bytes, 0x54, major);
+        put(&mut bytes, 0x56, minor);
+        let list = if self.flags & Checkpoint::INDIRECT != 0 {
+            put(&mut bytes, Checkpoint::FIXED, Checkpoint::INDIRECT_LIST as u32);
+            Checkpoint::INDIRECT_LIST
+        } else {
+            Checkpoint::FIXED
+        };
+        let own = (list + 4 * ROOTS).next_multiple_of(16);
+        let first = own + self.reference;
+        put(&mut bytes, 0x58, own as u32);
+        put(&mut bytes, 0x5C, self.reference as u32);
+        put(&mut bytes, 0x60, self.clock);
+        put(&mut bytes, 0x68, self.allocator_clock);
+        put(&mut bytes, 0x70, self.log);
+        put(&mut bytes, 0x78, self.flags);
+        put(&mut bytes, 0x88, (first + ROOTS * self.reference) as u32);
+        put(&mut bytes, 0x8C, 32u32);
+        put(&mut bytes, 0x90, ROOTS as u32);
+        for (index, root) in self.roots.iter().enumerate() {
+            let offset = first + index * self.reference;
+            put(&mut bytes, list + 4 * index, offset as u32);
+            root.store(&mut bytes[offset..offset + self.reference]);
+        }
+        page::seal(&mut bytes, own..own + self.reference, cluster_size, algorithm, cluster);
+        bytes
+    }
+}

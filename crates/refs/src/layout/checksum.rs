@@ -1,0 +1,126 @@
+//! The checksums of ReFS.
+//!
+//! * CRC-64 over a whole metadata page: polynomial 0xAD93D23594C93659, reflected, initial value and final XOR all ones
+//!   (the parameters of CRC-64/NVME), recomputed from pages that Windows wrote.
+//! * CRC-32C over a cluster: superblocks and checkpoints on volumes with 4 KiB clusters, and the data of integrity
+//!   streams.
+//! * SHA-256 in place of both on volumes made so.
+
+use sha2::{Digest, Sha256};
+
+/// A checksum algorithm, by the code that stands beside every stored checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// 0: nothing is stored.
+    None,
+    /// 1: 4 bytes.
+    Crc32c,
+    /// 2: 8 bytes.
+    Crc64,
+    /// 4: 32 bytes.
+    Sha256,
+}
+
+impl Algorithm {
+    /// The algorithm of this code.
+    pub fn from_code(code: u8) -> Option<Algorithm> {
+        Some(match code {
+            0 => Algorithm::None,
+            1 => Algorithm::Crc32c,
+            2 => Algorithm::Crc64,
+            4 => Algorithm::Sha256,
+            _ => return None,
+        })
+    }
+
+    /// Its code.
+    pub fn code(self) -> u8 {
+        match self {
+            Algorithm::None => 0,
+            Algorithm::Crc32c => 1,
+            Algorithm::Crc64 => 2,
+            Algorithm::Sha256 => 4,
+        }
+    }
+
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::None => "none",
+            Algorithm::Crc32c => "CRC32-C",
+            Algorithm::Crc64 => "CRC64",
+            Algorithm::Sha256 => "SHA-256",
+        }
+    }
+
+    /// Bytes that a value of it takes.
+    pub fn len(self) -> usize {
+        match self {
+            Algorithm::None => 0,
+            Algorithm::Crc32c => 4,
+            Algorithm::Crc64 => 8,
+            Algorithm::Sha256 => 32,
+        }
+    }
+
+    /// The value over `bytes`.
+    pub fn of(self, bytes: &[u8]) -> Checksum {
+        let mut value = [0; 32];
+        match self {
+            Algorithm::None => {}
+            Algorithm::Crc32c => value[..4].copy_from_slice(&crc32c::crc32c(bytes).to_le_bytes()),
+            Algorithm::Crc64 => value[..8].copy_from_slice(&crc64(bytes).to_le_bytes()),
+            Algorithm::Sha256 => value.copy_from_slice(&Sha256::digest(bytes)),
+        }
+        Checksum { algorithm: self, value }
+    }
+}
+
+/// The CRC-64 of a page. One value is never stored and has another in its place (as observed by others in the driver).
+fn crc64(bytes: &[u8]) -> u64 {
+    let mut digest = crc64fast_nvme::Digest::new();
+    digest.write(bytes);
+    match digest.sum64() {
+        0xABBA_FFFF_ABBA_FFFE => 0xABBA_FFFF_ABBA_FFFF,
+        value => value,
+    }
+}
+
+/// A stored or computed checksum.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Checksum {
+    /// What computed it.
+    pub algorithm: Algorithm,
+    /// The value, in the order it is stored; bytes past the algorithm's length are zero.
+    pub value: [u8; 32],
+}
+
+impl Checksum {
+    /// No checksum.
+    pub const NONE: Checksum = Checksum { algorithm: Algorithm::None, value: [0; 32] };
+
+    /// The bytes that are stored.
+    pub fn bytes(&self) -> &[u8] {
+        &self.value[..self.algorithm.len()]
+    }
+
+    /// Whether `bytes` have this checksum. What has no checksum always has it.
+    pub fn matches(&self, bytes: &[u8]) -> bool {
+        self.algorithm == Algorithm::None || self.algorithm.of(bytes) == *self
+    }
+}
+
+impl std::fmt::Display for Checksum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.algorithm.name())?;
+        self.bytes().iter().enumerate().try_for_each(|(index, byte)| {
+            if index == 0 { write!(f, " {byte:02x}") } else { write!(f, "{byte:02x}") }
+        })
+    }
+}
+
+impl std::fmt::Debug for Checksum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}

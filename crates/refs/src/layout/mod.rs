@@ -1,0 +1,20 @@
+//! What stands on disk: one type for each structure, read through checked code and written back byte for byte.
+
+pub mod bytes;
+mod allocator;
+mod boot;
+mod checkpoint;
+mod checksum;
+pub mod node;
+pub mod page;
+pub mod record;
+mod superblock;
+
+pub use allocator::{AllocatorRow, ContainerRow, ObjectRow};
+pub use boot::{BootRecord, Version};
+pub use checkpoint::{Checkpoint, ROOTS, Root};
+pub use checksum::{Algorithm, Checksum};
+pub use node::{Node, NodeMut, Row};
+pub use page::{PageHeader, PageReference};
+pub use record::{Attribute, Record, ShortEntry};
+pub use superblock::Superblock;

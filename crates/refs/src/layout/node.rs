@@ -1,0 +1,405 @@
+//! A node of a B+-tree: rows with a key and a value, and an index that keeps them in order.
+//!
+//! A node is worked on in the very bytes that stand on disk: a row is appended to the data area and its offset put
+//! into the index; a removed row leaves a gap that counts as free. The *area* of a node begins with the node header and
+//! ends with the index, and all its offsets count from its own start, wherever it stands: in a page, or embedded in a
+//! row's value.
+//!
+//! Source: libfsrefs' documentation ("Node header", "Node record"), forefst `docs/structures/btree_node.md`, and pages
+//! that Windows wrote.
+
+use super::bytes::{put, u16_at, u32_at};
+use std::cmp::Ordering;
+
+/// Bytes of the node header.
+pub const NODE_HEADER: usize = 0x28;
+/// Bytes of a row before its key.
+pub const ROW_HEADER: usize = 16;
+
+/// Rows are children, not values.
+pub const INNER: u8 = 1;
+/// The topmost node of its table.
+pub const ROOT: u8 = 2;
+/// Rows are runs of a stream, without row headers.
+pub const STREAM: u8 = 4;
+
+/// A row as it stands in a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'n> {
+    /// Its key.
+    pub key: &'n [u8],
+    /// Its flags.
+    pub flags: u16,
+    /// Its value, which may overlap the key.
+    pub value: &'n [u8],
+}
+
+impl Row<'_> {
+    /// The value holds a node of its own.
+    pub const EMBEDDED: u16 = 1;
+}
+
+/// A node to be read. Made by [`Node::new`] from bytes that [`Node::check`] accepted, or that were built here.
+#[derive(Clone, Copy)]
+pub struct Node<'n>(&'n [u8]);
+
+impl<'n> Node<'n> {
+    /// A node in this area.
+    pub fn new(area: &'n [u8]) -> Node<'n> {
+        Node(area)
+    }
+
+    /// Whether every row and every offset lies inside the area: what all other calls rely on.
+    ///
+    /// # Errors
+    /// What is wrong, with the offset in the area: expected and found.
+    pub fn check(area: &[u8]) -> std::result::Result<(), (usize, String, String)> {
+        let wrong = |at: usize, expected: String, found: usize| Err((at, expected, format!("{found:#x}")));
+        if area.len() < NODE_HEADER {
+            return wrong(0, format!("at least {NODE_HEADER:#x} bytes"), area.len());
+        }
+        let node = Node(area);
+        let (data, end, index) = (u32_at(area, 0) as usize, node.data_end(), node.index());
+        if data < NODE_HEADER || data > end {
+            return wrong(0, format!("a data area from {NODE_HEADER:#x} to {end:#x}"), data);
+        }
+        if index < end || index > area.len() {
+            return wrong(0x10, format!("an index between {end:#x} and {:#x}", area.len()), index);
+        }
+        if node.len() > (area.len() - index) / 4 {
+            return wrong(0x14, format!("at most {} rows", (area.len() - index) / 4), node.len());
+        }
+        if node.is_stream() {
+            return Ok(());
+        }
+        for position in 0..node.len() {
+            let at = node.offset(position);
+            if at < data || at + ROW_HEADER > end {
+                return wrong(index + 4 * position, format!("a row between {data:#x} and {end:#x}"), at);
+            }
+            let size = u32_at(area, at) as usize;
+            if size < ROW_HEADER || size > end - at {
+                return wrong(at, format!("a row of {ROW_HEADER:#x} to {:#x} bytes", end - at), size);
+            }
+            for field in [4, 10] {
+                let (start, length) = (u16_at(area, at + field), u16_at(area, at + field + 2));
+                if usize::from(start) + usize::from(length) > size {
+                    return wrong(at + field, format!("key and value inside the row's {size:#x} bytes"), usize::from(start) + usize::from(length));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows in it.
+    pub fn len(&self) -> usize {
+        u32_at(self.0, 0x14) as usize
+    }
+
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Levels below it; 0 for a leaf.
+    pub fn level(&self) -> u8 {
+        self.0[0x0C]
+    }
+
+    /// [`INNER`], [`ROOT`], [`STREAM`].
+    pub fn flags(&self) -> u8 {
+        self.0[0x0D]
+    }
+
+    /// Whether its rows lead to further nodes.
+    pub fn is_inner(&self) -> bool {
+        self.level() > 0
+    }
+
+    /// Whether its rows are runs of a stream.
+    pub fn is_stream(&self) -> bool {
+        self.flags() & STREAM != 0
+    }
+
+    /// Bytes that rows can still take, gaps included.
+    pub fn free(&self) -> usize {
+        u32_at(self.0, 0x08) as usize
+    }
+
+    /// Bytes that rows take, with their places in the index.
+    pub fn used(&self) -> usize {
+        (0..self.len()).map(|position| u32_at(self.0, self.offset(position)) as usize + 4).sum()
+    }
+
+    fn data_end(&self) -> usize {
+        u32_at(self.0, 0x04) as usize
+    }
+
+    fn index(&self) -> usize {
+        u32_at(self.0, 0x10) as usize
+    }
+
+    /// Where the row at this position begins.
+    pub fn offset(&self, position: usize) -> usize {
+        // The upper half is 0xFFFF on disk.
+        (u32_at(self.0, self.index() + 4 * position) & 0xFFFF) as usize
+    }
+
+    /// The row at this position.
+    pub fn row(&self, position: usize) -> Row<'n> {
+        let at = self.offset(position);
+        let part = |field| {
+            let start = at + usize::from(u16_at(self.0, at + field));
+            self.0.get(start..start + usize::from(u16_at(self.0, at + field + 2))).unwrap_or(&[])
+        };
+        Row { key: part(4), flags: u16_at(self.0, at + 8), value: part(10) }
+    }
+
+    /// The rows in order.
+    pub fn rows(self) -> impl Iterator<Item = Row<'n>> {
+        (0..self.len()).map(move |position| self.row(position))
+    }
+
+    /// The position of the first row that does not come before `key`, and whether it has exactly that key.
+    pub fn find(&self, mut compare: impl FnMut(&[u8]) -> Ordering) -> (usize, bool) {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            match compare(self.row(middle).key) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return (middle, true),
+                Ordering::Greater => high = middle,
+            }
+        }
+        (low, false)
+    }
+}
+
+/// How a row's value shares bytes with its key, as Windows stores some rows.
+fn overlap(key: &[u8], value: &[u8]) -> Option<usize> {
+    if key.is_empty() || value.is_empty() {
+        None
+    } else if value.len() >= key.len() && value.starts_with(key) {
+        Some(0)
+    } else if key.len() >= 16 && key.ends_with(value) {
+        Some(key.len() - value.len())
+    } else {
+        None
+    }
+}
+
+/// Bytes that a row with this key and value takes in the data area.
+pub fn row_size(key: &[u8], value: &[u8]) -> usize {
+    let body = match overlap(key, value) {
+        Some(start) => key.len().max(start + value.len()),
+        None => key.len().next_multiple_of(8) + value.len(),
+    };
+    ROW_HEADER + body.next_multiple_of(8)
+}
+
+/// A node to be changed.
+pub struct NodeMut<'n>(&'n mut [u8]);
+
+impl<'n> NodeMut<'n> {
+    /// A node in this area, which holds one already.
+    pub fn new(area: &'n mut [u8]) -> NodeMut<'n> {
+        NodeMut(area)
+    }
+
+    /// Makes the area an empty node.
+    pub fn empty(area: &'n mut [u8], level: u8, flags: u8) -> NodeMut<'n> {
+        area.fill(0);
+        let length = area.len() as u32;
+        put(area, 0x00, NODE_HEADER as u32);
+        put(area, 0x04, NODE_HEADER as u32);
+        put(area, 0x08, length - NODE_HEADER as u32);
+        put(area, 0x0C, level);
+        put(area, 0x0D, flags);
+        put(area, 0x10, length);
+        put(area, 0x20, u64::from(length));
+        NodeMut(area)
+    }
+
+    /// The node to be read.
+    pub fn view(&self) -> Node<'_> {
+        Node(self.0)
+    }
+
+    /// Changes level and flags.
+    pub fn set_level(&mut self, level: u8, flags: u8) {
+        put(self.0, 0x0C, level);
+        put(self.0, 0x0D, flags);
+    }
+
+    /// Puts a row at this position. Returns whether there was room; if not, nothing changed.
+    #[must_use]
+    pub fn insert(&mut self, position: usize, key: &[u8], flags: u16, value: &[u8]) -> bool {
+        let size = row_size(key, value);
+        if size + 4 > self.view().free() {
+            return false;
+        }
+        if self.view().index() - self.view().data_end() < size + 4 {
+            self.close_gaps();
+        }
+        let (at, index, count) = (self.view().data_end(), self.view().index() - 4, self.view().len());
+        let key_start = ROW_HEADER;
+        let value_start = match overlap(key, value) {
+            Some(start) => key_start + start,
+            None => key_start + key.len().next_multiple_of(8),
+        };
+        self.0[at..at + size].fill(0);
+        put(self.0, at, size as u32);
+        put(self.0, at + 4, key_start as u16);
+        put(self.0, at + 6, key.len() as u16);
+        put(self.0, at + 8, flags);
+        put(self.0, at + 10, value_start as u16);
+        put(self.0, at + 12, value.len() as u16);
+        self.0[at + value_start..at + value_start + value.len()].copy_from_slice(value);
+        self.0[at + key_start..at + key_start + key.len()].copy_from_slice(key);
+        self.0.copy_within(index + 4..index + 4 + 4 * position, index);
+        put(self.0, index + 4 * position, 0xFFFF_0000 | at as u32);
+        put(self.0, 0x04, (at + size) as u32);
+        put(self.0, 0x10, index as u32);
+        put(self.0, 0x14, count as u32 + 1);
+        self.add_free(-(size as i64 + 4));
+        true
+    }
+
+    /// Takes the row at this position out.
+    pub fn remove(&mut self, position: usize) {
+        let (index, count) = (self.view().index(), self.view().len());
+        let at = self.view().offset(position);
+        let size = u32_at(self.0, at) as usize;
+        self.0.copy_within(index..index + 4 * position, index + 4);
+        put(self.0, index, 0u32);
+        put(self.0, 0x10, index as u32 + 4);
+        put(self.0, 0x14, count as u32 - 1);
+        if at + size == self.view().data_end() {
+            put(self.0, 0x04, at as u32);
+        }
+        self.0[at..at + size].fill(0);
+        self.add_free(size as i64 + 4);
+    }
+
+    /// Gives the row at this position another value. Returns whether there was room; if not, nothing changed.
+    #[must_use]
+    pub fn replace(&mut self, position: usize, flags: u16, value: &[u8]) -> bool {
+        let row = self.view().row(position);
+        let at = self.view().offset(position);
+        let (key, size) = (row.key.to_vec(), u32_at(self.0, at) as usize);
+        let wanted = row_size(&key, value);
+        if row.value.len() == value.len() && wanted == size && overlap(&key, value) == overlap(row.key, row.value) {
+            let start = at + usize::from(u16_at(self.0, at + 10));
+            self.0[start..start + value.len()].copy_from_slice(value);
+            put(self.0, at + 8, flags);
+            return true;
+        }
+        if wanted > size + self.view().free() {
+            return false;
+        }
+        self.remove(position);
+        self.insert(position, &key, flags, value)
+    }
+
+    /// Moves the rows from `position` on to the end of `other`, which has room for them.
+    pub fn move_rows(&mut self, position: usize, other: &mut NodeMut<'_>) {
+        for from in position..self.view().len() {
+            let row = self.view().row(from);
+            let end = other.view().len();
+            assert!(other.insert(end, row.key, row.flags, row.value), "the other node has room");
+        }
+        while self.view().len() > position {
+            self.remove(self.view().len() - 1);
+        }
+    }
+
+    /// The bytes of the value of the row at this position, to be changed in place.
+    pub fn value_mut(&mut self, position: usize) -> &mut [u8] {
+        let at = self.view().offset(position);
+        let start = at + usize::from(u16_at(self.0, at + 10));
+        let length = usize::from(u16_at(self.0, at + 12));
+        &mut self.0[start..start + length]
+    }
+
+    /// Moves the rows together, in order, so that all that is free lies in one piece.
+    fn close_gaps(&mut self) {
+        let view = self.view();
+        let start = u32_at(view.0, 0) as usize;
+        let mut data = Vec::with_capacity(view.data_end() - start);
+        let mut places = Vec::with_capacity(view.len());
+        for position in 0..view.len() {
+            let at = view.offset(position);
+            places.push((start + data.len()) as u32);
+            data.extend_from_slice(&view.0[at..at + u32_at(view.0, at) as usize]);
+        }
+        let (index, end) = (view.index(), view.data_end());
+        self.0[start..start + data.len()].copy_from_slice(&data);
+        self.0[start + data.len()..end].fill(0);
+        for (position, place) in places.iter().enumerate() {
+            put(self.0, index + 4 * position, 0xFFFF_0000 | place);
+        }
+        put(self.0, 0x04, (start + data.len()) as u32);
+    }
+
+    fn add_free(&mut self, change: i64) {
+        let free = self.view().free() as i64 + change;
+        put(self.0, 0x08, free as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(node: &Node<'_>) -> Vec<u8> {
+        node.rows().map(|row| row.key[0]).collect()
+    }
+
+    #[test]
+    fn rows_stay_in_order_through_removals_and_gaps() {
+        let mut area = vec![0; 0x28 + 6 * 44];
+        let mut node = NodeMut::empty(&mut area, 0, ROOT);
+        for key in [3u8, 1, 5, 2, 4, 6] {
+            let (position, found) = node.view().find(|other| other[0].cmp(&key));
+            assert!(!found);
+            assert!(node.insert(position, &[key; 8], 0, &[key; 16]));
+        }
+        assert_eq!(node.view().free(), 0);
+        assert!(!node.insert(0, &[9; 8], 0, &[]));
+        node.remove(1);
+        node.remove(3);
+        assert_eq!(keys(&node.view()), [1, 3, 4, 6]);
+        assert!(node.insert(1, &[2; 8], 7, &[9; 50]), "gaps count as room");
+        assert_eq!(keys(&node.view()), [1, 2, 3, 4, 6]);
+        assert_eq!(node.view().row(1), Row { key: &[2; 8], flags: 7, value: &[9; 50] });
+        assert!(node.replace(1, 8, &[1; 3]));
+        assert_eq!(node.view().row(1).value, [1; 3]);
+        assert_eq!(Node::check(&area), Ok(()));
+    }
+
+    #[test]
+    fn a_value_that_repeats_its_key_shares_its_bytes() {
+        let mut area = vec![0; 0x100];
+        let mut node = NodeMut::empty(&mut area, 0, ROOT);
+        let value: Vec<u8> = (0..160).collect();
+        assert!(node.insert(0, &value[..16], 0, &value));
+        assert_eq!((row_size(&value[..16], &value), node.view().row(0).value), (176, &value[..]));
+        let link: Vec<u8> = (0..0x22).collect();
+        assert_eq!(row_size(&link, &link[8..]), 0x38);
+    }
+
+    #[test]
+    fn what_points_outside_is_refused() {
+        let mut area = vec![0; 0x100];
+        let mut node = NodeMut::empty(&mut area, 0, ROOT);
+        assert!(node.insert(0, &[1; 8], 0, &[2; 8]));
+        for (at, value) in [(0x00, 0x10u32), (0x04, 0x200), (0x10, 0x20), (0x14, 1000), (0x28, 4), (0x28, 0x300)] {
+            let mut bad = area.clone();
+            put(&mut bad, at, value);
+            assert!(Node::check(&bad).is_err(), "{at:#x} = {value:#x}");
+        }
+        let mut bad = area.clone();
+        put(&mut bad, 0x28 + 12, 100u16);
+        assert!(Node::check(&bad).is_err());
+    }
+}

@@ -1,0 +1,321 @@
+//! A file's or directory's record: a small tree inside a row's value, with the standard information in its header and
+//! an attribute in each row.
+//!
+//! Source: forefst `docs/structures/directory_entries.md` and `docs/attributes/`, libfsrefs' documentation, and a
+//! root directory that Windows wrote.
+
+use super::bytes::{put, u16_at, u32_at, u64_at};
+use super::node::{NODE_HEADER, ROOT, row_size};
+use super::{Node, NodeMut};
+use crate::tree::tree_header;
+use platter_vfs::{Error, Result};
+
+/// An attribute: a row of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// Its key: the value's length, whether there may be several, type, subtype, name.
+    pub key: Vec<u8>,
+    /// Its row's flags.
+    pub flags: u16,
+    /// Its value.
+    pub value: Vec<u8>,
+}
+
+/// There is at most one attribute of this type in a record.
+pub const SINGLE: u32 = 0x8000_0001;
+/// There may be several.
+pub const MULTIPLE: u32 = 0x8000_0002;
+
+/// Type of the rows that hold the extents of large named streams.
+pub const STREAM_EXTENTS: u16 = 0x00;
+/// Which directory a record belongs to, and its name there.
+pub const OBJECT_LINK: u16 = 0x39;
+/// The file's own data.
+pub const DATA: u16 = 0x80;
+/// What makes a record a directory's.
+pub const INDEX: u16 = 0x90;
+/// A named stream, or a snapshot of one.
+pub const NAMED_DATA: u16 = 0xB0;
+/// A reparse point.
+pub const REPARSE: u16 = 0xC0;
+/// How large the extended attributes are.
+pub const EA_INFORMATION: u16 = 0xD0;
+/// The extended attributes.
+pub const EA: u16 = 0xE0;
+
+impl Attribute {
+    /// An attribute with this type and what follows it in the key.
+    pub fn new(marker: u32, kind: u16, subtype: u16, rest: &[u8], flags: u16, value: Vec<u8>) -> Attribute {
+        let mut key = vec![0; 16];
+        put(&mut key, 0x00, value.len() as u64);
+        put(&mut key, 0x08, marker);
+        put(&mut key, 0x0C, kind);
+        put(&mut key, 0x0E, subtype);
+        key.extend_from_slice(rest);
+        Attribute { key, flags, value }
+    }
+
+    /// Its type.
+    pub fn kind(&self) -> u16 {
+        u16_at(&self.key, 0x0C)
+    }
+
+    /// Whether there is at most one of its type.
+    pub fn is_single(&self) -> bool {
+        u32_at(&self.key, 0x08) == SINGLE
+    }
+
+    /// What follows the type in its key: a name, or the number of a stream.
+    pub fn rest(&self) -> &[u8] {
+        self.key.get(16..).unwrap_or(&[])
+    }
+
+    /// The name in its key.
+    pub fn name(&self) -> Vec<u16> {
+        let units = self.rest().chunks_exact(2).map(|unit| u16_at(unit, 0));
+        units.take_while(|&unit| unit != 0).collect()
+    }
+
+    fn order(&self) -> (u32, u16, &[u8]) {
+        (u32_at(&self.key, 0x08), self.kind(), self.rest())
+    }
+}
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The schema its header names: 0x1E0 for files and 0x1F0 for directories, at 3.14.
+    pub schema: u32,
+    /// Creation, modification, change and access, each in units of 100 ns since 1601.
+    pub times: [u64; 4],
+    /// Attribute flags.
+    pub attributes: u32,
+    /// Flags of the driver's own.
+    pub internal: u32,
+    /// Which security descriptor.
+    pub security: u64,
+    /// Bytes of content.
+    pub size: u64,
+    /// Bytes allocated.
+    pub allocated: u64,
+    /// Where the volume's change journal mentions the file last, and which journal.
+    pub journal: [u64; 2],
+    /// Packed size of the extended attributes.
+    pub ea_size: u32,
+    /// Reparse tag.
+    pub reparse: u32,
+    /// The file's number in its directory; a directory's highest one given out.
+    pub ordinal: u64,
+    /// Where a file that was copied from another volume came from.
+    pub origin: [u64; 2],
+    /// Names that lead to it.
+    pub links: u32,
+    /// The next number for a set of streams.
+    pub next_stream: u64,
+    /// Its attributes, in order.
+    pub rows: Vec<Attribute>,
+}
+
+impl Record {
+    /// Bytes of the header: the tree header, and the standard information.
+    pub const HEADER: usize = 0xA8;
+
+    /// Whether it is marked as a directory.
+    pub const DIRECTORY: u32 = 0x1000_0000;
+    /// Its data may have holes.
+    pub const SPARSE: u32 = 0x200;
+    /// It is a reparse point.
+    pub const REPARSE_POINT: u32 = 0x400;
+    /// Its data is checksummed.
+    pub const INTEGRITY: u32 = 0x8000;
+    /// It has extended attributes.
+    pub const HAS_EA: u32 = 0x4_0000;
+
+    /// A record without attributes.
+    pub fn new(schema: u32, now: u64, attributes: u32, security: u64) -> Record {
+        Record {
+            schema,
+            times: [now; 4],
+            attributes,
+            internal: 0,
+            security,
+            size: 0,
+            allocated: 0,
+            journal: [0; 2],
+            ea_size: 0,
+            reparse: 0,
+            ordinal: 0,
+            origin: [0; 2],
+            links: 1,
+            next_stream: 0,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Reads a row's value. `at` is where it stands on the device, for the error.
+    pub fn from_bytes(value: &[u8], at: u64) -> Result<Record> {
+        let header = u32_at(value, 0) as usize;
+        if header != Record::HEADER || value.len() < Record::HEADER + NODE_HEADER {
+            return Err(Error::damaged("record's header", at, format!("{:#x} bytes", Record::HEADER), format!("{header:#x} of {:#x}", value.len())));
+        }
+        let area = &value[header..];
+        Node::check(area).map_err(|(offset, expected, found)| Error::damaged("record's node", at + (header + offset) as u64, expected, found))?;
+        let node = Node::new(area);
+        if node.is_inner() {
+            return Err(Error::damaged("record's node", at + 0xB4, "a leaf: attributes outside the record are not read", node.level()));
+        }
+        let times = std::array::from_fn(|index| u64_at(value, 0x28 + 8 * index));
+        Ok(Record {
+            schema: u32_at(value, 0x0C),
+            times,
+            attributes: u32_at(value, 0x48),
+            internal: u32_at(value, 0x4C),
+            security: u64_at(value, 0x50),
+            size: u64_at(value, 0x58),
+            allocated: u64_at(value, 0x60),
+            journal: [u64_at(value, 0x68), u64_at(value, 0x70)],
+            ea_size: u32_at(value, 0x78),
+            reparse: u32_at(value, 0x7C),
+            ordinal: u64_at(value, 0x80),
+            origin: [u64_at(value, 0x88), u64_at(value, 0x90)],
+            links: u32_at(value, 0x98),
+            next_stream: u64_at(value, 0x9C),
+            rows: node.rows().map(|row| Attribute { key: row.key.to_vec(), flags: row.flags, value: row.value.to_vec() }).collect(),
+        })
+    }
+
+    /// The value of the row that holds the record. The index is at its very end, where others look for it.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut standard = [0; Record::HEADER - 0x28];
+        self.times.iter().enumerate().for_each(|(index, time)| put(&mut standard, 8 * index, *time));
+        put(&mut standard, 0x20, self.attributes);
+        put(&mut standard, 0x24, self.internal);
+        put(&mut standard, 0x28, self.security);
+        put(&mut standard, 0x30, self.size);
+        put(&mut standard, 0x38, self.allocated);
+        put(&mut standard, 0x40, self.journal[0]);
+        put(&mut standard, 0x48, self.journal[1]);
+        put(&mut standard, 0x50, self.ea_size);
+        put(&mut standard, 0x54, self.reparse);
+        put(&mut standard, 0x58, self.ordinal);
+        put(&mut standard, 0x60, self.origin[0]);
+        put(&mut standard, 0x68, self.origin[1]);
+        put(&mut standard, 0x70, self.links);
+        put(&mut standard, 0x74, self.next_stream);
+        let mut value = tree_header(self.schema, 1, &standard);
+        put(&mut value, 0x20, self.rows.len() as u64);
+        let mut rows: Vec<&Attribute> = self.rows.iter().collect();
+        rows.sort_by(|left, right| left.order().cmp(&right.order()));
+        let size: usize = rows.iter().map(|row| row_size(&row.key, &row.value) + 4).sum();
+        value.resize((Record::HEADER + NODE_HEADER + size).next_multiple_of(8), 0);
+        let mut node = NodeMut::empty(&mut value[Record::HEADER..], 0, ROOT);
+        for (position, row) in rows.iter().enumerate() {
+            assert!(node.insert(position, &row.key, row.flags, &row.value), "sized for its rows");
+        }
+        value
+    }
+
+    /// The only attribute of a type.
+    pub fn single(&self, kind: u16) -> Option<&Attribute> {
+        self.rows.iter().find(|row| row.is_single() && row.kind() == kind)
+    }
+
+    /// Takes every attribute out for which `gone` says so.
+    pub fn take(&mut self, mut gone: impl FnMut(&Attribute) -> bool) {
+        self.rows.retain(|row| !gone(row));
+    }
+}
+
+/// A short entry: a name whose record is elsewhere. Directories and files with several names have them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShortEntry {
+    /// The number of a file in its home directory; a directory's in the one above.
+    pub ordinal: u64,
+    /// The directory itself, or the home directory of a file.
+    pub object: u64,
+    /// As in the record.
+    pub times: [u64; 4],
+    /// As in the record.
+    pub allocated: u64,
+    /// As in the record.
+    pub size: u64,
+    /// As in the record; [`Record::DIRECTORY`] tells which it is.
+    pub attributes: u32,
+}
+
+impl ShortEntry {
+    /// Reads a row's value.
+    pub fn from_bytes(value: &[u8], at: u64) -> Result<ShortEntry> {
+        if !(72..=84).contains(&value.len()) {
+            return Err(Error::damaged("short directory entry", at, "72 to 84 bytes", value.len()));
+        }
+        Ok(ShortEntry {
+            ordinal: u64_at(value, 0x00),
+            object: u64_at(value, 0x08),
+            times: std::array::from_fn(|index| u64_at(value, 0x10 + 8 * index)),
+            allocated: u64_at(value, 0x30),
+            size: u64_at(value, 0x38),
+            attributes: u32_at(value, 0x40),
+        })
+    }
+
+    /// The row's value, `size` bytes long: 84 from 3.10 on, 72 before.
+    pub fn to_bytes(&self, size: usize) -> Vec<u8> {
+        let mut value = vec![0; size];
+        put(&mut value, 0x00, self.ordinal);
+        put(&mut value, 0x08, self.object);
+        self.times.iter().enumerate().for_each(|(index, time)| put(&mut value, 0x10 + 8 * index, *time));
+        put(&mut value, 0x30, self.allocated);
+        put(&mut value, 0x38, self.size);
+        put(&mut value, 0x40, self.attributes);
+        value
+    }
+
+    /// Whether it leads to a directory.
+    pub fn is_directory(&self) -> bool {
+        self.attributes & Record::DIRECTORY != 0
+    }
+}
+
+/// The keys of a directory's rows.
+pub mod key {
+    use super::super::bytes::put;
+
+    /// The directory's own record.
+    pub const OWN: [u8; 4] = [0x10, 0, 0, 0];
+    /// A name whose record is its value.
+    pub const LONG: u16 = 1;
+    /// A name whose record is elsewhere.
+    pub const SHORT: u16 = 2;
+
+    /// The row of a name.
+    pub fn name(flags: u16, units: &[u16]) -> Vec<u8> {
+        let mut key = vec![0; 4 + 2 * units.len()];
+        put(&mut key, 0, 0x30u16);
+        put(&mut key, 2, flags);
+        units.iter().enumerate().for_each(|(index, unit)| put(&mut key, 4 + 2 * index, *unit));
+        key
+    }
+
+    /// The row that leads from a file's number to its name.
+    pub fn number(ordinal: u64) -> [u8; 24] {
+        let mut key = [0; 24];
+        put(&mut key, 0, 0x8000_0020u32);
+        put(&mut key, 8, ordinal);
+        key
+    }
+
+    /// The record of a file with several names, in its home directory.
+    pub fn body(ordinal: u64, home: u64) -> [u8; 24] {
+        let mut key = [0; 24];
+        put(&mut key, 0, 0x8000_0040u32);
+        put(&mut key, 8, ordinal);
+        put(&mut key, 16, home);
+        key
+    }
+
+    /// The units of the name in a name row's key.
+    pub fn units(key: &[u8]) -> Vec<u16> {
+        key.get(4..).unwrap_or(&[]).chunks_exact(2).map(|unit| super::u16_at(unit, 0)).collect()
+    }
+}

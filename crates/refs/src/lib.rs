@@ -1,0 +1,21 @@
+//! ReFS.
+#![forbid(unsafe_code)]
+
+mod check;
+mod core;
+mod extents;
+mod format;
+mod geometry;
+pub mod layout;
+mod listing;
+mod open;
+mod pages;
+mod refs;
+mod space;
+mod stream;
+mod system;
+mod tree;
+mod volume;
+
+pub use refs::Refs;
+pub use volume::RefsVolume;

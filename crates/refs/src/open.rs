@@ -1,0 +1,305 @@
+//! Opening a volume: from the boot record to the trees, with every copy that the format keeps to fall back on.
+
+use crate::core::{Core, ROOT_DIRECTORY};
+use crate::geometry::{ContainerMap, Geometry};
+use crate::layout::bytes::u64_at;
+use crate::layout::{Algorithm, AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock, page};
+use crate::pages::Pages;
+use crate::space::{Container, Space, Tier};
+use crate::system;
+use crate::tree::{Order, Tree};
+use platter_device::Device;
+use platter_vfs::{Error, Result};
+use std::sync::Arc;
+
+/// Bytes of clean metadata pages that are kept in memory.
+pub const CACHE: usize = 64 << 20;
+
+/// What was found wrong on the way, and got round by a copy.
+#[derive(Default)]
+pub struct Notes(pub Vec<String>);
+
+impl Notes {
+    fn add(&mut self, what: &Error, instead: &str) {
+        self.0.push(format!("{what}; {instead}"));
+    }
+}
+
+/// Reads the boot record, or its copy in the last sector.
+pub fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord> {
+    let sector = device.sectors().logical.max(BootRecord::SIZE as u32) as usize;
+    let at = |offset: u64| -> Result<BootRecord> {
+        let mut bytes = vec![0; sector];
+        device.read_at(offset, &mut bytes)?;
+        let mut record = [0; BootRecord::SIZE];
+        record.copy_from_slice(&bytes[..BootRecord::SIZE]);
+        BootRecord::from_bytes(&record, offset)
+    };
+    if device.len() < 64 << 12 {
+        return Err(Error::NotThisFormat { format: "ReFS", reason: format!("the device has only {} bytes", device.len()) });
+    }
+    let first = match at(0) {
+        Ok(record) => return fits(record, device),
+        Err(error) => error,
+    };
+    // The copy is in the volume's last sector, and the volume ends with its last whole cluster.
+    let sector = sector as u64;
+    let ends = [65536, 4096].map(|cluster| device.len() / cluster * cluster - sector);
+    for end in ends.into_iter().chain([device.len() / sector * sector - sector]) {
+        if let Ok(record) = at(end).and_then(|record| fits(record, device)) {
+            notes.add(&first, "the copy of the boot record was used");
+            return Ok(record);
+        }
+    }
+    Err(first)
+}
+
+fn fits(record: BootRecord, device: &dyn Device) -> Result<BootRecord> {
+    let length = record.sectors * u64::from(record.sector);
+    if length > device.len() {
+        return Err(Error::damaged("sectors of the volume", 0x18, format!("at most {}", device.len() / u64::from(record.sector)), record.sectors));
+    }
+    if record.sector < device.sectors().logical {
+        let reason = format!("it has {}-byte sectors, the device {}", record.sector, device.sectors().logical);
+        return Err(Error::NotThisFormat { format: "ReFS", reason });
+    }
+    Ok(record)
+}
+
+/// What the first structures fix: sizes, the superblock, and the two checkpoints as far as they are good.
+pub struct Anchors {
+    /// The boot record.
+    pub boot: BootRecord,
+    /// Sizes.
+    pub geometry: Geometry,
+    /// The newest good superblock.
+    pub superblock: Superblock,
+    /// The good checkpoints, newest first, with their places.
+    pub checkpoints: Vec<(usize, Checkpoint)>,
+}
+
+/// Reads the first structures.
+pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
+    let boot = boot_record(device, notes)?;
+    let cluster = boot.cluster();
+    let clusters = boot.sectors * u64::from(boot.sector) / u64::from(cluster);
+    let mut best: Option<Superblock> = None;
+    let mut worst = None;
+    for place in Superblock::places(clusters) {
+        let at = place * u64::from(cluster);
+        let mut bytes = vec![0; cluster as usize];
+        let read = device.read_at(at, &mut bytes).map_err(Error::from);
+        match read.and_then(|()| Superblock::from_bytes(&bytes, place, at)) {
+            Ok(found) if best.as_ref().is_none_or(|best| found.generation > best.generation) => best = Some(found),
+            Ok(_) => {}
+            Err(error) => {
+                notes.add(&error, "another copy of the superblock was used");
+                worst = Some(error);
+            }
+        }
+    }
+    let superblock = best.ok_or_else(|| worst.take().expect("none was good"))?;
+    let mut geometry = Geometry {
+        version: boot.version,
+        cluster,
+        clusters,
+        per_container: (boot.container / u64::from(cluster)) as u32,
+        algorithm: if boot.checksum == 4 { Algorithm::Sha256 } else { Algorithm::Crc64 },
+        reference: 0,
+        signature: page::volume_signature(&superblock.guid),
+    };
+    let mut checkpoints = Vec::new();
+    for (slot, &place) in superblock.checkpoints.iter().enumerate() {
+        let at = place.saturating_mul(u64::from(cluster));
+        let mut bytes = vec![0; geometry.page()];
+        let read = match place.checked_add(u64::from(geometry.page_clusters())) {
+            Some(end) if end <= clusters => device.read_at(at, &mut bytes).map_err(Error::from),
+            _ => Err(Error::damaged("place of a checkpoint", 0xC0 + 8 * slot as u64, format!("below {clusters}"), place)),
+        };
+        match read.and_then(|()| Checkpoint::from_bytes(&bytes, place, cluster as usize, geometry.signature, at)) {
+            Ok(found) => checkpoints.push((slot, found)),
+            Err(error) => {
+                notes.add(&error, "the other checkpoint was used");
+                worst = Some(error);
+            }
+        }
+    }
+    checkpoints.sort_by_key(|(_, checkpoint)| std::cmp::Reverse(checkpoint.clock));
+    let Some((_, newest)) = checkpoints.first() else { return Err(worst.expect("none was good")) };
+    geometry.reference = newest.reference;
+    geometry.version = newest.version.max(boot.version);
+    Ok(Anchors { boot, geometry, superblock, checkpoints })
+}
+
+/// The tree of a root.
+pub fn root_tree(root: Root, reference: PageReference) -> Tree {
+    let tier = match root {
+        root if root.is_real() => Tier::Small,
+        Root::MediumAllocator | Root::ContainerAllocator => Tier::Container,
+        _ => Tier::Medium,
+    };
+    Tree::open(root.table(), Order::Words, tier, reference)
+}
+
+/// Reads where the containers lie.
+pub fn container_map(pages: &mut Pages, tree: &Tree) -> Result<ContainerMap> {
+    let geometry = pages.geometry.clone();
+    let most = geometry.clusters / u64::from(geometry.per_container) + 1;
+    let mut starts = Vec::new();
+    tree.scan(pages, &[], |row| {
+        let found = ContainerRow::from_bytes(row.value, 0)?;
+        let expected = ContainerMap::FIRST + starts.len() as u64;
+        if found.number != expected || starts.len() as u64 >= most {
+            return Err(Error::damaged("number of a container", 0, expected, found.number));
+        }
+        let end = found.start.checked_add(u64::from(geometry.per_container));
+        if found.count != geometry.per_container || end.is_none_or(|end| end > geometry.clusters) || found.start % u64::from(geometry.per_container) != 0 {
+            return Err(Error::damaged("place of a container", 0, format!("{} clusters inside the volume", geometry.per_container), found.start));
+        }
+        starts.push(found.start);
+        Ok(true)
+    })?;
+    Ok(ContainerMap::new(starts, geometry.per_container))
+}
+
+/// Reads what is free, tier by tier.
+pub fn space(pages: &mut Pages, roots: &[Tree]) -> Result<Space> {
+    let geometry = pages.geometry.clone();
+    let clusters = geometry.per_container;
+    let count = pages.map.len();
+    let mut all: Vec<Container> = (0..count).map(|_| Container::uniform(Tier::Medium, clusters, false)).collect();
+    for (root, tier) in [
+        (Root::MediumAllocator, Tier::Medium),
+        (Root::ContainerAllocator, Tier::Container),
+        (Root::SmallAllocator, Tier::Small),
+    ] {
+        let mut rows = Vec::new();
+        roots[root as usize].scan(pages, &[], |row| {
+            rows.push(AllocatorRow::from_bytes(row.value, 0)?);
+            Ok(true)
+        })?;
+        for row in rows {
+            let first = match tier {
+                Tier::Small => pages.map.containing(&geometry, row.start)?,
+                _ => {
+                    let (container, inside) = geometry.split(row.start);
+                    (container.wrapping_sub(ContainerMap::FIRST), inside)
+                }
+            };
+            let pieces = row.count.div_ceil(u64::from(clusters)).max(1);
+            if first.0.checked_add(pieces).is_none_or(|end| end > count as u64) || first.1 != 0 || row.bits.is_some() && row.count != u64::from(clusters) {
+                return Err(Error::damaged("range of an allocator row", 0, "whole containers", format!("{:#x}+{}", row.start, row.count)));
+            }
+            for piece in 0..pieces {
+                all[(first.0 + piece) as usize] = match &row.bits {
+                    Some(bits) => Container::mapped(tier, clusters, bits.clone()),
+                    None => Container::uniform(tier, clusters, row.used == 0),
+                };
+            }
+        }
+    }
+    Ok(Space::new(all, clusters, geometry.page_clusters()))
+}
+
+/// Opens the metadata of a volume.
+pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes) -> Result<Core> {
+    let mut first_error = None;
+    for (slot, checkpoint) in &anchors.checkpoints {
+        match core_at(device, anchors, *slot, checkpoint, notes) {
+            Ok(core) => return Ok(core),
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    Err(first_error.expect("there is a checkpoint"))
+}
+
+fn core_at(device: &Arc<dyn Device>, anchors: &Anchors, slot: usize, checkpoint: &Checkpoint, notes: &mut Notes) -> Result<Core> {
+    let geometry = anchors.geometry.clone();
+    let none = Space::new(Vec::new(), geometry.per_container, geometry.page_clusters());
+    let mut pages = Pages::new(geometry, ContainerMap::default(), none, device.clone(), CACHE);
+    let mut roots: Vec<Tree> = Root::ALL.iter().map(|&root| root_tree(root, checkpoint.roots[root as usize])).collect();
+    let mut doubled = Vec::new();
+    let mut either = |pages: &mut Pages, roots: &mut Vec<Tree>, root: Root, copy: Root, with: &mut dyn FnMut(&mut Pages, &Tree) -> Result<()>| -> Result<()> {
+        let first = match with(pages, &roots[root as usize].clone()) {
+            Ok(()) => match whole(pages, &roots[copy as usize].clone()) {
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    notes.add(&error, &format!("the {} is whole", root.name()));
+                    doubled.push((copy, root));
+                    return Ok(());
+                }
+            },
+            Err(error) => error,
+        };
+        with(pages, &roots[copy as usize].clone())?;
+        notes.add(&first, &format!("the {} was used", copy.name()));
+        doubled.push((root, copy));
+        Ok(())
+    };
+    let mut map = ContainerMap::default();
+    either(&mut pages, &mut roots, Root::Containers, Root::ContainersCopy, &mut |pages, tree| {
+        map = container_map(pages, tree)?;
+        Ok(())
+    })?;
+    pages.map = map;
+    either(&mut pages, &mut roots, Root::Objects, Root::ObjectsCopy, &mut whole)?;
+    either(&mut pages, &mut roots, Root::Schemas, Root::SchemasCopy, &mut whole)?;
+    pages.space = space(&mut pages, &roots)?;
+    let upper: Arc<[u16]> = Arc::from([]);
+    let mut core = Core::new(pages, roots, checkpoint.clone(), anchors.superblock.clone(), slot, upper);
+    // A copy that is damaged is made anew from the other one. What its pages took is found by a check.
+    for (damaged, good) in doubled {
+        core.copy_root(damaged, good)?;
+    }
+    core.upper = upcase(&mut core, notes)?;
+    core.find_last_object()?;
+    core.open_directory(ROOT_DIRECTORY)?;
+    core.news = false;
+    Ok(core)
+}
+
+/// Whether every page of a tree is good.
+fn whole(pages: &mut Pages, tree: &Tree) -> Result<()> {
+    tree.scan(pages, &[], |_| Ok(true))
+}
+
+/// The volume's own table of upper-case letters, from either copy.
+fn upcase(core: &mut Core, notes: &mut Notes) -> Result<Arc<[u16]>> {
+    let mut read = |object: u64| -> Result<Arc<[u16]>> {
+        let (tree, pages) = core.tree(object)?;
+        let mut rows = Vec::new();
+        tree.scan(pages, &[], |row| {
+            rows.push((row.key.to_vec(), row.value.to_vec()));
+            if rows.len() > 65536 { Err(Error::damaged("upcase table", 0, "at most 65536 rows", "more")) } else { Ok(true) }
+        })?;
+        let table = system::read_upcase(rows.iter().map(|(key, value)| (&key[..], &value[..])));
+        table.map(Arc::from).ok_or_else(|| Error::damaged("upcase table", 0, "65536 units", "fewer"))
+    };
+    match read(0x07) {
+        Ok(table) => Ok(table),
+        Err(error) => {
+            notes.add(&error, "the copy of the upcase table was used");
+            read(0x08)
+        }
+    }
+}
+
+/// The volume's label.
+pub fn label(core: &mut Core) -> Result<String> {
+    let mut found = Vec::new();
+    for object in [0x500, 0x501] {
+        let Ok((tree, pages)) = core.tree(object) else { continue };
+        let scanned = tree.scan(pages, &[], |row| {
+            if u64_at(row.key, 0) & 0xFFFF == 0x510 {
+                found = system::read_label(row.value);
+            }
+            Ok(true)
+        });
+        if scanned.is_ok() {
+            break;
+        }
+    }
+    Ok(char::decode_utf16(found).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
+}

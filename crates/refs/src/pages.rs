@@ -1,0 +1,306 @@
+//! The metadata pages in memory: read once and verified, changed only as copies at new places, and bounded.
+//!
+//! A page is known by its address. The first change after a commit gives it a new one (*copy on write*): the caller
+//! stores it in the page above, which therefore changes too, up to the root. Checksums are filled in from the leaves
+//! up when a commit seals the tree.
+
+use crate::geometry::{ContainerMap, Geometry};
+use crate::layout::bytes::u32_at;
+use crate::layout::page::{HEADER, NODE};
+use crate::layout::{Checksum, Node, NodeMut, PageHeader, PageReference};
+use crate::space::{Run, Space, Tier};
+use platter_device::Device;
+use platter_vfs::{Error, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Where a page is: which numbering, and its first cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    /// Real cluster numbers (the container tables and the small allocator) or virtual ones.
+    pub real: bool,
+    /// The first cluster.
+    pub cluster: u64,
+}
+
+/// A page of a tree.
+#[derive(Clone)]
+pub struct Page {
+    bytes: Vec<u8>,
+    /// Where the node begins.
+    start: usize,
+}
+
+impl Page {
+    /// An empty node without a tree header.
+    pub fn new(size: usize, level: u8) -> Page {
+        Page::with_header(size, &[8, 0, 0, 0, 0, 0, 0, 0], level, if level > 0 { 1 } else { 0 })
+    }
+
+    /// An empty node under this tree header.
+    pub fn with_header(size: usize, header: &[u8], level: u8, flags: u8) -> Page {
+        let mut bytes = vec![0; size];
+        let start = HEADER + header.len();
+        bytes[HEADER..start].copy_from_slice(header);
+        NodeMut::empty(&mut bytes[start..], level, flags);
+        Page { bytes, start }
+    }
+
+    /// The node.
+    pub fn node(&self) -> Node<'_> {
+        Node::new(&self.bytes[self.start..])
+    }
+
+    /// The node, to be changed.
+    pub fn node_mut(&mut self) -> NodeMut<'_> {
+        NodeMut::new(&mut self.bytes[self.start..])
+    }
+
+    /// Lets `with` build the node in its whole area.
+    pub fn with_area(&mut self, with: impl FnOnce(&mut [u8])) {
+        with(&mut self.bytes[self.start..]);
+    }
+
+    /// The tree header of a root; 8 bytes on other pages.
+    pub fn tree_header(&mut self) -> &mut [u8] {
+        &mut self.bytes[HEADER..self.start]
+    }
+
+    /// The tree header to be read.
+    pub fn tree_header_view(&self) -> &[u8] {
+        &self.bytes[HEADER..self.start]
+    }
+
+    /// Bytes that rows can take at most, with their places in the index.
+    pub fn capacity(&self) -> usize {
+        self.bytes.len() - self.start - crate::layout::node::NODE_HEADER
+    }
+
+    /// The page as it stands on disk.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Verifies a page that was read for a reference.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]; `at` is where the page stands on the device.
+    pub fn from_bytes(bytes: Vec<u8>, geometry: &Geometry, reference: &PageReference, table: u64, at: u64) -> Result<Page> {
+        if !reference.checksum.matches(&bytes) {
+            let found = reference.checksum.algorithm.of(&bytes);
+            return Err(Error::damaged("metadata page checksum", at, reference.checksum, found));
+        }
+        let header = PageHeader::from_bytes(&bytes);
+        if header.signature != NODE {
+            return Err(Error::damaged("metadata page", at, "MSB+", String::from_utf8_lossy(&header.signature)));
+        }
+        if header.clusters[0] != reference.clusters[0] {
+            let (expected, found) = (reference.clusters[0], header.clusters[0]);
+            return Err(Error::damaged("page's own cluster", at + 0x20, format!("{expected:#x}"), format!("{found:#x}")));
+        }
+        if header.table != table {
+            return Err(Error::damaged("page's table", at + 0x48, format!("{table:#x}"), format!("{:#x}", header.table)));
+        }
+        if header.volume != geometry.signature {
+            let (expected, found) = (geometry.signature, header.volume);
+            return Err(Error::damaged("page's volume signature", at + 0x0C, format!("{expected:#x}"), format!("{found:#x}")));
+        }
+        let start = HEADER + u32_at(&bytes, HEADER) as usize;
+        if start < HEADER + 8 || start > bytes.len() / 2 || start % 8 != 0 {
+            return Err(Error::damaged("size of the tree header", at + HEADER as u64, "8 to half a page", start - HEADER.min(start)));
+        }
+        Node::check(&bytes[start..])
+            .map_err(|(offset, expected, found)| Error::damaged("node", at + (start + offset) as u64, expected, found))?;
+        Ok(Page { bytes, start })
+    }
+}
+
+/// The pages of a volume.
+pub struct Pages {
+    /// Sizes.
+    pub geometry: Geometry,
+    /// Where containers lie.
+    pub map: ContainerMap,
+    /// What is free.
+    pub space: Space,
+    device: Arc<dyn Device>,
+    dirty: HashMap<Address, Arc<Page>>,
+    clean: HashMap<Address, (Arc<Page>, u64)>,
+    tick: u64,
+    limit: usize,
+}
+
+impl Pages {
+    /// No pages yet. At most `limit` bytes of clean ones are kept.
+    pub fn new(geometry: Geometry, map: ContainerMap, space: Space, device: Arc<dyn Device>, limit: usize) -> Pages {
+        let limit = (limit / geometry.page()).max(16);
+        Pages { geometry, map, space, device, dirty: HashMap::new(), clean: HashMap::new(), tick: 0, limit }
+    }
+
+    /// The device below.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// Byte offset on the device of a page.
+    pub fn offset(&self, address: Address) -> Result<u64> {
+        let clusters = u64::from(self.geometry.page_clusters());
+        let cluster = match address.real {
+            true if address.cluster + clusters <= self.geometry.clusters => address.cluster,
+            true => return Err(Error::damaged("real cluster", 0, format!("below {}", self.geometry.clusters), address.cluster)),
+            false => self.map.real(&self.geometry, address.cluster, clusters)?,
+        };
+        Ok(self.geometry.offset(cluster))
+    }
+
+    /// The page that a reference leads to.
+    pub fn get(&mut self, reference: &PageReference, table: u64, real: bool) -> Result<Arc<Page>> {
+        let address = Address { real, cluster: reference.clusters[0] };
+        if let Some(page) = self.dirty.get(&address) {
+            return Ok(page.clone());
+        }
+        self.tick += 1;
+        if let Some((page, tick)) = self.clean.get_mut(&address) {
+            *tick = self.tick;
+            return Ok(page.clone());
+        }
+        let page = Arc::new(self.read(reference, table, real)?);
+        self.make_room();
+        self.clean.insert(address, (page.clone(), self.tick));
+        Ok(page)
+    }
+
+    /// Reads and verifies a page, past all that is in memory.
+    pub fn read(&self, reference: &PageReference, table: u64, real: bool) -> Result<Page> {
+        let contiguous = (1..self.geometry.page_clusters() as usize)
+            .all(|index| reference.clusters[index] == reference.clusters[0] + index as u64);
+        if !contiguous {
+            let found = format!("{:x?}", reference.clusters);
+            return Err(Error::damaged("page reference", 0, "clusters one after the other", found));
+        }
+        let offset = self.offset(Address { real, cluster: reference.clusters[0] })?;
+        let mut bytes = vec![0; self.geometry.page()];
+        self.device.read_at(offset, &mut bytes)?;
+        Page::from_bytes(bytes, &self.geometry, reference, table, offset)
+    }
+
+    /// The page, to be changed: a copy at a new place, unless it has been copied since the last commit already.
+    /// Returns its reference, which the page above must hold from now on.
+    pub fn change(&mut self, reference: &PageReference, table: u64, tier: Tier) -> Result<PageReference> {
+        let real = tier == Tier::Small;
+        let address = Address { real, cluster: reference.clusters[0] };
+        if self.dirty.contains_key(&address) {
+            return Ok(*reference);
+        }
+        let page = self.get(reference, table, real)?;
+        let place = self.place(tier)?;
+        self.clean.remove(&address);
+        self.park(address)?;
+        self.dirty.insert(Address { real, cluster: place.clusters[0] }, page);
+        Ok(place)
+    }
+
+    /// Puts a new page at a place of its own.
+    pub fn add(&mut self, page: Page, tier: Tier) -> Result<PageReference> {
+        let place = self.place(tier)?;
+        self.dirty.insert(Address { real: tier == Tier::Small, cluster: place.clusters[0] }, Arc::new(page));
+        Ok(place)
+    }
+
+    /// A page that [`Pages::change`] or [`Pages::add`] made ready.
+    pub fn dirty(&mut self, reference: &PageReference, tier: Tier) -> &mut Page {
+        let address = Address { real: tier == Tier::Small, cluster: reference.clusters[0] };
+        Arc::make_mut(self.dirty.get_mut(&address).expect("changed before"))
+    }
+
+    /// Whether a page is a copy not yet written.
+    pub fn is_dirty(&self, reference: &PageReference, tier: Tier) -> bool {
+        self.dirty.contains_key(&Address { real: tier == Tier::Small, cluster: reference.clusters[0] })
+    }
+
+    /// How many pages wait to be written.
+    pub fn dirty_count(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// Gives a page's clusters back.
+    pub fn free(&mut self, reference: &PageReference, tier: Tier) -> Result<()> {
+        let address = Address { real: tier == Tier::Small, cluster: reference.clusters[0] };
+        self.clean.remove(&address);
+        if self.dirty.remove(&address).is_some() {
+            let run = self.run(address)?;
+            self.space.give_back(run);
+            return Ok(());
+        }
+        self.park(address)
+    }
+
+    /// Gives a page its header and checksum, and returns the reference that the page above holds.
+    pub fn seal(&mut self, reference: &PageReference, table: u64, tier: Tier, clock: u64) -> PageReference {
+        let (volume, algorithm) = (self.geometry.signature, self.geometry.algorithm);
+        let page = self.dirty(reference, tier);
+        let header = PageHeader { signature: NODE, volume, clock, tree_clock: clock, clusters: reference.clusters, table };
+        header.store(&mut page.bytes);
+        PageReference { clusters: reference.clusters, checksum: algorithm.of(&page.bytes) }
+    }
+
+    /// All pages that wait to be written, with their places on the device. They count as clean from now on.
+    pub fn take_dirty(&mut self) -> Result<Vec<(u64, Arc<Page>)>> {
+        let mut writes = Vec::with_capacity(self.dirty.len());
+        for (address, page) in std::mem::take(&mut self.dirty) {
+            writes.push((self.offset(address)?, page.clone()));
+            self.clean.insert(address, (page, self.tick));
+        }
+        writes.sort_unstable_by_key(|(offset, _)| *offset);
+        Ok(writes)
+    }
+
+    /// Forgets clean pages beyond the limit. Not to be called while pages taken by [`Pages::take_dirty`] are not yet
+    /// on the device.
+    pub fn make_room(&mut self) {
+        if self.clean.len() < self.limit {
+            return;
+        }
+        let mut ticks: Vec<u64> = self.clean.values().map(|(_, tick)| *tick).collect();
+        let keep = self.limit - self.limit / 4;
+        let oldest = self.clean.len() - keep;
+        let (_, &mut bound, _) = ticks.select_nth_unstable(oldest);
+        self.clean.retain(|_, (page, tick)| *tick >= bound || Arc::strong_count(page) > 1);
+    }
+
+    fn place(&mut self, tier: Tier) -> Result<PageReference> {
+        let count = self.geometry.page_clusters();
+        let run = self.space.take_page(tier, count)?;
+        let first = match tier {
+            Tier::Small => {
+                let number = self.geometry.virtual_cluster(ContainerMap::FIRST + u64::from(run.container), run.start);
+                self.map.real(&self.geometry, number, u64::from(count))?
+            }
+            _ => self.geometry.virtual_cluster(ContainerMap::FIRST + u64::from(run.container), run.start),
+        };
+        let mut clusters = [0; 4];
+        clusters.iter_mut().take(count as usize).zip(first..).for_each(|(slot, cluster)| *slot = cluster);
+        Ok(PageReference { clusters, checksum: Checksum::NONE })
+    }
+
+    fn park(&mut self, address: Address) -> Result<()> {
+        let run = self.run(address)?;
+        self.space.park(run);
+        Ok(())
+    }
+
+    fn run(&self, address: Address) -> Result<Run> {
+        let count = self.geometry.page_clusters();
+        let (container, start) = match address.real {
+            false => {
+                let (container, start) = self.geometry.split(address.cluster);
+                (container.wrapping_sub(ContainerMap::FIRST), start)
+            }
+            true => self.map.containing(&self.geometry, address.cluster)?,
+        };
+        if container >= self.map.len() as u64 || start + count > self.geometry.per_container {
+            return Err(Error::damaged("cluster of a page", 0, "inside a container", format!("{:#x}", address.cluster)));
+        }
+        Ok(Run { container: container as u32, start, count })
+    }
+}

@@ -1,0 +1,46 @@
+//! What can be done with a ReFS volume from outside.
+
+use crate::RefsVolume;
+use crate::layout::BootRecord;
+use crate::open::{self, Notes};
+use platter_device::Device;
+use platter_vfs::{CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised, Result};
+use std::sync::Arc;
+
+/// ReFS as a [`Format`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refs;
+
+impl Format for Refs {
+    fn name(&self) -> &'static str {
+        "refs"
+    }
+
+    fn recognise(&self, device: &dyn Device) -> Result<Option<Recognised>> {
+        let mut sector = vec![0; BootRecord::SIZE.max(device.sectors().logical as usize)];
+        if device.len() < sector.len() as u64 {
+            return Ok(None);
+        }
+        device.read_at(0, &mut sector)?;
+        if !BootRecord::is_refs(&sector) {
+            // A volume whose boot record is gone is still one, by its copy.
+            return Ok(open::boot_record(device, &mut Notes::default())
+                .ok()
+                .map(|boot| Recognised { format: format!("ReFS {}", boot.version), label: None }));
+        }
+        let version = format!("ReFS {}.{}", sector[0x28], sector[0x29]);
+        Ok(Some(Recognised { format: version, label: None }))
+    }
+
+    fn make(&self, device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
+        crate::format::make(device, options, progress)
+    }
+
+    fn open(&self, device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn FileSystem>> {
+        Ok(Arc::new(RefsVolume::open(device, options)?))
+    }
+
+    fn check(&self, device: &dyn Device, options: CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
+        crate::check::check(device, options, progress)
+    }
+}

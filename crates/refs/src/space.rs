@@ -1,0 +1,385 @@
+//! Which clusters are free.
+//!
+//! Every container has one owner, the *tier*, which says what may be allocated from it, and a bitmap, kept only where
+//! some of it is in use and some is not. The rule that keeps a power cut harmless: what the last checkpoint on disk
+//! refers to is never handed out again. So a freed run is *parked* until a checkpoint that does not refer to it is on
+//! disk. In the rows that this checkpoint is made of, it is free already.
+
+use platter_vfs::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Which allocator has a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// Files, and most metadata.
+    Medium,
+    /// The pages of the medium allocator, and its own.
+    Container,
+    /// The container tables, and the pages of this tier: addressed by real numbers.
+    Small,
+}
+
+/// A run of clusters in one container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The container's index: its number less that of the first.
+    pub container: u32,
+    /// The first cluster in it.
+    pub start: u32,
+    /// Clusters.
+    pub count: u32,
+}
+
+/// A container.
+#[derive(Clone, Debug)]
+pub struct Container {
+    /// Who has it.
+    pub tier: Tier,
+    /// One bit for each cluster, set where it is in use or parked; `None` if all are free, or all are not.
+    bits: Option<Box<[u64]>>,
+    /// Clusters that can be handed out.
+    free: u32,
+    /// Runs freed since the last hand-over to a commit.
+    parked: Vec<(u32, u32)>,
+    /// Runs in use that nothing on disk refers to: data on its way, and files without a name that are still open.
+    /// A power cut frees them.
+    held: BTreeMap<u32, u32>,
+    /// Whether it is in [`Space::changed`].
+    changed: bool,
+}
+
+/// All containers.
+pub struct Space {
+    containers: Vec<Container>,
+    per_container: u32,
+    /// Containers whose rows on disk must be written again.
+    changed: Vec<u32>,
+    /// Containers with parked runs.
+    parking: Vec<u32>,
+    /// What the commit under way will make free.
+    leaving: Vec<Run>,
+    /// Clusters that can be handed out, in the medium tier.
+    free: u64,
+    /// Clusters that are freed but parked, in the medium tier.
+    parked: u64,
+    /// Where the next data is looked for, and the next page of each tier.
+    data: Place,
+    pages: [Place; 3],
+    /// Clusters that only metadata may take.
+    reserve: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Place {
+    container: usize,
+    cluster: u32,
+}
+
+impl Container {
+    /// A container that is wholly free or wholly in use.
+    pub fn uniform(tier: Tier, clusters: u32, free: bool) -> Container {
+        Container { tier, bits: None, free: if free { clusters } else { 0 }, parked: Vec::new(), held: BTreeMap::new(), changed: false }
+    }
+
+    /// A container with this bitmap.
+    pub fn mapped(tier: Tier, clusters: u32, bits: Box<[u64]>) -> Container {
+        let used: u32 = bits.iter().map(|word| word.count_ones()).sum();
+        Container { tier, bits: Some(bits), free: clusters - used.min(clusters), parked: Vec::new(), held: BTreeMap::new(), changed: false }
+    }
+
+    /// The bitmap, to be filled before anything is taken from it; [`Container::recounted`] counts what it holds.
+    pub fn bits_mut(&mut self, clusters: u32) -> &mut [u64] {
+        self.bits.get_or_insert_with(|| vec![0; clusters.div_ceil(64) as usize].into_boxed_slice())
+    }
+
+    /// The container with what is free counted again.
+    pub fn recounted(self, clusters: u32) -> Container {
+        match self.bits {
+            Some(bits) => Container::mapped(self.tier, clusters, bits),
+            None => self,
+        }
+    }
+
+    /// Clusters in use as the next checkpoint sees it, and the bitmap of them where it is neither all nor none.
+    pub fn row(&self, clusters: u32) -> (u32, Option<Box<[u64]>>) {
+        let Some(bits) = &self.bits else {
+            debug_assert!(self.parked.is_empty() && self.held.is_empty());
+            return (clusters - self.free, None);
+        };
+        let mut bits = bits.clone();
+        let invisible = self.parked.iter().copied().chain(self.held.iter().map(|(&start, &count)| (start, count)));
+        invisible.for_each(|(start, count)| set(&mut bits, start, count, false));
+        let used = bits.iter().map(|word| word.count_ones()).sum();
+        (used, (used != 0 && used != clusters).then_some(bits))
+    }
+
+    fn is_taken(&self, cluster: u32) -> bool {
+        match &self.bits {
+            Some(bits) => bits[cluster as usize / 64] >> (cluster % 64) & 1 == 1,
+            None => self.free == 0,
+        }
+    }
+
+    /// The first run of up to `most` free clusters from `from` on, its start and length multiples of `unit`.
+    fn find(&self, from: u32, most: u32, unit: u32, clusters: u32) -> Option<(u32, u32)> {
+        if self.free < unit {
+            return None;
+        }
+        let Some(bits) = &self.bits else {
+            return (from + unit <= clusters).then(|| (from, most.min((clusters - from) / unit * unit)));
+        };
+        let mut at = from;
+        while at + unit <= clusters {
+            if unit == 1 && at % 64 == 0 && bits[at as usize / 64] == u64::MAX {
+                at += 64;
+                continue;
+            }
+            if (at..at + unit).any(|cluster| self.is_taken(cluster)) {
+                at += unit;
+                continue;
+            }
+            let mut end = at + unit;
+            while end + unit <= clusters && end - at + unit <= most && (end..end + unit).all(|cluster| !self.is_taken(cluster)) {
+                end += unit;
+            }
+            return Some((at, end - at));
+        }
+        None
+    }
+}
+
+/// Sets or clears a run of bits, word by word.
+fn set(bits: &mut [u64], start: u32, count: u32, to: bool) {
+    let (mut at, end) = (start, start + count);
+    while at < end {
+        let (word, bit) = (at as usize / 64, at % 64);
+        let here = (64 - bit).min(end - at);
+        let mask = if here == 64 { u64::MAX } else { ((1 << here) - 1) << bit };
+        if to { bits[word] |= mask } else { bits[word] &= !mask }
+        at += here;
+    }
+}
+
+impl Space {
+    /// The space of a volume with these containers.
+    pub fn new(containers: Vec<Container>, per_container: u32, page_clusters: u32) -> Space {
+        let free = containers.iter().filter(|one| one.tier == Tier::Medium).map(|one| u64::from(one.free)).sum();
+        let total = containers.len() as u64 * u64::from(per_container);
+        // Deleting and truncating on a full volume must find room for the pages that they change.
+        let reserve = (total / 128).clamp(64 * u64::from(page_clusters), 16384 * u64::from(page_clusters));
+        // Data begins past the first containers, so that pages that change together lie together.
+        let data = Place { container: containers.len() / 32 + 1, cluster: 0 };
+        Space { containers, per_container, changed: Vec::new(), parking: Vec::new(), leaving: Vec::new(), free, parked: 0, data, pages: [Place::default(); 3], reserve }
+    }
+
+    /// All containers, by index.
+    pub fn containers(&self) -> &[Container] {
+        &self.containers
+    }
+
+    /// The containers that changed since this was last asked.
+    pub fn take_changed(&mut self) -> Vec<u32> {
+        let changed = std::mem::take(&mut self.changed);
+        changed.iter().for_each(|&index| self.containers[index as usize].changed = false);
+        changed
+    }
+
+    /// Has the rows of all containers written.
+    pub fn touch_all(&mut self) {
+        (0..self.containers.len()).for_each(|index| self.touch(index));
+    }
+
+    fn touch(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.containers[index].changed, true) {
+            self.changed.push(index as u32);
+        }
+    }
+
+    /// Clusters that users see as free: what can be handed out, and what a commit will bring back.
+    pub fn free(&self) -> u64 {
+        (self.free + self.parked).saturating_sub(self.reserve)
+    }
+
+    /// Clusters that can be handed out for data at once.
+    pub fn ready(&self) -> u64 {
+        self.free.saturating_sub(self.reserve)
+    }
+
+    /// Clusters that a commit would bring back.
+    pub fn parked(&self) -> u64 {
+        self.parked
+    }
+
+    /// Takes up to `most` clusters for data, as one run, at `near` if that is free.
+    pub fn take_data(&mut self, most: u32, near: Option<(u32, u32)>) -> Option<Run> {
+        let allowed = self.ready().min(u64::from(most)) as u32;
+        if allowed == 0 {
+            return None;
+        }
+        if let Some((container, cluster)) = near
+            && let Some(one) = self.containers.get(container as usize)
+            && one.tier == Tier::Medium
+            && cluster < self.per_container
+            && let Some((start, count)) = one.find(cluster, allowed, 1, self.per_container)
+            && start == cluster
+        {
+            let run = self.mark(container as usize, start, count);
+            self.hold(run);
+            return Some(run);
+        }
+        let place = self.data;
+        let run = self.next(place, Tier::Medium, allowed, 1)?;
+        self.data = Place { container: run.container as usize, cluster: run.start + run.count };
+        self.hold(run);
+        Some(run)
+    }
+
+    /// Hides a run that is in use from the rows on disk, until [`Space::keep`] or [`Space::park`].
+    pub fn hold(&mut self, run: Run) {
+        let words = self.per_container.div_ceil(64) as usize;
+        let one = &mut self.containers[run.container as usize];
+        one.bits.get_or_insert_with(|| vec![u64::MAX; words].into_boxed_slice());
+        one.held.insert(run.start, run.count);
+        self.touch(run.container as usize);
+    }
+
+    /// A held run belongs to something on disk from the next checkpoint on. Returns whether it was held.
+    pub fn keep(&mut self, run: Run) -> bool {
+        let one = &mut self.containers[run.container as usize];
+        let was_held = match one.held.range(..=run.start).next_back().map(|(&start, &count)| (start, count)) {
+            Some((start, count)) if run.start + run.count <= start + count => {
+                // Parts of it may stay held.
+                one.held.remove(&start);
+                if run.start > start {
+                    one.held.insert(start, run.start - start);
+                }
+                if run.start + run.count < start + count {
+                    one.held.insert(run.start + run.count, start + count - run.start - run.count);
+                }
+                true
+            }
+            _ => false,
+        };
+        if was_held {
+            if one.free == 0 && one.parked.is_empty() && one.held.is_empty() {
+                one.bits = None;
+            }
+            self.touch(run.container as usize);
+        }
+        was_held
+    }
+
+    /// Takes the clusters of one page.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`].
+    pub fn take_page(&mut self, tier: Tier, clusters: u32) -> Result<Run> {
+        let place = self.pages[tier as usize];
+        let run = match self.next(place, tier, clusters, clusters) {
+            Some(run) => run,
+            // A tier that is full takes over a container that nothing is in.
+            None if tier == Tier::Container => {
+                let empty = self.containers.iter().rposition(|one| one.tier == Tier::Medium && one.free == self.per_container);
+                let index = empty.ok_or(Error::NoSpace)?;
+                self.containers[index].tier = tier;
+                self.free -= u64::from(self.per_container);
+                self.mark(index, 0, clusters)
+            }
+            None => return Err(Error::NoSpace),
+        };
+        self.pages[tier as usize] = Place { container: run.container as usize, cluster: run.start + run.count };
+        Ok(run)
+    }
+
+    /// The next free run of a tier from a place on, once around.
+    fn next(&mut self, place: Place, tier: Tier, most: u32, unit: u32) -> Option<Run> {
+        let total = self.containers.len();
+        for step in 0..=total {
+            let index = (place.container + step) % total;
+            let from = if step == 0 { place.cluster } else { 0 };
+            let one = &self.containers[index];
+            if one.tier == tier
+                && one.free > 0
+                && let Some((start, count)) = one.find(from, most, unit, self.per_container)
+            {
+                return Some(self.mark(index, start, count));
+            }
+        }
+        None
+    }
+
+    fn mark(&mut self, index: usize, start: u32, count: u32) -> Run {
+        let per_container = self.per_container;
+        let one = &mut self.containers[index];
+        let bits = one.bits.get_or_insert_with(|| vec![0; per_container.div_ceil(64) as usize].into_boxed_slice());
+        set(bits, start, count, true);
+        one.free -= count;
+        if one.free == 0 && one.parked.is_empty() && one.held.is_empty() {
+            one.bits = None;
+        }
+        if one.tier == Tier::Medium {
+            self.free -= u64::from(count);
+        }
+        self.touch(index);
+        Run { container: index as u32, start, count }
+    }
+
+    /// Gives a run back: it can be handed out again once the next checkpoint is on disk.
+    pub fn park(&mut self, run: Run) {
+        self.keep(run);
+        let one = &mut self.containers[run.container as usize];
+        if one.parked.is_empty() {
+            self.parking.push(run.container);
+        }
+        match one.parked.last_mut() {
+            Some(last) if last.0 + last.1 == run.start => last.1 += run.count,
+            _ => one.parked.push((run.start, run.count)),
+        }
+        let words = self.per_container.div_ceil(64) as usize;
+        one.bits.get_or_insert_with(|| vec![u64::MAX; words].into_boxed_slice());
+        if one.tier == Tier::Medium {
+            self.parked += u64::from(run.count);
+        }
+        self.touch(run.container as usize);
+    }
+
+    /// Gives a run back that nothing on disk ever referred to.
+    pub fn give_back(&mut self, run: Run) {
+        self.keep(run);
+        self.release(run);
+        self.touch(run.container as usize);
+    }
+
+    /// A commit takes over what is parked.
+    pub fn hand_over(&mut self) {
+        for container in std::mem::take(&mut self.parking) {
+            let runs = self.containers[container as usize].parked.drain(..);
+            self.leaving.extend(runs.map(|(start, count)| Run { container, start, count }));
+        }
+    }
+
+    /// The checkpoint is on disk: what was parked when it was made can be handed out.
+    pub fn settle(&mut self) {
+        for run in std::mem::take(&mut self.leaving) {
+            if self.containers[run.container as usize].tier == Tier::Medium {
+                self.parked -= u64::from(run.count);
+            }
+            self.release(run);
+        }
+    }
+
+    fn release(&mut self, run: Run) {
+        let per_container = self.per_container;
+        let one = &mut self.containers[run.container as usize];
+        let words = per_container.div_ceil(64) as usize;
+        let bits = one.bits.get_or_insert_with(|| vec![u64::MAX; words].into_boxed_slice());
+        set(bits, run.start, run.count, false);
+        one.free += run.count;
+        if one.free == per_container && one.parked.is_empty() && one.held.is_empty() {
+            one.bits = None;
+        }
+        if one.tier == Tier::Medium {
+            self.free += u64::from(run.count);
+        }
+    }
+}

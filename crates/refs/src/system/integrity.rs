@@ -1,0 +1,30 @@
+//! The integrity state table: whether the volume's clusters have been found damaged. It has the form of an allocator's
+//! rows.
+//!
+//! Source: forefst `docs/structures/integrity_state.md`, volumes made by Windows 10 and 11.
+
+use super::Row;
+use crate::layout::bytes::put;
+
+/// The only row of a sound volume, over as many clusters as its containers have together.
+pub fn integrity_state_row(clusters: u64) -> Row {
+    let mut value = vec![0; 0x18];
+    put(&mut value, 0x08, clusters);
+    // As in a compact allocator row: how many are "free" (saturated), the flag that there is no bitmap, the size of
+    // what Windows counts as its header.
+    put(&mut value, 0x10, u16::MAX);
+    put(&mut value, 0x12, 2u16);
+    put(&mut value, 0x14, 0x100u16);
+    (value[..0x10].to_vec(), value)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn row() {
+        let (key, value) = super::integrity_state_row(31 * 16384);
+        assert_eq!(key, [&[0; 8][..], &0x7C000u64.to_le_bytes()].concat());
+        assert_eq!(value[..16], key);
+        assert_eq!(value[16..], [0xFF, 0xFF, 2, 0, 0, 1, 0, 0]);
+    }
+}

@@ -1,0 +1,30 @@
+//! The rows of a volume's own tables: what a new volume begins with, and how what stands there is read.
+//!
+//! Nothing here does I/O or knows trees; a row is its key and its value. Some tables begin without rows: the trash
+//! (0xD), the reparse index (0x540, 0x541), the container index and the block reference counts. The session activity
+//! (0x30) does not exist before Windows first mounts the volume. "FS Metadata" (0x520) is a directory with nothing in
+//! it.
+
+mod case;
+mod integrity;
+mod log;
+mod reparse;
+mod schema;
+mod security;
+mod upcase;
+mod volume_information;
+
+pub use case::windows_upper;
+pub use integrity::integrity_state_row;
+pub use log::{LOG_BLOCK, LogArea, LogControl, log_record};
+pub use reparse::reparse_row;
+pub use schema::{Schema, schema, schema_rows};
+pub use security::{
+    Ace, Sid, descriptor, descriptor_hash, directory_descriptor, file_descriptor, read_security_row, security_id,
+    security_row, security_rows, system_descriptor,
+};
+pub use upcase::{read_upcase, upcase_rows};
+pub use volume_information::{label_row, read_label, volume_information_rows};
+
+/// A row: its key and its value.
+pub type Row = (Vec<u8>, Vec<u8>);

@@ -1,0 +1,579 @@
+//! B+-trees of rows.
+//!
+//! The key of an inner row is the greatest key below it; the last row of an inner node has an empty key and takes
+//! everything greater than the others. Readers by others rely on both (libfsrefs' documentation; refsprogs descends so).
+
+use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
+use crate::layout::node::{INNER, ROOT, row_size};
+use crate::layout::{Node, PageReference, Row};
+use crate::pages::{Page, Pages};
+use crate::space::Tier;
+use platter_vfs::{Error, Result};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// How the keys of a table are ordered.
+#[derive(Clone)]
+pub enum Order {
+    /// Word by word, as little-endian numbers of 8 bytes.
+    Words,
+    /// The second word before the first.
+    SecondWord,
+    /// By row type; names without regard to case, by this table of upper-case letters; everything else word by word
+    /// from the second on.
+    Directory(Arc<[u16]>),
+}
+
+impl Order {
+    /// Whether two keys lead to the same row.
+    pub fn same(&self, left: &[u8], right: &[u8]) -> bool {
+        self.compare(left, right).is_eq()
+    }
+
+    fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+        match self {
+            Order::Words => words(left, right, 0),
+            Order::SecondWord => words(left, right, 8).then_with(|| words(left, right, 0)),
+            Order::Directory(upper) => {
+                let kind = u16_at(left, 0);
+                kind.cmp(&u16_at(right, 0)).then_with(|| match kind {
+                    0x30 => names(upper, left, right),
+                    _ => words(left, right, 8),
+                })
+            }
+        }
+    }
+}
+
+fn words(left: &[u8], right: &[u8], from: usize) -> Ordering {
+    let end = left.len().max(right.len());
+    (from..end)
+        .step_by(8)
+        .map(|at| word(left, at).cmp(&word(right, at)))
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+/// The word at `at`, or what there is of it.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    match bytes.len().saturating_sub(at) {
+        0 => 0,
+        1..8 => {
+            let mut whole = [0; 8];
+            whole[..bytes.len() - at].copy_from_slice(&bytes[at..]);
+            u64::from_le_bytes(whole)
+        }
+        _ => u64_at(bytes, at),
+    }
+}
+
+fn names(upper: &[u16], left: &[u8], right: &[u8]) -> Ordering {
+    let units = |key: &'_ [u8]| -> Vec<u16> { key[4.min(key.len())..].chunks_exact(2).map(|unit| upper[usize::from(u16_at(unit, 0))]).collect() };
+    // Names are short; most differ in the first units.
+    let (mut at, end) = (4, left.len().max(right.len()));
+    while at < end {
+        match (left.get(at..at + 2), right.get(at..at + 2)) {
+            (Some(one), Some(other)) => {
+                let (one, other) = (upper[usize::from(u16_at(one, 0))], upper[usize::from(u16_at(other, 0))]);
+                if one != other {
+                    return one.cmp(&other);
+                }
+            }
+            _ => return units(left).len().cmp(&units(right).len()),
+        }
+        at += 2;
+    }
+    Ordering::Equal
+}
+
+/// A tree, by its root.
+#[derive(Clone)]
+pub struct Tree {
+    /// The number that its pages carry.
+    pub table: u64,
+    /// Its root page.
+    pub root: PageReference,
+    order: Order,
+    tier: Tier,
+}
+
+/// What a change below left for the page above.
+struct Changed {
+    /// The page's reference as it is now.
+    now: PageReference,
+    /// If the page was split: the greatest key that stayed in it, and the new page after it.
+    split: Option<(Vec<u8>, PageReference)>,
+}
+
+impl Tree {
+    /// Bytes that a row takes at most, header included: two of them fit any page even after a split.
+    pub const LARGEST_ROW: usize = 7 << 10;
+
+    /// A tree that is there.
+    pub fn open(table: u64, order: Order, tier: Tier, root: PageReference) -> Tree {
+        Tree { table, root, order, tier }
+    }
+
+    /// A new, empty tree. `extra` follows the fixed part of the tree header.
+    pub fn create(pages: &mut Pages, table: u64, schema: u32, order: Order, tier: Tier, extra: &[u8], kind: u16) -> Result<Tree> {
+        let header = tree_header(schema, kind, extra);
+        let page = Page::with_header(pages.geometry.page(), &header, 0, ROOT);
+        let root = pages.add(page, tier)?;
+        Ok(Tree { table, root, order, tier })
+    }
+
+    /// A tree like this one without rows, under this tree header.
+    pub fn emptied(&self, pages: &mut Pages, header: &[u8]) -> Result<Tree> {
+        let mut header = header.to_vec();
+        put(&mut header, 0x18, 0u64);
+        put(&mut header, 0x20, 0u64);
+        let root = pages.add(Page::with_header(pages.geometry.page(), &header, 0, ROOT), self.tier)?;
+        Ok(Tree { root, ..self.clone() })
+    }
+
+    /// The tree header.
+    pub fn header(&self, pages: &mut Pages) -> Result<Vec<u8>> {
+        Ok(self.page(pages, &self.root)?.tree_header_view().to_vec())
+    }
+
+    fn real(&self) -> bool {
+        self.tier == Tier::Small
+    }
+
+    fn page(&self, pages: &mut Pages, reference: &PageReference) -> Result<Arc<Page>> {
+        pages.get(reference, self.table, self.real())
+    }
+
+    /// The position of the child that a key is below.
+    fn child(&self, node: &Node<'_>, key: &[u8]) -> usize {
+        let last = node.len().saturating_sub(1);
+        let (mut low, mut high) = (0, last);
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.order.compare(node.row(middle).key, key) {
+                Ordering::Less => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        low
+    }
+
+    /// Rows in all, as the tree header counts them.
+    pub fn len(&self, pages: &mut Pages) -> Result<u64> {
+        Ok(u64_at(self.page(pages, &self.root)?.tree_header_view(), 0x20))
+    }
+
+    /// Calls `with` on the row of this key, if there is one.
+    pub fn get<T>(&self, pages: &mut Pages, key: &[u8], with: impl FnOnce(Row<'_>) -> T) -> Result<Option<T>> {
+        let mut page = self.page(pages, &self.root)?;
+        for _ in 0..MOST_LEVELS {
+            let node = page.node();
+            if !node.is_inner() {
+                let (position, found) = node.find(|other| self.order.compare(other, key));
+                return Ok(found.then(|| with(node.row(position))));
+            }
+            if node.is_empty() {
+                return Ok(None);
+            }
+            let child = self.reference(&node, self.child(&node, key))?;
+            page = self.below(pages, &page, &child)?;
+        }
+        Err(too_deep())
+    }
+
+    /// Calls `each` on every row from the first that does not come before `from`, in order, until it says stop.
+    pub fn scan(&self, pages: &mut Pages, from: &[u8], mut each: impl FnMut(Row<'_>) -> Result<bool>) -> Result<()> {
+        let page = self.page(pages, &self.root)?;
+        self.scan_page(pages, page, from, &mut each, 0).map(drop)
+    }
+
+    fn scan_page(
+        &self,
+        pages: &mut Pages,
+        page: Arc<Page>,
+        from: &[u8],
+        each: &mut dyn FnMut(Row<'_>) -> Result<bool>,
+        depth: usize,
+    ) -> Result<bool> {
+        if depth > MOST_LEVELS {
+            return Err(too_deep());
+        }
+        let node = page.node();
+        if !node.is_inner() {
+            let (first, _) = match from {
+                [] => (0, false),
+                key => node.find(|other| self.order.compare(other, key)),
+            };
+            for position in first..node.len() {
+                if !each(node.row(position))? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        let first = if from.is_empty() { 0 } else { self.child(&node, from) };
+        for position in first..node.len() {
+            let reference = self.reference(&node, position)?;
+            let child = self.below(pages, &page, &reference)?;
+            let from = if position == first { from } else { &[] };
+            if !self.scan_page(pages, child, from, each, depth + 1)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The reference in an inner row.
+    fn reference(&self, node: &Node<'_>, position: usize) -> Result<PageReference> {
+        PageReference::from_bytes(node.row(position).value, 0)
+    }
+
+    /// The page below another, one level lower.
+    fn below(&self, pages: &mut Pages, above: &Page, reference: &PageReference) -> Result<Arc<Page>> {
+        let page = self.page(pages, reference)?;
+        let (expected, found) = (above.node().level() - 1, page.node().level());
+        if found != expected {
+            return Err(Error::damaged("level of a node", 0, expected, found));
+        }
+        Ok(page)
+    }
+
+    /// Puts a row in, in place of the one with the same key. Returns whether there was one.
+    pub fn put(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<bool> {
+        if row_size(key, value) > Tree::LARGEST_ROW {
+            return Err(Error::InvalidArgument("a metadata row is too large"));
+        }
+        let mut put = Put { key, flags, value, replaced: false, leaves: 0 };
+        let root = self.root;
+        let changed = self.put_below(pages, &root, &mut put, true)?;
+        self.root = changed.now;
+        self.count(pages, i64::from(!put.replaced), put.leaves);
+        Ok(put.replaced)
+    }
+
+    fn put_below(&self, pages: &mut Pages, at: &PageReference, put: &mut Put<'_>, is_root: bool) -> Result<Changed> {
+        let now = pages.change(at, self.table, self.tier)?;
+        let node_is_inner = pages.dirty(&now, self.tier).node().is_inner();
+        if !node_is_inner {
+            let node = pages.dirty(&now, self.tier).node();
+            let (position, found) = node.find(|other| self.order.compare(other, put.key));
+            put.replaced = found;
+            let mut node = pages.dirty(&now, self.tier).node_mut();
+            let done = match found {
+                true => node.replace(position, put.flags, put.value),
+                false => node.insert(position, put.key, put.flags, put.value),
+            };
+            if done {
+                return Ok(Changed { now, split: None });
+            }
+            if found {
+                node.remove(position);
+            }
+            let row = (put.key.to_vec(), put.flags, put.value.to_vec());
+            put.leaves += 1;
+            return self.split(pages, now, position, row, is_root);
+        }
+        let node = pages.dirty(&now, self.tier).node();
+        let position = self.child(&node, put.key);
+        let child = PageReference::from_bytes(node.row(position).value, 0)?;
+        let below = self.put_below(pages, &child, put, false)?;
+        let size = pages.geometry.reference;
+        let Some((greatest, right)) = below.split else {
+            self.point(pages, &now, position, &below.now);
+            return Ok(Changed { now, split: None });
+        };
+        self.point(pages, &now, position, &right);
+        let mut value = vec![0; size];
+        below.now.store(&mut value);
+        if pages.dirty(&now, self.tier).node_mut().insert(position, &greatest, 0, &value) {
+            return Ok(Changed { now, split: None });
+        }
+        self.split(pages, now, position, (greatest, 0, value), is_root)
+    }
+
+    /// Stores a reference in an inner row.
+    fn point(&self, pages: &mut Pages, page: &PageReference, position: usize, to: &PageReference) {
+        to.store(pages.dirty(page, self.tier).node_mut().value_mut(position));
+    }
+
+    /// Splits a page that has no room for a row at `position`, and puts the row in. A root stays where it is and gets
+    /// two pages below it.
+    fn split(&self, pages: &mut Pages, now: PageReference, position: usize, row: (Vec<u8>, u16, Vec<u8>), is_root: bool) -> Result<Changed> {
+        let node = pages.dirty(&now, self.tier).node();
+        let (level, count) = (node.level(), node.len());
+        let mut rows: Vec<(Vec<u8>, u16, Vec<u8>)> =
+            node.rows().map(|row| (row.key.to_vec(), row.flags, row.value.to_vec())).collect();
+        rows.insert(position, row);
+        let sizes: Vec<usize> = rows.iter().map(|(key, _, value)| row_size(key, value) + 4).collect();
+        let total: usize = sizes.iter().sum();
+        // Rows that come in order fill their pages.
+        let in_order = level == 0 && position == count;
+        let goal = if in_order { total - sizes[count] } else { total / 2 };
+        let mut middle = 0;
+        let mut left_size = 0;
+        while middle + 1 < rows.len() && (middle == 0 || left_size + sizes[middle] / 2 <= goal) {
+            left_size += sizes[middle];
+            middle += 1;
+        }
+        if in_order {
+            middle = rows.len() - 1;
+        }
+        let fill = |page: &mut Page, rows: &[(Vec<u8>, u16, Vec<u8>)]| {
+            let mut node = page.node_mut();
+            for (index, (key, flags, value)) in rows.iter().enumerate() {
+                assert!(node.insert(index, key, *flags, value), "half of the rows fit a page");
+            }
+        };
+        let greatest = rows[middle - 1].0.clone();
+        if level > 0 {
+            // The last row of an inner node takes everything greater than the others.
+            rows[middle - 1].0 = Vec::new();
+        }
+        let size = pages.geometry.page();
+        let mut right = Page::new(size, level);
+        fill(&mut right, &rows[middle..]);
+        let right = pages.add(right, self.tier)?;
+        if !is_root {
+            let mut left = Page::new(size, level);
+            fill(&mut left, &rows[..middle]);
+            *pages.dirty(&now, self.tier) = left;
+            return Ok(Changed { now, split: Some((greatest, right)) });
+        }
+        let mut left = Page::new(size, level);
+        fill(&mut left, &rows[..middle]);
+        let left = pages.add(left, self.tier)?;
+        let length = pages.geometry.reference;
+        let root = pages.dirty(&now, self.tier);
+        let header = root.tree_header_view().to_vec();
+        *root = Page::with_header(size, &header, level + 1, ROOT | INNER);
+        let mut node = root.node_mut();
+        let mut value = vec![0; length];
+        left.store(&mut value);
+        let first = node.insert(0, &greatest, 0, &value);
+        right.store(&mut value);
+        let second = node.insert(1, &[], 0, &value);
+        assert!(first && second, "a new root has room");
+        Ok(Changed { now, split: None })
+    }
+
+    /// Takes the row of this key out. Returns whether there was one.
+    pub fn remove(&mut self, pages: &mut Pages, key: &[u8]) -> Result<bool> {
+        if self.get(pages, key, |_| ())?.is_none() {
+            return Ok(false);
+        }
+        let mut leaves = 0;
+        let root = self.root;
+        self.root = self.remove_below(pages, &root, key, &mut leaves)?;
+        self.lower_root(pages)?;
+        self.count(pages, -1, leaves);
+        Ok(true)
+    }
+
+    fn remove_below(&self, pages: &mut Pages, at: &PageReference, key: &[u8], leaves: &mut i64) -> Result<PageReference> {
+        let now = pages.change(at, self.table, self.tier)?;
+        let node = pages.dirty(&now, self.tier).node();
+        if !node.is_inner() {
+            let (position, found) = node.find(|other| self.order.compare(other, key));
+            if found {
+                pages.dirty(&now, self.tier).node_mut().remove(position);
+            }
+            return Ok(now);
+        }
+        let position = self.child(&node, key);
+        let child = PageReference::from_bytes(node.row(position).value, 0)?;
+        let below = self.remove_below(pages, &child, key, leaves)?;
+        self.point(pages, &now, position, &below);
+        self.merge(pages, &now, position, leaves)?;
+        Ok(now)
+    }
+
+    /// Takes an empty child out, or joins a small one with a neighbour.
+    fn merge(&self, pages: &mut Pages, above: &PageReference, position: usize, leaves: &mut i64) -> Result<()> {
+        let node = pages.dirty(above, self.tier).node();
+        let (count, level) = (node.len(), node.level());
+        let child = PageReference::from_bytes(node.row(position).value, 0)?;
+        let page = pages.dirty(&child, self.tier);
+        let (used, capacity) = (page.capacity() - page.node().free(), page.capacity());
+        if used > capacity / 4 {
+            return Ok(());
+        }
+        if used == 0 {
+            pages.free(&child, self.tier)?;
+            *leaves -= i64::from(level == 1);
+            self.drop_child(pages, above, position);
+            return Ok(());
+        }
+        if count < 2 {
+            return Ok(());
+        }
+        let left_position = if position + 1 < count { position } else { position - 1 };
+        let at = |pages: &mut Pages, position| {
+            PageReference::from_bytes(pages.dirty(above, self.tier).node().row(position).value, 0)
+        };
+        let (left, right) = (at(pages, left_position)?, at(pages, left_position + 1)?);
+        let other = self.page(pages, if left_position == position { &right } else { &left })?;
+        let other_used = other.capacity() - other.node().free();
+        if used + other_used > capacity * 3 / 4 {
+            return Ok(());
+        }
+        let left_now = pages.change(&left, self.table, self.tier)?;
+        let right_page = self.page(pages, &right)?;
+        let greatest = pages.dirty(above, self.tier).node().row(left_position).key.to_vec();
+        let left_page = pages.dirty(&left_now, self.tier);
+        if level > 1 {
+            // What took everything greater in the left page is bounded by what comes after it now.
+            let last = left_page.node().len() - 1;
+            let value = left_page.node().row(last).value.to_vec();
+            let mut node = left_page.node_mut();
+            node.remove(last);
+            if !node.insert(last, &greatest, 0, &value) {
+                return Err(Error::InvalidArgument("a half-empty page has no room for a key"));
+            }
+        }
+        let mut right_page = Page::clone(&right_page);
+        right_page.node_mut().move_rows(0, &mut left_page.node_mut());
+        pages.free(&right, self.tier)?;
+        *leaves -= i64::from(level == 1);
+        // The row of the right page, with the greater key, now leads to the left one.
+        self.point(pages, above, left_position + 1, &left_now);
+        pages.dirty(above, self.tier).node_mut().remove(left_position);
+        Ok(())
+    }
+
+    /// Takes the row of a child out of an inner node; the new last one takes everything greater.
+    fn drop_child(&self, pages: &mut Pages, above: &PageReference, position: usize) {
+        let mut node = pages.dirty(above, self.tier).node_mut();
+        node.remove(position);
+        let count = node.view().len();
+        if position == count && count > 0 {
+            let value = node.view().row(count - 1).value.to_vec();
+            node.remove(count - 1);
+            assert!(node.insert(count - 1, &[], 0, &value), "a shorter key fits where a longer one was");
+        }
+    }
+
+    /// A root with a single page below it takes that page's rows if they fit.
+    fn lower_root(&mut self, pages: &mut Pages) -> Result<()> {
+        let size = pages.geometry.page();
+        loop {
+            let root = pages.dirty(&self.root, self.tier);
+            let node = root.node();
+            if !node.is_inner() || node.len() > 1 {
+                return Ok(());
+            }
+            let header = root.tree_header_view().to_vec();
+            if node.is_empty() {
+                *root = Page::with_header(size, &header, 0, ROOT);
+                return Ok(());
+            }
+            let child = PageReference::from_bytes(node.row(0).value, 0)?;
+            let page = self.page(pages, &child)?;
+            let level = page.node().level();
+            let mut whole = Page::with_header(size, &header, level, if level > 0 { ROOT | INNER } else { ROOT });
+            if page.node().used() > whole.capacity() {
+                return Ok(());
+            }
+            Page::clone(&page).node_mut().move_rows(0, &mut whole.node_mut());
+            pages.free(&child, self.tier)?;
+            *pages.dirty(&self.root, self.tier) = whole;
+        }
+    }
+
+    /// Keeps the counts of the tree header: rows, and leaves if there is more than the root.
+    fn count(&self, pages: &mut Pages, rows: i64, leaves: i64) {
+        let root = pages.dirty(&self.root, self.tier);
+        let is_inner = root.node().is_inner();
+        let header = root.tree_header();
+        let total = u64_at(header, 0x20).wrapping_add_signed(rows);
+        put(header, 0x20, total);
+        let before = u64_at(header, 0x18);
+        let now = match (is_inner, before) {
+            (false, _) => 0,
+            (true, 0) => 2,
+            (true, before) => before.wrapping_add_signed(leaves),
+        };
+        put(header, 0x18, now);
+    }
+
+    /// The extra part of the tree header, to be changed.
+    pub fn extra_mut<'p>(&mut self, pages: &'p mut Pages) -> Result<&'p mut [u8]> {
+        self.root = pages.change(&self.root, self.table, self.tier)?;
+        Ok(&mut pages.dirty(&self.root, self.tier).tree_header()[0x28..])
+    }
+
+    /// Gives every changed page its checksum, leaves first. The root's is in [`Tree::root`] afterwards.
+    pub fn seal(&mut self, pages: &mut Pages, clock: u64) -> Result<()> {
+        let root = self.root;
+        if pages.is_dirty(&root, self.tier) {
+            self.root = self.seal_page(pages, &root, clock)?;
+        }
+        Ok(())
+    }
+
+    fn seal_page(&self, pages: &mut Pages, reference: &PageReference, clock: u64) -> Result<PageReference> {
+        let node = pages.dirty(reference, self.tier).node();
+        if node.is_inner() {
+            let children: Vec<PageReference> =
+                node.rows().map(|row| PageReference::from_bytes(row.value, 0)).collect::<Result<_>>()?;
+            for (position, child) in children.iter().enumerate() {
+                if pages.is_dirty(child, self.tier) {
+                    let sealed = self.seal_page(pages, child, clock)?;
+                    self.point(pages, reference, position, &sealed);
+                }
+            }
+        }
+        Ok(pages.seal(reference, self.table, self.tier, clock))
+    }
+
+    /// Gives back all its pages.
+    pub fn destroy(self, pages: &mut Pages) -> Result<()> {
+        let root = self.root;
+        self.destroy_page(pages, &root, 0)
+    }
+
+    fn destroy_page(&self, pages: &mut Pages, reference: &PageReference, depth: usize) -> Result<()> {
+        if depth > MOST_LEVELS {
+            return Err(too_deep());
+        }
+        let page = self.page(pages, reference)?;
+        if page.node().is_inner() {
+            for position in 0..page.node().len() {
+                let child = self.reference(&page.node(), position)?;
+                self.destroy_page(pages, &child, depth + 1)?;
+            }
+        }
+        pages.free(reference, self.tier)
+    }
+}
+
+/// A row on its way down.
+struct Put<'a> {
+    key: &'a [u8],
+    flags: u16,
+    value: &'a [u8],
+    replaced: bool,
+    leaves: i64,
+}
+
+/// More levels than any volume has.
+const MOST_LEVELS: usize = 12;
+
+fn too_deep() -> Error {
+    Error::damaged("tree", 0, format!("at most {MOST_LEVELS} levels"), "more")
+}
+
+/// The header of a tree in its root page, or of a tree embedded in a row.
+pub fn tree_header(schema: u32, kind: u16, extra: &[u8]) -> Vec<u8> {
+    let mut header = vec![0; 0x28 + extra.len()];
+    let length = header.len() as u32;
+    put(&mut header, 0x00, length);
+    put(&mut header, 0x04, 0x28u16);
+    put(&mut header, 0x06, kind);
+    put(&mut header, 0x08, 1u32);
+    put(&mut header, 0x0C, schema);
+    put(&mut header, 0x10, schema);
+    put(&mut header, 0x14, 2u32);
+    header[0x28..].copy_from_slice(extra);
+    debug_assert_eq!(u32_at(&header, 0), length);
+    header
+}

@@ -1,0 +1,541 @@
+//! The open volume: [`FileSystem`] over the core and its streams.
+//!
+//! # Locks
+//! The core's lock covers all metadata. Each stream has its own, which is all that reading, and writing in place, takes.
+//! Who needs both takes the core's first. A commit holds the core's lock only while it gathers what to write, and none
+//! while it writes.
+//!
+//! # What a power cut leaves
+//! The last checkpoint that was written whole. Nothing that it refers to is overwritten, other than the data of files
+//! without integrity; so the volume needs no repair, whenever the power goes.
+
+mod data;
+mod names;
+mod streams;
+
+use crate::core::{Core, Entity, Id, Place};
+use crate::format::{file_time, write};
+use crate::geometry::Geometry;
+use crate::layout::record::key;
+use crate::layout::{BootRecord, Record, ShortEntry};
+use crate::open::{self, Notes};
+use crate::stream::{LARGEST, Stream};
+use crate::system;
+use platter_device::Device;
+use platter_vfs::{
+    Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind, Name, NameRules, Node,
+    NodeStream, OpenOptions, Plan, RenameFlags, Result, Space, SyncScope, Timestamp, VolumeInfo,
+};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+/// An open ReFS volume.
+pub struct RefsVolume {
+    device: Arc<dyn Device>,
+    geometry: Geometry,
+    map: crate::geometry::ContainerMap,
+    boot: BootRecord,
+    core: Mutex<Core>,
+    /// Who commits; the clock of the last commit that is on disk.
+    turn: Mutex<()>,
+    committed: AtomicU64,
+    /// The streams by node, for the data path.
+    streams: RwLock<std::collections::HashMap<u64, Arc<Stream>>>,
+    /// Streams written in place since the last commit.
+    touched: Mutex<Vec<u64>>,
+    capabilities: Capabilities,
+    notes: Vec<String>,
+    /// Tells a plan's memory of one volume from another's.
+    id: u64,
+    /// Whether nothing may be written; the core knows why.
+    is_frozen: AtomicBool,
+    /// Blocks answered from another copy and put right.
+    healed: AtomicU64,
+}
+
+/// Volumes opened so far in this process.
+static OPENED: AtomicU64 = AtomicU64::new(1);
+
+impl RefsVolume {
+    /// Opens the volume on a device.
+    pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<RefsVolume> {
+        let mut notes = Notes::default();
+        let anchors = open::anchors(&*device, &mut notes)?;
+        let mut core = open::core(&device, &anchors, &mut notes)?;
+        if options.read_only || device.read_only() {
+            core.frozen = Some("it was opened so".into());
+        } else if core.checkpoint.reference == crate::layout::PageReference::LEGACY {
+            core.frozen = Some(format!("version {} is only read", anchors.geometry.version));
+        }
+        core.security = system::security_id(&system::file_descriptor());
+        let precision = Some(Duration::from_nanos(100));
+        let volume = RefsVolume {
+            geometry: anchors.geometry,
+            map: core.pages.map.clone(),
+            is_frozen: AtomicBool::new(core.frozen.is_some()),
+            boot: anchors.boot,
+            committed: AtomicU64::new(core.checkpoint.clock),
+            core: Mutex::new(core),
+            turn: Mutex::new(()),
+            streams: RwLock::default(),
+            touched: Mutex::default(),
+            capabilities: Capabilities {
+                largest_file: LARGEST,
+                names: NAMES,
+                modified_precision: Duration::from_nanos(100),
+                created_precision: precision,
+                accessed_precision: precision,
+                hard_links: true,
+                symbolic_links: true,
+                streams: true,
+                extended_attributes: true,
+                sparse: true,
+                preallocate: false,
+                integrity: true,
+                clone: false,
+                exchange: false,
+            },
+            notes: notes.0,
+            id: OPENED.fetch_add(1, Ordering::Relaxed),
+            healed: AtomicU64::new(0),
+            device,
+        };
+        Ok(volume)
+    }
+
+    /// What was found damaged on opening and got round by a copy.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// How many clusters were answered from another copy and put right.
+    pub fn healed(&self) -> u64 {
+        self.healed.load(Ordering::Relaxed)
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The core, for a change.
+    fn change(&self) -> Result<MutexGuard<'_, Core>> {
+        let core = self.core();
+        core.writable()?;
+        Ok(core)
+    }
+
+    fn now(&self) -> u64 {
+        file_time(self.device.now())
+    }
+
+    /// Runs an operation that allocates. If there is no room, a commit may bring some: then once more.
+    fn with_space<T>(&self, mut operation: impl FnMut() -> Result<T>) -> Result<T> {
+        match operation() {
+            Err(Error::NoSpace) if self.core().pages.space.parked() > 0 => {
+                self.commit_through(u64::MAX)?;
+                operation()
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Commits what there is up to now, unless somebody has done so meanwhile. `u64::MAX` commits in any case.
+    fn commit_through(&self, clock: u64) -> Result<()> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if clock != u64::MAX && self.committed.load(Ordering::SeqCst) >= clock {
+            return Ok(());
+        }
+        let batch = {
+            let mut core = self.core();
+            self.absorb(&mut core);
+            if !core.news {
+                drop(core);
+                return Ok(self.device.flush()?);
+            }
+            core.writable()?;
+            match core.gather() {
+                Ok(batch) => batch,
+                Err(error) => return Err(self.freeze(&mut core, error)),
+            }
+        };
+        if let Err(error) = write(&*self.device, &batch) {
+            return Err(self.freeze(&mut self.core(), error));
+        }
+        let mut core = self.core();
+        core.pages.space.settle();
+        core.pages.make_room();
+        self.committed.store(batch.clock, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Notes the times of streams that were written in place.
+    fn absorb(&self, core: &mut Core) {
+        let touched = std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
+        for node in touched {
+            let owner = match core.entity(node).map(|entity| entity.place.clone()) {
+                Ok(Place::Part { of }) => of,
+                Ok(_) => node,
+                Err(_) => continue,
+            };
+            let _ = core.entity_mut(owner);
+        }
+    }
+
+    /// Before the next change, commits if more pages wait than the reserve can take.
+    fn relieve(&self) -> Result<()> {
+        let waiting = {
+            let core = self.core();
+            core.pages.dirty_count()
+        };
+        if waiting > 2048 { self.commit_through(u64::MAX) } else { Ok(()) }
+    }
+
+    /// After a failure of which it is unknown what reached the disk, nothing more is written.
+    fn freeze(&self, core: &mut Core, error: Error) -> Error {
+        core.frozen = Some(format!("a write failed that all else depends on: {error}"));
+        self.is_frozen.store(true, Ordering::SeqCst);
+        error
+    }
+
+    /// Hands a node out.
+    fn hand_out(&self, core: &mut Core, node: u64) -> Result<Node> {
+        let entity = core.entity_held(node)?;
+        entity.handed_out += 1;
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = &entity.stream {
+            streams.entry(node).or_insert_with(|| stream.clone());
+        }
+        Ok(Node(node))
+    }
+
+    /// The attributes of a node in use.
+    fn attributes_of(&self, entity: &Entity) -> Attributes {
+        let kind = entity.kind();
+        let mut times = entity.record.times;
+        let (mut size, mut allocated) = (0, 0);
+        let mut flags = entity.record.attributes;
+        if kind == Kind::SymbolicLink {
+            size = streams::link_target(&entity.record).map_or(0, |target| target.len() as u64);
+        }
+        if let (Some(stream), Kind::File) = (&entity.stream, kind) {
+            let state = stream.read();
+            size = state.size;
+            allocated = state.allocated(&self.geometry);
+            if stream.touched.load(Ordering::Acquire) {
+                times[1] = stream.modified.load(Ordering::Acquire);
+                flags |= 0x20;
+            }
+        }
+        if let Place::Nowhere = entity.place {
+            return attributes(kind, size, allocated, flags, times, 0);
+        }
+        let links = if kind == Kind::Directory { 1 } else { entity.record.links };
+        attributes(kind, size, allocated, flags, times, links)
+    }
+}
+
+/// Names as ReFS takes them.
+const NAMES: NameRules = NameRules::WINDOWS;
+
+/// The attributes that a record or a short entry gives.
+fn attributes(kind: Kind, size: u64, allocated: u64, flags: u32, times: [u64; 4], links: u32) -> Attributes {
+    Attributes {
+        kind,
+        size,
+        allocated,
+        links,
+        flags: DosFlags(flags & DosFlags::SETTABLE.0),
+        created: Some(timestamp(times[0])),
+        modified: timestamp(times[1]),
+        accessed: Some(timestamp(times[3])),
+        changed: Some(timestamp(times[2])),
+    }
+}
+
+/// A time from units of 100 ns since 1601.
+fn timestamp(units: u64) -> Timestamp {
+    let seconds = (units / 10_000_000) as i64 - 11_644_473_600;
+    Timestamp { seconds, nanoseconds: (units % 10_000_000) as u32 * 100 }
+}
+
+/// The nearest time that can be stored, in units of 100 ns since 1601.
+fn units_of(time: Timestamp) -> u64 {
+    let whole = i128::from(time.seconds) + 11_644_473_600;
+    let units = whole * 10_000_000 + i128::from(time.nanoseconds) / 100;
+    units.clamp(0, i128::from(LATEST)) as u64
+}
+
+/// The end of the year 9999, the latest time that is stored.
+const LATEST: u64 = (253_402_300_799 + 11_644_473_600) * 10_000_000 + 9_999_999;
+
+impl FileSystem for RefsVolume {
+    fn format_name(&self) -> &'static str {
+        "ReFS"
+    }
+
+    fn info(&self) -> Result<VolumeInfo> {
+        let mut core = self.core();
+        let label = open::label(&mut core)?;
+        let checkpoint = &core.checkpoint;
+        let mut details = vec![
+            ("serial", format!("{:016x}", self.boot.serial)),
+            ("metadata checksum", self.geometry.algorithm.name().into()),
+            ("containers", format!("{} of {} MiB", core.pages.map.len(), self.boot.container >> 20)),
+            ("checkpoint", checkpoint.clock.to_string()),
+        ];
+        if let Some(reason) = &core.frozen {
+            details.push(("read-only", reason.clone()));
+        }
+        details.extend(self.notes.iter().map(|note| ("damage", note.clone())));
+        let guid = core.superblock.guid;
+        let words: Vec<String> = guid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let identifier = format!(
+            "{}{}{}{}-{}{}-{}{}-{}{}-{}",
+            words[3], words[2], words[1], words[0], words[5], words[4], words[7], words[6], words[8], words[9], words[10..].concat()
+        );
+        Ok(VolumeInfo {
+            format: format!("ReFS {}", self.geometry.version),
+            label,
+            identifier,
+            cluster: u64::from(self.geometry.cluster),
+            dirty: false,
+            details,
+        })
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    fn space(&self) -> Result<Space> {
+        let core = self.core();
+        let total = core.pages.map.len() as u64 * u64::from(self.geometry.per_container);
+        Ok(Space { cluster: u64::from(self.geometry.cluster), total, free: core.pages.space.free() })
+    }
+
+    fn set_label(&self, label: &str) -> Result<()> {
+        let units: Vec<u16> = label.encode_utf16().collect();
+        if units.len() > 32 {
+            return Err(Error::InvalidName { name: label.into(), reason: "a label is at most 32 UTF-16 units long" });
+        }
+        let mut core = self.change()?;
+        let (key, value) = system::label_row(&units);
+        for object in [0x500, 0x501] {
+            let (tree, pages) = core.tree_mut(object)?;
+            tree.put(pages, &key, 0, &value)?;
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
+        let mut core = self.core();
+        let node = self.find(&mut core, directory, name)?;
+        self.hand_out(&mut core, node)
+    }
+
+    fn forget(&self, node: Node, count: u64) {
+        self.forget_node(node, count);
+    }
+
+    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
+        self.relieve()?;
+        match kind {
+            Kind::SymbolicLink => Err(Error::InvalidArgument("a symbolic link is made with its target")),
+            kind => self.with_space(|| self.create_entry(directory, name, kind, None)),
+        }
+    }
+
+    fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
+        self.relieve()?;
+        self.remove_entry(directory, name, false)
+    }
+
+    fn rmdir(&self, directory: Node, name: &Name) -> Result<()> {
+        self.relieve()?;
+        self.remove_entry(directory, name, true)
+    }
+
+    fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
+        self.relieve()?;
+        self.rename_entry(from, name, to, new_name, flags)
+    }
+
+    fn link(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
+        self.relieve()?;
+        self.with_space(|| self.link_entry(node, directory, name))
+    }
+
+    fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
+        self.relieve()?;
+        self.with_space(|| self.create_entry(directory, name, Kind::SymbolicLink, Some(target)))
+    }
+
+    fn read_link(&self, node: Node) -> Result<String> {
+        let core = self.core();
+        streams::link_target(&core.entity(node.0)?.record)
+    }
+
+    fn read_directory(&self, directory: Node, cursor: Cursor, most: usize, entries: &mut Vec<Entry>) -> Result<()> {
+        self.list(directory, cursor, most, entries)
+    }
+
+    fn parent(&self, directory: Node) -> Result<Node> {
+        let mut core = self.core();
+        core.directory(directory)?;
+        let above = match &core.entity(directory.0)?.place {
+            Place::Directory { above, .. } => *above,
+            _ => return Err(Error::NotFound),
+        };
+        let node = core.open_directory(above)?;
+        Ok(Node(node))
+    }
+
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        let core = self.core();
+        Ok(self.attributes_of(core.entity(node.0)?))
+    }
+
+    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        self.relieve()?;
+        self.change_attributes(node, change)
+    }
+
+    fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
+        self.plan_reading(node, offset, length, plan)
+    }
+
+    fn finish_read(&self, plan: &mut Plan, buffer: &mut [u8], done: platter_device::Result<()>) -> Result<usize> {
+        self.finish_reading(plan, buffer, done)
+    }
+
+    fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
+        self.plan_writing(node, offset, data, plan)
+    }
+
+    fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
+        self.finish_writing(plan, data, done)
+    }
+
+    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        self.relieve()?;
+        self.write_bytes(node, offset, data)
+    }
+
+    fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
+        self.relieve()?;
+        self.punch_range(node, range)
+    }
+
+    fn extents(&self, node: Node) -> Result<Vec<Extent>> {
+        self.list_extents(node)
+    }
+
+    fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {
+        let core = self.core();
+        let named = core.entity(node.0)?.named.iter();
+        Ok(named.map(|one| NodeStream { name: Name::from_units(&one.name), size: one.stream.read().size }).collect())
+    }
+
+    fn stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
+        self.relieve()?;
+        self.open_stream(node, name, create)
+    }
+
+    fn remove_stream(&self, node: Node, name: &Name) -> Result<()> {
+        self.relieve()?;
+        self.delete_stream(node, name)
+    }
+
+    fn extended_attributes(&self, node: Node) -> Result<Vec<String>> {
+        let core = self.core();
+        Ok(streams::extended_attributes(&core.entity(node.0)?.record).into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn extended_attribute(&self, node: Node, name: &str) -> Result<Vec<u8>> {
+        let core = self.core();
+        let all = streams::extended_attributes(&core.entity(node.0)?.record);
+        all.into_iter().find(|(other, _)| other == name).map(|(_, value)| value).ok_or(Error::NotFound)
+    }
+
+    fn set_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
+        self.relieve()?;
+        self.change_extended_attribute(node, name, value)
+    }
+
+    fn integrity(&self, node: Node) -> Result<Integrity> {
+        let core = self.core();
+        let enabled = core.entity(node.0)?.record.attributes & Record::INTEGRITY != 0;
+        Ok(Integrity { enabled, enforced: true })
+    }
+
+    fn set_integrity(&self, node: Node, integrity: Integrity) -> Result<()> {
+        self.relieve()?;
+        self.change_integrity(node, integrity)
+    }
+
+    fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
+        let clock = {
+            let core = self.core();
+            core.entity(node.0)?;
+            core.checkpoint.clock + 1
+        };
+        self.commit_through(clock)
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.commit_through(u64::MAX)
+    }
+
+    fn unmount(&self) -> Result<()> {
+        self.commit_through(u64::MAX)?;
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut core = self.core();
+        if core.frozen.is_some() {
+            return Ok(());
+        }
+        // Both places end up with the newest roots, and the first one as the newest: a reader that looks at only one,
+        // whichever it is, sees the volume as it is now.
+        let rounds = if core.slot == 0 { 2 } else { 1 };
+        for _ in 0..rounds {
+            core.checkpoint.clock += 1;
+            core.slot ^= 1;
+            let (offset, bytes) = core.checkpoint_at(core.slot);
+            self.device.write_at(offset, &bytes)?;
+            self.device.flush()?;
+        }
+        core.frozen = Some("it is unmounted".into());
+        self.is_frozen.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// What an entry of a directory is, as its row tells.
+enum Row {
+    /// A file whose record is the row.
+    Long(Box<Record>),
+    /// A directory, or a file whose record is elsewhere.
+    Short(ShortEntry),
+}
+
+impl Row {
+    fn from_bytes(row_key: &[u8], value: &[u8]) -> Result<Row> {
+        match crate::layout::bytes::u16_at(row_key, 2) {
+            key::LONG => Ok(Row::Long(Box::new(Record::from_bytes(value, 0)?))),
+            _ => Ok(Row::Short(ShortEntry::from_bytes(value, 0)?)),
+        }
+    }
+
+    fn id(&self, directory: u64) -> Id {
+        match self {
+            Row::Long(record) => Id::File(directory, record.ordinal),
+            Row::Short(short) if short.is_directory() => Id::Directory(short.object),
+            Row::Short(short) => Id::File(short.object, short.ordinal),
+        }
+    }
+}

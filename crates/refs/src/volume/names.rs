@@ -1,0 +1,540 @@
+//! Names: looking up, making, removing, renaming, linking and listing.
+
+use super::*;
+use crate::core::{FIRST_OBJECT, make_object_link, object_link};
+use crate::format::{add_directory, parent_child};
+use crate::layout::Root;
+use crate::layout::record::OBJECT_LINK;
+use crate::stream::StreamState;
+
+impl RefsVolume {
+    /// The row that a name leads to in a directory: its key as it stands there, and what it says.
+    fn row(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<(Vec<u8>, Row)>> {
+        if NAMES.check(name).is_err() {
+            return Ok(None);
+        }
+        let (tree, pages) = core.tree(directory)?;
+        let found = tree.get(pages, &key::name(key::LONG, name.units()), |row| {
+            Row::from_bytes(row.key, row.value).map(|parsed| (row.key.to_vec(), parsed))
+        })?;
+        found.transpose()
+    }
+
+    /// The node of a row, taken into use.
+    fn open_row(&self, core: &mut Core, directory: u64, row_key: &[u8], row: Row) -> Result<u64> {
+        let id = row.id(directory);
+        if let Some(node) = core.node_of(id) {
+            return Ok(node);
+        }
+        match row {
+            Row::Long(record) => core.open_file(id, Place::Long { directory, name: key::units(row_key) }, *record),
+            Row::Short(short) if short.is_directory() => core.open_directory(short.object),
+            Row::Short(short) => {
+                let (tree, pages) = core.tree(short.object)?;
+                let record = tree.get(pages, &key::body(short.ordinal, short.object), |row| Record::from_bytes(row.value, 0))?;
+                let record = record.transpose()?.ok_or_else(|| {
+                    let body = format!("the body {} in directory {:#x}", short.ordinal, short.object);
+                    Error::damaged("short directory entry", 0, body, "none")
+                })?;
+                core.open_file(id, Place::Body, record)
+            }
+        }
+    }
+
+    pub(super) fn find(&self, core: &mut Core, directory: Node, name: &Name) -> Result<u64> {
+        let object = core.living_directory(directory)?;
+        let (row_key, row) = self.row(core, object, name)?.ok_or(Error::NotFound)?;
+        self.open_row(core, object, &row_key, row)
+    }
+
+    /// Notes that the names in a directory changed.
+    fn touch_directory(&self, core: &mut Core, directory: u64, now: u64) -> Result<()> {
+        let node = core.open_directory(directory)?;
+        let entity = core.entity_mut(node)?;
+        entity.record.times[1] = now;
+        entity.record.times[2] = now;
+        Ok(())
+    }
+
+    pub(super) fn create_entry(&self, directory: Node, name: &Name, kind: Kind, target: Option<&str>) -> Result<Node> {
+        let now = self.now();
+        let mut core = self.change()?;
+        let object = core.living_directory(directory)?;
+        NAMES.check(name)?;
+        if self.row(&mut core, object, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        let above = core.entity(directory.0)?;
+        let inherited = above.record.attributes & Record::INTEGRITY;
+        let node = match kind {
+            Kind::Directory => {
+                let number = core.new_object_number();
+                let ordinal = core.new_ordinal(object)?;
+                let security = above_security(&core, directory)?;
+                add_directory(&mut core, number, object, name.units(), now, Record::DIRECTORY | inherited, security, 1)?;
+                let short = ShortEntry {
+                    ordinal,
+                    object: number,
+                    times: [now; 4],
+                    allocated: 0,
+                    size: 0,
+                    attributes: Record::DIRECTORY | inherited,
+                };
+                let size = core.short_size();
+                let (tree, pages) = core.tree_mut(object)?;
+                tree.put(pages, &key::name(key::SHORT, name.units()), 0, &short.to_bytes(size))?;
+                core.open_directory(number)?
+            }
+            _ => {
+                let ordinal = core.new_ordinal(object)?;
+                let security = core.security;
+                let attributes = if kind == Kind::File { 0x20 | inherited } else { 0 };
+                let mut record = Record::new(0x1E0, now, attributes, security);
+                record.ordinal = ordinal;
+                if let Some(target) = target {
+                    streams::make_link(&mut record, target)?;
+                }
+                let place = Place::Long { directory: object, name: name.units().to_vec() };
+                let id = Id::File(object, ordinal);
+                let node = core.next_node();
+                let state = StreamState::empty(attributes & Record::INTEGRITY != 0);
+                let stream = Some(Arc::new(Stream::new(node, state, false)));
+                stream.iter().for_each(|stream| stream.is_link.store(target.is_some(), Ordering::SeqCst));
+                let mut row = record.clone();
+                row.rows.extend(crate::stream::store_data(&mut stream.as_ref().expect("made").write(), &mut core.pages, 0)?);
+                let (tree, pages) = core.tree_mut(object)?;
+                tree.put(pages, &key::name(key::LONG, name.units()), 1, &row.to_bytes())?;
+                core.insert(Entity { id, place, record, stream, named: Vec::new(), handed_out: 0 }, Some(node))
+            }
+        };
+        self.touch_directory(&mut core, object, now)?;
+        self.hand_out(&mut core, node)
+    }
+
+    pub(super) fn remove_entry(&self, directory: Node, name: &Name, is_directory: bool) -> Result<()> {
+        let now = self.now();
+        let mut core = self.change()?;
+        let object = core.living_directory(directory)?;
+        let (row_key, row) = self.row(&mut core, object, name)?.ok_or(Error::NotFound)?;
+        let node = self.open_row(&mut core, object, &row_key, row)?;
+        let removed = self.removable(&mut core, node, is_directory).and_then(|()| self.unname(&mut core, object, &row_key, node));
+        let removed = removed.and_then(|()| self.touch_directory(&mut core, object, now));
+        core.forget_idle(node)?;
+        removed
+    }
+
+    /// Whether a node may lose a name.
+    fn removable(&self, core: &mut Core, node: u64, is_directory: bool) -> Result<()> {
+        let entity = core.entity(node)?;
+        let found_directory = entity.kind() == Kind::Directory;
+        match (is_directory, found_directory) {
+            (true, false) => return Err(Error::NotADirectory),
+            (false, true) => return Err(Error::IsADirectory),
+            _ => {}
+        }
+        if let (true, Id::Directory(object)) = (is_directory, entity.id)
+            && self.has_names(core, object)?
+        {
+            return Err(Error::NotEmpty);
+        }
+        match core.entity(node)?.record.attributes & 1 {
+            0 => Ok(()),
+            _ => Err(Error::NotPermitted("it has the read-only attribute")),
+        }
+    }
+
+    fn has_names(&self, core: &mut Core, object: u64) -> Result<bool> {
+        let (tree, pages) = core.tree(object)?;
+        let mut found = false;
+        tree.scan(pages, &[0x30, 0, 0, 0], |row| {
+            found = crate::layout::bytes::u16_at(row.key, 0) == 0x30;
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// Takes one name from a node.
+    fn unname(&self, core: &mut Core, directory: u64, row_key: &[u8], node: u64) -> Result<()> {
+        let entity = core.entity(node)?;
+        match (entity.id, entity.place.clone()) {
+            (Id::Directory(object), _) => {
+                self.rehome_bodies(core, object)?;
+                let (tree, pages) = core.tree_mut(directory)?;
+                tree.remove(pages, row_key)?;
+                let (tree, pages) = core.root(Root::ParentChild);
+                tree.remove(pages, &parent_child(directory, object))?;
+                core.remove_object(object)?;
+                core.entity_mut(node)?.place = Place::Nowhere;
+            }
+            (Id::File(home, ordinal), Place::Body) => {
+                let name = key::units(row_key);
+                let (tree, pages) = core.tree_mut(directory)?;
+                tree.remove(pages, row_key)?;
+                let entity = core.entity_mut(node)?;
+                entity.record.take(|row| row.kind() == OBJECT_LINK && object_link(row) == (directory, name.clone()));
+                entity.record.links = entity.record.links.saturating_sub(1);
+                if entity.record.links == 0 {
+                    let (tree, pages) = core.tree_mut(home)?;
+                    tree.remove(pages, &key::body(ordinal, home))?;
+                    self.orphan(core, node)?;
+                }
+            }
+            _ => {
+                let (tree, pages) = core.tree_mut(directory)?;
+                tree.remove(pages, row_key)?;
+                self.orphan(core, node)?;
+            }
+        }
+        core.news = true;
+        Ok(())
+    }
+
+    /// A file's last name is gone: what it takes is given back when nobody holds it any more, and after a power cut at
+    /// once.
+    fn orphan(&self, core: &mut Core, node: u64) -> Result<()> {
+        let entity = core.entity_mut(node)?;
+        entity.place = Place::Nowhere;
+        entity.record.links = 0;
+        let streams: Vec<Arc<Stream>> =
+            entity.stream.iter().cloned().chain(entity.named.iter().map(|named| named.stream.clone())).collect();
+        core.rename_id(node, Id::Nameless(node));
+        streams.iter().try_for_each(|stream| core.orphan_stream(stream))
+    }
+
+    /// Moves the records of files with several names out of a directory that is about to go, each to the directory of
+    /// another of its names.
+    fn rehome_bodies(&self, core: &mut Core, object: u64) -> Result<()> {
+        let mut bodies = Vec::new();
+        let (tree, pages) = core.tree(object)?;
+        tree.scan(pages, &[0x40, 0, 0, 0], |row| {
+            if crate::layout::bytes::u16_at(row.key, 0) == 0x40 {
+                bodies.push((crate::layout::bytes::u64_at(row.key, 8), Record::from_bytes(row.value, 0)?));
+            }
+            Ok(true)
+        })?;
+        for (ordinal, record) in bodies {
+            let node = core.open_file(Id::File(object, ordinal), Place::Body, record)?;
+            let links = core.entity(node)?.record.rows.iter().filter(|row| row.kind() == OBJECT_LINK);
+            let home = links.map(object_link).map(|(directory, _)| directory).find(|&directory| directory != object);
+            let home = home.ok_or_else(|| Error::damaged("file with several names", 0, "a name in another directory", "none"))?;
+            let number = core.new_ordinal(home)?;
+            core.rename_id(node, Id::File(home, number));
+            let entity = core.entity_mut(node)?;
+            entity.record.ordinal = number;
+            let streams: Vec<Arc<Stream>> =
+                entity.stream.iter().cloned().chain(entity.named.iter().map(|named| named.stream.clone())).collect();
+            for stream in streams {
+                core.move_stream(&stream, home)?;
+            }
+            let links: Vec<(u64, Vec<u16>)> =
+                core.entity(node)?.record.rows.iter().filter(|row| row.kind() == OBJECT_LINK).map(object_link).collect();
+            for (directory, name) in links.into_iter().filter(|(directory, _)| *directory != object) {
+                self.put_short(core, node, directory, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn link_entry(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
+        let now = self.now();
+        let mut core = self.change()?;
+        let object = core.living_directory(directory)?;
+        NAMES.check(name)?;
+        let entity = core.entity(node.0)?;
+        match (entity.kind(), &entity.place) {
+            (Kind::Directory, _) => return Err(Error::IsADirectory),
+            (_, Place::Nowhere) => return Err(Error::NotFound),
+            (_, Place::Part { .. }) => return Err(Error::InvalidArgument("a named stream has no names of its own")),
+            _ => {}
+        }
+        if self.row(&mut core, object, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        let entity = core.entity_mut(node.0)?;
+        let link = make_object_link(object, name.units());
+        if entity.record.to_bytes().len() + link.key.len() > crate::tree::Tree::LARGEST_ROW / 2 {
+            return Err(Error::NotPermitted("no further name fits the file's record"));
+        }
+        if let Place::Long { directory, name } = entity.place.clone() {
+            entity.record.rows.push(make_object_link(directory, &name));
+            entity.place = Place::Body;
+            let (tree, pages) = core.tree_mut(directory)?;
+            tree.remove(pages, &key::name(key::LONG, &name))?;
+            // The rows of the names, and the record's own, are written when the node is stored; until then these stand
+            // for them.
+            self.put_short(&mut core, node.0, directory, &name)?;
+        }
+        let entity = core.entity_mut(node.0)?;
+        entity.record.rows.push(link);
+        entity.record.links += 1;
+        entity.record.times[2] = now;
+        self.put_short(&mut core, node.0, object, name.units())?;
+        self.touch_directory(&mut core, object, now)
+    }
+
+    /// Puts a short row for a name of a file with several.
+    fn put_short(&self, core: &mut Core, node: u64, directory: u64, name: &[u16]) -> Result<()> {
+        let entity = core.entity(node)?;
+        let Id::File(home, ordinal) = entity.id else { return Ok(()) };
+        let record = &entity.record;
+        let short = ShortEntry {
+            ordinal,
+            object: home,
+            times: record.times,
+            allocated: record.allocated,
+            size: record.size,
+            attributes: record.attributes,
+        };
+        let size = core.short_size();
+        let (tree, pages) = core.tree_mut(directory)?;
+        tree.put(pages, &key::name(key::SHORT, name), 0, &short.to_bytes(size)).map(drop)
+    }
+
+    /// Whether a directory is another or lies somewhere in it.
+    fn is_inside(&self, core: &mut Core, mut object: u64, above: u64) -> Result<bool> {
+        // No path is deeper than the number of directories; a ring of damaged ones is not walked for ever.
+        for _ in 0..1 << 20 {
+            if object == above {
+                return Ok(true);
+            }
+            if object == ROOT {
+                return Ok(false);
+            }
+            let node = core.open_directory(object)?;
+            match core.entity(node)?.place {
+                Place::Directory { above, .. } => object = above,
+                _ => return Err(Error::NotFound),
+            }
+        }
+        Err(Error::damaged("directory", 0, "a way up to the root", "a ring"))
+    }
+
+    pub(super) fn rename_entry(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
+        let now = self.now();
+        let mut core = self.change()?;
+        if flags == RenameFlags::Exchange {
+            return Err(self.unsupported_error("exchange of two entries"));
+        }
+        let source_directory = core.living_directory(from)?;
+        let (source_key, source) = self.row(&mut core, source_directory, name)?.ok_or(Error::NotFound)?;
+        let node = self.open_row(&mut core, source_directory, &source_key, source)?;
+        let renamed = (|| {
+            let target_directory = core.living_directory(to)?;
+            NAMES.check(new_name)?;
+            let entity = core.entity(node)?;
+            let is_directory = entity.kind() == Kind::Directory;
+            if let (true, Id::Directory(object)) = (is_directory, entity.id)
+                && self.is_inside(&mut core, target_directory, object)?
+            {
+                return Err(Error::IntoItself);
+            }
+            if let Some((target_key, target)) = self.row(&mut core, target_directory, new_name)? {
+                let same_row = target_directory == source_directory && target_key == source_key;
+                if same_row && key::units(&source_key) == new_name.units() {
+                    return Ok(());
+                }
+                if !same_row {
+                    if flags == RenameFlags::NoReplace {
+                        return Err(Error::Exists);
+                    }
+                    let replaced = self.open_row(&mut core, target_directory, &target_key, target)?;
+                    if replaced == node {
+                        return Ok(());
+                    }
+                    let allowed = match (is_directory, core.entity(replaced)?.kind() == Kind::Directory) {
+                        (true, false) => Err(Error::NotADirectory),
+                        (false, true) => Err(Error::IsADirectory),
+                        (_, directory) => self.removable(&mut core, replaced, directory),
+                    };
+                    let gone = allowed.and_then(|()| self.unname(&mut core, target_directory, &target_key, replaced));
+                    core.forget_idle(replaced)?;
+                    gone?;
+                }
+            }
+            self.move_entry(&mut core, node, source_directory, &source_key, target_directory, new_name)?;
+            self.touch_directory(&mut core, source_directory, now)?;
+            self.touch_directory(&mut core, target_directory, now)
+        })();
+        core.forget_idle(node)?;
+        renamed
+    }
+
+    /// Moves a row to another name. What the row holds is stored anew at the next commit; what is in the tree until
+    /// then is good enough to be found by.
+    fn move_entry(&self, core: &mut Core, node: u64, from: u64, row_key: &[u8], to: u64, name: &Name) -> Result<()> {
+        let entity = core.entity_mut(node)?;
+        let (id, place) = (entity.id, entity.place.clone());
+        let units = name.units().to_vec();
+        let (tree, pages) = core.tree(from)?;
+        let old = tree.get(pages, row_key, |row| (row.flags, row.value.to_vec()))?.ok_or(Error::NotFound)?;
+        match (id, place) {
+            (Id::Directory(object), _) => {
+                let mut short = ShortEntry::from_bytes(&old.1, 0)?;
+                if from != to {
+                    short.ordinal = core.new_ordinal(to)?;
+                    let (tree, pages) = core.root(Root::ParentChild);
+                    tree.remove(pages, &parent_child(from, object))?;
+                    let row = parent_child(to, object);
+                    tree.put(pages, &row, 0, &row)?;
+                }
+                let size = core.short_size();
+                let (tree, pages) = core.tree_mut(from)?;
+                tree.remove(pages, row_key)?;
+                let (tree, pages) = core.tree_mut(to)?;
+                tree.put(pages, &key::name(key::SHORT, &units), 0, &short.to_bytes(size))?;
+                let entity = core.entity_mut(node)?;
+                entity.record.take(|row| row.kind() == OBJECT_LINK);
+                entity.record.rows.push(make_object_link(to, &units));
+                entity.place = Place::Directory { above: to, name: units };
+            }
+            (Id::File(..), Place::Body) => {
+                let old_name = key::units(row_key);
+                let (tree, pages) = core.tree_mut(from)?;
+                tree.remove(pages, row_key)?;
+                let (tree, pages) = core.tree_mut(to)?;
+                tree.put(pages, &key::name(key::SHORT, &units), old.0, &old.1)?;
+                let entity = core.entity_mut(node)?;
+                entity.record.take(|row| row.kind() == OBJECT_LINK && object_link(row) == (from, old_name.clone()));
+                entity.record.rows.push(make_object_link(to, &units));
+            }
+            _ => {
+                let (tree, pages) = core.tree_mut(from)?;
+                tree.remove(pages, row_key)?;
+                let mut record = Record::from_bytes(&old.1, 0)?;
+                if from != to {
+                    let ordinal = core.new_ordinal(to)?;
+                    record.ordinal = ordinal;
+                    core.rename_id(node, Id::File(to, ordinal));
+                    let entity = core.entity_mut(node)?;
+                    entity.record.ordinal = ordinal;
+                    let streams: Vec<Arc<Stream>> =
+                        entity.stream.iter().cloned().chain(entity.named.iter().map(|named| named.stream.clone())).collect();
+                    for stream in streams {
+                        core.move_stream(&stream, to)?;
+                    }
+                }
+                let (tree, pages) = core.tree_mut(to)?;
+                tree.put(pages, &key::name(key::LONG, &units), old.0, &record.to_bytes())?;
+                core.entity_mut(node)?.place = Place::Long { directory: to, name: units };
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn list(&self, directory: Node, cursor: Cursor, most: usize, entries: &mut Vec<Entry>) -> Result<()> {
+        let mut core = self.core();
+        let object = match core.entity(directory.0)?.place {
+            Place::Nowhere => {
+                core.directory(directory)?;
+                return Ok(());
+            }
+            _ => core.directory(directory)?,
+        };
+        let after = match cursor {
+            Cursor::START => None,
+            Cursor(number) => Some(core.listings.key(object, number).ok_or(Error::InvalidArgument("the listing was left for too long"))?),
+        };
+        let from = after.clone().unwrap_or_else(|| vec![0x30, 0, 0, 0]);
+        let order = core.order();
+        let mut rows: Vec<(Vec<u8>, Row)> = Vec::new();
+        let (tree, pages) = core.tree(object)?;
+        tree.scan(pages, &from, |row| {
+            if rows.len() >= most || crate::layout::bytes::u16_at(row.key, 0) != 0x30 {
+                return Ok(false);
+            }
+            // The entry that the listing stopped after comes again, if it is still there.
+            if after.as_ref().is_none_or(|after| !order.same(after, row.key)) {
+                rows.push((row.key.to_vec(), Row::from_bytes(row.key, row.value)?));
+            }
+            Ok(true)
+        })?;
+        let batch = core.listings.start(object, rows.iter().map(|(row_key, _)| row_key.clone()).collect());
+        for (index, (row_key, row)) in rows.iter().enumerate() {
+            let name = Name::from_units(&key::units(row_key));
+            let attributes = match core.node_of(row.id(object)) {
+                Some(node) => self.attributes_of(core.entity(node)?),
+                None => self.attributes_of_row(&mut core, row)?,
+            };
+            entries.push(Entry { name, attributes, next: Cursor(batch + index as u64) });
+        }
+        Ok(())
+    }
+
+    /// The attributes that a row tells of a node that is not in use.
+    fn attributes_of_row(&self, core: &mut Core, row: &Row) -> Result<Attributes> {
+        match row {
+            Row::Long(record) => Ok(self.attributes_of_record(record)),
+            Row::Short(short) if short.is_directory() => {
+                Ok(attributes(Kind::Directory, 0, 0, short.attributes, short.times, 1))
+            }
+            Row::Short(short) => {
+                let (tree, pages) = core.tree(short.object)?;
+                let record = tree.get(pages, &key::body(short.ordinal, short.object), |row| Record::from_bytes(row.value, 0))?;
+                match record.transpose()? {
+                    Some(record) => Ok(self.attributes_of_record(&record)),
+                    None => Ok(attributes(Kind::File, short.size, short.allocated, short.attributes, short.times, 1)),
+                }
+            }
+        }
+    }
+
+    fn attributes_of_record(&self, record: &Record) -> Attributes {
+        if record.reparse == crate::core::SYMLINK {
+            let target = streams::link_target(record).unwrap_or_default();
+            return attributes(Kind::SymbolicLink, target.len() as u64, 0, record.attributes, record.times, record.links);
+        }
+        attributes(Kind::File, record.size, record.allocated, record.attributes, record.times, record.links)
+    }
+
+    pub(super) fn forget_node(&self, node: Node, count: u64) {
+        let mut core = self.core();
+        if node == Node::ROOT {
+            return;
+        }
+        // A failure to give clusters back leaves them in use until a check; there is nobody to tell.
+        let _ = core.let_go(node.0, count);
+        if core.entity(node.0).is_ok_and(|entity| entity.handed_out > 0) {
+            return;
+        }
+        {
+            self.streams.write().unwrap_or_else(PoisonError::into_inner).remove(&node.0);
+        }
+    }
+
+    pub(super) fn change_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        if let Some(size) = change.size {
+            self.with_space(|| self.resize(node, size))?;
+        }
+        let mut core = self.change()?;
+        let entity = core.entity_mut(node.0)?;
+        if let Some(stream) = &entity.stream
+            && stream.touched.swap(false, Ordering::SeqCst)
+        {
+            entity.record.times[1] = stream.modified.load(Ordering::SeqCst);
+            entity.record.attributes |= 0x20;
+        }
+        if let Some(flags) = change.flags {
+            let kept = entity.record.attributes & !DosFlags::SETTABLE.0;
+            entity.record.attributes = kept | flags.0 & DosFlags::SETTABLE.0;
+            let read_only = entity.record.attributes & 1 != 0;
+            for stream in entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream)) {
+                stream.read_only.store(read_only, Ordering::SeqCst);
+            }
+        }
+        for (index, time) in [(0, change.created), (1, change.modified), (3, change.accessed)] {
+            if let Some(time) = time {
+                entity.record.times[index] = units_of(time);
+            }
+        }
+        entity.record.times[2] = self.now();
+        Ok(self.attributes_of(core.entity(node.0)?))
+    }
+}
+
+const ROOT: u64 = crate::core::ROOT_DIRECTORY;
+const _: () = assert!(FIRST_OBJECT > ROOT);
+
+/// New directories get the security descriptor of the one above.
+fn above_security(core: &Core, directory: Node) -> Result<u64> {
+    Ok(core.entity(directory.0)?.record.security)
+}

@@ -1,0 +1,277 @@
+//! What a record holds besides the file's own data: symbolic links, named streams, extended attributes, integrity.
+
+use super::*;
+use crate::core::{Named, SYMLINK};
+use crate::extents::Extent as Run;
+use crate::layout::Attribute;
+use crate::layout::bytes::{put, u16_at, u32_at};
+use crate::layout::record::{EA, EA_INFORMATION, REPARSE, SINGLE};
+use crate::stream::{Content, StreamState};
+use platter_device::Buffer;
+
+/// Makes a record a symbolic link. Windows keeps the target twice: as it is followed, and as it is shown.
+pub fn make_link(record: &mut Record, target: &str) -> Result<()> {
+    let shown: Vec<u16> = target.encode_utf16().collect();
+    // Windows separates by backslashes; the other way round when it is read back.
+    let followed: Vec<u16> = shown.iter().map(|&unit| if unit == u16::from(b'/') { u16::from(b'\\') } else { unit }).collect();
+    if shown.is_empty() || shown.len() > 1024 {
+        return Err(Error::InvalidArgument("a target has 1 to 1024 UTF-16 units"));
+    }
+    let bytes = 2 * shown.len();
+    let mut value = vec![0; 0x20 + 2 * bytes];
+    let length = value.len();
+    put(&mut value, 0x04, length as u32 - 12);
+    put(&mut value, 0x08, 0x0Cu32);
+    put(&mut value, 0x0C, SYMLINK);
+    put(&mut value, 0x10, (length - 0x14) as u16);
+    put(&mut value, 0x14, 0u16);
+    put(&mut value, 0x16, bytes as u16);
+    put(&mut value, 0x18, bytes as u16);
+    put(&mut value, 0x1A, bytes as u16);
+    let relative = !target.starts_with('/') && !target.contains(':');
+    put(&mut value, 0x1C, u32::from(relative));
+    for (index, unit) in followed.iter().chain(&shown).enumerate() {
+        put(&mut value, 0x20 + 2 * index, *unit);
+    }
+    record.attributes |= Record::REPARSE_POINT;
+    record.reparse = SYMLINK;
+    record.rows.push(Attribute::new(SINGLE, REPARSE, 0, &[], 0, value));
+    Ok(())
+}
+
+/// Where a symbolic link leads, as it is shown.
+pub fn link_target(record: &Record) -> Result<String> {
+    let row = match record.single(REPARSE) {
+        Some(row) if record.reparse == SYMLINK => row,
+        _ => return Err(Error::InvalidArgument("not a symbolic link")),
+    };
+    let part = |at: usize| {
+        let start = 0x20 + usize::from(u16_at(&row.value, at));
+        let bytes = row.value.get(start..start + usize::from(u16_at(&row.value, at + 2)))?;
+        let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16_at(unit, 0)).collect();
+        (!units.is_empty()).then(|| String::from_utf16_lossy(&units))
+    };
+    let shown = part(0x18).or_else(|| part(0x14).map(|path| path.trim_start_matches("\\??\\").replace('\\', "/")));
+    shown.ok_or_else(|| Error::damaged("symbolic link", 0, "a target", "none"))
+}
+
+/// A record's extended attributes.
+pub fn extended_attributes(record: &Record) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    let Some(row) = record.single(EA) else { return all };
+    let mut rest = row.value.get(12..).unwrap_or(&[]);
+    while rest.len() > 8 {
+        let next = u32_at(rest, 0) as usize;
+        let (name, value) = (usize::from(rest[5]), usize::from(u16_at(rest, 6)));
+        let Some(content) = rest.get(8..8 + name + 1 + value) else { break };
+        all.push((String::from_utf8_lossy(&content[..name]).into_owned(), content[name + 1..].to_vec()));
+        match rest.get(next..) {
+            Some(after) if next > 0 => rest = after,
+            _ => break,
+        }
+    }
+    all
+}
+
+/// Stores extended attributes in a record.
+fn store_extended(record: &mut Record, all: &[(String, Vec<u8>)]) {
+    record.take(|row| matches!(row.kind(), EA | EA_INFORMATION) && row.is_single());
+    record.ea_size = 0;
+    record.attributes &= !Record::HAS_EA;
+    if all.is_empty() {
+        return;
+    }
+    let mut list = Vec::new();
+    let mut packed = 0;
+    for (name, value) in all {
+        let length = (8 + name.len() + 1 + value.len()).next_multiple_of(4);
+        let start = list.len();
+        list.resize(start + length, 0);
+        let entry = &mut list[start..];
+        // The last one names its own length too: other readers stop before an entry that names none.
+        put(entry, 0, length as u32);
+        put(entry, 5, name.len() as u8);
+        put(entry, 6, value.len() as u16);
+        entry[8..8 + name.len()].copy_from_slice(name.as_bytes());
+        entry[8 + name.len() + 1..][..value.len()].copy_from_slice(value);
+        packed += 5 + name.len() + value.len();
+    }
+    let mut information = vec![0; 20];
+    put(&mut information, 0x04, 8u32);
+    put(&mut information, 0x08, 0x0Cu32);
+    put(&mut information, 0x0C, packed as u32);
+    put(&mut information, 0x10, list.len() as u32);
+    let mut value = vec![0; 12 + list.len()];
+    put(&mut value, 0x04, list.len() as u32);
+    put(&mut value, 0x08, 0x0Cu32);
+    value[12..].copy_from_slice(&list);
+    record.rows.push(Attribute::new(SINGLE, EA_INFORMATION, 0, &[], 0, information));
+    record.rows.push(Attribute::new(SINGLE, EA, 0, &[], 0, value));
+    record.ea_size = packed as u32;
+    record.attributes |= Record::HAS_EA;
+}
+
+impl RefsVolume {
+    pub(super) fn change_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
+        if name.is_empty() || name.len() > 254 || value.is_some_and(|value| value.len() > 0xFFFF) {
+            return Err(Error::InvalidArgument("an extended attribute has a name of 1 to 254 bytes and at most 65535 bytes"));
+        }
+        let mut core = self.change()?;
+        if matches!(core.entity(node.0)?.place, Place::Part { .. }) {
+            return Err(Error::InvalidArgument("a named stream has no extended attributes"));
+        }
+        let entity = core.entity_mut(node.0)?;
+        let before = entity.record.clone();
+        let mut all = extended_attributes(&entity.record);
+        let position = all.iter().position(|(other, _)| other == name);
+        match (position, value) {
+            (None, None) => return Err(Error::NotFound),
+            (Some(position), None) => {
+                all.remove(position);
+            }
+            (Some(position), Some(value)) => all[position].1 = value.to_vec(),
+            (None, Some(value)) => all.push((name.into(), value.to_vec())),
+        }
+        store_extended(&mut entity.record, &all);
+        if let Err(error) = core.record_fits(node.0) {
+            core.entity_mut(node.0)?.record = before;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    pub(super) fn open_stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
+        NAMES.check(name)?;
+        let mut core = self.core();
+        let upper = core.upper.clone();
+        let folded = |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
+        let entity = core.entity(node.0)?;
+        if entity.stream.is_none() || matches!(entity.place, Place::Part { .. }) || entity.kind() != Kind::File {
+            return Err(Error::Unsupported { format: "ReFS", what: "named streams of anything but files" });
+        }
+        let wanted = folded(name.units());
+        let known = entity.named.iter().find(|named| folded(&named.name) == wanted).map(|named| (named.node, named.stream.clone()));
+        let (number, stream) = match known {
+            Some(found) => found,
+            None if !create => return Err(Error::NotFound),
+            None => {
+                core.writable()?;
+                let integrity = core.entity(node.0)?.record.attributes & Record::INTEGRITY != 0;
+                let number = core.next_node();
+                let stream = Arc::new(Stream::new(number, StreamState::empty(integrity), false));
+                let named = Named { name: name.units().to_vec(), node: number, stream: stream.clone() };
+                core.entity_mut(node.0)?.named.push(named);
+                if let Err(error) = core.record_fits(node.0) {
+                    core.entity_mut(node.0)?.named.pop();
+                    return Err(error);
+                }
+                (number, stream)
+            }
+        };
+        if core.entity(number).is_err() {
+            let mut record = core.entity(node.0)?.record.clone();
+            record.rows.clear();
+            record.reparse = 0;
+            let entity = Entity {
+                id: Id::Stream(node.0, number),
+                place: Place::Part { of: node.0 },
+                record,
+                stream: Some(stream),
+                named: Vec::new(),
+                handed_out: 0,
+            };
+            core.insert(entity, Some(number));
+        }
+        self.hand_out(&mut core, number)
+    }
+
+    pub(super) fn delete_stream(&self, node: Node, name: &Name) -> Result<()> {
+        let mut core = self.change()?;
+        let upper = core.upper.clone();
+        let folded = |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
+        let entity = core.entity_mut(node.0)?;
+        let wanted = folded(name.units());
+        let position = entity.named.iter().position(|named| folded(&named.name) == wanted).ok_or(Error::NotFound)?;
+        let named = entity.named.remove(position);
+        if core.entity(named.node).is_ok() {
+            core.rename_id(named.node, Id::Nameless(named.node));
+            let entity = core.entity_held(named.node)?;
+            entity.place = Place::Nowhere;
+            entity.record.links = 0;
+            core.orphan_stream(&named.stream)?;
+            return core.forget_idle(named.node);
+        }
+        core.release_stream(&named.stream)
+    }
+
+    /// Turns checksums on or off; on a file that has data, they are computed or dropped at once.
+    pub(super) fn change_integrity(&self, node: Node, integrity: Integrity) -> Result<()> {
+        let streams = {
+            let mut core = self.change()?;
+            let entity = core.entity_mut(node.0)?;
+            match integrity.enabled {
+                true => entity.record.attributes |= Record::INTEGRITY,
+                false => entity.record.attributes &= !Record::INTEGRITY,
+            }
+            let own = entity.stream.iter().cloned();
+            own.chain(entity.named.iter().map(|named| named.stream.clone())).collect::<Vec<_>>()
+        };
+        streams.iter().try_for_each(|stream| self.convert(node, stream, integrity.enabled))
+    }
+
+    fn convert(&self, node: Node, stream: &Stream, enabled: bool) -> Result<()> {
+        /// Clusters converted at a time.
+        const PIECE: u32 = 256;
+        let cluster = self.geometry.cluster as usize;
+        let mut at = 0;
+        let mut buffer = Buffer::new(PIECE as usize * cluster);
+        loop {
+            // Writes in place must not pass between reading and the checksum.
+            stream.wait_quiet();
+            let mut core = self.change()?;
+            let mut state = stream.write();
+            if !stream.is_quiet() {
+                continue;
+            }
+            state.integrity = enabled;
+            let state = &mut *state;
+            let Content::Extents(extents) = &mut state.content else { break };
+            let end = (state.size.div_ceil(cluster as u64)) as u32;
+            if at >= end {
+                break;
+            }
+            let to = (at + PIECE).min(end);
+            extents.load_range(&mut core.pages, at, to)?;
+            let runs: Vec<Run> = extents.within(at, to);
+            let mut rows = Vec::new();
+            for run in runs {
+                if run.checksum.is_some() == enabled {
+                    rows.push(run);
+                } else if enabled {
+                    let length = run.count as usize * cluster;
+                    let offset = self.geometry.offset(core.pages.map.real(&self.geometry, run.cluster, u64::from(run.count))?);
+                    self.device.read_at(offset, &mut buffer[..length])?;
+                    for (index, content) in buffer[..length].chunks_exact(cluster).enumerate() {
+                        rows.push(Run {
+                            at: run.at + index as u32,
+                            count: 1,
+                            cluster: run.cluster + index as u64,
+                            checksum: Some(crc32c::crc32c(content)),
+                        });
+                    }
+                } else {
+                    rows.push(Run { checksum: None, ..run });
+                }
+            }
+            // The clusters stay where they are.
+            let mut gone = Vec::new();
+            for row in rows {
+                extents.replace(row.at, row.end(), &[row], &mut gone);
+            }
+            state.generation += 1;
+            core.entity_mut(node.0)?;
+            at = to;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! What the tests of ReFS volumes share.
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+
+use platter_device::{Device, MemoryDevice, Sectors};
+use platter_refs::{Refs, RefsVolume};
+use platter_vfs::model::{Clock, ClockedDevice, Shape, Subject};
+use platter_vfs::{
+    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Result, Silent, Timestamp,
+};
+use std::sync::Arc;
+
+/// A kind of volume to test.
+#[derive(Clone, Copy, Debug)]
+pub struct Volume {
+    pub cluster: u64,
+    pub sector: u32,
+    pub checksum: &'static str,
+    pub integrity: bool,
+}
+
+/// Both cluster sizes, with and without integrity.
+pub const VOLUMES: [Volume; 5] = [
+    Volume { cluster: 4096, sector: 512, checksum: "crc64", integrity: false },
+    Volume { cluster: 4096, sector: 512, checksum: "crc64", integrity: true },
+    Volume { cluster: 65536, sector: 512, checksum: "crc64", integrity: false },
+    Volume { cluster: 65536, sector: 4096, checksum: "crc64", integrity: true },
+    Volume { cluster: 4096, sector: 4096, checksum: "sha256", integrity: true },
+];
+
+/// Bytes of the test volumes: hardly more than the least.
+pub const BYTES: u64 = 384 << 20;
+
+impl Volume {
+    /// A new volume on a device in memory.
+    pub fn make(&self) -> Arc<MemoryDevice> {
+        let sectors = Sectors { logical: self.sector, physical: self.sector };
+        let device = Arc::new(MemoryDevice::new(BYTES, sectors));
+        let options = FormatOptions {
+            cluster: Some(self.cluster),
+            serial: Some(8664),
+            checksum: Some(self.checksum.into()),
+            integrity: Some(self.integrity),
+            ..FormatOptions::default()
+        };
+        Refs.make(&*device, &options, &Silent).unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        device
+    }
+
+    /// What streams of operations for it look like.
+    pub fn shape(&self, largest: u64) -> Shape {
+        Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
+    }
+}
+
+/// Opens a volume.
+pub fn open(device: Arc<dyn Device>) -> RefsVolume {
+    RefsVolume::open(device, OpenOptions::default()).unwrap()
+}
+
+/// A volume for the model tests.
+pub struct Tested {
+    pub device: Arc<dyn Device>,
+    clocked: Arc<dyn Device>,
+}
+
+impl Tested {
+    pub fn new(device: Arc<dyn Device>, clock: &Clock) -> Tested {
+        let clocked = Arc::new(ClockedDevice::new(device.clone(), clock.clone()));
+        Tested { device, clocked }
+    }
+}
+
+impl Subject for Tested {
+    fn reference(&self) -> MemoryOptions {
+        MemoryOptions {
+            format: "ReFS",
+            capabilities: open(self.device.clone()).capabilities().clone(),
+            earliest: Timestamp { seconds: -11_644_473_600, nanoseconds: 0 },
+            latest: Timestamp { seconds: 253_402_300_799, nanoseconds: 999_999_900 },
+        }
+    }
+
+    fn open(&mut self) -> Result<Arc<dyn FileSystem>> {
+        Refs.open(self.clocked.clone(), OpenOptions::default())
+    }
+
+    fn check(&mut self) -> std::result::Result<(), String> {
+        check_clean(&*self.device)
+    }
+}
+
+/// Fails unless the check finds nothing.
+pub fn check_clean(device: &dyn Device) -> std::result::Result<(), String> {
+    let report = Refs.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
+    if report.found > 0 { Err(format!("check: {:#?}", report.findings)) } else { Ok(()) }
+}
+
+/// The seed of a campaign: `PLATTER_SEED`, or 8664.
+pub fn seed() -> u64 {
+    std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"))
+}
