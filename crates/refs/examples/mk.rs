@@ -8,6 +8,11 @@ fn main() {
     let _ = std::fs::remove_file(&path);
     std::fs::File::create(&path).unwrap().set_len(size).unwrap();
     let device = FileDevice::open(&path, FileOptions::default()).unwrap();
-    let options = platter_vfs::FormatOptions { cluster, checksum, label: Some("First light".into()), ..Default::default() };
+    let options = platter_vfs::FormatOptions {
+        cluster,
+        checksum,
+        label: Some("First light".into()),
+        ..Default::default()
+    };
     platter_refs::Refs.make(&device, &options, &platter_vfs::Silent).unwrap();
 }

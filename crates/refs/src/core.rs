@@ -7,7 +7,9 @@
 use crate::geometry::Geometry;
 use crate::layout::bytes::put;
 use crate::layout::record::{self, key};
-use crate::layout::{AllocatorRow, Attribute, Checkpoint, ContainerRow, ObjectRow, Record, Root, ShortEntry, Superblock};
+use crate::layout::{
+    AllocatorRow, Attribute, Checkpoint, ContainerRow, ObjectRow, Record, Root, ShortEntry, Superblock,
+};
 use crate::listing::Listings;
 use crate::pages::{Page, Pages};
 use crate::space::{Run, Tier};
@@ -97,6 +99,28 @@ impl Entity {
     }
 }
 
+impl Entity {
+    fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
+        self.stream.iter().chain(self.named.iter().map(|named| &named.stream))
+    }
+
+    /// When its data was last written, if that is not in the record yet.
+    pub fn written(&self) -> Option<u64> {
+        let touched = self.all_streams().filter(|stream| stream.touched.load(Ordering::SeqCst));
+        touched.map(|stream| stream.modified.load(Ordering::SeqCst)).max()
+    }
+
+    /// Takes the time when its data was last written into the record.
+    pub fn absorb_written(&mut self) {
+        if let Some(written) = self.written() {
+            self.record.times[1] = written;
+            self.record.times[2] = self.record.times[2].max(written);
+            self.record.attributes |= 0x20;
+            self.all_streams().for_each(|stream| stream.touched.store(false, Ordering::SeqCst));
+        }
+    }
+}
+
 /// The reparse tag of symbolic links.
 pub const SYMLINK: u32 = 0xA000_000C;
 
@@ -143,7 +167,14 @@ pub struct Batch {
 
 impl Core {
     /// A core over these roots.
-    pub fn new(pages: Pages, roots: Vec<Tree>, checkpoint: Checkpoint, superblock: Superblock, slot: usize, upper: Arc<[u16]>) -> Core {
+    pub fn new(
+        pages: Pages,
+        roots: Vec<Tree>,
+        checkpoint: Checkpoint,
+        superblock: Superblock,
+        slot: usize,
+        upper: Arc<[u16]>,
+    ) -> Core {
         let mut ids = HashMap::new();
         ids.insert(Id::Directory(ROOT_DIRECTORY), Node::ROOT.0);
         Core {
@@ -220,7 +251,11 @@ impl Core {
             last = last.max(crate::layout::bytes::u64_at(row.key, 8));
             Ok(true)
         })?;
-        self.next_object = last + 1;
+        // Numbers are never given out twice, so those of removed objects count too.
+        let (tree, pages) = self.root(Root::Objects);
+        let given =
+            tree.extra(pages)?.get(0x10..0x18).map_or(0, |bytes| crate::layout::bytes::u64_at(bytes, 0));
+        self.next_object = last.max(given.min(1 << 62)) + 1;
         Ok(())
     }
 
@@ -228,7 +263,9 @@ impl Core {
     pub fn object(&mut self, number: u64) -> Result<&mut Object> {
         if !self.objects.contains_key(&number) {
             let (tree, pages) = self.root(Root::Objects);
-            let row = tree.get(pages, &ObjectRow::key(number), |row| ObjectRow::from_bytes(row.value, 0))?.transpose()?;
+            let row = tree
+                .get(pages, &ObjectRow::key(number), |row| ObjectRow::from_bytes(row.value, 0))?
+                .transpose()?;
             let row = row.ok_or(Error::NotFound)?;
             let order = match number {
                 ROOT_DIRECTORY | FIRST_OBJECT.. | 0x520 => self.order(),
@@ -258,7 +295,15 @@ impl Core {
     }
 
     /// Makes an object with an empty tree.
-    pub fn add_object(&mut self, number: u64, schema: u32, order: Order, extra: usize, kind: u16, last_child: Option<u64>) -> Result<()> {
+    pub fn add_object(
+        &mut self,
+        number: u64,
+        schema: u32,
+        order: Order,
+        extra: usize,
+        kind: u16,
+        last_child: Option<u64>,
+    ) -> Result<()> {
         let tree = Tree::create(&mut self.pages, number, schema, order, Tier::Medium, &vec![0; extra], kind)?;
         self.objects.insert(number, Object { tree, last_child, changed: true });
         self.changed_objects.insert(number);
@@ -320,7 +365,7 @@ impl Core {
     /// The directory whose number the pages of a node's extents carry.
     pub fn table_of(&self, node: u64) -> u64 {
         match self.entities.get(&node).map(|entity| (entity.id, &entity.place)) {
-            Some((Id::File(home, _), _)) => home,
+            Some((Id::File(home, _) | Id::Directory(home), _)) => home,
             Some((_, Place::Part { of })) if *of != node => self.table_of(*of),
             _ => ROOT_DIRECTORY,
         }
@@ -383,12 +428,15 @@ impl Core {
         }
         let (tree, pages) = self.tree(object)?;
         let record = tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0))?.transpose()?;
-        let record = record.ok_or_else(|| Error::damaged("directory", 0, "a row of its own record", "none"))?;
+        let mut record =
+            record.ok_or_else(|| Error::damaged("directory", 0, "a row of its own record", "none"))?;
+        let (_, named) = stream::take_streams(&mut record, &mut self.pages, object)?;
+        let named = self.open_named(named, record.attributes & 1 != 0);
         let link = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK);
         let (above, name) = link.map(object_link).unwrap_or((ROOT_DIRECTORY, Vec::new()));
         let number = (object == ROOT_DIRECTORY).then_some(Node::ROOT.0);
         let place = Place::Directory { above, name };
-        let entity = Entity { id: Id::Directory(object), place, record, stream: None, named: Vec::new(), handed_out: 0 };
+        let entity = Entity { id: Id::Directory(object), place, record, stream: None, named, handed_out: 0 };
         Ok(self.insert(entity, number))
     }
 
@@ -410,15 +458,17 @@ impl Core {
         let stream = Some(Arc::new(Stream::new(node, state, read_only)));
         let is_link = record.reparse == SYMLINK;
         stream.iter().for_each(|stream| stream.is_link.store(is_link, Ordering::SeqCst));
-        let named = named
-            .into_iter()
-            .map(|found| {
-                let node = self.next_node();
-                Named { name: found.name, node, stream: Arc::new(Stream::new(node, found.state, read_only)) }
-            })
-            .collect();
+        let named = self.open_named(named, read_only);
         let entity = Entity { id, place, record, stream, named, handed_out: 0 };
         Ok(self.insert(entity, Some(node)))
+    }
+
+    fn open_named(&mut self, found: Vec<stream::FoundStream>, read_only: bool) -> Vec<Named> {
+        let open = |found: stream::FoundStream| {
+            let node = self.next_node();
+            Named { name: found.name, node, stream: Arc::new(Stream::new(node, found.state, read_only)) }
+        };
+        found.into_iter().map(open).collect()
     }
 
     /// Gives back hand-outs. A node that nobody holds and that needs nothing stored is forgotten.
@@ -442,6 +492,9 @@ impl Core {
             }
             let entity = self.entities.remove(&node).expect("seen just now");
             self.ids.remove(&entity.id);
+            if entity.written().is_some() {
+                self.mark(of);
+            }
             return self.forget_idle(of);
         }
         let parts_in_use = entity.named.iter().any(|named| self.entities.contains_key(&named.node));
@@ -480,15 +533,23 @@ impl Core {
         let geometry = self.geometry();
         let (container, start) = geometry.split(cluster);
         let index = container.wrapping_sub(crate::geometry::ContainerMap::FIRST);
-        if index >= self.pages.map.len() as u64 || start.checked_add(count).is_none_or(|end| end > geometry.per_container) {
-            return Err(Error::damaged("run of clusters", 0, "inside a container", format!("{cluster:#x}+{count}")));
+        if index >= self.pages.map.len() as u64
+            || start.checked_add(count).is_none_or(|end| end > geometry.per_container)
+        {
+            return Err(Error::damaged(
+                "run of clusters",
+                0,
+                "inside a container",
+                format!("{cluster:#x}+{count}"),
+            ));
         }
         Ok(Run { container: index as u32, start, count })
     }
 
     /// The virtual number of a run's first cluster.
     pub fn cluster(&self, run: &Run) -> u64 {
-        self.geometry().virtual_cluster(crate::geometry::ContainerMap::FIRST + u64::from(run.container), run.start)
+        self.geometry()
+            .virtual_cluster(crate::geometry::ContainerMap::FIRST + u64::from(run.container), run.start)
     }
 
     /// Gives back runs that something on disk may still refer to.
@@ -560,16 +621,9 @@ impl Core {
         if entity.place == Place::Nowhere {
             return Ok(());
         }
+        entity.absorb_written();
         let mut record = entity.record.clone();
         if let Some(stream) = &entity.stream {
-            if stream.touched.swap(false, Ordering::SeqCst) {
-                let now = stream.modified.load(Ordering::SeqCst);
-                entity.record.times[1] = now;
-                entity.record.times[2] = entity.record.times[2].max(now);
-                entity.record.attributes |= 0x20;
-                record.times = entity.record.times;
-                record.attributes = entity.record.attributes;
-            }
             let mut state = stream.write();
             if record.reparse == SYMLINK {
                 record.size = 0;
@@ -584,11 +638,17 @@ impl Core {
             }
             record.rows.extend(stream::store_data(&mut state, &mut self.pages, clock)?);
         }
-        let named: Vec<(Vec<u16>, Arc<Stream>)> = entity.named.iter().map(|named| (named.name.clone(), named.stream.clone())).collect();
+        let named: Vec<(Vec<u16>, Arc<Stream>)> =
+            entity.named.iter().map(|named| (named.name.clone(), named.stream.clone())).collect();
         for (index, (name, stream)) in named.into_iter().enumerate() {
-            stream.touched.store(false, Ordering::SeqCst);
             let mut state = stream.write();
-            record.rows.extend(stream::store_named(&mut state, &name, 0xF000 + index as u64, &mut self.pages, clock)?);
+            record.rows.extend(stream::store_named(
+                &mut state,
+                &name,
+                0xF000 + index as u64,
+                &mut self.pages,
+                clock,
+            )?);
         }
         let entity = &self.entities[&node];
         let (id, place) = (entity.id, entity.place.clone());
@@ -601,9 +661,14 @@ impl Core {
                 if object != ROOT_DIRECTORY {
                     let (tree, pages) = self.tree_mut(above)?;
                     let row = key::name(key::SHORT, &name);
-                    let old = tree.get(pages, &row, |row| ShortEntry::from_bytes(row.value, 0))?.transpose()?;
+                    let old =
+                        tree.get(pages, &row, |row| ShortEntry::from_bytes(row.value, 0))?.transpose()?;
                     if let Some(old) = old {
-                        let short = ShortEntry { times: record.times, attributes: record.attributes | Record::DIRECTORY, ..old };
+                        let short = ShortEntry {
+                            times: record.times,
+                            attributes: record.attributes | Record::DIRECTORY,
+                            ..old
+                        };
                         tree.put(pages, &row, 0, &short.to_bytes(size))?;
                     }
                 }
@@ -615,8 +680,12 @@ impl Core {
             (Id::File(home, ordinal), Place::Body) => {
                 let (tree, pages) = self.tree_mut(home)?;
                 tree.put(pages, &key::body(ordinal, home), 1, &value)?;
-                let links: Vec<(u64, Vec<u16>)> =
-                    record.rows.iter().filter(|row| row.kind() == record::OBJECT_LINK).map(object_link).collect();
+                let links: Vec<(u64, Vec<u16>)> = record
+                    .rows
+                    .iter()
+                    .filter(|row| row.kind() == record::OBJECT_LINK)
+                    .map(object_link)
+                    .collect();
                 for (directory, name) in links {
                     let short = ShortEntry {
                         ordinal,
@@ -666,11 +735,23 @@ impl Core {
             let entry = self.objects.get_mut(&object).expect("changed objects are open");
             entry.tree.seal(&mut self.pages, clock)?;
             entry.changed = false;
-            let row = ObjectRow { clock: clock as u32, epoch: 1, root: entry.tree.root, last_child: entry.last_child };
+            let row = ObjectRow {
+                clock: clock as u32,
+                epoch: 1,
+                root: entry.tree.root,
+                last_child: entry.last_child,
+            };
             let value = row.to_bytes(self.pages.geometry.reference);
             for root in [Root::Objects, Root::ObjectsCopy] {
                 let (tree, pages) = self.root(root);
                 tree.put(pages, &ObjectRow::key(object), 0, &value)?;
+            }
+        }
+        let last = self.next_object - 1;
+        for root in [Root::Objects, Root::ObjectsCopy] {
+            let (tree, pages) = self.root(root);
+            if tree.extra(pages)?.get(0x10..0x18).is_some_and(|given| given != last.to_le_bytes()) {
+                put(tree.extra_mut(pages)?, 0x10, last);
             }
         }
         self.store_space()?;
@@ -696,7 +777,10 @@ impl Core {
         let geometry = self.geometry();
         let cluster = self.superblock.checkpoints[slot];
         let sizes = (geometry.cluster as usize, geometry.page());
-        (geometry.offset(cluster), self.checkpoint.to_bytes(cluster, geometry.signature, sizes, geometry.own_algorithm()))
+        (
+            geometry.offset(cluster),
+            self.checkpoint.to_bytes(cluster, geometry.signature, sizes, geometry.own_algorithm()),
+        )
     }
 
     /// Stores the rows of containers whose use changed, until storing them changes nothing more: a page that has its
@@ -715,14 +799,17 @@ impl Core {
 
     fn store_container(&mut self, index: usize) -> Result<()> {
         let geometry = self.geometry().clone();
-        let (clusters, number) = (geometry.per_container, crate::geometry::ContainerMap::FIRST + index as u64);
+        let (clusters, number) =
+            (geometry.per_container, crate::geometry::ContainerMap::FIRST + index as u64);
         let container = &self.pages.space.containers()[index];
         let tier = container.tier;
         let (used, bits) = container.row(clusters);
         let first = geometry.virtual_cluster(number, 0);
         let start = self.pages.map.start(index);
         let medium = match tier {
-            Tier::Medium => AllocatorRow { start: first, count: u64::from(clusters), used, bits: bits.clone() },
+            Tier::Medium => {
+                AllocatorRow { start: first, count: u64::from(clusters), used, bits: bits.clone() }
+            }
             // What another tier has is wholly in use for this one.
             _ => AllocatorRow { start: first, count: u64::from(clusters), used: clusters, bits: None },
         };
@@ -762,7 +849,8 @@ impl Core {
 /// Directory and name in an object link.
 pub fn object_link(row: &Attribute) -> (u64, Vec<u16>) {
     let rest = row.rest();
-    let name = rest.get(16..).unwrap_or(&[]).chunks_exact(2).map(|unit| crate::layout::bytes::u16_at(unit, 0));
+    let name =
+        rest.get(16..).unwrap_or(&[]).chunks_exact(2).map(|unit| crate::layout::bytes::u16_at(unit, 0));
     (crate::layout::bytes::u64_at(rest, 0), name.take_while(|&unit| unit != 0).collect())
 }
 
@@ -782,7 +870,8 @@ pub fn make_object_link(directory: u64, name: &[u16]) -> Attribute {
 /// What makes a record a directory's: a template that is the same in all.
 pub fn make_index() -> Attribute {
     let mut value = vec![0; 0x8C];
-    for (index, word) in [0u32, 0x80, 0x0C, 0x30, 0x0001_0240, 0x16, 0x10, 0x70, 0x70].into_iter().enumerate() {
+    for (index, word) in [0u32, 0x80, 0x0C, 0x30, 0x0001_0240, 0x16, 0x10, 0x70, 0x70].into_iter().enumerate()
+    {
         put(&mut value, 4 * index, word);
     }
     let name: Vec<u8> = "$I30".encode_utf16().flat_map(u16::to_le_bytes).collect();

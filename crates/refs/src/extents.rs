@@ -94,6 +94,8 @@ pub struct Extents {
     inner: Vec<PageReference>,
     /// Clusters in all.
     clusters: u64,
+    /// Runs in all.
+    runs: u64,
     /// Most bytes of runs in a leaf.
     capacity: usize,
     /// The number that the pages carry: that of the directory.
@@ -116,22 +118,37 @@ impl Extents {
     /// No runs.
     pub fn new(geometry: &Geometry, table: u64) -> Extents {
         let capacity = geometry.page() - 0x58 - NODE_HEADER;
-        Extents { leaves: Vec::new(), inner: Vec::new(), clusters: 0, capacity, table, changed: false }
+        Extents {
+            leaves: Vec::new(),
+            inner: Vec::new(),
+            clusters: 0,
+            runs: 0,
+            capacity,
+            table,
+            changed: false,
+        }
     }
 
     /// Reads the node that a stream's row holds. Its pages are loaded when they are needed, the ones between at once.
-    pub fn open(pages: &mut Pages, table: u64, area: &[u8], clusters: u64) -> Result<Extents> {
+    pub fn open(pages: &mut Pages, table: u64, area: &[u8], (clusters, runs): (u64, u64)) -> Result<Extents> {
         let mut extents = Extents::new(&pages.geometry, table);
-        extents.clusters = clusters;
+        (extents.clusters, extents.runs) = (clusters, runs);
         let checked = |area: &[u8]| {
-            Node::check(area).map_err(|(offset, expected, found)| Error::damaged("stream's node", offset as u64, expected, found))
+            Node::check(area).map_err(|(offset, expected, found)| {
+                Error::damaged("stream's node", offset as u64, expected, found)
+            })
         };
         checked(area)?;
         let node = Node::new(area);
         if node.flags() & INNER == 0 {
             let rows = rows(area)?;
             if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
-                extents.leaves.push(Leaf { first: first.at, last: last.end() - 1, page: None, rows: Some(rows) });
+                extents.leaves.push(Leaf {
+                    first: first.at,
+                    last: last.end() - 1,
+                    page: None,
+                    rows: Some(rows),
+                });
             }
             return Ok(extents);
         }
@@ -140,7 +157,13 @@ impl Extents {
         Ok(extents)
     }
 
-    fn open_inner(&mut self, pages: &mut Pages, node: &Node<'_>, first: &mut u32, depth: usize) -> Result<()> {
+    fn open_inner(
+        &mut self,
+        pages: &mut Pages,
+        node: &Node<'_>,
+        first: &mut u32,
+        depth: usize,
+    ) -> Result<()> {
         for row in node.rows() {
             let reference = PageReference::from_bytes(row.value, 0)?;
             let last = u64_at(row.key, 0).min(u64::from(u32::MAX - 1)) as u32;
@@ -151,7 +174,12 @@ impl Extents {
                 self.inner.push(reference);
                 let page = pages.get(&reference, self.table, false)?;
                 if page.node().level() + 1 != node.level() {
-                    return Err(Error::damaged("level of a stream's node", 0, node.level() - 1, page.node().level()));
+                    return Err(Error::damaged(
+                        "level of a stream's node",
+                        0,
+                        node.level() - 1,
+                        page.node().level(),
+                    ));
                 }
                 self.open_inner(pages, &page.node(), first, depth + 1)?;
                 continue;
@@ -216,7 +244,8 @@ impl Extents {
         let rows = rows(&page.bytes()[start..])?;
         if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
             if first.at < leaf.first || last.end() - 1 > leaf.last && leaf.last != u32::MAX - 1 {
-                let (expected, found) = (format!("{}..={}", leaf.first, leaf.last), format!("{}..{}", first.at, last.end()));
+                let (expected, found) =
+                    (format!("{}..={}", leaf.first, leaf.last), format!("{}..{}", first.at, last.end()));
                 return Err(Error::damaged("runs of a stream's leaf", 0, expected, found));
             }
             leaf.last = last.end() - 1;
@@ -238,7 +267,9 @@ impl Extents {
 
     /// Whether every leaf with a part of the range is in memory.
     pub fn is_loaded(&self, from: u32, to: u32) -> bool {
-        self.leaves.is_empty() || from >= to || (self.leaf(from)..=self.leaf(to - 1)).all(|index| self.leaves[index].rows.is_some())
+        self.leaves.is_empty()
+            || from >= to
+            || (self.leaf(from)..=self.leaf(to - 1)).all(|index| self.leaves[index].rows.is_some())
     }
 
     /// Puts `new` runs, in order, in the place of whatever is between `from` and `to`. What was there is appended to
@@ -256,32 +287,39 @@ impl Extents {
         for index in start..=end {
             let leaf = &mut self.leaves[index];
             let rows = leaf.rows.as_mut().expect("loaded");
+            let before = rows.len() as u64;
             let low = rows.partition_point(|row| row.end() <= from);
             let high = rows.partition_point(|row| row.at < to);
             let mut middle: [Option<Extent>; 2] = [None; 2];
             for row in &rows[low..high] {
                 let (cut_from, cut_to) = (row.at.max(from), row.end().min(to));
                 gone.push((row.cluster + u64::from(cut_from - row.at), cut_to - cut_from));
-                self.clusters -= u64::from(cut_to - cut_from);
+                self.clusters = self.clusters.saturating_sub(u64::from(cut_to - cut_from));
                 if row.at < from {
                     middle[0] = Some(Extent { count: from - row.at, ..*row });
                 }
                 if row.end() > to {
-                    middle[1] = Some(Extent { at: to, count: row.end() - to, cluster: row.cluster + u64::from(to - row.at), ..*row });
+                    middle[1] = Some(Extent {
+                        at: to,
+                        count: row.end() - to,
+                        cluster: row.cluster + u64::from(to - row.at),
+                        ..*row
+                    });
                 }
             }
-            let [before, after] = middle;
+            let [head, tail] = middle;
             let here: &[Extent] = if index == start { new } else { &[] };
             if low == high && here.is_empty() {
                 continue;
             }
-            if here.len() == 1 && high == low + 1 && before.is_none() && after.is_none() {
+            if here.len() == 1 && high == low + 1 && head.is_none() && tail.is_none() {
                 rows[low] = here[0];
             } else {
-                rows.splice(low..high, before.into_iter().chain(here.iter().copied()).chain(after));
+                rows.splice(low..high, head.into_iter().chain(here.iter().copied()).chain(tail));
             }
             let position = low.saturating_sub(1);
             join(rows, position, low + here.len() + 3);
+            self.runs = (self.runs + rows.len() as u64).saturating_sub(before);
             leaf.page.take();
         }
         self.mend(start, end);
@@ -330,7 +368,12 @@ impl Extents {
             match self.find(at) {
                 Found::Extent(row) => {
                     let end = row.end().min(to);
-                    runs.push(Extent { at, count: end - at, cluster: row.cluster + u64::from(at - row.at), ..row });
+                    runs.push(Extent {
+                        at,
+                        count: end - at,
+                        cluster: row.cluster + u64::from(at - row.at),
+                        ..row
+                    });
                     at = end;
                 }
                 Found::Hole(end) => at = end,
@@ -384,13 +427,23 @@ fn rows(area: &[u8]) -> Result<Vec<Extent>> {
     for position in 0..node.len() {
         let at = node.offset(position);
         let Some(bytes) = area.get(at..at + 24) else {
-            return Err(Error::damaged("run of a stream", at as u64, format!("inside {:#x} bytes", area.len()), format!("{at:#x}")));
+            return Err(Error::damaged(
+                "run of a stream",
+                at as u64,
+                format!("inside {:#x} bytes", area.len()),
+                format!("{at:#x}"),
+            ));
         };
         let long = area.get(at..at + 32).unwrap_or(bytes);
         let extent = Extent::from_bytes(long);
         let fits = extent.count > 0 && extent.at.checked_add(extent.count).is_some_and(|end| end < u32::MAX);
         if !fits || extent.checksum.is_some() && (extent.count != 1 || long.len() < 32) {
-            return Err(Error::damaged("run of a stream", at as u64, "a run that is not empty", format!("{extent:?}")));
+            return Err(Error::damaged(
+                "run of a stream",
+                at as u64,
+                "a run that is not empty",
+                format!("{extent:?}"),
+            ));
         }
         rows.push(extent);
     }
@@ -435,11 +488,18 @@ pub struct Stored {
 impl Extents {
     /// Brings the pages up to date and returns the node for the stream's row. `before` are the pages it had, which are
     /// given back where they are no longer needed, and then the pages it has.
-    pub fn store(&mut self, pages: &mut Pages, clock: u64, before: &mut Vec<PageReference>) -> Result<Stored> {
-        let runs = self.leaves.iter().map(|leaf| leaf.rows.as_ref().map_or(0, |rows| rows.len() as u64)).sum();
+    pub fn store(
+        &mut self,
+        pages: &mut Pages,
+        clock: u64,
+        before: &mut Vec<PageReference>,
+    ) -> Result<Stored> {
         let inline = match &self.leaves[..] {
             [] => true,
-            [leaf] => leaf.rows.as_ref().is_some_and(|rows| rows.iter().map(|row| row.size() + 4).sum::<usize>() <= INLINE),
+            [leaf] => leaf
+                .rows
+                .as_ref()
+                .is_some_and(|rows| rows.iter().map(|row| row.size() + 4).sum::<usize>() <= INLINE),
             _ => false,
         };
         let stored = if inline {
@@ -453,7 +513,7 @@ impl Extents {
             let mut node = vec![0; length];
             let flags = if rows.is_empty() { ROOT | STREAM } else { ROOT | STREAM | FIXED };
             store_rows(&mut node, rows, flags, true);
-            Stored { node, leaf_pages: 0, runs }
+            Stored { node, leaf_pages: 0, runs: self.runs }
         } else {
             self.store_pages(pages, clock)?
         };
@@ -487,8 +547,8 @@ impl Extents {
             }
         }
         let leaf_pages = self.leaves.len() as u64;
-        let runs = self.leaves.iter().map(|leaf| leaf.rows.as_ref().map_or(0, |rows| rows.len() as u64)).sum();
-        let mut below: Vec<(u32, PageReference)> = self.leaves.iter().map(|leaf| (leaf.last, leaf.page.expect("stored"))).collect();
+        let mut below: Vec<(u32, PageReference)> =
+            self.leaves.iter().map(|leaf| (leaf.last, leaf.page.expect("stored"))).collect();
         self.inner.clear();
         let mut level = 1;
         while below.len() > INLINE_CHILDREN {
@@ -496,7 +556,9 @@ impl Extents {
             let each = (size - 0x58 - NODE_HEADER) / (32 + pages.geometry.reference + 4);
             for children in below.chunks(each) {
                 let mut page = Page::new(size, level);
-                page.with_area(|area| store_children(area, children, level, STREAM | INNER, pages.geometry.reference));
+                page.with_area(|area| {
+                    store_children(area, children, level, STREAM | INNER, pages.geometry.reference)
+                });
                 let place = pages.add(page, Tier::Medium)?;
                 let sealed = pages.seal(&place, self.table, Tier::Medium, clock);
                 self.inner.push(sealed);
@@ -506,9 +568,10 @@ impl Extents {
             level += 1;
         }
         let reference = pages.geometry.reference;
-        let mut node = vec![0; (NODE_HEADER + below.len() * (32 + reference + 4)).next_multiple_of(8).max(0x70)];
+        let mut node =
+            vec![0; (NODE_HEADER + below.len() * (32 + reference + 4)).next_multiple_of(8).max(0x70)];
         store_children(&mut node, &below, level, ROOT | STREAM | INNER, reference);
-        Ok(Stored { node, leaf_pages, runs })
+        Ok(Stored { node, leaf_pages, runs: self.runs })
     }
 
     /// Forgets the pages on disk, which the caller gives back. Every leaf must be loaded.
@@ -519,18 +582,29 @@ impl Extents {
     }
 
     /// Gives back all clusters and pages. Every leaf must be loaded.
-    pub fn destroy(&mut self, pages: &mut Pages, before: &mut Vec<PageReference>, gone: &mut Vec<(u64, u32)>) -> Result<()> {
+    pub fn destroy(
+        &mut self,
+        pages: &mut Pages,
+        before: &mut Vec<PageReference>,
+        gone: &mut Vec<(u64, u32)>,
+    ) -> Result<()> {
         gone.extend(self.iter().map(|row| (row.cluster, row.count)));
         self.leaves.clear();
         self.inner.clear();
-        self.clusters = 0;
+        (self.clusters, self.runs) = (0, 0);
         self.changed = true;
         before.drain(..).try_for_each(|page| pages.free(&page, Tier::Medium))
     }
 }
 
 /// Stores children as the rows of an inner node of a stream.
-fn store_children(area: &mut [u8], children: &[(u32, PageReference)], level: u8, flags: u8, reference: usize) {
+fn store_children(
+    area: &mut [u8],
+    children: &[(u32, PageReference)],
+    level: u8,
+    flags: u8,
+    reference: usize,
+) {
     let mut node = NodeMut::empty(area, level, flags);
     for (position, (last, page)) in children.iter().enumerate() {
         let mut key = [0; 16];

@@ -4,7 +4,10 @@ use crate::core::{Batch, Core, ROOT_DIRECTORY, make_index, make_object_link};
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::put;
 use crate::layout::record::key;
-use crate::layout::{Algorithm, BootRecord, Checkpoint, Checksum, PageReference, ROOTS, Record, Root, Superblock, Version, page};
+use crate::layout::{
+    Algorithm, BootRecord, Checkpoint, Checksum, PageReference, ROOTS, Record, Root, Superblock, Version,
+    page,
+};
 use crate::pages::Pages;
 use crate::space::{Container, Space, Tier};
 use crate::system::{self, LOG_BLOCK, LogArea, LogControl};
@@ -14,8 +17,8 @@ use platter_vfs::{Error, FormatOptions, Progress, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The log's clusters in the first container; its two control pages are before it.
-const LOG: std::ops::Range<u64> = 0x400..0x800;
+/// Where the log's data area is in the first container, in bytes; its two control pages are before it.
+const LOG: std::ops::Range<u64> = 16 << 20..20 << 20;
 /// The first of the log's control pages, one cluster each.
 const LOG_CONTROL: u64 = 0x30;
 /// Bytes per container.
@@ -26,6 +29,11 @@ const FEWEST: u64 = 5;
 /// A time as ReFS counts: units of 100 ns since 1601.
 pub fn file_time(since_1970: Duration) -> u64 {
     (since_1970.as_nanos() / 100) as u64 + 116_444_736_000_000_000
+}
+
+/// The log's clusters.
+fn log_area(geometry: &Geometry) -> std::ops::Range<u64> {
+    LOG.start / u64::from(geometry.cluster)..LOG.end / u64::from(geometry.cluster)
 }
 
 fn cannot(reason: String) -> Error {
@@ -41,7 +49,11 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
     let algorithm = match options.checksum.as_deref() {
         None | Some("crc64") => Algorithm::Crc64,
         Some("sha256") => Algorithm::Sha256,
-        Some(other) => return Err(cannot(format!("{other} is no metadata checksum of version {version}; crc64 and sha256 are"))),
+        Some(other) => {
+            return Err(cannot(format!(
+                "{other} is no metadata checksum of version {version}; crc64 and sha256 are"
+            )));
+        }
     };
     let cluster = match options.cluster {
         None => 4096,
@@ -158,7 +170,8 @@ fn wipe(device: &dyn Device, geometry: &Geometry, full: bool, progress: &dyn Pro
 
 /// Writes what a commit is made of, the checkpoint last.
 pub fn write(device: &dyn Device, batch: &Batch) -> Result<()> {
-    let writes: Vec<(u64, &[u8])> = batch.pages.iter().map(|(offset, page)| (*offset, page.bytes())).collect();
+    let writes: Vec<(u64, &[u8])> =
+        batch.pages.iter().map(|(offset, page)| (*offset, page.bytes())).collect();
     device.write_batch(&writes)?;
     device.flush()?;
     device.write_at(batch.checkpoint.0, &batch.checkpoint.1)?;
@@ -169,7 +182,12 @@ pub fn write(device: &dyn Device, batch: &Batch) -> Result<()> {
 /// Writes the superblock and its copies.
 pub fn put_superblocks(device: &dyn Device, geometry: &Geometry, superblock: &Superblock) -> Result<()> {
     for cluster in Superblock::places(geometry.clusters) {
-        let bytes = superblock.to_bytes(cluster, geometry.cluster as usize, geometry.reference, geometry.own_algorithm());
+        let bytes = superblock.to_bytes(
+            cluster,
+            geometry.cluster as usize,
+            geometry.reference,
+            geometry.own_algorithm(),
+        );
         device.write_at(geometry.offset(cluster), &bytes)?;
     }
     Ok(())
@@ -190,10 +208,9 @@ fn put_log(device: &dyn Device, geometry: &Geometry, guid: [u8; 16]) -> Result<(
             volume: geometry.signature,
             log: guid,
             sequence: 1 + index,
-            data: LOG,
+            data: log_area(geometry),
             oldest: 1 << 32,
             next: 0,
-
         };
         let mut bytes = vec![0; geometry.cluster as usize];
         bytes[..LOG_BLOCK].copy_from_slice(&control.to_bytes());
@@ -224,9 +241,7 @@ fn containers(geometry: &Geometry) -> Vec<Container> {
     };
     let page = u64::from(geometry.page_clusters());
     fixed(0, 0..0x40 + page);
-    if LOG.end <= u64::from(clusters) {
-        fixed(0, LOG);
-    }
+    fixed(0, log_area(geometry));
     let second = page_places(geometry)[1] / u64::from(clusters);
     fixed(second, 0..page);
     all.into_iter().map(|one| one.recounted(clusters)).collect()
@@ -294,7 +309,7 @@ fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()>
     let (tree, pages) = core.root(Root::IntegrityState);
     tree.put(pages, &key, 0, &value)?;
     let cluster = core.geometry().cluster;
-    let log = LogArea { data: LOG, control: [LOG_CONTROL, LOG_CONTROL + 1] };
+    let log = LogArea { data: log_area(core.geometry()), control: [LOG_CONTROL, LOG_CONTROL + 1] };
     let label = system::volume_information_rows(label, version, now, now);
     let tables: [(u64, u32, Order, Vec<system::Row>); 10] = [
         (0x07, 0xE090, Order::Words, system::upcase_rows(cluster, system::windows_upper)),
@@ -325,7 +340,16 @@ fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()>
 
 /// Makes a directory's object, with its own record and its place in the parent-child table.
 #[allow(clippy::too_many_arguments)]
-pub fn add_directory(core: &mut Core, number: u64, above: u64, name: &[u16], now: u64, attributes: u32, security: u64, last_child: u64) -> Result<()> {
+pub fn add_directory(
+    core: &mut Core,
+    number: u64,
+    above: u64,
+    name: &[u16],
+    now: u64,
+    attributes: u32,
+    security: u64,
+    last_child: u64,
+) -> Result<()> {
     let order = core.order();
     core.add_object(number, 0x130, order, extra_size(0x130), 1, Some(last_child))?;
     let mut record = Record::new(0x1F0, now, attributes, security);

@@ -121,13 +121,20 @@ impl ContainerMap {
     /// [`Error::Damaged`] if it lies in no container, or not wholly in one.
     pub fn real(&self, geometry: &Geometry, cluster: u64, count: u64) -> Result<u64> {
         let (container, inside) = geometry.split(cluster);
-        let start = container.checked_sub(ContainerMap::FIRST).and_then(|index| self.starts.get(index as usize));
+        let start =
+            container.checked_sub(ContainerMap::FIRST).and_then(|index| self.starts.get(index as usize));
         match start {
-            Some(start) if u64::from(inside) + count <= u64::from(geometry.per_container) => Ok(start + u64::from(inside)),
+            Some(start) if u64::from(inside) + count <= u64::from(geometry.per_container) => {
+                Ok(start + u64::from(inside))
+            }
             _ => Err(Error::damaged(
                 "virtual cluster",
                 0,
-                format!("{count} clusters inside one of containers {} to {}", ContainerMap::FIRST, ContainerMap::FIRST + self.len() as u64 - 1),
+                format!(
+                    "{count} clusters inside one of containers {} to {}",
+                    ContainerMap::FIRST,
+                    ContainerMap::FIRST + self.len() as u64 - 1
+                ),
                 format!("{cluster:#x}"),
             )),
         }

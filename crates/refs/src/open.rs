@@ -3,7 +3,9 @@
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::u64_at;
-use crate::layout::{Algorithm, AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock, page};
+use crate::layout::{
+    Algorithm, AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock, page,
+};
 use crate::pages::Pages;
 use crate::space::{Container, Space, Tier};
 use crate::system;
@@ -36,7 +38,10 @@ pub fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord>
         BootRecord::from_bytes(&record, offset)
     };
     if device.len() < 64 << 12 {
-        return Err(Error::NotThisFormat { format: "ReFS", reason: format!("the device has only {} bytes", device.len()) });
+        return Err(Error::NotThisFormat {
+            format: "ReFS",
+            reason: format!("the device has only {} bytes", device.len()),
+        });
     }
     let first = match at(0) {
         Ok(record) => return fits(record, device),
@@ -57,10 +62,16 @@ pub fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord>
 fn fits(record: BootRecord, device: &dyn Device) -> Result<BootRecord> {
     let length = record.sectors * u64::from(record.sector);
     if length > device.len() {
-        return Err(Error::damaged("sectors of the volume", 0x18, format!("at most {}", device.len() / u64::from(record.sector)), record.sectors));
+        return Err(Error::damaged(
+            "sectors of the volume",
+            0x18,
+            format!("at most {}", device.len() / u64::from(record.sector)),
+            record.sectors,
+        ));
     }
     if record.sector < device.sectors().logical {
-        let reason = format!("it has {}-byte sectors, the device {}", record.sector, device.sectors().logical);
+        let reason =
+            format!("it has {}-byte sectors, the device {}", record.sector, device.sectors().logical);
         return Err(Error::NotThisFormat { format: "ReFS", reason });
     }
     Ok(record)
@@ -90,7 +101,9 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
         let mut bytes = vec![0; cluster as usize];
         let read = device.read_at(at, &mut bytes).map_err(Error::from);
         match read.and_then(|()| Superblock::from_bytes(&bytes, place, at)) {
-            Ok(found) if best.as_ref().is_none_or(|best| found.generation > best.generation) => best = Some(found),
+            Ok(found) if best.as_ref().is_none_or(|best| found.generation > best.generation) => {
+                best = Some(found)
+            }
             Ok(_) => {}
             Err(error) => {
                 notes.add(&error, "another copy of the superblock was used");
@@ -114,9 +127,16 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
         let mut bytes = vec![0; geometry.page()];
         let read = match place.checked_add(u64::from(geometry.page_clusters())) {
             Some(end) if end <= clusters => device.read_at(at, &mut bytes).map_err(Error::from),
-            _ => Err(Error::damaged("place of a checkpoint", 0xC0 + 8 * slot as u64, format!("below {clusters}"), place)),
+            _ => Err(Error::damaged(
+                "place of a checkpoint",
+                0xC0 + 8 * slot as u64,
+                format!("below {clusters}"),
+                place,
+            )),
         };
-        match read.and_then(|()| Checkpoint::from_bytes(&bytes, place, cluster as usize, geometry.signature, at)) {
+        match read
+            .and_then(|()| Checkpoint::from_bytes(&bytes, place, cluster as usize, geometry.signature, at))
+        {
             Ok(found) => checkpoints.push((slot, found)),
             Err(error) => {
                 notes.add(&error, "the other checkpoint was used");
@@ -153,8 +173,16 @@ pub fn container_map(pages: &mut Pages, tree: &Tree) -> Result<ContainerMap> {
             return Err(Error::damaged("number of a container", 0, expected, found.number));
         }
         let end = found.start.checked_add(u64::from(geometry.per_container));
-        if found.count != geometry.per_container || end.is_none_or(|end| end > geometry.clusters) || found.start % u64::from(geometry.per_container) != 0 {
-            return Err(Error::damaged("place of a container", 0, format!("{} clusters inside the volume", geometry.per_container), found.start));
+        if found.count != geometry.per_container
+            || end.is_none_or(|end| end > geometry.clusters)
+            || found.start % u64::from(geometry.per_container) != 0
+        {
+            return Err(Error::damaged(
+                "place of a container",
+                0,
+                format!("{} clusters inside the volume", geometry.per_container),
+                found.start,
+            ));
         }
         starts.push(found.start);
         Ok(true)
@@ -167,7 +195,8 @@ pub fn space(pages: &mut Pages, roots: &[Tree]) -> Result<Space> {
     let geometry = pages.geometry.clone();
     let clusters = geometry.per_container;
     let count = pages.map.len();
-    let mut all: Vec<Container> = (0..count).map(|_| Container::uniform(Tier::Medium, clusters, false)).collect();
+    let mut all: Vec<Container> =
+        (0..count).map(|_| Container::uniform(Tier::Medium, clusters, false)).collect();
     for (root, tier) in [
         (Root::MediumAllocator, Tier::Medium),
         (Root::ContainerAllocator, Tier::Container),
@@ -187,8 +216,16 @@ pub fn space(pages: &mut Pages, roots: &[Tree]) -> Result<Space> {
                 }
             };
             let pieces = row.count.div_ceil(u64::from(clusters)).max(1);
-            if first.0.checked_add(pieces).is_none_or(|end| end > count as u64) || first.1 != 0 || row.bits.is_some() && row.count != u64::from(clusters) {
-                return Err(Error::damaged("range of an allocator row", 0, "whole containers", format!("{:#x}+{}", row.start, row.count)));
+            if first.0.checked_add(pieces).is_none_or(|end| end > count as u64)
+                || first.1 != 0
+                || row.bits.is_some() && row.count != u64::from(clusters)
+            {
+                return Err(Error::damaged(
+                    "range of an allocator row",
+                    0,
+                    "whole containers",
+                    format!("{:#x}+{}", row.start, row.count),
+                ));
             }
             for piece in 0..pieces {
                 all[(first.0 + piece) as usize] = match &row.bits {
@@ -215,13 +252,25 @@ pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes) -> R
     Err(first_error.expect("there is a checkpoint"))
 }
 
-fn core_at(device: &Arc<dyn Device>, anchors: &Anchors, slot: usize, checkpoint: &Checkpoint, notes: &mut Notes) -> Result<Core> {
+fn core_at(
+    device: &Arc<dyn Device>,
+    anchors: &Anchors,
+    slot: usize,
+    checkpoint: &Checkpoint,
+    notes: &mut Notes,
+) -> Result<Core> {
     let geometry = anchors.geometry.clone();
     let none = Space::new(Vec::new(), geometry.per_container, geometry.page_clusters());
     let mut pages = Pages::new(geometry, ContainerMap::default(), none, device.clone(), CACHE);
-    let mut roots: Vec<Tree> = Root::ALL.iter().map(|&root| root_tree(root, checkpoint.roots[root as usize])).collect();
+    let mut roots: Vec<Tree> =
+        Root::ALL.iter().map(|&root| root_tree(root, checkpoint.roots[root as usize])).collect();
     let mut doubled = Vec::new();
-    let mut either = |pages: &mut Pages, roots: &mut Vec<Tree>, root: Root, copy: Root, with: &mut dyn FnMut(&mut Pages, &Tree) -> Result<()>| -> Result<()> {
+    let mut either = |pages: &mut Pages,
+                      roots: &mut Vec<Tree>,
+                      root: Root,
+                      copy: Root,
+                      with: &mut dyn FnMut(&mut Pages, &Tree) -> Result<()>|
+     -> Result<()> {
         let first = match with(pages, &roots[root as usize].clone()) {
             Ok(()) => match whole(pages, &roots[copy as usize].clone()) {
                 Ok(()) => return Ok(()),
@@ -272,7 +321,11 @@ fn upcase(core: &mut Core, notes: &mut Notes) -> Result<Arc<[u16]>> {
         let mut rows = Vec::new();
         tree.scan(pages, &[], |row| {
             rows.push((row.key.to_vec(), row.value.to_vec()));
-            if rows.len() > 65536 { Err(Error::damaged("upcase table", 0, "at most 65536 rows", "more")) } else { Ok(true) }
+            if rows.len() > 65536 {
+                Err(Error::damaged("upcase table", 0, "at most 65536 rows", "more"))
+            } else {
+                Ok(true)
+            }
         })?;
         let table = system::read_upcase(rows.iter().map(|(key, value)| (&key[..], &value[..])));
         table.map(Arc::from).ok_or_else(|| Error::damaged("upcase table", 0, "65536 units", "fewer"))

@@ -85,32 +85,64 @@ impl Page {
     ///
     /// # Errors
     /// [`Error::Damaged`]; `at` is where the page stands on the device.
-    pub fn from_bytes(bytes: Vec<u8>, geometry: &Geometry, reference: &PageReference, table: u64, at: u64) -> Result<Page> {
+    pub fn from_bytes(
+        bytes: Vec<u8>,
+        geometry: &Geometry,
+        reference: &PageReference,
+        table: u64,
+        at: u64,
+    ) -> Result<Page> {
         if !reference.checksum.matches(&bytes) {
             let found = reference.checksum.algorithm.of(&bytes);
             return Err(Error::damaged("metadata page checksum", at, reference.checksum, found));
         }
         let header = PageHeader::from_bytes(&bytes);
         if header.signature != NODE {
-            return Err(Error::damaged("metadata page", at, "MSB+", String::from_utf8_lossy(&header.signature)));
+            return Err(Error::damaged(
+                "metadata page",
+                at,
+                "MSB+",
+                String::from_utf8_lossy(&header.signature),
+            ));
         }
         if header.clusters[0] != reference.clusters[0] {
             let (expected, found) = (reference.clusters[0], header.clusters[0]);
-            return Err(Error::damaged("page's own cluster", at + 0x20, format!("{expected:#x}"), format!("{found:#x}")));
+            return Err(Error::damaged(
+                "page's own cluster",
+                at + 0x20,
+                format!("{expected:#x}"),
+                format!("{found:#x}"),
+            ));
         }
         if header.table != table {
-            return Err(Error::damaged("page's table", at + 0x48, format!("{table:#x}"), format!("{:#x}", header.table)));
+            return Err(Error::damaged(
+                "page's table",
+                at + 0x48,
+                format!("{table:#x}"),
+                format!("{:#x}", header.table),
+            ));
         }
         if header.volume != geometry.signature {
             let (expected, found) = (geometry.signature, header.volume);
-            return Err(Error::damaged("page's volume signature", at + 0x0C, format!("{expected:#x}"), format!("{found:#x}")));
+            return Err(Error::damaged(
+                "page's volume signature",
+                at + 0x0C,
+                format!("{expected:#x}"),
+                format!("{found:#x}"),
+            ));
         }
         let start = HEADER + u32_at(&bytes, HEADER) as usize;
         if start < HEADER + 8 || start > bytes.len() / 2 || start % 8 != 0 {
-            return Err(Error::damaged("size of the tree header", at + HEADER as u64, "8 to half a page", start - HEADER.min(start)));
+            return Err(Error::damaged(
+                "size of the tree header",
+                at + HEADER as u64,
+                "8 to half a page",
+                start - HEADER.min(start),
+            ));
         }
-        Node::check(&bytes[start..])
-            .map_err(|(offset, expected, found)| Error::damaged("node", at + (start + offset) as u64, expected, found))?;
+        Node::check(&bytes[start..]).map_err(|(offset, expected, found)| {
+            Error::damaged("node", at + (start + offset) as u64, expected, found)
+        })?;
         Ok(Page { bytes, start })
     }
 }
@@ -132,7 +164,13 @@ pub struct Pages {
 
 impl Pages {
     /// No pages yet. At most `limit` bytes of clean ones are kept.
-    pub fn new(geometry: Geometry, map: ContainerMap, space: Space, device: Arc<dyn Device>, limit: usize) -> Pages {
+    pub fn new(
+        geometry: Geometry,
+        map: ContainerMap,
+        space: Space,
+        device: Arc<dyn Device>,
+        limit: usize,
+    ) -> Pages {
         let limit = (limit / geometry.page()).max(16);
         Pages { geometry, map, space, device, dirty: HashMap::new(), clean: HashMap::new(), tick: 0, limit }
     }
@@ -147,7 +185,14 @@ impl Pages {
         let clusters = u64::from(self.geometry.page_clusters());
         let cluster = match address.real {
             true if address.cluster + clusters <= self.geometry.clusters => address.cluster,
-            true => return Err(Error::damaged("real cluster", 0, format!("below {}", self.geometry.clusters), address.cluster)),
+            true => {
+                return Err(Error::damaged(
+                    "real cluster",
+                    0,
+                    format!("below {}", self.geometry.clusters),
+                    address.cluster,
+                ));
+            }
             false => self.map.real(&self.geometry, address.cluster, clusters)?,
         };
         Ok(self.geometry.offset(cluster))
@@ -239,7 +284,14 @@ impl Pages {
     pub fn seal(&mut self, reference: &PageReference, table: u64, tier: Tier, clock: u64) -> PageReference {
         let (volume, algorithm) = (self.geometry.signature, self.geometry.algorithm);
         let page = self.dirty(reference, tier);
-        let header = PageHeader { signature: NODE, volume, clock, tree_clock: clock, clusters: reference.clusters, table };
+        let header = PageHeader {
+            signature: NODE,
+            volume,
+            clock,
+            tree_clock: clock,
+            clusters: reference.clusters,
+            table,
+        };
         header.store(&mut page.bytes);
         PageReference { clusters: reference.clusters, checksum: algorithm.of(&page.bytes) }
     }
@@ -273,7 +325,8 @@ impl Pages {
         let run = self.space.take_page(tier, count)?;
         let first = match tier {
             Tier::Small => {
-                let number = self.geometry.virtual_cluster(ContainerMap::FIRST + u64::from(run.container), run.start);
+                let number =
+                    self.geometry.virtual_cluster(ContainerMap::FIRST + u64::from(run.container), run.start);
                 self.map.real(&self.geometry, number, u64::from(count))?
             }
             _ => self.geometry.virtual_cluster(ContainerMap::FIRST + u64::from(run.container), run.start),
@@ -299,7 +352,12 @@ impl Pages {
             true => self.map.containing(&self.geometry, address.cluster)?,
         };
         if container >= self.map.len() as u64 || start + count > self.geometry.per_container {
-            return Err(Error::damaged("cluster of a page", 0, "inside a container", format!("{:#x}", address.cluster)));
+            return Err(Error::damaged(
+                "cluster of a page",
+                0,
+                "inside a container",
+                format!("{:#x}", address.cluster),
+            ));
         }
         Ok(Run { container: container as u32, start, count })
     }

@@ -4,7 +4,9 @@ use crate::RefsVolume;
 use crate::layout::BootRecord;
 use crate::open::{self, Notes};
 use platter_device::Device;
-use platter_vfs::{CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised, Result};
+use platter_vfs::{
+    CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised, Result,
+};
 use std::sync::Arc;
 
 /// ReFS as a [`Format`].
@@ -40,7 +42,12 @@ impl Format for Refs {
         Ok(Arc::new(RefsVolume::open(device, options)?))
     }
 
-    fn check(&self, device: &dyn Device, options: CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
+    fn check(
+        &self,
+        device: &dyn Device,
+        options: CheckOptions,
+        progress: &dyn Progress,
+    ) -> Result<CheckReport> {
         crate::check::check(device, options, progress)
     }
 }

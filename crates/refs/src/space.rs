@@ -78,13 +78,27 @@ struct Place {
 impl Container {
     /// A container that is wholly free or wholly in use.
     pub fn uniform(tier: Tier, clusters: u32, free: bool) -> Container {
-        Container { tier, bits: None, free: if free { clusters } else { 0 }, parked: Vec::new(), held: BTreeMap::new(), changed: false }
+        Container {
+            tier,
+            bits: None,
+            free: if free { clusters } else { 0 },
+            parked: Vec::new(),
+            held: BTreeMap::new(),
+            changed: false,
+        }
     }
 
     /// A container with this bitmap.
     pub fn mapped(tier: Tier, clusters: u32, bits: Box<[u64]>) -> Container {
         let used: u32 = bits.iter().map(|word| word.count_ones()).sum();
-        Container { tier, bits: Some(bits), free: clusters - used.min(clusters), parked: Vec::new(), held: BTreeMap::new(), changed: false }
+        Container {
+            tier,
+            bits: Some(bits),
+            free: clusters - used.min(clusters),
+            parked: Vec::new(),
+            held: BTreeMap::new(),
+            changed: false,
+        }
     }
 
     /// The bitmap, to be filled before anything is taken from it; [`Container::recounted`] counts what it holds.
@@ -107,7 +121,8 @@ impl Container {
             return (clusters - self.free, None);
         };
         let mut bits = bits.clone();
-        let invisible = self.parked.iter().copied().chain(self.held.iter().map(|(&start, &count)| (start, count)));
+        let invisible =
+            self.parked.iter().copied().chain(self.held.iter().map(|(&start, &count)| (start, count)));
         invisible.for_each(|(start, count)| set(&mut bits, start, count, false));
         let used = bits.iter().map(|word| word.count_ones()).sum();
         (used, (used != 0 && used != clusters).then_some(bits))
@@ -139,7 +154,10 @@ impl Container {
                 continue;
             }
             let mut end = at + unit;
-            while end + unit <= clusters && end - at + unit <= most && (end..end + unit).all(|cluster| !self.is_taken(cluster)) {
+            while end + unit <= clusters
+                && end - at + unit <= most
+                && (end..end + unit).all(|cluster| !self.is_taken(cluster))
+            {
                 end += unit;
             }
             return Some((at, end - at));
@@ -155,7 +173,11 @@ fn set(bits: &mut [u64], start: u32, count: u32, to: bool) {
         let (word, bit) = (at as usize / 64, at % 64);
         let here = (64 - bit).min(end - at);
         let mask = if here == 64 { u64::MAX } else { ((1 << here) - 1) << bit };
-        if to { bits[word] |= mask } else { bits[word] &= !mask }
+        if to {
+            bits[word] |= mask
+        } else {
+            bits[word] &= !mask
+        }
         at += here;
     }
 }
@@ -163,13 +185,25 @@ fn set(bits: &mut [u64], start: u32, count: u32, to: bool) {
 impl Space {
     /// The space of a volume with these containers.
     pub fn new(containers: Vec<Container>, per_container: u32, page_clusters: u32) -> Space {
-        let free = containers.iter().filter(|one| one.tier == Tier::Medium).map(|one| u64::from(one.free)).sum();
+        let free =
+            containers.iter().filter(|one| one.tier == Tier::Medium).map(|one| u64::from(one.free)).sum();
         let total = containers.len() as u64 * u64::from(per_container);
         // Deleting and truncating on a full volume must find room for the pages that they change.
         let reserve = (total / 128).clamp(64 * u64::from(page_clusters), 16384 * u64::from(page_clusters));
         // Data begins past the first containers, so that pages that change together lie together.
         let data = Place { container: containers.len() / 32 + 1, cluster: 0 };
-        Space { containers, per_container, changed: Vec::new(), parking: Vec::new(), leaving: Vec::new(), free, parked: 0, data, pages: [Place::default(); 3], reserve }
+        Space {
+            containers,
+            per_container,
+            changed: Vec::new(),
+            parking: Vec::new(),
+            leaving: Vec::new(),
+            free,
+            parked: 0,
+            data,
+            pages: [Place::default(); 3],
+            reserve,
+        }
     }
 
     /// All containers, by index.
@@ -279,7 +313,10 @@ impl Space {
             Some(run) => run,
             // A tier that is full takes over a container that nothing is in.
             None if tier == Tier::Container => {
-                let empty = self.containers.iter().rposition(|one| one.tier == Tier::Medium && one.free == self.per_container);
+                let empty = self
+                    .containers
+                    .iter()
+                    .rposition(|one| one.tier == Tier::Medium && one.free == self.per_container);
                 let index = empty.ok_or(Error::NoSpace)?;
                 self.containers[index].tier = tier;
                 self.free -= u64::from(self.per_container);
@@ -287,7 +324,8 @@ impl Space {
             }
             None => return Err(Error::NoSpace),
         };
-        self.pages[tier as usize] = Place { container: run.container as usize, cluster: run.start + run.count };
+        self.pages[tier as usize] =
+            Place { container: run.container as usize, cluster: run.start + run.count };
         Ok(run)
     }
 
@@ -311,7 +349,8 @@ impl Space {
     fn mark(&mut self, index: usize, start: u32, count: u32) -> Run {
         let per_container = self.per_container;
         let one = &mut self.containers[index];
-        let bits = one.bits.get_or_insert_with(|| vec![0; per_container.div_ceil(64) as usize].into_boxed_slice());
+        let bits =
+            one.bits.get_or_insert_with(|| vec![0; per_container.div_ceil(64) as usize].into_boxed_slice());
         set(bits, start, count, true);
         one.free -= count;
         if one.free == 0 && one.parked.is_empty() && one.held.is_empty() {

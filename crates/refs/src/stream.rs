@@ -147,7 +147,8 @@ impl StreamState {
 
     /// Whether something of it is a hole.
     pub fn is_sparse(&self, geometry: &Geometry) -> bool {
-        self.extents().is_some_and(|extents| extents.clusters() < self.size.div_ceil(u64::from(geometry.cluster)))
+        self.extents()
+            .is_some_and(|extents| extents.clusters() < self.size.div_ceil(u64::from(geometry.cluster)))
     }
 }
 
@@ -200,9 +201,16 @@ fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) ->
     if size > LARGEST {
         return Err(Error::damaged("stream's size", 0x38, format!("at most {LARGEST}"), size));
     }
-    let extents = Extents::open(pages, table, area, u64_at(value, 0x30) / cluster)?;
+    let extents = Extents::open(pages, table, area, (u64_at(value, 0x30) / cluster, u64_at(value, 0x20)))?;
     let kept = extents.pages();
-    Ok(StreamState { size, content: Content::Extents(extents), integrity, pages: kept, orphan: false, generation: 0 })
+    Ok(StreamState {
+        size,
+        content: Content::Extents(extents),
+        integrity,
+        pages: kept,
+        orphan: false,
+        generation: 0,
+    })
 }
 
 /// The largest file: 2^32 − 2 clusters of 4 KiB, whatever the cluster size.
@@ -212,7 +220,12 @@ pub const LARGEST: u64 = (u32::MAX as u64 - 1) << 12;
 pub fn store_data(state: &mut StreamState, pages: &mut Pages, clock: u64) -> Result<Vec<Attribute>> {
     if let Content::Inline(content) = &state.content {
         let allocated = content.len().next_multiple_of(8);
-        let mut value = summary(SUMMARY + allocated, allocated as u64, content.len() as u64, summary_flags(&pages.geometry, state.integrity));
+        let mut value = summary(
+            SUMMARY + allocated,
+            allocated as u64,
+            content.len() as u64,
+            summary_flags(&pages.geometry, state.integrity),
+        );
         value[SUMMARY..SUMMARY + content.len()].copy_from_slice(content);
         return Ok(vec![Attribute::new(SINGLE, DATA, 0, &[], 0, value)]);
     }
@@ -230,14 +243,22 @@ pub fn store_data(state: &mut StreamState, pages: &mut Pages, clock: u64) -> Res
 /// Stores the extents and returns the value that holds them.
 fn store_extents(state: &mut StreamState, pages: &mut Pages, clock: u64) -> Result<Vec<u8>> {
     let mut before = std::mem::take(&mut state.pages);
-    let Content::Extents(extents) = &mut state.content else { return Err(Error::InvalidArgument("an inline stream has no extents")) };
+    let Content::Extents(extents) = &mut state.content else {
+        return Err(Error::InvalidArgument("an inline stream has no extents"));
+    };
     let stored = extents.store(pages, clock, &mut before)?;
     state.pages = before;
     Ok(extents_value(state, &pages.geometry, &stored))
 }
 
 /// The attributes of a named stream; `number` ties a large one to its extents.
-pub fn store_named(state: &mut StreamState, name: &[u16], number: u64, pages: &mut Pages, clock: u64) -> Result<Vec<Attribute>> {
+pub fn store_named(
+    state: &mut StreamState,
+    name: &[u16],
+    number: u64,
+    pages: &mut Pages,
+    clock: u64,
+) -> Result<Vec<Attribute>> {
     let units: Vec<u8> = name.iter().flat_map(|unit| unit.to_le_bytes()).collect();
     let flags = summary_flags(&pages.geometry, state.integrity);
     if let Content::Inline(content) = &state.content {
@@ -281,14 +302,16 @@ fn pad_named(value: &mut Vec<u8>) {
 pub struct FoundStream {
     /// Its name.
     pub name: Vec<u16>,
-    /// What ties it to its extents; 0 if its content is in the record.
-    pub number: u64,
     /// Its state.
     pub state: StreamState,
 }
 
 /// Takes the data out of a record's attributes: the file's own, and the named streams.
-pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) -> Result<(Option<StreamState>, Vec<FoundStream>)> {
+pub fn take_streams(
+    record: &mut record::Record,
+    pages: &mut Pages,
+    table: u64,
+) -> Result<(Option<StreamState>, Vec<FoundStream>)> {
     let integrity = record.attributes & record::Record::INTEGRITY != 0;
     let mut own = None;
     let mut named = Vec::new();
@@ -304,33 +327,63 @@ pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) 
             DATA if row.is_single() => {
                 let size = u64_at(&row.value, 0x20) as usize;
                 let Some(content) = row.value.get(SUMMARY..SUMMARY.saturating_add(size)) else {
-                    return Err(Error::damaged("inline data", 0, format!("{size} bytes in the record"), row.value.len()));
+                    return Err(Error::damaged(
+                        "inline data",
+                        0,
+                        format!("{size} bytes in the record"),
+                        row.value.len(),
+                    ));
                 };
                 let state = StreamState::empty(integrity);
-                own.get_or_insert(StreamState { size: size as u64, content: Content::Inline(content.to_vec()), ..state });
+                own.get_or_insert(StreamState {
+                    size: size as u64,
+                    content: Content::Inline(content.to_vec()),
+                    ..state
+                });
             }
-            DATA if u64_at(row.rest(), 0) == LIVE => own = Some(open_extents(pages, table, &row.value, integrity)?),
+            DATA if u64_at(row.rest(), 0) == LIVE => {
+                own = Some(open_extents(pages, table, &row.value, integrity)?)
+            }
             DATA if u64_at(row.rest(), 0) == 8 => {}
             NAMED_DATA if u32_at(&row.value, 0x10) & 0xFFFF == 0 => {
                 let size = u64_at(&row.value, 0x20);
                 let number = u64_at(&row.value, 0x3C);
                 let large = u32_at(&row.value, 0) & 0x1000_0000 != 0 && row.value.len() == 0x74;
-                let extents = spare.iter().position(|(other, row)| large && (*other == number || u64_at(&row.value, 0x38) == size));
+                let extents = spare
+                    .iter()
+                    .position(|(other, row)| large && (*other == number || u64_at(&row.value, 0x38) == size));
                 let found = match extents {
                     Some(position) => {
-                        let (number, row) = spare.swap_remove(position);
-                        FoundStream { name: Vec::new(), number, state: open_extents(pages, table, &row.value, integrity)? }
+                        let (_, row) = spare.swap_remove(position);
+                        open_extents(pages, table, &row.value, integrity)?
                     }
-                    None if large => return Err(Error::damaged("named stream", 0, format!("the extents with number {number:#x}"), "none")),
+                    None if large => {
+                        return Err(Error::damaged(
+                            "named stream",
+                            0,
+                            format!("the extents with number {number:#x}"),
+                            "none",
+                        ));
+                    }
                     None => {
-                        let Some(content) = row.value.get(SUMMARY..).and_then(|content| content.get(..size as usize)) else {
-                            return Err(Error::damaged("inline stream", 0, format!("{size} bytes in the record"), row.value.len()));
+                        let Some(content) =
+                            row.value.get(SUMMARY..).and_then(|content| content.get(..size as usize))
+                        else {
+                            return Err(Error::damaged(
+                                "inline stream",
+                                0,
+                                format!("{size} bytes in the record"),
+                                row.value.len(),
+                            ));
                         };
-                        let state = StreamState { size, content: Content::Inline(content.to_vec()), ..StreamState::empty(integrity) };
-                        FoundStream { name: Vec::new(), number: 0, state }
+                        StreamState {
+                            size,
+                            content: Content::Inline(content.to_vec()),
+                            ..StreamState::empty(integrity)
+                        }
                     }
                 };
-                named.push(FoundStream { name: row.name(), ..found });
+                named.push(FoundStream { name: row.name(), state: found });
             }
             STREAM_EXTENTS if row.rest().len() == 0x40 => {}
             _ => rest.push(row.clone()),

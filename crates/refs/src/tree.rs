@@ -68,7 +68,9 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 fn names(upper: &[u16], left: &[u8], right: &[u8]) -> Ordering {
-    let units = |key: &'_ [u8]| -> Vec<u16> { key[4.min(key.len())..].chunks_exact(2).map(|unit| upper[usize::from(u16_at(unit, 0))]).collect() };
+    let units = |key: &'_ [u8]| -> Vec<u16> {
+        key[4.min(key.len())..].chunks_exact(2).map(|unit| upper[usize::from(u16_at(unit, 0))]).collect()
+    };
     // Names are short; most differ in the first units.
     let (mut at, end) = (4, left.len().max(right.len()));
     while at < end {
@@ -115,7 +117,15 @@ impl Tree {
     }
 
     /// A new, empty tree. `extra` follows the fixed part of the tree header.
-    pub fn create(pages: &mut Pages, table: u64, schema: u32, order: Order, tier: Tier, extra: &[u8], kind: u16) -> Result<Tree> {
+    pub fn create(
+        pages: &mut Pages,
+        table: u64,
+        schema: u32,
+        order: Order,
+        tier: Tier,
+        extra: &[u8],
+        kind: u16,
+    ) -> Result<Tree> {
         let header = tree_header(schema, kind, extra);
         let page = Page::with_header(pages.geometry.page(), &header, 0, ROOT);
         let root = pages.add(page, tier)?;
@@ -158,13 +168,13 @@ impl Tree {
         low
     }
 
-    /// Rows in all, as the tree header counts them.
-    pub fn len(&self, pages: &mut Pages) -> Result<u64> {
-        Ok(u64_at(self.page(pages, &self.root)?.tree_header_view(), 0x20))
-    }
-
     /// Calls `with` on the row of this key, if there is one.
-    pub fn get<T>(&self, pages: &mut Pages, key: &[u8], with: impl FnOnce(Row<'_>) -> T) -> Result<Option<T>> {
+    pub fn get<T>(
+        &self,
+        pages: &mut Pages,
+        key: &[u8],
+        with: impl FnOnce(Row<'_>) -> T,
+    ) -> Result<Option<T>> {
         let mut page = self.page(pages, &self.root)?;
         for _ in 0..MOST_LEVELS {
             let node = page.node();
@@ -182,7 +192,12 @@ impl Tree {
     }
 
     /// Calls `each` on every row from the first that does not come before `from`, in order, until it says stop.
-    pub fn scan(&self, pages: &mut Pages, from: &[u8], mut each: impl FnMut(Row<'_>) -> Result<bool>) -> Result<()> {
+    pub fn scan(
+        &self,
+        pages: &mut Pages,
+        from: &[u8],
+        mut each: impl FnMut(Row<'_>) -> Result<bool>,
+    ) -> Result<()> {
         let page = self.page(pages, &self.root)?;
         self.scan_page(pages, page, from, &mut each, 0).map(drop)
     }
@@ -251,7 +266,13 @@ impl Tree {
         Ok(put.replaced)
     }
 
-    fn put_below(&self, pages: &mut Pages, at: &PageReference, put: &mut Put<'_>, is_root: bool) -> Result<Changed> {
+    fn put_below(
+        &self,
+        pages: &mut Pages,
+        at: &PageReference,
+        put: &mut Put<'_>,
+        is_root: bool,
+    ) -> Result<Changed> {
         let now = pages.change(at, self.table, self.tier)?;
         let node_is_inner = pages.dirty(&now, self.tier).node().is_inner();
         if !node_is_inner {
@@ -298,7 +319,14 @@ impl Tree {
 
     /// Splits a page that has no room for a row at `position`, and puts the row in. A root stays where it is and gets
     /// two pages below it.
-    fn split(&self, pages: &mut Pages, now: PageReference, position: usize, row: (Vec<u8>, u16, Vec<u8>), is_root: bool) -> Result<Changed> {
+    fn split(
+        &self,
+        pages: &mut Pages,
+        now: PageReference,
+        position: usize,
+        row: (Vec<u8>, u16, Vec<u8>),
+        is_root: bool,
+    ) -> Result<Changed> {
         let node = pages.dirty(&now, self.tier).node();
         let (level, count) = (node.level(), node.len());
         let mut rows: Vec<(Vec<u8>, u16, Vec<u8>)> =
@@ -369,7 +397,13 @@ impl Tree {
         Ok(true)
     }
 
-    fn remove_below(&self, pages: &mut Pages, at: &PageReference, key: &[u8], leaves: &mut i64) -> Result<PageReference> {
+    fn remove_below(
+        &self,
+        pages: &mut Pages,
+        at: &PageReference,
+        key: &[u8],
+        leaves: &mut i64,
+    ) -> Result<PageReference> {
         let now = pages.change(at, self.table, self.tier)?;
         let node = pages.dirty(&now, self.tier).node();
         if !node.is_inner() {
@@ -388,7 +422,13 @@ impl Tree {
     }
 
     /// Takes an empty child out, or joins a small one with a neighbour.
-    fn merge(&self, pages: &mut Pages, above: &PageReference, position: usize, leaves: &mut i64) -> Result<()> {
+    fn merge(
+        &self,
+        pages: &mut Pages,
+        above: &PageReference,
+        position: usize,
+        leaves: &mut i64,
+    ) -> Result<()> {
         let node = pages.dirty(above, self.tier).node();
         let (count, level) = (node.len(), node.level());
         let child = PageReference::from_bytes(node.row(position).value, 0)?;
@@ -469,7 +509,8 @@ impl Tree {
             let child = PageReference::from_bytes(node.row(0).value, 0)?;
             let page = self.page(pages, &child)?;
             let level = page.node().level();
-            let mut whole = Page::with_header(size, &header, level, if level > 0 { ROOT | INNER } else { ROOT });
+            let mut whole =
+                Page::with_header(size, &header, level, if level > 0 { ROOT | INNER } else { ROOT });
             if page.node().used() > whole.capacity() {
                 return Ok(());
             }
@@ -493,6 +534,11 @@ impl Tree {
             (true, before) => before.wrapping_add_signed(leaves),
         };
         put(header, 0x18, now);
+    }
+
+    /// The extra part of the tree header.
+    pub fn extra(&self, pages: &mut Pages) -> Result<Vec<u8>> {
+        Ok(self.header(pages)?.get(0x28..).unwrap_or(&[]).to_vec())
     }
 
     /// The extra part of the tree header, to be changed.

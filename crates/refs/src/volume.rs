@@ -23,8 +23,9 @@ use crate::stream::{LARGEST, Stream};
 use crate::system;
 use platter_device::Device;
 use platter_vfs::{
-    Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind, Name, NameRules, Node,
-    NodeStream, OpenOptions, Plan, RenameFlags, Result, Space, SyncScope, Timestamp, VolumeInfo,
+    Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind,
+    Name, NameRules, Node, NodeStream, OpenOptions, Plan, RenameFlags, Result, Space, SyncScope, Timestamp,
+    VolumeInfo,
 };
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -210,12 +211,16 @@ impl RefsVolume {
         Ok(Node(node))
     }
 
-    /// The attributes of a node in use.
-    fn attributes_of(&self, entity: &Entity) -> Attributes {
+    /// The attributes of a node in use. A named stream has those of the node it belongs to, but for its size.
+    fn attributes_of(&self, core: &Core, entity: &Entity) -> Attributes {
+        let owner = match entity.place {
+            Place::Part { of } => core.entity(of).unwrap_or(entity),
+            _ => entity,
+        };
         let kind = entity.kind();
-        let mut times = entity.record.times;
+        let mut times = owner.record.times;
         let (mut size, mut allocated) = (0, 0);
-        let mut flags = entity.record.attributes;
+        let mut flags = owner.record.attributes;
         if kind == Kind::SymbolicLink {
             size = streams::link_target(&entity.record).map_or(0, |target| target.len() as u64);
         }
@@ -223,15 +228,16 @@ impl RefsVolume {
             let state = stream.read();
             size = state.size;
             allocated = state.allocated(&self.geometry);
-            if stream.touched.load(Ordering::Acquire) {
-                times[1] = stream.modified.load(Ordering::Acquire);
-                flags |= 0x20;
-            }
         }
-        if let Place::Nowhere = entity.place {
-            return attributes(kind, size, allocated, flags, times, 0);
+        if let Some(written) = owner.written().max(entity.written()) {
+            times[1] = written;
+            flags |= 0x20;
         }
-        let links = if kind == Kind::Directory { 1 } else { entity.record.links };
+        let links = match (kind, &owner.place) {
+            (_, Place::Nowhere) => 0,
+            (Kind::Directory, _) => 1,
+            _ => owner.record.links,
+        };
         attributes(kind, size, allocated, flags, times, links)
     }
 }
@@ -293,7 +299,17 @@ impl FileSystem for RefsVolume {
         let words: Vec<String> = guid.iter().map(|byte| format!("{byte:02x}")).collect();
         let identifier = format!(
             "{}{}{}{}-{}{}-{}{}-{}{}-{}",
-            words[3], words[2], words[1], words[0], words[5], words[4], words[7], words[6], words[8], words[9], words[10..].concat()
+            words[3],
+            words[2],
+            words[1],
+            words[0],
+            words[5],
+            words[4],
+            words[7],
+            words[6],
+            words[8],
+            words[9],
+            words[10..].concat()
         );
         Ok(VolumeInfo {
             format: format!("ReFS {}", self.geometry.version),
@@ -322,7 +338,10 @@ impl FileSystem for RefsVolume {
     fn set_label(&self, label: &str) -> Result<()> {
         let units: Vec<u16> = label.encode_utf16().collect();
         if units.len() > 32 {
-            return Err(Error::InvalidName { name: label.into(), reason: "a label is at most 32 UTF-16 units long" });
+            return Err(Error::InvalidName {
+                name: label.into(),
+                reason: "a label is at most 32 UTF-16 units long",
+            });
         }
         let mut core = self.change()?;
         let (key, value) = system::label_row(&units);
@@ -381,7 +400,13 @@ impl FileSystem for RefsVolume {
         streams::link_target(&core.entity(node.0)?.record)
     }
 
-    fn read_directory(&self, directory: Node, cursor: Cursor, most: usize, entries: &mut Vec<Entry>) -> Result<()> {
+    fn read_directory(
+        &self,
+        directory: Node,
+        cursor: Cursor,
+        most: usize,
+        entries: &mut Vec<Entry>,
+    ) -> Result<()> {
         self.list(directory, cursor, most, entries)
     }
 
@@ -398,7 +423,7 @@ impl FileSystem for RefsVolume {
 
     fn attributes(&self, node: Node) -> Result<Attributes> {
         let core = self.core();
-        Ok(self.attributes_of(core.entity(node.0)?))
+        Ok(self.attributes_of(&core, core.entity(node.0)?))
     }
 
     fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
@@ -410,7 +435,12 @@ impl FileSystem for RefsVolume {
         self.plan_reading(node, offset, length, plan)
     }
 
-    fn finish_read(&self, plan: &mut Plan, buffer: &mut [u8], done: platter_device::Result<()>) -> Result<usize> {
+    fn finish_read(
+        &self,
+        plan: &mut Plan,
+        buffer: &mut [u8],
+        done: platter_device::Result<()>,
+    ) -> Result<usize> {
         self.finish_reading(plan, buffer, done)
     }
 
@@ -439,7 +469,9 @@ impl FileSystem for RefsVolume {
     fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {
         let core = self.core();
         let named = core.entity(node.0)?.named.iter();
-        Ok(named.map(|one| NodeStream { name: Name::from_units(&one.name), size: one.stream.read().size }).collect())
+        Ok(named
+            .map(|one| NodeStream { name: Name::from_units(&one.name), size: one.stream.read().size })
+            .collect())
     }
 
     fn stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
@@ -454,7 +486,10 @@ impl FileSystem for RefsVolume {
 
     fn extended_attributes(&self, node: Node) -> Result<Vec<String>> {
         let core = self.core();
-        Ok(streams::extended_attributes(&core.entity(node.0)?.record).into_iter().map(|(name, _)| name).collect())
+        Ok(streams::extended_attributes(&core.entity(node.0)?.record)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect())
     }
 
     fn extended_attribute(&self, node: Node, name: &str) -> Result<Vec<u8>> {

@@ -64,6 +64,7 @@ impl Default for MemoryOptions {
 /// * Creating a file and changing its content set [`DosFlags::ARCHIVE`].
 /// * Reading does not change the access time.
 /// * A directory's modification time changes when a name in it appears, disappears or changes.
+/// * A named stream has the times, flags and links of the node that it belongs to; writing it changes those.
 /// * A name that could not be created is not an error to look for: it is just not there.
 pub struct MemoryFileSystem {
     options: MemoryOptions,
@@ -88,6 +89,8 @@ struct Object {
     modified: Timestamp,
     accessed: Timestamp,
     streams: Vec<(Name, Node)>,
+    /// For a named stream: the node it belongs to, whose times and flags are its own.
+    part_of: Option<Node>,
     extended: BTreeMap<String, Vec<u8>>,
 }
 
@@ -121,8 +124,15 @@ impl Object {
             modified: now,
             accessed: now,
             streams: Vec::new(),
+            part_of: None,
             extended: BTreeMap::new(),
         }
+    }
+
+    /// A named stream that loses its node keeps the times and flags it had.
+    fn stands_alone(&mut self, flags: &DosFlags, [created, modified, accessed]: [Timestamp; 3]) {
+        self.part_of = None;
+        (self.flags, self.created, self.modified, self.accessed) = (*flags, created, modified, accessed);
     }
 
     fn kind(&self) -> Kind {
@@ -138,16 +148,6 @@ impl Object {
             Content::File(data) => Ok(data),
             Content::Directory { .. } => Err(Error::IsADirectory),
             Content::Link(_) => Err(Error::InvalidArgument("a symbolic link has no content")),
-        }
-    }
-
-    /// The content, for a change of it.
-    fn writable(&mut self) -> Result<&mut Vec<u8>> {
-        self.file()?;
-        self.deletable()?;
-        match &mut self.content {
-            Content::File(data) => Ok(data),
-            _ => unreachable!("checked just now"),
         }
     }
 
@@ -176,6 +176,27 @@ impl Object {
 impl State {
     fn object(&self, node: Node) -> Result<&Object> {
         self.objects.get(&node.0).ok_or(Error::NotFound)
+    }
+
+    /// The object with a node's times and flags: its own, or that of the node it is a stream of.
+    fn face(&self, node: Node) -> Result<&Object> {
+        let object = self.object(node)?;
+        Ok(object.part_of.and_then(|owner| self.objects.get(&owner.0)).unwrap_or(object))
+    }
+
+    fn face_mut(&mut self, node: Node) -> Result<&mut Object> {
+        let owner = self.object(node)?.part_of.filter(|owner| self.objects.contains_key(&owner.0));
+        self.object_mut(owner.unwrap_or(node))
+    }
+
+    /// The content of a node, for a change of it.
+    fn writable(&mut self, node: Node) -> Result<&mut Vec<u8>> {
+        self.object(node)?.file()?;
+        self.face(node)?.deletable()?;
+        match &mut self.object_mut(node)?.content {
+            Content::File(data) => Ok(data),
+            _ => unreachable!("checked just now"),
+        }
     }
 
     fn object_mut(&mut self, node: Node) -> Result<&mut Object> {
@@ -222,14 +243,21 @@ impl State {
         Ok(())
     }
 
-    /// Forgets a node that has neither a name nor a holder.
+    /// Forgets a node that has neither a name nor a holder, nor a stream that has one.
     fn reap(&mut self, node: Node) {
-        let gone = |object: &Object| object.links == 0 && object.handed_out == 0;
-        if self.objects.get(&node.0).is_some_and(gone) {
-            let object = self.objects.remove(&node.0).expect("found just now");
-            for (_, stream) in object.streams {
-                let _ = self.unname(stream);
+        let Some(object) = self.objects.get(&node.0) else { return };
+        let is_held = |object: &Object| object.handed_out > 0;
+        let in_use =
+            object.streams.iter().any(|(_, stream)| self.objects.get(&stream.0).is_some_and(is_held));
+        if object.links > 0 || is_held(object) || in_use {
+            if let Some(owner) = object.part_of {
+                self.reap(owner);
             }
+            return;
+        }
+        let object = self.objects.remove(&node.0).expect("found just now");
+        for (_, stream) in object.streams {
+            self.objects.remove(&stream.0);
         }
     }
 
@@ -352,7 +380,8 @@ impl MemoryFileSystem {
         }
     }
 
-    fn attributes_of(&self, object: &Object) -> Attributes {
+    fn attributes_of(&self, state: &State, node: Node) -> Result<Attributes> {
+        let (object, face) = (state.object(node)?, state.face(node)?);
         let capabilities = &self.options.capabilities;
         let size = match &object.content {
             Content::File(data) => data.len() as u64,
@@ -360,27 +389,27 @@ impl MemoryFileSystem {
             Content::Link(target) => target.len() as u64,
         };
         let allocated = if object.kind() == Kind::File { size } else { 0 };
-        Attributes {
+        Ok(Attributes {
             kind: object.kind(),
             size,
             allocated,
-            links: object.links,
-            flags: object.flags,
-            created: capabilities.created_precision.map(|precision| self.held(object.created, precision)),
-            modified: self.held(object.modified, capabilities.modified_precision),
-            accessed: capabilities.accessed_precision.map(|precision| self.held(object.accessed, precision)),
+            links: face.links,
+            flags: face.flags,
+            created: capabilities.created_precision.map(|precision| self.held(face.created, precision)),
+            modified: self.held(face.modified, capabilities.modified_precision),
+            accessed: capabilities.accessed_precision.map(|precision| self.held(face.accessed, precision)),
             changed: None,
-        }
+        })
     }
 
     /// Changes a file's content and stamps it.
     fn rewrite(&self, node: Node, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let now = self.stamp();
         let mut state = self.change()?;
-        let object = state.object_mut(node)?;
-        change(object.writable()?);
-        object.modified = now;
-        object.flags.0 |= DosFlags::ARCHIVE.0;
+        change(state.writable(node)?);
+        let face = state.face_mut(node)?;
+        face.modified = now;
+        face.flags.0 |= DosFlags::ARCHIVE.0;
         Ok(())
     }
 
@@ -586,6 +615,9 @@ impl FileSystem for MemoryFileSystem {
         if object.links == 0 {
             return Err(Error::NotFound);
         }
+        if object.part_of.is_some() {
+            return Err(Error::InvalidArgument("a named stream has no names of its own"));
+        }
         if state.find(directory, name, self.case())?.is_some() {
             return Err(Error::Exists);
         }
@@ -618,7 +650,7 @@ impl FileSystem for MemoryFileSystem {
         let state = self.lock();
         for slot in state.object(directory)?.slots()?.iter().filter(|slot| slot.cursor > cursor.0).take(most)
         {
-            let attributes = self.attributes_of(state.object(slot.node)?);
+            let attributes = self.attributes_of(&state, slot.node)?;
             entries.push(Entry { name: slot.name.clone(), attributes, next: Cursor(slot.cursor) });
         }
         Ok(())
@@ -632,29 +664,30 @@ impl FileSystem for MemoryFileSystem {
     }
 
     fn attributes(&self, node: Node) -> Result<Attributes> {
-        Ok(self.attributes_of(self.lock().object(node)?))
+        self.attributes_of(&self.lock(), node)
     }
 
     fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
         let now = self.stamp();
         let mut state = self.change()?;
-        let object = state.object_mut(node)?;
         if let Some(size) = change.size {
-            let data = object.writable()?;
+            let data = state.writable(node)?;
             self.check_size(Some(size))?;
             if size != data.len() as u64 {
                 data.resize(size as usize, 0);
-                object.modified = now;
-                object.flags.0 |= DosFlags::ARCHIVE.0;
+                let face = state.face_mut(node)?;
+                face.modified = now;
+                face.flags.0 |= DosFlags::ARCHIVE.0;
             }
         }
+        let face = state.face_mut(node)?;
         if let Some(flags) = change.flags {
-            object.flags = DosFlags(flags.0 & DosFlags::SETTABLE.0);
+            face.flags = DosFlags(flags.0 & DosFlags::SETTABLE.0);
         }
-        object.created = change.created.unwrap_or(object.created);
-        object.modified = change.modified.unwrap_or(object.modified);
-        object.accessed = change.accessed.unwrap_or(object.accessed);
-        Ok(self.attributes_of(object))
+        face.created = change.created.unwrap_or(face.created);
+        face.modified = change.modified.unwrap_or(face.modified);
+        face.accessed = change.accessed.unwrap_or(face.accessed);
+        self.attributes_of(&state, node)
     }
 
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
@@ -683,7 +716,7 @@ impl FileSystem for MemoryFileSystem {
     fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
         self.check_aligned(offset, data.len())?;
         let mut state = self.change()?;
-        state.object_mut(node)?.writable()?;
+        state.writable(node)?;
         self.check_size(offset.checked_add(data.len() as u64))?;
         plan.start(node.0, offset, data.len());
         Ok(())
@@ -698,7 +731,7 @@ impl FileSystem for MemoryFileSystem {
     fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
         {
             let mut state = self.change()?;
-            state.object_mut(node)?.writable()?;
+            state.writable(node)?;
         }
         self.check_size(offset.checked_add(data.len() as u64))?;
         if data.is_empty() {
@@ -717,7 +750,7 @@ impl FileSystem for MemoryFileSystem {
     fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
         self.require(self.options.capabilities.preallocate, "preallocation")?;
         let mut state = self.change()?;
-        let data = state.object_mut(node)?.writable()?;
+        let data = state.writable(node)?;
         if range.is_empty() {
             return Err(Error::InvalidArgument("the range is empty"));
         }
@@ -729,7 +762,7 @@ impl FileSystem for MemoryFileSystem {
 
     fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
         self.require(self.options.capabilities.sparse, "holes in files")?;
-        self.change()?.object_mut(node)?.writable()?;
+        self.change()?.writable(node)?;
         if range.is_empty() {
             return Err(Error::InvalidArgument("the range is empty"));
         }
@@ -765,6 +798,9 @@ impl FileSystem for MemoryFileSystem {
         let case = self.case();
         let mut state = self.lock();
         self.options.capabilities.names.check(name)?;
+        if state.object(node)?.part_of.is_some() {
+            return Err(Error::InvalidArgument("a named stream has no streams of its own"));
+        }
         let folded = name.folded(case);
         let known = state.object(node)?.streams.iter().find(|(known, _)| known.folded(case) == folded);
         let stream = match known {
@@ -773,7 +809,9 @@ impl FileSystem for MemoryFileSystem {
             None => {
                 drop(state);
                 state = self.change()?;
-                let stream = state.add(Object::new(Content::File(Vec::new()), now));
+                let mut stream = Object::new(Content::File(Vec::new()), now);
+                stream.part_of = Some(node);
+                let stream = state.add(stream);
                 state.object_mut(node)?.streams.push((name.clone(), stream));
                 stream
             }
@@ -791,6 +829,9 @@ impl FileSystem for MemoryFileSystem {
         let index =
             streams.iter().position(|(known, _)| known.folded(case) == folded).ok_or(Error::NotFound)?;
         let (_, stream) = streams.remove(index);
+        let face = state.face(stream)?;
+        let (flags, times) = (face.flags, [face.created, face.modified, face.accessed]);
+        state.object_mut(stream)?.stands_alone(&flags, times);
         state.unname(stream)
     }
 
@@ -807,6 +848,9 @@ impl FileSystem for MemoryFileSystem {
     fn set_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
         self.require(self.options.capabilities.extended_attributes, "extended attributes")?;
         let mut state = self.change()?;
+        if state.object(node)?.part_of.is_some() {
+            return Err(Error::InvalidArgument("a named stream has no extended attributes"));
+        }
         let extended = &mut state.object_mut(node)?.extended;
         match value {
             Some(value) => {

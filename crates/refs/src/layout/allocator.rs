@@ -44,7 +44,12 @@ impl AllocatorRow {
             return Ok(AllocatorRow { start, count, used, bits: None });
         }
         if count > most {
-            return Err(Error::damaged("allocator row's range", at + 8, format!("at most {most} clusters"), count));
+            return Err(Error::damaged(
+                "allocator row's range",
+                at + 8,
+                format!("at most {most} clusters"),
+                count,
+            ));
         }
         let words = count.div_ceil(64) as usize;
         let Some(bitmap) = value.get(Self::BITS..Self::BITS + 8 * words) else {
@@ -53,7 +58,12 @@ impl AllocatorRow {
         let bits: Box<[u64]> = (0..words).map(|word| u64_at(bitmap, 8 * word)).collect();
         let used: u32 = bits.iter().map(|word| word.count_ones()).sum();
         if u64::from(used) + u64::from(free) != count {
-            return Err(Error::damaged("allocator row's count of free clusters", at + 0x10, count.saturating_sub(u64::from(used)), free));
+            return Err(Error::damaged(
+                "allocator row's count of free clusters",
+                at + 0x10,
+                count.saturating_sub(u64::from(used)),
+                free,
+            ));
         }
         Ok(AllocatorRow { start, count, used, bits: Some(bits) })
     }
@@ -177,7 +187,12 @@ impl ObjectRow {
             None
         } else {
             Some(value.get(payload..payload + 8).map(|bytes| u64_at(bytes, 0)).ok_or_else(|| {
-                Error::damaged("object row's last part", at + 0x10, format!("inside {} bytes", value.len()), payload)
+                Error::damaged(
+                    "object row's last part",
+                    at + 0x10,
+                    format!("inside {} bytes", value.len()),
+                    payload,
+                )
             })?)
         };
         Ok(ObjectRow {

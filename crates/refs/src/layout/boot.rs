@@ -104,13 +104,23 @@ impl BootRecord {
         }
         let container = record.container;
         if !container.is_power_of_two() || !(1 << 22..=1 << 30).contains(&container) {
-            return Err(Error::damaged("bytes per container", at + 0x40, "a power of two near 64 MiB", container));
+            return Err(Error::damaged(
+                "bytes per container",
+                at + 0x40,
+                "a power of two near 64 MiB",
+                container,
+            ));
         }
         if !matches!(record.checksum, 0 | 2 | 4) {
             return Err(Error::damaged("checksum selector", at + 0x2A, "0, 2 or 4", record.checksum));
         }
         if record.sectors.checked_mul(u64::from(record.sector)).is_none_or(|length| length < 64 * cluster) {
-            return Err(Error::damaged("sectors of the volume", at + 0x18, "at least 64 clusters", record.sectors));
+            return Err(Error::damaged(
+                "sectors of the volume",
+                at + 0x18,
+                "at least 64 clusters",
+                record.sectors,
+            ));
         }
         Ok(record)
     }

@@ -71,7 +71,8 @@ impl Root {
     /// The table's schema.
     pub fn schema(self) -> u32 {
         let schemas = [
-            0xE030, 0xE010, 0xE010, 0xE060, 0xE040, 0xE030, 0xE0B0, 0xE0C0, 0xE0C0, 0xE060, 0xE100, 0xE080, 0xE010,
+            0xE030, 0xE010, 0xE010, 0xE060, 0xE040, 0xE030, 0xE0B0, 0xE0C0, 0xE0C0, 0xE060, 0xE100, 0xE080,
+            0xE010,
         ];
         schemas[self as usize]
     }
@@ -131,7 +132,13 @@ impl Checkpoint {
     const INDIRECT_LIST: usize = 0xA8;
 
     /// Reads the checkpoint at `cluster` from its page. `at` is its place on the device.
-    pub fn from_bytes(bytes: &[u8], cluster: u64, cluster_size: usize, volume: u32, at: u64) -> Result<Checkpoint> {
+    pub fn from_bytes(
+        bytes: &[u8],
+        cluster: u64,
+        cluster_size: usize,
+        volume: u32,
+        at: u64,
+    ) -> Result<Checkpoint> {
         let header = PageHeader::from_bytes(bytes);
         if header.signature != page::CHECKPOINT {
             return Err(Error::damaged("checkpoint", at, "CHKP", String::from_utf8_lossy(&header.signature)));
@@ -146,7 +153,12 @@ impl Checkpoint {
         }
         let reference = u32_at(bytes, 0x5C) as usize;
         if !matches!(reference, 0x30 | 0x48 | 0x68) {
-            return Err(Error::damaged("size of page references", at + 0x5C, "0x30, 0x48 or 0x68", format!("{reference:#x}")));
+            return Err(Error::damaged(
+                "size of page references",
+                at + 0x5C,
+                "0x30, 0x48 or 0x68",
+                format!("{reference:#x}"),
+            ));
         }
         let count = u32_at(bytes, 0x90);
         if count as usize != ROOTS {
@@ -162,7 +174,12 @@ impl Checkpoint {
             let field = list.saturating_add(4 * index);
             let offset = u32_at(bytes, field) as usize;
             let Some(stored) = bytes[..cluster_size].get(offset..offset.saturating_add(reference)) else {
-                return Err(Error::damaged("offset of a root", at + field as u64, "inside the checkpoint", format!("{offset:#x}")));
+                return Err(Error::damaged(
+                    "offset of a root",
+                    at + field as u64,
+                    "inside the checkpoint",
+                    format!("{offset:#x}"),
+                ));
             };
             *root = PageReference::from_bytes(stored, at + offset as u64)?;
         }
@@ -179,7 +196,13 @@ impl Checkpoint {
     }
 
     /// The page for `cluster`.
-    pub fn to_bytes(&self, cluster: u64, volume: u32, geometry: (usize, usize), algorithm: Algorithm) -> Vec<u8> {
+    pub fn to_bytes(
+        &self,
+        cluster: u64,
+        volume: u32,
+        geometry: (usize, usize),
+        algorithm: Algorithm,
+    ) -> Vec<u8> {
         let (cluster_size, page_size) = geometry;
         let mut bytes = vec![0; page_size];
         let header = PageHeader {

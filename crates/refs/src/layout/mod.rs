@@ -1,8 +1,8 @@
 //! What stands on disk: one type for each structure, read through checked code and written back byte for byte.
 
-pub mod bytes;
 mod allocator;
 mod boot;
+pub mod bytes;
 mod checkpoint;
 mod checksum;
 pub mod node;

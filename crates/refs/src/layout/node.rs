@@ -84,7 +84,11 @@ impl<'n> Node<'n> {
             for field in [4, 10] {
                 let (start, length) = (u16_at(area, at + field), u16_at(area, at + field + 2));
                 if usize::from(start) + usize::from(length) > size {
-                    return wrong(at + field, format!("key and value inside the row's {size:#x} bytes"), usize::from(start) + usize::from(length));
+                    return wrong(
+                        at + field,
+                        format!("key and value inside the row's {size:#x} bytes"),
+                        usize::from(start) + usize::from(length),
+                    );
                 }
             }
         }
@@ -288,7 +292,10 @@ impl<'n> NodeMut<'n> {
         let at = self.view().offset(position);
         let (key, size) = (row.key.to_vec(), u32_at(self.0, at) as usize);
         let wanted = row_size(&key, value);
-        if row.value.len() == value.len() && wanted == size && overlap(&key, value) == overlap(row.key, row.value) {
+        if row.value.len() == value.len()
+            && wanted == size
+            && overlap(&key, value) == overlap(row.key, row.value)
+        {
             let start = at + usize::from(u16_at(self.0, at + 10));
             self.0[start..start + value.len()].copy_from_slice(value);
             put(self.0, at + 8, flags);
@@ -393,7 +400,9 @@ mod tests {
         let mut area = vec![0; 0x100];
         let mut node = NodeMut::empty(&mut area, 0, ROOT);
         assert!(node.insert(0, &[1; 8], 0, &[2; 8]));
-        for (at, value) in [(0x00, 0x10u32), (0x04, 0x200), (0x10, 0x20), (0x14, 1000), (0x28, 4), (0x28, 0x300)] {
+        for (at, value) in
+            [(0x00, 0x10u32), (0x04, 0x200), (0x10, 0x20), (0x14, 1000), (0x28, 4), (0x28, 0x300)]
+        {
             let mut bad = area.clone();
             put(&mut bad, at, value);
             assert!(Node::check(&bad).is_err(), "{at:#x} = {value:#x}");

@@ -91,7 +91,12 @@ impl PageReference {
             let length = u32_at(bytes, 0x24) as usize;
             if length != algorithm.len() {
                 let (expected, found) = (algorithm.len(), length);
-                return Err(Error::damaged("checksum length of a page reference", at + 0x24, expected, found));
+                return Err(Error::damaged(
+                    "checksum length of a page reference",
+                    at + 0x24,
+                    expected,
+                    found,
+                ));
             }
             let Some(value) = bytes.get(start..start + length) else {
                 return Err(Error::damaged("page reference", at, start + length, bytes.len()));
@@ -118,7 +123,13 @@ fn store_checksum(bytes: &mut [u8], checksum: &Checksum) {
 }
 
 /// Gives a superblock or checkpoint its own checksum: over `covered` bytes with the descriptor zeroed.
-pub fn seal(page: &mut [u8], descriptor: std::ops::Range<usize>, covered: usize, algorithm: Algorithm, cluster: u64) {
+pub fn seal(
+    page: &mut [u8],
+    descriptor: std::ops::Range<usize>,
+    covered: usize,
+    algorithm: Algorithm,
+    cluster: u64,
+) {
     page[descriptor.clone()].fill(0);
     let checksum = algorithm.of(&page[..covered]);
     PageReference { clusters: [cluster, 0, 0, 0], checksum }.store(&mut page[descriptor]);
@@ -128,10 +139,23 @@ pub fn seal(page: &mut [u8], descriptor: std::ops::Range<usize>, covered: usize,
 ///
 /// # Errors
 /// [`Error::Damaged`] with what is wrong. `at` is where the page stands on the device.
-pub fn check_seal(page: &[u8], covered: usize, structure: &'static str, fields: (usize, usize), at: u64) -> Result<()> {
+pub fn check_seal(
+    page: &[u8],
+    covered: usize,
+    structure: &'static str,
+    fields: (usize, usize),
+    at: u64,
+) -> Result<()> {
     let (start, length) = (u32_at(page, fields.0) as usize, u32_at(page, fields.1) as usize);
-    let Some(end) = start.checked_add(length).filter(|&end| end <= covered && length >= 0x28 && start >= HEADER) else {
-        return Err(Error::damaged(structure, at + fields.0 as u64, "a descriptor inside the page", format!("{start:#x}+{length:#x}")));
+    let Some(end) =
+        start.checked_add(length).filter(|&end| end <= covered && length >= 0x28 && start >= HEADER)
+    else {
+        return Err(Error::damaged(
+            structure,
+            at + fields.0 as u64,
+            "a descriptor inside the page",
+            format!("{start:#x}+{length:#x}"),
+        ));
     };
     let stored = PageReference::from_bytes(&page[start..end], at + start as u64)?.checksum;
     let mut bytes = page[..covered].to_vec();

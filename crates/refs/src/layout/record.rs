@@ -156,13 +156,25 @@ impl Record {
     pub fn from_bytes(value: &[u8], at: u64) -> Result<Record> {
         let header = u32_at(value, 0) as usize;
         if header != Record::HEADER || value.len() < Record::HEADER + NODE_HEADER {
-            return Err(Error::damaged("record's header", at, format!("{:#x} bytes", Record::HEADER), format!("{header:#x} of {:#x}", value.len())));
+            return Err(Error::damaged(
+                "record's header",
+                at,
+                format!("{:#x} bytes", Record::HEADER),
+                format!("{header:#x} of {:#x}", value.len()),
+            ));
         }
         let area = &value[header..];
-        Node::check(area).map_err(|(offset, expected, found)| Error::damaged("record's node", at + (header + offset) as u64, expected, found))?;
+        Node::check(area).map_err(|(offset, expected, found)| {
+            Error::damaged("record's node", at + (header + offset) as u64, expected, found)
+        })?;
         let node = Node::new(area);
         if node.is_inner() {
-            return Err(Error::damaged("record's node", at + 0xB4, "a leaf: attributes outside the record are not read", node.level()));
+            return Err(Error::damaged(
+                "record's node",
+                at + 0xB4,
+                "a leaf: attributes outside the record are not read",
+                node.level(),
+            ));
         }
         let times = std::array::from_fn(|index| u64_at(value, 0x28 + 8 * index));
         Ok(Record {
@@ -180,7 +192,10 @@ impl Record {
             origin: [u64_at(value, 0x88), u64_at(value, 0x90)],
             links: u32_at(value, 0x98),
             next_stream: u64_at(value, 0x9C),
-            rows: node.rows().map(|row| Attribute { key: row.key.to_vec(), flags: row.flags, value: row.value.to_vec() }).collect(),
+            rows: node
+                .rows()
+                .map(|row| Attribute { key: row.key.to_vec(), flags: row.flags, value: row.value.to_vec() })
+                .collect(),
         })
     }
 

@@ -41,7 +41,12 @@ impl Superblock {
         }
         let (list, count) = (u32_at(bytes, 0x70) as usize, u32_at(bytes, 0x74));
         if count != 2 || list + 16 > bytes.len() {
-            return Err(Error::damaged("superblock's checkpoint list", at + 0x70, "2 inside the cluster", format!("{count} at {list:#x}")));
+            return Err(Error::damaged(
+                "superblock's checkpoint list",
+                at + 0x70,
+                "2 inside the cluster",
+                format!("{count} at {list:#x}"),
+            ));
         }
         Ok(Superblock {
             guid: bytes[0x50..0x60].try_into().expect("16 bytes"),

@@ -6,9 +6,10 @@
 //! A record's *sequence number* is the log's pass in the upper half and the block in the data area in the lower one.
 //! Blocks have 4 KiB whatever the cluster size.
 //!
-//! Source: forefst `docs/structures/mlog.md` and its reports on volumes made by Windows 10 and 11. Uncertain: the
-//! name of the table, which is known by its length only; over what exactly the checksum goes (taken here: the whole
-//! block); and the two copies of the log's identifier in the control block.
+//! Source: forefst `docs/structures/mlog.md` and its reports on volumes made by Windows 10 and 11. The rows are proven:
+//! the root page of a table built from them has the checksum that Windows 11 stored for its own. Uncertain in the
+//! control block: over what exactly its checksum goes (taken here: the whole block), and which of the two copies of the
+//! log's identifier is one.
 
 use super::Row;
 use crate::layout::bytes::{put, u32_at, u64_at};
@@ -51,6 +52,7 @@ impl LogArea {
             self.data.end.saturating_sub(self.data.start),
             self.control[0],
             self.control[1],
+            0,
         ];
         let place = fields.iter().flat_map(|field| field.to_le_bytes()).collect();
         let values = [b"Logfile Information Table".to_vec(), place];
@@ -178,7 +180,8 @@ mod tests {
         let rows = area.rows();
         let borrowed =
             |rows: &[Row]| LogArea::from_rows(rows.iter().map(|(key, value)| (&key[..], &value[..])));
-        assert_eq!(rows[0].1.len(), 25);
+        assert_eq!(rows[0].1, b"Logfile Information Table");
+        assert_eq!(rows[1].1.len(), 48);
         assert_eq!(u64_at(&rows[1].1, 16), 0x10000);
         assert_eq!(borrowed(&rows), Some(area));
         assert_eq!(borrowed(&rows[..1]), None);

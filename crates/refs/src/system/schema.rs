@@ -2,7 +2,8 @@
 //!
 //! Source: forefst `docs/structures/schema_table.md` and its dumps of volumes that Windows 10 (3.4) and Windows 11
 //! (3.14) made with 4 KiB clusters. Only some of the twenty words of a definition are understood; the others are what
-//! those volumes hold.
+//! those volumes hold. Words 8 and 13 are proven to shape the root's descriptor for 0x130, 0x140, 0x160, 0xE030, 0xE090
+//! and 0xE0D0: root pages built with them have the checksums that Windows 11 stored.
 
 use super::Row;
 use crate::layout::bytes::put;
@@ -19,7 +20,8 @@ pub struct Schema {
     pub word_8: u32,
     /// Word 11: 0, or all ones. Unknown.
     pub word_11: u32,
-    /// Word 12: a number of bytes, or 0. Unknown.
+    /// Word 12: a number of bytes, or 0. In a table that is a value of another's row (0x1F0), what the value takes when
+    /// it is made, before it is cut to size; otherwise unknown.
     pub word_12: u32,
     /// Bytes of the table's own region in the descriptor of its root, after the 0x28 that all have.
     pub root_extra: u32,

@@ -3,8 +3,8 @@
 //! Row 0 is the table's name, row 1 the number of units, and the rows from 2 on are the units' bytes, cut into pieces
 //! of a twelfth of a cluster: at 4 KiB clusters 384 rows of 341 bytes and one of 128, 387 rows altogether.
 //!
-//! Source: forefst `docs/structures/upcase_table.md` and its reports on volumes made by Windows 11. That the name is
-//! ASCII without a zero at its end is not certain.
+//! Source: forefst `docs/structures/upcase_table.md` and its reports on volumes made by Windows 11. That no zero ends
+//! the name is inferred from the table of the log, which has the same schema.
 
 use super::Row;
 use crate::layout::bytes::u32_at;

@@ -30,7 +30,7 @@ const READ: u64 = 1;
 const BOUNCED: u64 = 2;
 const IN_PLACE: u64 = 3;
 const NEW: u64 = 4;
-const DONE: u64 = 5;
+const SLOWLY: u64 = 5;
 
 impl RefsVolume {
     fn stream_of(&self, node: Node) -> Result<Arc<Stream>> {
@@ -68,7 +68,13 @@ impl RefsVolume {
             return Ok(memory);
         }
         let stream = self.data_of(node)?;
-        Ok(Box::new(Memory { volume: self.id, stream, expected: Vec::new(), bounce: Vec::new(), taken: SmallVec::new() }))
+        Ok(Box::new(Memory {
+            volume: self.id,
+            stream,
+            expected: Vec::new(),
+            bounce: Vec::new(),
+            taken: SmallVec::new(),
+        }))
     }
 
     fn check_aligned(&self, offset: u64, length: usize) -> Result<()> {
@@ -119,7 +125,14 @@ impl RefsVolume {
         planned
     }
 
-    fn fill_read(&self, memory: &mut Memory, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
+    fn fill_read(
+        &self,
+        memory: &mut Memory,
+        node: Node,
+        offset: u64,
+        length: usize,
+        plan: &mut Plan,
+    ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         loop {
             let stream = memory.stream.clone();
@@ -134,7 +147,9 @@ impl RefsVolume {
             }
             let extents = match &state.content {
                 Content::Inline(content) => {
-                    memory.bounce.extend_from_slice(&content[offset as usize..offset as usize + covered as usize]);
+                    memory
+                        .bounce
+                        .extend_from_slice(&content[offset as usize..offset as usize + covered as usize]);
                     plan.notes[0] = BOUNCED;
                     stream.begin();
                     return Ok(());
@@ -149,7 +164,8 @@ impl RefsVolume {
             }
             // Checksums are of whole clusters: if the request is not, or ends in the middle of the last one and has no
             // room for the rest, the clusters go through memory of our own.
-            let whole = offset % cluster == 0 && (covered % cluster == 0 || covered.next_multiple_of(cluster) <= length as u64);
+            let whole = offset % cluster == 0
+                && (covered % cluster == 0 || covered.next_multiple_of(cluster) <= length as u64);
             if state.integrity && !whole {
                 plan.notes[0] = BOUNCED;
                 let bounced = self.read_clusters(extents, from, to, &mut memory.bounce);
@@ -174,7 +190,14 @@ impl RefsVolume {
     }
 
     /// Segments and holes for a range of loaded extents.
-    fn fill_segments(&self, extents: &Extents, range: Range<u64>, room: usize, plan: &mut Plan, mut expected: Option<&mut Vec<(u32, u64)>>) -> Result<()> {
+    fn fill_segments(
+        &self,
+        extents: &Extents,
+        range: Range<u64>,
+        room: usize,
+        plan: &mut Plan,
+        mut expected: Option<&mut Vec<(u32, u64)>>,
+    ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let sector = u64::from(self.device.sectors().logical);
         // The last transfer may reach past what is covered, never past the buffer.
@@ -190,7 +213,10 @@ impl RefsVolume {
                     if let Some(expected) = &mut expected {
                         match run.checksum {
                             Some(checksum) => expected.push((checksum, offset)),
-                            None => expected.extend(std::iter::repeat_n((0, UNCHECKED), (stop - at).div_ceil(cluster) as usize)),
+                            None => expected.extend(std::iter::repeat_n(
+                                (0, UNCHECKED),
+                                (stop - at).div_ceil(cluster) as usize,
+                            )),
                         }
                     }
                     plan.push(offset, here, (stop - at) as u32);
@@ -200,7 +226,10 @@ impl RefsVolume {
                     let stop = (u64::from(next) * cluster).min(end);
                     plan.holes.push(here..(stop - range.start) as u32);
                     if let Some(expected) = &mut expected {
-                        expected.extend(std::iter::repeat_n((0, UNCHECKED), (stop - at).div_ceil(cluster) as usize));
+                        expected.extend(std::iter::repeat_n(
+                            (0, UNCHECKED),
+                            (stop - at).div_ceil(cluster) as usize,
+                        ));
                     }
                     at = stop;
                 }
@@ -244,21 +273,32 @@ impl RefsVolume {
                 return Ok(());
             }
         }
-        Err(Error::damaged("checksum of a file's data", offset, format!("CRC32-C {expected:08x}"), format!("{found:08x}")))
+        Err(Error::damaged(
+            "checksum of a file's data",
+            offset,
+            format!("CRC32-C {expected:08x}"),
+            format!("{found:08x}"),
+        ))
     }
 
     /// Writes good content over every copy that is not good.
     fn heal(&self, offset: u64, good: &[u8], expected: u32) {
         let mut other = Buffer::new(good.len());
         for copy in 0..self.device.copies() {
-            let is_good = self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c::crc32c(&other) == expected;
+            let is_good =
+                self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c::crc32c(&other) == expected;
             if !is_good && self.device.repair_copy(copy, offset, good).is_ok() {
                 self.healed.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
-    pub(super) fn finish_reading(&self, plan: &mut Plan, buffer: &mut [u8], done: platter_device::Result<()>) -> Result<usize> {
+    pub(super) fn finish_reading(
+        &self,
+        plan: &mut Plan,
+        buffer: &mut [u8],
+        done: platter_device::Result<()>,
+    ) -> Result<usize> {
         let memory = self.taken_memory(plan)?;
         let finished = self.end_read(&memory, plan, buffer, done);
         let stream = memory.stream.clone();
@@ -268,7 +308,13 @@ impl RefsVolume {
         finished
     }
 
-    fn end_read(&self, memory: &Memory, plan: &Plan, buffer: &mut [u8], done: platter_device::Result<()>) -> Result<usize> {
+    fn end_read(
+        &self,
+        memory: &Memory,
+        plan: &Plan,
+        buffer: &mut [u8],
+        done: platter_device::Result<()>,
+    ) -> Result<usize> {
         done?;
         if plan.notes[0] == BOUNCED {
             buffer[..memory.bounce.len()].copy_from_slice(&memory.bounce);
@@ -339,20 +385,26 @@ impl RefsVolume {
     pub(super) fn plan_writing(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
         self.check_aligned(offset, data.len())?;
         let mut memory = self.memory(node, plan)?;
-        let planned = self.may_write(&memory.stream).and_then(|()| self.with_space(|| self.fill_write(&mut memory, node, offset, data, plan)));
+        let planned = self
+            .may_write(&memory.stream)
+            .and_then(|()| self.with_space(|| self.fill_write(&mut memory, node, offset, data, plan)));
         plan.state = Some(memory);
         planned
     }
 
-    fn fill_write(&self, memory: &mut Memory, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
+    fn fill_write(
+        &self,
+        memory: &mut Memory,
+        node: Node,
+        offset: u64,
+        data: &[u8],
+        plan: &mut Plan,
+    ) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         plan.start(node.0, offset, data.len());
         let stream = memory.stream.clone();
-        if data.is_empty() {
-            plan.notes[0] = DONE;
-            stream.begin();
-            return Ok(());
-        }
+        // Until it is known to be something else; it has no segments, and is carried out when it is finished.
+        plan.notes[0] = SLOWLY;
         let cluster = u64::from(self.geometry.cluster);
         let (from, to) = self.clusters(offset..end);
         let is_whole = (offset | end) % cluster == 0;
@@ -364,8 +416,8 @@ impl RefsVolume {
                 if is_whole && end >= INLINE && state.size == 0 {
                     break;
                 }
-                drop(state);
-                return self.write_planned(memory, offset, data, plan);
+                stream.begin();
+                return Ok(());
             };
             if !extents.is_loaded(from, to) {
                 drop(state);
@@ -390,9 +442,9 @@ impl RefsVolume {
                 return Ok(());
             }
             // A gap between the old end and the new data must read as zeroes.
-            if !is_whole || offset > state.size && state.size % cluster != 0 {
-                drop(state);
-                return self.write_planned(memory, offset, data, plan);
+            if !is_whole || data.is_empty() || offset > state.size && state.size % cluster != 0 {
+                stream.begin();
+                return Ok(());
             }
         }
         self.take_new(memory, from, to, plan)
@@ -418,7 +470,11 @@ impl RefsVolume {
                 match extents.find(at) {
                     Found::Extent(run) if !state.integrity && run.checksum.is_none() => {
                         let stop = run.end().min(to);
-                        plan.push(self.device_offset(run.cluster + u64::from(at - run.at))?, here, (stop - at) * cluster);
+                        plan.push(
+                            self.device_offset(run.cluster + u64::from(at - run.at))?,
+                            here,
+                            (stop - at) * cluster,
+                        );
                         at = stop;
                         continue;
                     }
@@ -437,7 +493,13 @@ impl RefsVolume {
                 near = Some((last.container, last.start + last.count));
             }
             // Overwriting goes where the last write went, so that scattered writes lie together.
-            let near = if state.integrity && extents.is_some_and(|extents| matches!(extents.find(at), Found::Extent(_))) { None } else { near };
+            let near = if state.integrity
+                && extents.is_some_and(|extents| matches!(extents.find(at), Found::Extent(_)))
+            {
+                None
+            } else {
+                near
+            };
             let Some(run) = core.pages.space.take_data(most, near) else {
                 for (_, run) in memory.taken.drain(..) {
                     core.pages.space.give_back(run);
@@ -454,15 +516,12 @@ impl RefsVolume {
         Ok(())
     }
 
-    /// A write that was carried out while it was planned.
-    fn write_planned(&self, memory: &Memory, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
-        self.write_slowly(&memory.stream, offset, data)?;
-        plan.notes[0] = DONE;
-        memory.stream.begin();
-        Ok(())
-    }
-
-    pub(super) fn finish_writing(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
+    pub(super) fn finish_writing(
+        &self,
+        plan: &mut Plan,
+        data: &[u8],
+        done: platter_device::Result<()>,
+    ) -> Result<bool> {
         let mut memory = self.taken_memory(plan)?;
         let finished = self.end_write(&mut memory, plan, data, done);
         let stream = memory.stream.clone();
@@ -472,10 +531,22 @@ impl RefsVolume {
         finished
     }
 
-    fn end_write(&self, memory: &mut Memory, plan: &Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
+    fn end_write(
+        &self,
+        memory: &mut Memory,
+        plan: &Plan,
+        data: &[u8],
+        done: platter_device::Result<()>,
+    ) -> Result<bool> {
         let stream = memory.stream.clone();
         match plan.notes[0] {
-            DONE => done.map(|()| true).map_err(Error::from),
+            SLOWLY => {
+                done?;
+                if !data.is_empty() {
+                    self.with_space(|| self.write_slowly(&stream, plan.offset, data))?;
+                }
+                Ok(true)
+            }
             IN_PLACE => {
                 done?;
                 self.touch(&stream);
@@ -492,14 +563,27 @@ impl RefsVolume {
                         for index in 0..run.count {
                             let start = (at + index - first) as usize * cluster;
                             let checksum = crc32c::crc32c(&data[start..start + cluster]);
-                            let number = self.geometry.virtual_cluster(crate::geometry::ContainerMap::FIRST + u64::from(run.container), run.start + index);
-                            rows.push(Run { at: at + index, count: 1, cluster: number, checksum: Some(checksum) });
+                            let number = self.geometry.virtual_cluster(
+                                crate::geometry::ContainerMap::FIRST + u64::from(run.container),
+                                run.start + index,
+                            );
+                            rows.push(Run {
+                                at: at + index,
+                                count: 1,
+                                cluster: number,
+                                checksum: Some(checksum),
+                            });
                         }
                     }
                     self.core()
                 } else {
                     let core = self.core();
-                    rows.extend(memory.taken.iter().map(|(at, run)| Run { at: *at, count: run.count, cluster: core.cluster(run), checksum: None }));
+                    rows.extend(memory.taken.iter().map(|(at, run)| Run {
+                        at: *at,
+                        count: run.count,
+                        cluster: core.cluster(run),
+                        checksum: None,
+                    }));
                     core
                 };
                 let mut state = stream.write();
@@ -516,7 +600,8 @@ impl RefsVolume {
                     return Err(error);
                 }
                 if let Content::Inline(_) = &state.content {
-                    state.content = Content::Extents(Extents::new(&self.geometry, core.table_of(stream.node)));
+                    state.content =
+                        Content::Extents(Extents::new(&self.geometry, core.table_of(stream.node)));
                 }
                 let orphan = state.orphan;
                 let state = &mut *state;
@@ -596,47 +681,42 @@ impl RefsVolume {
         Ok(())
     }
 
-    /// Writes any bytes with the stream locked.
+    /// Writes any bytes with the stream locked. What is in flight need not be waited for: clusters that are there are
+    /// written sector by sector, so that nothing beside the bytes is touched.
     fn write_slowly(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
-        loop {
-            stream.wait_quiet();
-            let mut core = self.change()?;
-            let mut state = stream.write();
-            if !stream.is_quiet() {
-                continue;
+        let mut core = self.change()?;
+        let mut state = stream.write();
+        let size = state.size.max(end);
+        if let Content::Inline(content) = &mut state.content {
+            if size < INLINE {
+                content.resize(size as usize, 0);
+                content[offset as usize..end as usize].copy_from_slice(data);
+                state.size = size;
+                self.stamp(stream);
+                core.mark(stream.node);
+                return Ok(());
             }
-            let size = state.size.max(end);
-            if let Content::Inline(content) = &mut state.content {
-                if size < INLINE {
-                    content.resize(size as usize, 0);
-                    content[offset as usize..end as usize].copy_from_slice(data);
-                    state.size = size;
-                    self.stamp(stream);
-                    core.mark(stream.node);
-                    return Ok(());
-                }
-                let content = std::mem::take(content);
-                if let Err(error) = self.spill(&mut core, stream, &mut state, &content) {
-                    state.content = Content::Inline(content);
-                    return Err(error);
-                }
+            let content = std::mem::take(content);
+            if let Err(error) = self.spill(&mut core, stream, &mut state, &content) {
+                state.content = Content::Inline(content);
+                return Err(error);
             }
-            // The rest of the cluster that the old end is in reads as zeroes from now on.
-            self.zero_tail(&mut core, stream, &mut state, offset)?;
-            let cluster = u64::from(self.geometry.cluster);
-            let (from, to) = self.clusters(offset..end);
-            for at in from..to {
-                let start = u64::from(at) * cluster;
-                let (low, high) = (offset.max(start), end.min(start + cluster));
-                let part = &data[(low - offset) as usize..(high - offset) as usize];
-                self.rewrite_cluster(&mut core, stream, &mut state, at, (low - start) as usize, part)?;
-            }
-            state.size = size;
-            self.stamp(stream);
-            core.mark(stream.node);
-            return Ok(());
         }
+        // The rest of the cluster that the old end is in reads as zeroes from now on.
+        self.zero_tail(&mut core, stream, &mut state, offset)?;
+        let cluster = u64::from(self.geometry.cluster);
+        let (from, to) = self.clusters(offset..end);
+        for at in from..to {
+            let start = u64::from(at) * cluster;
+            let (low, high) = (offset.max(start), end.min(start + cluster));
+            let part = &data[(low - offset) as usize..(high - offset) as usize];
+            self.rewrite_cluster(&mut core, stream, &mut state, at, (low - start) as usize, part)?;
+        }
+        state.size = size;
+        self.stamp(stream);
+        core.mark(stream.node);
+        Ok(())
     }
 
     /// Moves content out of the record into clusters.
@@ -651,7 +731,13 @@ impl RefsVolume {
     }
 
     /// Zeroes what is behind the end of the stream in its last cluster, if data is about to be put after it.
-    fn zero_tail(&self, core: &mut Core, stream: &Stream, state: &mut StreamState, offset: u64) -> Result<()> {
+    fn zero_tail(
+        &self,
+        core: &mut Core,
+        stream: &Stream,
+        state: &mut StreamState,
+        offset: u64,
+    ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let inside = state.size % cluster;
         if inside == 0 || offset <= state.size {
@@ -663,11 +749,21 @@ impl RefsVolume {
 
     /// Puts bytes into a cluster of a stream and keeps the rest of it, as far as it is before the end: in place where
     /// that is allowed, else in a new cluster.
-    fn rewrite_cluster(&self, core: &mut Core, stream: &Stream, state: &mut StreamState, at: u32, inside: usize, bytes: &[u8]) -> Result<()> {
+    fn rewrite_cluster(
+        &self,
+        core: &mut Core,
+        stream: &Stream,
+        state: &mut StreamState,
+        at: u32,
+        inside: usize,
+        bytes: &[u8],
+    ) -> Result<()> {
         let size = self.geometry.cluster as usize;
         let integrity = state.integrity;
         let kept = state.size.saturating_sub(u64::from(at) * size as u64).min(size as u64) as usize;
-        let Content::Extents(extents) = &mut state.content else { return Err(Error::InvalidArgument("the content is in the record")) };
+        let Content::Extents(extents) = &mut state.content else {
+            return Err(Error::InvalidArgument("the content is in the record"));
+        };
         extents.load_range(&mut core.pages, at, at + 1)?;
         let mut whole = Vec::with_capacity(size);
         let found = extents.find(at);
@@ -680,7 +776,10 @@ impl RefsVolume {
         let mut buffer = Buffer::new(size);
         buffer.copy_from_slice(&whole);
         if let (Found::Extent(run @ Run { checksum: None, .. }), false) = (found, integrity) {
-            return Ok(self.device.write_at(self.device_offset(run.cluster + u64::from(at - run.at))?, &buffer)?);
+            let sector = self.device.sectors().logical as usize;
+            let (low, high) = (inside / sector * sector, (inside + bytes.len()).next_multiple_of(sector));
+            let offset = self.device_offset(run.cluster + u64::from(at - run.at))?;
+            return Ok(self.device.write_at(offset + low as u64, &buffer[low..high])?);
         }
         let near = match at.checked_sub(1).map(|before| extents.find(before)) {
             Some(Found::Extent(before)) => {
@@ -765,11 +864,18 @@ impl RefsVolume {
             return Ok(());
         }
         // Parts of clusters are overwritten with zeroes, whole ones given back.
-        let (low, high) = (range.start.next_multiple_of(cluster).min(range.end), range.end / cluster * cluster);
-        let last = if range.end == size { range.end } else { high.max(low) };
-        for part in [range.start..low, last..range.end] {
+        let from = range.start.div_ceil(cluster);
+        let to = if range.end == size { range.end.div_ceil(cluster) } else { range.end / cluster };
+        let parts = match from < to {
+            true => [range.start..(from * cluster).min(range.end), (to * cluster).min(range.end)..range.end],
+            false => [range.clone(), 0..0],
+        };
+        let (from, to) = (from as u32, to as u32);
+        for part in parts {
             if !part.is_empty() && self.is_allocated(&stream, part.start) {
-                self.with_space(|| self.write_slowly(&stream, part.start, &vec![0; (part.end - part.start) as usize]))?;
+                self.with_space(|| {
+                    self.write_slowly(&stream, part.start, &vec![0; (part.end - part.start) as usize])
+                })?;
             }
         }
         loop {
@@ -780,7 +886,6 @@ impl RefsVolume {
                 continue;
             }
             let state = &mut *state;
-            let (from, to) = ((low / cluster) as u32, last.div_ceil(cluster) as u32);
             match &mut state.content {
                 Content::Inline(content) => content[range.start as usize..range.end as usize].fill(0),
                 Content::Extents(extents) if from < to => {
@@ -818,13 +923,17 @@ impl RefsVolume {
         let cluster = u64::from(self.geometry.cluster);
         let extents = match &state.content {
             Content::Inline(content) if content.is_empty() => return Ok(Vec::new()),
-            Content::Inline(content) => return Ok(vec![Extent { offset: 0, length: content.len() as u64, place: Where::Resident }]),
+            Content::Inline(content) => {
+                return Ok(vec![Extent { offset: 0, length: content.len() as u64, place: Where::Resident }]);
+            }
             Content::Extents(extents) => extents,
         };
         let mut all: Vec<Extent> = Vec::new();
         let mut at = 0;
         let mut add = |extent: Extent| match (all.last_mut(), extent.place) {
-            (Some(last), Where::Device(here)) if matches!(last.place, Where::Device(before) if before + last.length == here) => last.length += extent.length,
+            (Some(last), Where::Device(here)) if matches!(last.place, Where::Device(before) if before + last.length == here) => {
+                last.length += extent.length
+            }
             _ => all.push(extent),
         };
         for run in extents.iter() {
@@ -836,7 +945,11 @@ impl RefsVolume {
                 add(Extent { offset: at, length: offset - at, place: Where::Hole });
             }
             let end = (u64::from(run.end()) * cluster).min(state.size);
-            add(Extent { offset, length: end - offset, place: Where::Device(self.device_offset(run.cluster)?) });
+            add(Extent {
+                offset,
+                length: end - offset,
+                place: Where::Device(self.device_offset(run.cluster)?),
+            });
             at = end;
         }
         if at < state.size {

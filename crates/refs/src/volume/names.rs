@@ -27,11 +27,15 @@ impl RefsVolume {
             return Ok(node);
         }
         match row {
-            Row::Long(record) => core.open_file(id, Place::Long { directory, name: key::units(row_key) }, *record),
+            Row::Long(record) => {
+                core.open_file(id, Place::Long { directory, name: key::units(row_key) }, *record)
+            }
             Row::Short(short) if short.is_directory() => core.open_directory(short.object),
             Row::Short(short) => {
                 let (tree, pages) = core.tree(short.object)?;
-                let record = tree.get(pages, &key::body(short.ordinal, short.object), |row| Record::from_bytes(row.value, 0))?;
+                let record = tree.get(pages, &key::body(short.ordinal, short.object), |row| {
+                    Record::from_bytes(row.value, 0)
+                })?;
                 let record = record.transpose()?.ok_or_else(|| {
                     let body = format!("the body {} in directory {:#x}", short.ordinal, short.object);
                     Error::damaged("short directory entry", 0, body, "none")
@@ -56,7 +60,13 @@ impl RefsVolume {
         Ok(())
     }
 
-    pub(super) fn create_entry(&self, directory: Node, name: &Name, kind: Kind, target: Option<&str>) -> Result<Node> {
+    pub(super) fn create_entry(
+        &self,
+        directory: Node,
+        name: &Name,
+        kind: Kind,
+        target: Option<&str>,
+    ) -> Result<Node> {
         let now = self.now();
         let mut core = self.change()?;
         let object = core.living_directory(directory)?;
@@ -71,7 +81,16 @@ impl RefsVolume {
                 let number = core.new_object_number();
                 let ordinal = core.new_ordinal(object)?;
                 let security = above_security(&core, directory)?;
-                add_directory(&mut core, number, object, name.units(), now, Record::DIRECTORY | inherited, security, 1)?;
+                add_directory(
+                    &mut core,
+                    number,
+                    object,
+                    name.units(),
+                    now,
+                    Record::DIRECTORY | inherited,
+                    security,
+                    1,
+                )?;
                 let short = ShortEntry {
                     ordinal,
                     object: number,
@@ -101,10 +120,17 @@ impl RefsVolume {
                 let stream = Some(Arc::new(Stream::new(node, state, false)));
                 stream.iter().for_each(|stream| stream.is_link.store(target.is_some(), Ordering::SeqCst));
                 let mut row = record.clone();
-                row.rows.extend(crate::stream::store_data(&mut stream.as_ref().expect("made").write(), &mut core.pages, 0)?);
+                row.rows.extend(crate::stream::store_data(
+                    &mut stream.as_ref().expect("made").write(),
+                    &mut core.pages,
+                    0,
+                )?);
                 let (tree, pages) = core.tree_mut(object)?;
                 tree.put(pages, &key::name(key::LONG, name.units()), 1, &row.to_bytes())?;
-                core.insert(Entity { id, place, record, stream, named: Vec::new(), handed_out: 0 }, Some(node))
+                core.insert(
+                    Entity { id, place, record, stream, named: Vec::new(), handed_out: 0 },
+                    Some(node),
+                )
             }
         };
         self.touch_directory(&mut core, object, now)?;
@@ -117,7 +143,9 @@ impl RefsVolume {
         let object = core.living_directory(directory)?;
         let (row_key, row) = self.row(&mut core, object, name)?.ok_or(Error::NotFound)?;
         let node = self.open_row(&mut core, object, &row_key, row)?;
-        let removed = self.removable(&mut core, node, is_directory).and_then(|()| self.unname(&mut core, object, &row_key, node));
+        let removed = self
+            .removable(&mut core, node, is_directory)
+            .and_then(|()| self.unname(&mut core, object, &row_key, node));
         let removed = removed.and_then(|()| self.touch_directory(&mut core, object, now));
         core.forget_idle(node)?;
         removed
@@ -171,7 +199,9 @@ impl RefsVolume {
                 let (tree, pages) = core.tree_mut(directory)?;
                 tree.remove(pages, row_key)?;
                 let entity = core.entity_mut(node)?;
-                entity.record.take(|row| row.kind() == OBJECT_LINK && object_link(row) == (directory, name.clone()));
+                entity
+                    .record
+                    .take(|row| row.kind() == OBJECT_LINK && object_link(row) == (directory, name.clone()));
                 entity.record.links = entity.record.links.saturating_sub(1);
                 if entity.record.links == 0 {
                     let (tree, pages) = core.tree_mut(home)?;
@@ -195,8 +225,12 @@ impl RefsVolume {
         let entity = core.entity_mut(node)?;
         entity.place = Place::Nowhere;
         entity.record.links = 0;
-        let streams: Vec<Arc<Stream>> =
-            entity.stream.iter().cloned().chain(entity.named.iter().map(|named| named.stream.clone())).collect();
+        let streams: Vec<Arc<Stream>> = entity
+            .stream
+            .iter()
+            .cloned()
+            .chain(entity.named.iter().map(|named| named.stream.clone()))
+            .collect();
         core.rename_id(node, Id::Nameless(node));
         streams.iter().try_for_each(|stream| core.orphan_stream(stream))
     }
@@ -215,19 +249,32 @@ impl RefsVolume {
         for (ordinal, record) in bodies {
             let node = core.open_file(Id::File(object, ordinal), Place::Body, record)?;
             let links = core.entity(node)?.record.rows.iter().filter(|row| row.kind() == OBJECT_LINK);
-            let home = links.map(object_link).map(|(directory, _)| directory).find(|&directory| directory != object);
-            let home = home.ok_or_else(|| Error::damaged("file with several names", 0, "a name in another directory", "none"))?;
+            let home =
+                links.map(object_link).map(|(directory, _)| directory).find(|&directory| directory != object);
+            let home = home.ok_or_else(|| {
+                Error::damaged("file with several names", 0, "a name in another directory", "none")
+            })?;
             let number = core.new_ordinal(home)?;
             core.rename_id(node, Id::File(home, number));
             let entity = core.entity_mut(node)?;
             entity.record.ordinal = number;
-            let streams: Vec<Arc<Stream>> =
-                entity.stream.iter().cloned().chain(entity.named.iter().map(|named| named.stream.clone())).collect();
+            let streams: Vec<Arc<Stream>> = entity
+                .stream
+                .iter()
+                .cloned()
+                .chain(entity.named.iter().map(|named| named.stream.clone()))
+                .collect();
             for stream in streams {
                 core.move_stream(&stream, home)?;
             }
-            let links: Vec<(u64, Vec<u16>)> =
-                core.entity(node)?.record.rows.iter().filter(|row| row.kind() == OBJECT_LINK).map(object_link).collect();
+            let links: Vec<(u64, Vec<u16>)> = core
+                .entity(node)?
+                .record
+                .rows
+                .iter()
+                .filter(|row| row.kind() == OBJECT_LINK)
+                .map(object_link)
+                .collect();
             for (directory, name) in links.into_iter().filter(|(directory, _)| *directory != object) {
                 self.put_short(core, node, directory, &name)?;
             }
@@ -244,7 +291,9 @@ impl RefsVolume {
         match (entity.kind(), &entity.place) {
             (Kind::Directory, _) => return Err(Error::IsADirectory),
             (_, Place::Nowhere) => return Err(Error::NotFound),
-            (_, Place::Part { .. }) => return Err(Error::InvalidArgument("a named stream has no names of its own")),
+            (_, Place::Part { .. }) => {
+                return Err(Error::InvalidArgument("a named stream has no names of its own"));
+            }
             _ => {}
         }
         if self.row(&mut core, object, name)?.is_some() {
@@ -309,7 +358,14 @@ impl RefsVolume {
         Err(Error::damaged("directory", 0, "a way up to the root", "a ring"))
     }
 
-    pub(super) fn rename_entry(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
+    pub(super) fn rename_entry(
+        &self,
+        from: Node,
+        name: &Name,
+        to: Node,
+        new_name: &Name,
+        flags: RenameFlags,
+    ) -> Result<()> {
         let now = self.now();
         let mut core = self.change()?;
         if flags == RenameFlags::Exchange {
@@ -346,7 +402,8 @@ impl RefsVolume {
                         (false, true) => Err(Error::IsADirectory),
                         (_, directory) => self.removable(&mut core, replaced, directory),
                     };
-                    let gone = allowed.and_then(|()| self.unname(&mut core, target_directory, &target_key, replaced));
+                    let gone = allowed
+                        .and_then(|()| self.unname(&mut core, target_directory, &target_key, replaced));
                     core.forget_idle(replaced)?;
                     gone?;
                 }
@@ -361,7 +418,15 @@ impl RefsVolume {
 
     /// Moves a row to another name. What the row holds is stored anew at the next commit; what is in the tree until
     /// then is good enough to be found by.
-    fn move_entry(&self, core: &mut Core, node: u64, from: u64, row_key: &[u8], to: u64, name: &Name) -> Result<()> {
+    fn move_entry(
+        &self,
+        core: &mut Core,
+        node: u64,
+        from: u64,
+        row_key: &[u8],
+        to: u64,
+        name: &Name,
+    ) -> Result<()> {
         let entity = core.entity_mut(node)?;
         let (id, place) = (entity.id, entity.place.clone());
         let units = name.units().to_vec();
@@ -394,7 +459,9 @@ impl RefsVolume {
                 let (tree, pages) = core.tree_mut(to)?;
                 tree.put(pages, &key::name(key::SHORT, &units), old.0, &old.1)?;
                 let entity = core.entity_mut(node)?;
-                entity.record.take(|row| row.kind() == OBJECT_LINK && object_link(row) == (from, old_name.clone()));
+                entity
+                    .record
+                    .take(|row| row.kind() == OBJECT_LINK && object_link(row) == (from, old_name.clone()));
                 entity.record.rows.push(make_object_link(to, &units));
             }
             _ => {
@@ -407,8 +474,12 @@ impl RefsVolume {
                     core.rename_id(node, Id::File(to, ordinal));
                     let entity = core.entity_mut(node)?;
                     entity.record.ordinal = ordinal;
-                    let streams: Vec<Arc<Stream>> =
-                        entity.stream.iter().cloned().chain(entity.named.iter().map(|named| named.stream.clone())).collect();
+                    let streams: Vec<Arc<Stream>> = entity
+                        .stream
+                        .iter()
+                        .cloned()
+                        .chain(entity.named.iter().map(|named| named.stream.clone()))
+                        .collect();
                     for stream in streams {
                         core.move_stream(&stream, to)?;
                     }
@@ -421,7 +492,13 @@ impl RefsVolume {
         Ok(())
     }
 
-    pub(super) fn list(&self, directory: Node, cursor: Cursor, most: usize, entries: &mut Vec<Entry>) -> Result<()> {
+    pub(super) fn list(
+        &self,
+        directory: Node,
+        cursor: Cursor,
+        most: usize,
+        entries: &mut Vec<Entry>,
+    ) -> Result<()> {
         let mut core = self.core();
         let object = match core.entity(directory.0)?.place {
             Place::Nowhere => {
@@ -432,7 +509,11 @@ impl RefsVolume {
         };
         let after = match cursor {
             Cursor::START => None,
-            Cursor(number) => Some(core.listings.key(object, number).ok_or(Error::InvalidArgument("the listing was left for too long"))?),
+            Cursor(number) => Some(
+                core.listings
+                    .key(object, number)
+                    .ok_or(Error::InvalidArgument("the listing was left for too long"))?,
+            ),
         };
         let from = after.clone().unwrap_or_else(|| vec![0x30, 0, 0, 0]);
         let order = core.order();
@@ -452,7 +533,7 @@ impl RefsVolume {
         for (index, (row_key, row)) in rows.iter().enumerate() {
             let name = Name::from_units(&key::units(row_key));
             let attributes = match core.node_of(row.id(object)) {
-                Some(node) => self.attributes_of(core.entity(node)?),
+                Some(node) => self.attributes_of(&core, core.entity(node)?),
                 None => self.attributes_of_row(&mut core, row)?,
             };
             entries.push(Entry { name, attributes, next: Cursor(batch + index as u64) });
@@ -469,10 +550,19 @@ impl RefsVolume {
             }
             Row::Short(short) => {
                 let (tree, pages) = core.tree(short.object)?;
-                let record = tree.get(pages, &key::body(short.ordinal, short.object), |row| Record::from_bytes(row.value, 0))?;
+                let record = tree.get(pages, &key::body(short.ordinal, short.object), |row| {
+                    Record::from_bytes(row.value, 0)
+                })?;
                 match record.transpose()? {
                     Some(record) => Ok(self.attributes_of_record(&record)),
-                    None => Ok(attributes(Kind::File, short.size, short.allocated, short.attributes, short.times, 1)),
+                    None => Ok(attributes(
+                        Kind::File,
+                        short.size,
+                        short.allocated,
+                        short.attributes,
+                        short.times,
+                        1,
+                    )),
                 }
             }
         }
@@ -481,7 +571,14 @@ impl RefsVolume {
     fn attributes_of_record(&self, record: &Record) -> Attributes {
         if record.reparse == crate::core::SYMLINK {
             let target = streams::link_target(record).unwrap_or_default();
-            return attributes(Kind::SymbolicLink, target.len() as u64, 0, record.attributes, record.times, record.links);
+            return attributes(
+                Kind::SymbolicLink,
+                target.len() as u64,
+                0,
+                record.attributes,
+                record.times,
+                record.links,
+            );
         }
         attributes(Kind::File, record.size, record.allocated, record.attributes, record.times, record.links)
     }
@@ -506,13 +603,13 @@ impl RefsVolume {
             self.with_space(|| self.resize(node, size))?;
         }
         let mut core = self.change()?;
-        let entity = core.entity_mut(node.0)?;
-        if let Some(stream) = &entity.stream
-            && stream.touched.swap(false, Ordering::SeqCst)
-        {
-            entity.record.times[1] = stream.modified.load(Ordering::SeqCst);
-            entity.record.attributes |= 0x20;
-        }
+        // A named stream's are those of its file.
+        let owner = match core.entity(node.0)?.place {
+            Place::Part { of } => of,
+            _ => node.0,
+        };
+        let entity = core.entity_mut(owner)?;
+        entity.absorb_written();
         if let Some(flags) = change.flags {
             let kept = entity.record.attributes & !DosFlags::SETTABLE.0;
             entity.record.attributes = kept | flags.0 & DosFlags::SETTABLE.0;
@@ -527,7 +624,7 @@ impl RefsVolume {
             }
         }
         entity.record.times[2] = self.now();
-        Ok(self.attributes_of(core.entity(node.0)?))
+        Ok(self.attributes_of(&core, core.entity(node.0)?))
     }
 }
 

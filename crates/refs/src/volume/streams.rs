@@ -13,7 +13,8 @@ use platter_device::Buffer;
 pub fn make_link(record: &mut Record, target: &str) -> Result<()> {
     let shown: Vec<u16> = target.encode_utf16().collect();
     // Windows separates by backslashes; the other way round when it is read back.
-    let followed: Vec<u16> = shown.iter().map(|&unit| if unit == u16::from(b'/') { u16::from(b'\\') } else { unit }).collect();
+    let followed: Vec<u16> =
+        shown.iter().map(|&unit| if unit == u16::from(b'/') { u16::from(b'\\') } else { unit }).collect();
     if shown.is_empty() || shown.len() > 1024 {
         return Err(Error::InvalidArgument("a target has 1 to 1024 UTF-16 units"));
     }
@@ -51,7 +52,8 @@ pub fn link_target(record: &Record) -> Result<String> {
         let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16_at(unit, 0)).collect();
         (!units.is_empty()).then(|| String::from_utf16_lossy(&units))
     };
-    let shown = part(0x18).or_else(|| part(0x14).map(|path| path.trim_start_matches("\\??\\").replace('\\', "/")));
+    let shown =
+        part(0x18).or_else(|| part(0x14).map(|path| path.trim_start_matches("\\??\\").replace('\\', "/")));
     shown.ok_or_else(|| Error::damaged("symbolic link", 0, "a target", "none"))
 }
 
@@ -112,9 +114,16 @@ fn store_extended(record: &mut Record, all: &[(String, Vec<u8>)]) {
 }
 
 impl RefsVolume {
-    pub(super) fn change_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
+    pub(super) fn change_extended_attribute(
+        &self,
+        node: Node,
+        name: &str,
+        value: Option<&[u8]>,
+    ) -> Result<()> {
         if name.is_empty() || name.len() > 254 || value.is_some_and(|value| value.len() > 0xFFFF) {
-            return Err(Error::InvalidArgument("an extended attribute has a name of 1 to 254 bytes and at most 65535 bytes"));
+            return Err(Error::InvalidArgument(
+                "an extended attribute has a name of 1 to 254 bytes and at most 65535 bytes",
+            ));
         }
         let mut core = self.change()?;
         if matches!(core.entity(node.0)?.place, Place::Part { .. }) {
@@ -144,13 +153,18 @@ impl RefsVolume {
         NAMES.check(name)?;
         let mut core = self.core();
         let upper = core.upper.clone();
-        let folded = |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
+        let folded =
+            |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
         let entity = core.entity(node.0)?;
-        if entity.stream.is_none() || matches!(entity.place, Place::Part { .. }) || entity.kind() != Kind::File {
-            return Err(Error::Unsupported { format: "ReFS", what: "named streams of anything but files" });
+        if matches!(entity.place, Place::Part { .. }) {
+            return Err(Error::InvalidArgument("a named stream has no streams of its own"));
         }
         let wanted = folded(name.units());
-        let known = entity.named.iter().find(|named| folded(&named.name) == wanted).map(|named| (named.node, named.stream.clone()));
+        let known = entity
+            .named
+            .iter()
+            .find(|named| folded(&named.name) == wanted)
+            .map(|named| (named.node, named.stream.clone()));
         let (number, stream) = match known {
             Some(found) => found,
             None if !create => return Err(Error::NotFound),
@@ -158,7 +172,8 @@ impl RefsVolume {
                 core.writable()?;
                 let integrity = core.entity(node.0)?.record.attributes & Record::INTEGRITY != 0;
                 let number = core.next_node();
-                let stream = Arc::new(Stream::new(number, StreamState::empty(integrity), false));
+                let read_only = core.entity(node.0)?.record.attributes & 1 != 0;
+                let stream = Arc::new(Stream::new(number, StreamState::empty(integrity), read_only));
                 let named = Named { name: name.units().to_vec(), node: number, stream: stream.clone() };
                 core.entity_mut(node.0)?.named.push(named);
                 if let Err(error) = core.record_fits(node.0) {
@@ -188,15 +203,19 @@ impl RefsVolume {
     pub(super) fn delete_stream(&self, node: Node, name: &Name) -> Result<()> {
         let mut core = self.change()?;
         let upper = core.upper.clone();
-        let folded = |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
+        let folded =
+            |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
         let entity = core.entity_mut(node.0)?;
         let wanted = folded(name.units());
-        let position = entity.named.iter().position(|named| folded(&named.name) == wanted).ok_or(Error::NotFound)?;
+        let position =
+            entity.named.iter().position(|named| folded(&named.name) == wanted).ok_or(Error::NotFound)?;
         let named = entity.named.remove(position);
         if core.entity(named.node).is_ok() {
             core.rename_id(named.node, Id::Nameless(named.node));
+            let face = core.entity(node.0)?.record.clone();
             let entity = core.entity_held(named.node)?;
             entity.place = Place::Nowhere;
+            (entity.record.times, entity.record.attributes) = (face.times, face.attributes);
             entity.record.links = 0;
             core.orphan_stream(&named.stream)?;
             return core.forget_idle(named.node);
@@ -249,7 +268,11 @@ impl RefsVolume {
                     rows.push(run);
                 } else if enabled {
                     let length = run.count as usize * cluster;
-                    let offset = self.geometry.offset(core.pages.map.real(&self.geometry, run.cluster, u64::from(run.count))?);
+                    let offset = self.geometry.offset(core.pages.map.real(
+                        &self.geometry,
+                        run.cluster,
+                        u64::from(run.count),
+                    )?);
                     self.device.read_at(offset, &mut buffer[..length])?;
                     for (index, content) in buffer[..length].chunks_exact(cluster).enumerate() {
                         rows.push(Run {
