@@ -78,8 +78,8 @@ pub fn refuse_unlike_copies(device: &dyn Device) -> Result<()> {
             (Ok(()), Some((other, expected))) => {
                 if let Some(at) = (0..data.len()).find(|&at| data[at] != expected[at]) {
                     let reason = format!(
-                        "copy {copy} differs from copy {other} at offset {at} (expected {:#04x}, found {:#04x}), so \
-                         they are not copies of one volume, or one of them is old or damaged",
+                        "copy {copy} differs from copy {other}, counted from 0, at offset {at} (expected {:#04x}, \
+                         found {:#04x}): they are not copies of one volume, or one of them is old or damaged",
                         expected[at], data[at]
                     );
                     return Err(Error::Protected { device: device.name().into(), reason });

@@ -715,7 +715,10 @@ fn copies_that_do_not_begin_alike_are_refused() {
     let error = refuse_unlike_copies(&partition).unwrap_err();
     assert!(matches!(error, Error::Protected { .. }));
     let text = error.to_string();
-    assert!(text.contains("copy 1 differs from copy 0 at offset 71 (expected 0x55, found 0xaa)"), "{text}");
+    assert!(
+        text.contains("copy 1 differs from copy 0, counted from 0, at offset 71 (expected 0x55, found 0xaa)"),
+        "{text}"
+    );
     // A copy that cannot be read is what the others are for.
     faults[0].inject(When::from(Operation::Read, 0), Fault::Fail);
     refuse_unlike_copies(&partition).unwrap();

@@ -9,7 +9,9 @@ use crate::report::document::{self as report, CaseResult, Document, RESPONSE_TIM
 use crate::target::{Ready, Target, free_space, temporary_file};
 use crate::workload::{Case, Preset, Workload};
 use crate::{Durability, Error, Job, Latencies, Measured, Result, Stop, Tally, Watch};
-use platter_device::{Caching, Device, FileDevice, FileOptions, MemoryDevice, Recorder, Sectors, Traffic};
+use platter_device::{
+    Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Recorder, Sectors, Traffic,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -23,6 +25,8 @@ pub enum Stand {
     /// An image file or block device that may be overwritten: whoever asks has made sure of it. An image that is not
     /// there is made.
     Path(PathBuf),
+    /// Several such, which all hold the same.
+    Mirror(Vec<PathBuf>),
     /// Memory of this many bytes.
     Memory(u64),
 }
@@ -111,6 +115,7 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
             turns.take(target, round)?;
         }
     }
+    turns.warnings.extend(stand.failures());
     Ok(turns.document())
 }
 
@@ -148,6 +153,7 @@ struct OpenStand {
     name: String,
     /// What tells about the hardware below: the device, or the directory of a temporary image.
     place: PathBuf,
+    mirror: Option<Arc<Mirror>>,
 }
 
 impl OpenStand {
@@ -166,14 +172,32 @@ impl OpenStand {
                     caching,
                     name,
                     place: PathBuf::new(),
+                    mirror: None,
+                });
+            }
+            Stand::Mirror(paths) => {
+                let files = paths
+                    .iter()
+                    .map(|path| open_file(path, length, options))
+                    .collect::<Result<Vec<FileDevice>>>()?;
+                let direct = files.iter().all(FileDevice::is_direct);
+                let copies = files.into_iter().map(|file| Arc::new(file) as Arc<dyn Device>).collect();
+                let mirror = Arc::new(Mirror::new(copies)?);
+                return Ok(OpenStand {
+                    device: mirror.clone(),
+                    kind: "mirror",
+                    direct,
+                    caching,
+                    name: mirror.name().to_string(),
+                    place: paths.first().cloned().unwrap_or_default(),
+                    mirror: Some(mirror),
                 });
             }
             Stand::TemporaryImage(directory) => {
                 enough_space(directory, span)?;
                 (temporary_file(directory, length, options)?, directory)
             }
-            Stand::Path(path) if path.exists() => (FileDevice::open(path, options)?, path),
-            Stand::Path(path) => (FileDevice::create(path, length, options)?, path),
+            Stand::Path(path) => (open_file(path, length, options)?, path),
         };
         let kind = if file.is_block_device() { "block device" } else { "image" };
         let name = match stand {
@@ -181,8 +205,32 @@ impl OpenStand {
             _ => file.name().to_string(),
         };
         let direct = file.is_direct();
-        Ok(OpenStand { device: Arc::new(file), kind, direct, caching, name, place: place.clone() })
+        let place = place.clone();
+        Ok(OpenStand { device: Arc::new(file), kind, direct, caching, name, place, mirror: None })
     }
+
+    /// What copies of a mirror failed to do: the others did it, but took their time.
+    fn failures(&self) -> Vec<String> {
+        let Some(mirror) = &self.mirror else { return Vec::new() };
+        let copies = mirror.out_of_service().into_iter().zip(mirror.failed());
+        copies
+            .enumerate()
+            .filter_map(|(copy, (fatal, failed))| match (fatal, failed) {
+                (Some(why), _) => Some(format!("copy {copy} of the mirror went out of service: {why}")),
+                (None, 0) => None,
+                (None, _) => Some(format!("copy {copy} of the mirror failed {failed} transfers")),
+            })
+            .collect()
+    }
+}
+
+/// Opens an image file or block device; an image that is not there is made.
+fn open_file(path: &Path, length: u64, options: FileOptions) -> Result<FileDevice> {
+    Ok(if path.exists() {
+        FileDevice::open(path, options)?
+    } else {
+        FileDevice::create(path, length, options)?
+    })
 }
 
 /// The image and the directory target's file stand on the host's file system, one at a time.

@@ -11,6 +11,11 @@ use clap::{Parser, Subcommand};
 /// IMAGE is an image file or a block device. Where its first sectors are a partition table, the only partition that
 /// holds a known file system is used, or the one that --partition names.
 ///
+/// Several that hold the same are a mirror, written mirror:IMAGE,IMAGE wherever IMAGE may stand, for example
+/// mirror:a.img,b.img:/photos. What is written goes to each copy. Where one cannot be read another answers, and what it
+/// says is written back. A copy that cannot be written is left alone from then on, and must be replaced before it is
+/// named again. Each copy is a plain volume by itself.
+///
 /// A path on a volume is written IMAGE:/PATH, for example disk.img:/photos/a.jpg. An argument X:/Y names the host's
 /// file Y in directory "X:" if there is such a directory (a drive on Windows), and otherwise /Y on the volume in X.
 ///

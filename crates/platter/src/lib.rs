@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod copy;
 mod failure;
+mod image;
 mod output;
 mod progress;
 mod volume;

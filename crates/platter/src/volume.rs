@@ -1,8 +1,11 @@
 //! Opening the volumes that arguments name, and finding the way inside them.
 
 use crate::failure::{About, Failure, shown};
+use crate::image::{Image, MIRROR};
 use clap::Args;
-use platter_device::{Device, FileDevice, FileOptions, refuse_in_use, select_partition};
+use platter_device::{
+    Device, Error, FileDevice, FileOptions, refuse_in_use, refuse_unlike_copies, select_partition,
+};
 use platter_vfs::{Cursor, Entry, FileSystem, Name, Node, OpenOptions};
 use std::ffi::OsStr;
 use std::fmt;
@@ -42,23 +45,44 @@ pub enum Access {
     },
 }
 
-/// Opens an image file or block device.
+/// Opens an image file or block device, or several as a mirror.
 pub fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
+    let image = Image::parse(image)?;
+    let opened = image.paths.iter().map(|path| open_file(path, access)).collect::<Result<_, _>>()?;
+    image.device(opened)
+}
+
+/// Opens one image file or block device.
+pub fn open_file(path: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
     let (read_only, force) = match access {
         Access::Read => (true, true),
         Access::Write { force } => (false, force),
     };
     if !force {
-        refuse_in_use(image)?;
+        refuse_in_use(path)?;
     }
     let options = FileOptions { read_only, exclusive: !force, ..FileOptions::default() };
-    Ok(Arc::new(FileDevice::open(image, options)?))
+    Ok(Arc::new(FileDevice::open(path, options)?))
 }
 
 /// Opens an image file or block device, and in it the partition that is meant, if it has any.
 pub fn open_part(image: &Path, partition: Option<u32>, access: Access) -> Result<Arc<dyn Device>, Failure> {
     let known = |device: &dyn Device| matches!(platter_formats::recognise(device), Ok(Some(_)));
-    Ok(select_partition(open_device(image, access)?, partition, &known)?)
+    let part = select_partition(open_device(image, access)?, partition, &known)?;
+    look_at_copies(&*part, access)?;
+    Ok(part)
+}
+
+/// Copies that are not of one volume are not written to. They can be read, but whoever reads should know.
+pub fn look_at_copies(device: &dyn Device, access: Access) -> Result<(), Failure> {
+    match (access, refuse_unlike_copies(device)) {
+        (Access::Write { force: true }, _) | (_, Ok(())) => {}
+        (Access::Write { force: false }, Err(error)) => return Err(error.into()),
+        // What cannot be read at all fails soon enough.
+        (Access::Read, Err(error @ Error::Protected { .. })) => Failure::from(error).print(),
+        (Access::Read, Err(_)) => {}
+    }
+    Ok(())
 }
 
 /// How volumes are opened here: times that a format keeps as local time are those of this machine.
@@ -79,6 +103,8 @@ pub struct Volumes {
 
 struct Open {
     image: PathBuf,
+    /// The files or devices it is on.
+    paths: Vec<PathBuf>,
     writable: bool,
     system: Arc<dyn FileSystem>,
 }
@@ -91,20 +117,27 @@ impl Volumes {
 
     /// The volume in an image, opened now if it was not before. Whoever needs to write asks first.
     pub fn volume(&mut self, image: &Path, access: Access) -> Result<Arc<dyn FileSystem>, Failure> {
-        let canonical = fs::canonicalize(image).about(shown(image))?;
-        if let Some(open) = self.open.iter().find(|open| open.image == canonical) {
+        let paths = Image::identity(image)?;
+        if let Some(open) = self.open.iter().find(|open| open.paths == paths) {
             return Ok(open.system.clone());
+        }
+        if let Some(open) = self.open.iter().find(|open| open.paths.iter().any(|path| paths.contains(path))) {
+            let other = shown(&open.image);
+            return Err(Failure::new(
+                shown(image),
+                format!("shares a copy with {other}, which is in use here"),
+            ));
         }
         let writable = matches!(access, Access::Write { .. });
         let device = open_part(image, self.partition, access)?;
         let system = platter_formats::open(device, open_options(!writable)).about(shown(image))?;
-        self.open.push(Open { image: canonical, writable, system: system.clone() });
+        self.open.push(Open { image: image.to_path_buf(), paths, writable, system: system.clone() });
         Ok(system)
     }
 
     /// Whether a host file is one of the images.
     pub fn contains(&self, path: &Path) -> bool {
-        fs::canonicalize(path).is_ok_and(|path| self.open.iter().any(|open| open.image == path))
+        fs::canonicalize(path).is_ok_and(|path| self.open.iter().any(|open| open.paths.contains(&path)))
     }
 
     /// Makes everything durable and marks the volumes clean. A command that fails calls it too, because what it did
@@ -121,7 +154,7 @@ impl Volumes {
 /// A path on a volume.
 #[derive(Clone, Debug)]
 pub struct VolumePath {
-    /// The image file or block device.
+    /// The image, as the argument names it.
     pub image: PathBuf,
     /// The names from the root on.
     pub names: Vec<Name>,
@@ -140,12 +173,18 @@ impl Place {
     /// Tells host paths from paths on a volume, as the help of the whole program describes.
     pub fn parse(argument: &OsStr) -> Result<Place, Failure> {
         let bytes = argument.as_bytes();
-        let Some(colon) = bytes.windows(2).position(|pair| pair == b":/") else {
+        let colon_after = |start: usize| {
+            bytes[start..].windows(2).position(|pair| pair == b":/").map(|colon| start + colon)
+        };
+        let is_host = |colon: usize| Path::new(OsStr::from_bytes(&bytes[..=colon])).is_dir();
+        let colon = match colon_after(0) {
+            // The first copy of a mirror has an absolute path.
+            Some(colon) if bytes[..=colon] == *MIRROR.as_bytes() && !is_host(colon) => colon_after(colon + 1),
+            first => first,
+        };
+        let Some(colon) = colon.filter(|&colon| !is_host(colon)) else {
             return Ok(Place::Host(PathBuf::from(argument)));
         };
-        if Path::new(OsStr::from_bytes(&bytes[..=colon])).is_dir() {
-            return Ok(Place::Host(PathBuf::from(argument)));
-        }
         let image = PathBuf::from(OsStr::from_bytes(&bytes[..colon]));
         let mut names = Vec::new();
         for part in bytes[colon + 1..].split(|&byte| byte == b'/') {
@@ -286,7 +325,9 @@ mod tests {
         assert_eq!(parse("C:/x"), "volume C:/x");
         assert_eq!(parse("d.img://a/./b/../c/"), "volume d.img:/a/c");
         assert_eq!(parse("d.img:/../../a"), "volume d.img:/a");
-        for host in ["disk.img", "./a/b", "a:b", "odd:"] {
+        assert_eq!(parse("mirror:a.img,b.img:/c"), "volume mirror:a.img,b.img:/c");
+        assert_eq!(parse("mirror:/dev/sdy,/dev/sdz:/c"), "volume mirror:/dev/sdy,/dev/sdz:/c");
+        for host in ["mirror:a,b", "mirror:/a,/b", "disk.img", "./a/b", "a:b", "odd:"] {
             assert_eq!(parse(host), format!("host {host}"));
         }
         let directory = std::env::temp_dir().join(format!("platter-volume-{}:", std::process::id()));

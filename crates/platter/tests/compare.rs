@@ -78,6 +78,28 @@ fn every_block_of_a_verified_run_reads_back() {
 }
 
 #[test]
+fn a_mirror_is_a_device_too() {
+    let here = directory("mirror");
+    let arguments = "run iometer --target fat16:16k --device mirror:a.img,b.img --span 16M --time 0.1 --repeat 1 \
+                     --verify --json";
+    let run = || platter(&here, &arguments.split_whitespace().collect::<Vec<_>>());
+    let report: Value = serde_json::from_str(&succeeded(&run())).unwrap();
+    assert_eq!(report["environment"]["device"]["kind"], "mirror");
+    assert_eq!(report["environment"]["device"]["name"], "mirror:a.img,b.img");
+    let results = report["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    assert!(results.iter().all(|row| row["runs"][0]["corrupted_blocks"] == 0));
+    let [one, two] = ["a.img", "b.img"].map(|name| std::fs::read(here.join(name)).unwrap());
+    assert!(one == two && one.len() > 16 << 20);
+    // Neither copy may hold anything.
+    let refused = run();
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && error.contains("a.img: holds a FAT"), "{error}");
+    std::fs::write(here.join("a.img"), []).unwrap();
+    assert!(String::from_utf8_lossy(&run().stderr).contains("b.img: holds a FAT"));
+}
+
+#[test]
 fn a_file_system_is_not_overwritten_without_force() {
     let here = directory("protected");
     succeeded(&platter(&here, &["mkfs", "fat32", "disk.img", "--size", "64M", "--label", "PRECIOUS"]));

@@ -431,6 +431,85 @@ fn a_hostile_name_does_not_lead_out_of_the_directory() {
 }
 
 #[test]
+fn a_mirror_is_used_like_an_image() {
+    let place = Place::new("mirror");
+    let copies = || ["a.img", "b.img"].map(|name| fs::read(place.path(name)).unwrap());
+    let alike = || {
+        let [one, two] = copies();
+        assert!(one == two, "the copies differ");
+    };
+    fs::write(place.path("x.txt"), "on each").unwrap();
+    fs::write(place.path("large"), content(5, 3 << 20)).unwrap();
+    let said = place.works("mkfs fat32 mirror:a.img,b.img --size 40M --label TWICE");
+    assert!(said.starts_with("mirror:a.img,b.img: FAT32"), "{said}");
+    alike();
+    place.works("mkdir -p mirror:a.img,b.img:/d/e");
+    place.works("cp x.txt large mirror:a.img,b.img:/d");
+    place.works("mv mirror:a.img,b.img:/d/x.txt mirror:b.img,a.img:/d/e/y.txt");
+    place.works("cp mirror:a.img,b.img:/d/large mirror:a.img,b.img:/again");
+    place.works("rm mirror:a.img,b.img:/d/large");
+    alike();
+    let absolute = format!("mirror:{},{}", place.path("a.img").display(), place.path("b.img").display());
+    assert_eq!(place.works(&format!("cat {absolute}:/d/e/y.txt")), "on each");
+    assert_eq!(place.works(&format!("ls {absolute}")), "again\nd\n");
+    assert!(place.platter("cat mirror:b.img,a.img:/again").stdout == content(5, 3 << 20));
+    let info = place.json("info --json mirror:a.img,b.img");
+    assert_eq!((&info["device"], &info["size"]), (&"mirror:a.img,b.img".into(), &(40 << 20).into()));
+    assert_eq!(info["holds"]["volume"]["label"], "TWICE");
+    assert!(place.works("check mirror:a.img,b.img").contains("no damage"));
+    // Each is a volume by itself.
+    for copy in ["a.img", "b.img"] {
+        place.fsck(copy);
+        assert_eq!(place.works(&format!("cat {copy}:/d/e/y.txt")), "on each");
+    }
+    // A check through the mirror repairs both.
+    place.works("mkfs fat16 mirror:c.img,d.img --size 20M");
+    let mut image = fs::read(place.path("c.img")).unwrap();
+    let word = |at: usize| usize::from(u16::from_le_bytes([image[at], image[at + 1]]));
+    let second = (word(14) + word(22)) * 512;
+    image[second + 20] ^= 0x55;
+    fs::write(place.path("c.img"), &image).unwrap();
+    fs::write(place.path("d.img"), &image).unwrap();
+    place.ends(1, "check --repair mirror:c.img,d.img");
+    place.works("check c.img");
+    assert!(fs::read(place.path("c.img")).unwrap() == fs::read(place.path("d.img")).unwrap());
+}
+
+#[test]
+fn copies_that_are_no_mirror_are_not_written() {
+    let place = Place::new("unlike");
+    for (name, label) in [("a.img", "FIRST"), ("b.img", "SECOND")] {
+        place.works(&format!("mkfs fat32 {name} --size 40M --label {label}"));
+    }
+    let before = fs::read(place.path("b.img")).unwrap();
+    let refused = place.fails("mkdir mirror:a.img,b.img:/d");
+    assert!(refused.contains("copy 1 differs from copy 0") && refused.contains("--force"), "{refused}");
+    assert!(fs::read(place.path("b.img")).unwrap() == before);
+    // Whoever reads them is told.
+    for command in ["ls", "info", "check"] {
+        let output = place.platter(&format!("{command} mirror:a.img,b.img"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("differs from copy 0"), "{output:?}");
+    }
+    place.works("mkdir mirror:a.img,b.img:/d --force");
+    // A copy that holds something is noticed before the other is made.
+    let refused = place.fails("mkfs fat32 mirror:new.img,b.img --size 40M");
+    assert!(refused.contains("b.img: holds a FAT file system"), "{refused}");
+    assert!(!place.path("new.img").exists());
+    fs::write(place.path("new.img"), vec![0; 40 << 20]).unwrap();
+    assert!(place.fails("mkfs fat32 mirror:new.img,b.img").contains("b.img: holds a FAT file system"));
+    assert!(fs::read(place.path("new.img")).unwrap().iter().all(|&byte| byte == 0));
+    place.works("mkfs fat32 mirror:new.img,b.img --force");
+    assert!(fs::read(place.path("new.img")).unwrap() == fs::read(place.path("b.img")).unwrap());
+    // One file cannot be two copies, nor two volumes at a time.
+    assert!(place.fails("ls mirror:a.img,./a.img").contains("./a.img is named twice"));
+    let shared = place.fails("cp mirror:new.img,b.img:/x b.img:/y");
+    assert!(shared.contains("shares a copy with b.img"), "{shared}");
+    assert!(place.fails("ls mirror:a.img,").contains("mirror:IMAGE,IMAGE"));
+    assert!(place.fails("ls mirror:a.img,no.img").contains("no.img: No such file"));
+    assert!(place.fails("mkfs fat32 mirror:a.img,no.img").contains("no.img: does not exist; to make it"));
+}
+
+#[test]
 fn two_processes_do_not_write_to_one_image() {
     let place = Place::new("two");
     place.works("mkfs fat32 v.img --size 40M");

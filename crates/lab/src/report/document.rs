@@ -77,9 +77,9 @@ pub struct Environment {
 /// The device that every target lies on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceInfo {
-    /// Path, or `mem:SIZE`.
+    /// Path, `mirror:PATH,PATH`, or `mem:SIZE`.
     pub name: String,
-    /// `image`, `block device` or `memory`.
+    /// `image`, `block device`, `mirror` or `memory`.
     pub kind: String,
     /// Size of the region that was used.
     pub size_bytes: u64,

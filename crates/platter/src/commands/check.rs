@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// be carried out, 16 wrong arguments.
 #[derive(Args)]
 pub struct Arguments {
-    /// Image file or block device
+    /// Image file, block device or mirror:IMAGE,IMAGE
     image: PathBuf,
     /// Repair what can be; without it nothing is written
     #[arg(long)]

@@ -2,7 +2,7 @@
 
 use crate::failure::{About, Failure, Outcome};
 use crate::output::{Output, grouped};
-use crate::volume::{Access, ReadOptions, open_device, open_options};
+use crate::volume::{Access, ReadOptions, look_at_copies, open_device, open_options};
 use clap::Args;
 use platter_device::show_size;
 use platter_device::{Device, PartitionTable, contents};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Show what a device holds: partitions, and each volume's format, label and space
 #[derive(Args)]
 pub struct Arguments {
-    /// Image file or block device
+    /// Image file, block device or mirror:IMAGE,IMAGE
     image: PathBuf,
     /// As JSON
     #[arg(long)]
@@ -80,6 +80,7 @@ struct Volume {
 impl Arguments {
     pub fn run(self) -> Outcome {
         let device = open_device(&self.image, Access::Read)?;
+        look_at_copies(&*device, Access::Read)?;
         let document = self.look(device)?;
         let mut output = Output::new();
         if self.json {

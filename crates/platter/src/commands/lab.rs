@@ -1,6 +1,7 @@
 //! What the lab's commands share: the choices of a comparison, its progress, and its reports on disk.
 
 use crate::failure::{About, Failure};
+use crate::image::Image;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use platter_device::{Caching, FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
@@ -21,8 +22,8 @@ pub struct Choices {
     #[arg(long)]
     full: bool,
 
-    /// The device: an image file (made if it is not there), a block device, or mem:SIZE; its content is lost
-    /// [default: a temporary image file]
+    /// The device: an image file (made if it is not there), a block device, several of them as mirror:IMAGE,IMAGE, or
+    /// mem:SIZE; its content is lost [default: a temporary image file]
     #[arg(long, value_name = "IMAGE|DEVICE|mem:SIZE")]
     device: Option<String>,
 
@@ -99,13 +100,13 @@ impl Choices {
         if let Some(size) = device.strip_prefix("mem:") {
             return parse_size(size).map(Stand::Memory).map_err(|error| Failure::new(device, error));
         }
-        let path = PathBuf::from(device);
-        if !self.force && path.exists() {
-            refuse_in_use(&path)?;
+        let mut image = Image::parse(Path::new(device))?;
+        for path in image.paths.iter().filter(|path| !self.force && path.exists()) {
+            refuse_in_use(path)?;
             let options = FileOptions { read_only: true, caching: Caching::Buffered, exclusive: false };
-            refuse_contents(&FileDevice::open(&path, options)?)?;
+            refuse_contents(&FileDevice::open(path, options)?)?;
         }
-        Ok(Stand::Path(path))
+        Ok(if image.is_mirror { Stand::Mirror(image.paths) } else { Stand::Path(image.paths.remove(0)) })
     }
 }
 

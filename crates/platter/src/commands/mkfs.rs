@@ -1,9 +1,10 @@
 //! `platter mkfs`
 
 use crate::failure::{About, Failure, Outcome, shown};
+use crate::image::Image;
 use crate::output::Output;
 use crate::progress::{Bar, Unit};
-use crate::volume::{Access, open_device, open_options};
+use crate::volume::{Access, open_file, open_options};
 use clap::Args;
 use platter_device::{
     Device, FileDevice, FileOptions, PartitionTable, contents, refuse_contents, refuse_in_use,
@@ -12,19 +13,20 @@ use platter_device::{parse_size, show_size};
 use platter_vfs::{Format, FormatOptions};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Make a file system
 ///
 /// An image file that does not exist is made, sparse, if --size is given; one that exists keeps its size or takes the
-/// one given. Refuses a device that is in use or holds a file system or partition table, unless --force.
+/// one given. Refuses a device that is in use or holds a file system or partition table, unless --force. All this is
+/// done with each copy of a mirror.
 #[derive(Args)]
 pub struct Arguments {
     /// The file system
     #[arg(value_parser = format_parser())]
     file_system: String,
-    /// Image file or block device
+    /// Image file, block device or mirror:IMAGE,IMAGE
     image: PathBuf,
     /// Size of the image file
     #[arg(long, value_parser = parse_size)]
@@ -62,11 +64,6 @@ impl Arguments {
     pub fn run(self) -> Outcome {
         let format = platter_formats::by_name(&self.file_system).expect("clap allows these names only");
         let device = self.device()?;
-        if self.force {
-            wipe(&*device)?;
-        } else {
-            refuse_contents(&*device)?;
-        }
         let Arguments { cluster, label, serial, full, .. } = self;
         let options = FormatOptions { cluster, label, serial, full, variant: None };
         let bar = Bar::new(Unit::Steps);
@@ -76,43 +73,59 @@ impl Arguments {
         report(format, device)
     }
 
-    /// The device to make it on, after making the image file if that is what is asked for.
+    /// The device to make it on, with nothing on it that may not be lost, and nothing that others would take it for.
     fn device(&self) -> Result<Arc<dyn Device>, Failure> {
-        let metadata = match fs::metadata(&self.image) {
+        let image = Image::parse(&self.image)?;
+        // Each copy is asked before the first is touched.
+        image.paths.iter().try_for_each(|path| self.ask(path))?;
+        let parts = image.paths.iter().map(|path| self.part(path)).collect::<Result<Vec<_>, _>>()?;
+        if !self.force {
+            parts.iter().try_for_each(|part| refuse_contents(&**part))?;
+        } else {
+            parts.iter().try_for_each(|part| wipe(&**part))?;
+        }
+        image.device(parts)
+    }
+
+    /// Whether an image file or block device can be what the arguments say, and may be.
+    fn ask(&self, path: &Path) -> Result<(), Failure> {
+        let metadata = match fs::metadata(path) {
             Ok(metadata) => Some(metadata),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error).about(shown(&self.image)),
+            Err(error) => return Err(error).about(shown(path)),
         };
         let is_block = metadata.as_ref().is_some_and(|data| data.file_type().is_block_device());
-        let device: Arc<dyn Device> = match (self.size, metadata) {
-            (None, None) => {
-                return Err(Failure::new(shown(&self.image), "does not exist; to make it, give --size"));
-            }
+        let wrong = |why| Err(Failure::new(shown(path), why));
+        match (self.size, metadata) {
+            (None, None) => wrong("does not exist; to make it, give --size"),
             (Some(_), Some(_)) if is_block => {
-                return Err(Failure::new(
-                    shown(&self.image),
-                    "a block device has the size it has; --size is for images",
-                ));
+                wrong("a block device has the size it has; --size is for images")
             }
-            (Some(_), _) if self.partition.is_some() => {
-                return Err(Failure::new(shown(&self.image), "--size and --partition exclude each other"));
+            (Some(_), _) if self.partition.is_some() => wrong("--size and --partition exclude each other"),
+            (Some(_), Some(_)) if !self.force => {
+                refuse_in_use(path)?;
+                // Before its size changes: what it holds may be at the end.
+                let options = FileOptions { read_only: true, ..FileOptions::default() };
+                Ok(refuse_contents(&FileDevice::open(path, options)?)?)
             }
-            (None, Some(_)) => open_device(&self.image, Access::Write { force: self.force })?,
-            (Some(size), existing) => {
-                if existing.is_some() && !self.force {
-                    refuse_in_use(&self.image)?;
-                    // Before its size changes: what it holds may be at the end.
-                    let options = FileOptions { read_only: true, ..FileOptions::default() };
-                    refuse_contents(&FileDevice::open(&self.image, options)?)?;
-                }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens an image file or block device, after making the image file if that is what is asked for, and in it the
+    /// partition that is meant.
+    fn part(&self, path: &Path) -> Result<Arc<dyn Device>, Failure> {
+        let device = match self.size {
+            None => open_file(path, Access::Write { force: self.force })?,
+            Some(size) => {
                 let options = FileOptions { exclusive: !self.force, ..FileOptions::default() };
-                Arc::new(FileDevice::create(&self.image, size, options)?)
+                Arc::new(FileDevice::create(path, size, options)?)
             }
         };
         let Some(number) = self.partition else { return Ok(device) };
         match PartitionTable::read(&*device)? {
             Some(table) => Ok(Arc::new(table.open(device, number)?)),
-            None => Err(Failure::new(shown(&self.image), "has no partition table")),
+            None => Err(Failure::new(shown(path), "has no partition table")),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! `platter mv`
 
 use crate::failure::{About, Failure, Outcome};
+use crate::image::Image;
 use crate::volume::{Access, VolumePath, Volumes, WriteOptions};
 use clap::Args;
 use platter_vfs::{Error, Kind, RenameFlags};
 use std::ffi::OsString;
-use std::fs;
 
 /// Move or rename files and directories within a volume
 ///
@@ -25,9 +25,8 @@ impl Arguments {
         let (target, sources) = paths.split_last().expect("clap asks for two");
         let same = |path: &VolumePath| {
             path.image == target.image
-                || fs::canonicalize(&path.image)
-                    .ok()
-                    .is_some_and(|image| fs::canonicalize(&target.image).is_ok_and(|target| target == image))
+                || Image::identity(&path.image)
+                    .is_ok_and(|image| Image::identity(&target.image).is_ok_and(|target| target == image))
         };
         if let Some(other) = sources.iter().find(|path| !same(path)) {
             return Err(Failure::new(other, "is on another volume; use cp and rm"));
