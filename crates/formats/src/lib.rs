@@ -5,13 +5,14 @@
 
 use platter_device::{Device, contents};
 use platter_fat::Fat;
+use platter_refs::Refs;
 use platter_vfs::{Error, FileSystem, Format, OpenOptions, Recognised, Result};
 use std::sync::Arc;
 
 /// Every format, under every name that a user may type. A format comes before its variants, so that recognising finds
 /// the one that knows them all.
 pub fn registry() -> &'static [&'static dyn Format] {
-    &[&Fat::ANY, &Fat::FAT12, &Fat::FAT16, &Fat::FAT32]
+    &[&Fat::ANY, &Fat::FAT12, &Fat::FAT16, &Fat::FAT32, &Refs::ANY, &Refs::INTEGRITY]
 }
 
 /// The format of this name, in any case.

@@ -14,5 +14,5 @@ fn main() {
         label: Some("First light".into()),
         ..Default::default()
     };
-    platter_refs::Refs.make(&device, &options, &platter_vfs::Silent).unwrap();
+    platter_refs::Refs::ANY.make(&device, &options, &platter_vfs::Silent).unwrap();
 }

@@ -11,11 +11,21 @@ use std::sync::Arc;
 
 /// ReFS as a [`Format`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refs;
+pub struct Refs {
+    name: &'static str,
+    integrity: Option<bool>,
+}
+
+impl Refs {
+    /// ReFS. New volumes have integrity streams off, unless the options say otherwise.
+    pub const ANY: Refs = Refs { name: "refs", integrity: None };
+    /// ReFS, with integrity streams on in new volumes.
+    pub const INTEGRITY: Refs = Refs { name: "refs+integrity", integrity: Some(true) };
+}
 
 impl Format for Refs {
     fn name(&self) -> &'static str {
-        "refs"
+        self.name
     }
 
     fn recognise(&self, device: &dyn Device) -> Result<Option<Recognised>> {
@@ -35,7 +45,8 @@ impl Format for Refs {
     }
 
     fn make(&self, device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
-        crate::format::make(device, options, progress)
+        let integrity = options.integrity.or(self.integrity);
+        crate::format::make(device, &FormatOptions { integrity, ..options.clone() }, progress)
     }
 
     fn open(&self, device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn FileSystem>> {

@@ -42,7 +42,7 @@ impl Volume {
             integrity: Some(self.integrity),
             ..FormatOptions::default()
         };
-        Refs.make(&*device, &options, &Silent).unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        Refs::ANY.make(&*device, &options, &Silent).unwrap_or_else(|error| panic!("{self:?}: {error}"));
         device
     }
 
@@ -81,7 +81,7 @@ impl Subject for Tested {
     }
 
     fn open(&mut self) -> Result<Arc<dyn FileSystem>> {
-        Refs.open(self.clocked.clone(), OpenOptions::default())
+        Refs::ANY.open(self.clocked.clone(), OpenOptions::default())
     }
 
     fn check(&mut self) -> std::result::Result<(), String> {
@@ -91,7 +91,8 @@ impl Subject for Tested {
 
 /// Fails unless the check finds nothing.
 pub fn check_clean(device: &dyn Device) -> std::result::Result<(), String> {
-    let report = Refs.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
+    let report =
+        Refs::ANY.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.found > 0 { Err(format!("check: {:#?}", report.findings)) } else { Ok(()) }
 }
 
