@@ -65,7 +65,7 @@ impl Arguments {
         let format = platter_formats::by_name(&self.file_system).expect("clap allows these names only");
         let device = self.device()?;
         let Arguments { cluster, label, serial, full, .. } = self;
-        let options = FormatOptions { cluster, label, serial, full, variant: None };
+        let options = FormatOptions { cluster, label, serial, full, ..FormatOptions::default() };
         let bar = Bar::new(Unit::Steps);
         format.make(&*device, &options, &bar).about(device.name())?;
         device.flush()?;
