@@ -727,6 +727,7 @@ impl Core {
     /// Brings all rows up to date and collects what a commit writes. From here on, changes belong to the next one.
     pub fn gather(&mut self) -> Result<Batch> {
         let clock = self.checkpoint.clock + 1;
+        self.pages.space.prepare();
         let nodes = std::mem::take(&mut self.changed);
         for &node in &nodes {
             self.store_entity(node, clock)?;
@@ -802,7 +803,7 @@ impl Core {
         let (clusters, number) =
             (geometry.per_container, crate::geometry::ContainerMap::FIRST + index as u64);
         let container = &self.pages.space.containers()[index];
-        let tier = container.tier;
+        let (tier, for_pages) = (container.tier, container.for_pages);
         let (used, bits) = container.row(clusters);
         let first = geometry.virtual_cluster(number, 0);
         let start = self.pages.map.start(index);
@@ -826,8 +827,8 @@ impl Core {
             }
         }
         let flags = match (tier, used) {
-            (_, 0) => ContainerRow::EMPTY,
-            (Tier::Medium, _) => ContainerRow::METADATA | ContainerRow::DATA,
+            (Tier::Medium, 0) if !for_pages => ContainerRow::EMPTY,
+            (Tier::Medium, _) if !for_pages => ContainerRow::DATA,
             _ => ContainerRow::METADATA,
         };
         let row = ContainerRow { number, flags, count: clusters, free: u64::from(clusters - used), start };

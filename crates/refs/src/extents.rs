@@ -103,6 +103,17 @@ pub struct Extents {
     changed: bool,
 }
 
+/// A part of a stream: a run, or a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its first cluster in the stream.
+    pub at: u32,
+    /// The cluster after it.
+    pub end: u32,
+    /// Where it is; nowhere for a hole.
+    pub run: Option<Extent>,
+}
+
 /// What is at a place of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -232,6 +243,40 @@ impl Extents {
         }
     }
 
+    /// Calls `each` on the runs and holes, or the parts of them, between two clusters of the stream, in order. The range
+    /// must be loaded. It walks from run to run, so that a long range costs one search.
+    pub fn walk(&self, from: u32, to: u32, mut each: impl FnMut(Piece) -> Result<()>) -> Result<()> {
+        let mut at = from;
+        let first = self.leaf(from);
+        for (index, leaf) in self.leaves.iter().enumerate().skip(first) {
+            if at >= to || leaf.first >= to {
+                break;
+            }
+            if leaf.last < at {
+                continue;
+            }
+            let Some(rows) = &leaf.rows else {
+                debug_assert!(index > first, "the range is loaded");
+                return Err(Error::InvalidArgument("runs that were loaded are gone"));
+            };
+            for row in &rows[rows.partition_point(|row| row.end() <= at)..] {
+                if row.at >= to {
+                    break;
+                }
+                if row.at > at {
+                    each(Piece { at, end: row.at, run: None })?;
+                    at = row.at;
+                }
+                let end = row.end().min(to);
+                let part =
+                    Extent { at, count: end - at, cluster: row.cluster + u64::from(at - row.at), ..*row };
+                each(Piece { at, end, run: Some(part) })?;
+                at = end;
+            }
+        }
+        if at < to { each(Piece { at, end: to, run: None }) } else { Ok(()) }
+    }
+
     /// Loads a leaf's runs.
     pub fn load(&mut self, pages: &mut Pages, index: usize) -> Result<()> {
         let leaf = &mut self.leaves[index];
@@ -283,6 +328,11 @@ impl Extents {
             self.leaves.push(Leaf { first: from, last: from, page: None, rows: Some(Vec::new()) });
         }
         let (start, end) = (self.leaf(from), self.leaf(to - 1));
+        if let ([new], true) = (new, to - from == 1)
+            && self.replace_one(start, new, gone)
+        {
+            return;
+        }
         self.clusters += new.iter().map(|row| u64::from(row.count)).sum::<u64>();
         for index in start..=end {
             let leaf = &mut self.leaves[index];
@@ -325,6 +375,25 @@ impl Extents {
         self.mend(start, end);
     }
 
+    /// Puts a run of one cluster in the place of another: the commonest change of all, and the leaf keeps its shape.
+    fn replace_one(&mut self, leaf: usize, new: &Extent, gone: &mut Vec<(u64, u32)>) -> bool {
+        let leaf = &mut self.leaves[leaf];
+        let Some(rows) = &mut leaf.rows else { return false };
+        let position = rows.partition_point(|row| row.at < new.at);
+        let Some(row) = rows.get_mut(position) else { return false };
+        let is_alike = row.at == new.at
+            && row.count == 1
+            && new.count == 1
+            && new.checksum.is_some()
+            && row.checksum.is_some();
+        if is_alike {
+            gone.push((row.cluster, 1));
+            *row = *new;
+            leaf.page = None;
+        }
+        is_alike
+    }
+
     /// Brings the bounds of leaves up to date after a change, splits those that are too large and drops empty ones.
     fn mend(&mut self, start: usize, end: usize) {
         let mut index = start;
@@ -345,8 +414,16 @@ impl Extents {
             }
             let bytes: usize = rows.iter().map(|row| row.size() + 4).sum();
             if bytes > self.capacity {
-                // At the end of a stream that grows, leaves are left full.
-                let keep = if is_last && rows.len() > 8 { rows.len() * 15 / 16 } else { rows.len() / 2 };
+                // At the end of a stream that grows, leaves are left nearly full.
+                let mut room = self.capacity * 15 / 16;
+                let fits = rows.iter().take_while(|row| {
+                    let bytes = row.size() + 4;
+                    let fits = bytes <= room;
+                    room = room.saturating_sub(bytes);
+                    fits
+                });
+                let fits = fits.count();
+                let keep = if is_last { fits } else { fits.min(rows.len() / 2) };
                 let rest = rows.split_off(keep);
                 let (first, last) = (rest[0].at, rest[rest.len() - 1].end() - 1);
                 self.leaves.insert(index + 1, Leaf { first, last, page: None, rows: Some(rest) });
@@ -361,26 +438,13 @@ impl Extents {
     }
 
     /// The runs, or parts of them, between two clusters of the stream. The range must be loaded.
-    pub fn within(&self, from: u32, to: u32) -> Vec<Extent> {
+    pub fn within(&self, from: u32, to: u32) -> Result<Vec<Extent>> {
         let mut runs = Vec::new();
-        let mut at = from;
-        while at < to {
-            match self.find(at) {
-                Found::Extent(row) => {
-                    let end = row.end().min(to);
-                    runs.push(Extent {
-                        at,
-                        count: end - at,
-                        cluster: row.cluster + u64::from(at - row.at),
-                        ..row
-                    });
-                    at = end;
-                }
-                Found::Hole(end) => at = end,
-                Found::Absent(_) => unreachable!("the range is loaded"),
-            }
-        }
-        runs
+        self.walk(from, to, |piece| {
+            runs.extend(piece.run);
+            Ok(())
+        })?;
+        Ok(runs)
     }
 
     /// All runs in order. Every leaf must be loaded.

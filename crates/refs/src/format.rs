@@ -232,7 +232,9 @@ fn containers(geometry: &Geometry) -> Vec<Container> {
                 index if index == small + 1 => Tier::Container,
                 _ => Tier::Medium,
             };
-            Container::uniform(tier, clusters, true)
+            let mut one = Container::uniform(tier, clusters, true);
+            one.for_pages = index == 0;
+            one
         })
         .collect();
     let mut fixed = |index: u64, range: std::ops::Range<u64>| {
@@ -252,7 +254,7 @@ fn empty(device: &dyn Device, geometry: &Geometry, superblock: &Superblock) -> R
     let count = geometry.containers();
     let starts = (0..count).map(|index| index * u64::from(geometry.per_container)).collect();
     let map = ContainerMap::new(starts, geometry.per_container);
-    let mut space = Space::new(containers(geometry), geometry.per_container, geometry.page_clusters());
+    let mut space = Space::new(containers(geometry), geometry.per_container);
     space.touch_all();
     // Nothing is read back while the volume is made: the pages need no device.
     let nothing: Arc<dyn Device> = Arc::new(platter_device::MemoryDevice::new(0, device.sectors()));

@@ -195,6 +195,14 @@ pub fn space(pages: &mut Pages, roots: &[Tree]) -> Result<Space> {
     let geometry = pages.geometry.clone();
     let clusters = geometry.per_container;
     let count = pages.map.len();
+    let mut for_pages = vec![false; count];
+    roots[Root::Containers as usize].scan(pages, &[], |row| {
+        let row = ContainerRow::from_bytes(row.value, 0)?;
+        if let Some(slot) = for_pages.get_mut(row.number.wrapping_sub(ContainerMap::FIRST) as usize) {
+            *slot = row.flags & (ContainerRow::METADATA | ContainerRow::DATA) == ContainerRow::METADATA;
+        }
+        Ok(true)
+    })?;
     let mut all: Vec<Container> =
         (0..count).map(|_| Container::uniform(Tier::Medium, clusters, false)).collect();
     for (root, tier) in [
@@ -235,7 +243,8 @@ pub fn space(pages: &mut Pages, roots: &[Tree]) -> Result<Space> {
             }
         }
     }
-    Ok(Space::new(all, clusters, geometry.page_clusters()))
+    all.iter_mut().zip(for_pages).for_each(|(one, for_pages)| one.for_pages = for_pages);
+    Ok(Space::new(all, clusters))
 }
 
 /// Opens the metadata of a volume.
@@ -260,7 +269,7 @@ fn core_at(
     notes: &mut Notes,
 ) -> Result<Core> {
     let geometry = anchors.geometry.clone();
-    let none = Space::new(Vec::new(), geometry.per_container, geometry.page_clusters());
+    let none = Space::new(Vec::new(), geometry.per_container);
     let mut pages = Pages::new(geometry, ContainerMap::default(), none, device.clone(), CACHE);
     let mut roots: Vec<Tree> =
         Root::ALL.iter().map(|&root| root_tree(root, checkpoint.roots[root as usize])).collect();

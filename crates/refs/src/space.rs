@@ -1,5 +1,8 @@
 //! Which clusters are free.
 //!
+//! Of the medium tier's containers some are set apart for pages: data, which breaks free space into single clusters,
+//! never goes there, so that a commit finds room for its pages on the fullest volume.
+//!
 //! Every container has one owner, the *tier*, which says what may be allocated from it, and a bitmap, kept only where
 //! some of it is in use and some is not. The rule that keeps a power cut harmless: what the last checkpoint on disk
 //! refers to is never handed out again. So a freed run is *parked* until a checkpoint that does not refer to it is on
@@ -35,6 +38,8 @@ pub struct Run {
 pub struct Container {
     /// Who has it.
     pub tier: Tier,
+    /// Whether, in the medium tier, it is set apart for pages.
+    pub for_pages: bool,
     /// One bit for each cluster, set where it is in use or parked; `None` if all are free, or all are not.
     bits: Option<Box<[u64]>>,
     /// Clusters that can be handed out.
@@ -58,15 +63,13 @@ pub struct Space {
     parking: Vec<u32>,
     /// What the commit under way will make free.
     leaving: Vec<Run>,
-    /// Clusters that can be handed out, in the medium tier.
+    /// Clusters that can be handed out for data.
     free: u64,
-    /// Clusters that are freed but parked, in the medium tier.
+    /// Clusters for data that are freed but parked.
     parked: u64,
     /// Where the next data is looked for, and the next page of each tier.
     data: Place,
     pages: [Place; 3],
-    /// Clusters that only metadata may take.
-    reserve: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -80,6 +83,7 @@ impl Container {
     pub fn uniform(tier: Tier, clusters: u32, free: bool) -> Container {
         Container {
             tier,
+            for_pages: false,
             bits: None,
             free: if free { clusters } else { 0 },
             parked: Vec::new(),
@@ -93,12 +97,18 @@ impl Container {
         let used: u32 = bits.iter().map(|word| word.count_ones()).sum();
         Container {
             tier,
+            for_pages: false,
             bits: Some(bits),
             free: clusters - used.min(clusters),
             parked: Vec::new(),
             held: BTreeMap::new(),
             changed: false,
         }
+    }
+
+    /// Whether data may be put into it.
+    pub fn is_for_data(&self) -> bool {
+        self.tier == Tier::Medium && !self.for_pages
     }
 
     /// The bitmap, to be filled before anything is taken from it; [`Container::recounted`] counts what it holds.
@@ -109,7 +119,9 @@ impl Container {
     /// The container with what is free counted again.
     pub fn recounted(self, clusters: u32) -> Container {
         match self.bits {
-            Some(bits) => Container::mapped(self.tier, clusters, bits),
+            Some(bits) => {
+                Container { for_pages: self.for_pages, ..Container::mapped(self.tier, clusters, bits) }
+            }
             None => self,
         }
     }
@@ -184,14 +196,8 @@ fn set(bits: &mut [u64], start: u32, count: u32, to: bool) {
 
 impl Space {
     /// The space of a volume with these containers.
-    pub fn new(containers: Vec<Container>, per_container: u32, page_clusters: u32) -> Space {
-        let free =
-            containers.iter().filter(|one| one.tier == Tier::Medium).map(|one| u64::from(one.free)).sum();
-        let total = containers.len() as u64 * u64::from(per_container);
-        // Deleting and truncating on a full volume must find room for the pages that they change.
-        let reserve = (total / 128).clamp(64 * u64::from(page_clusters), 16384 * u64::from(page_clusters));
-        // Data begins past the first containers, so that pages that change together lie together.
-        let data = Place { container: containers.len() / 32 + 1, cluster: 0 };
+    pub fn new(containers: Vec<Container>, per_container: u32) -> Space {
+        let free = containers.iter().filter(|one| one.is_for_data()).map(|one| u64::from(one.free)).sum();
         Space {
             containers,
             per_container,
@@ -200,10 +206,27 @@ impl Space {
             leaving: Vec::new(),
             free,
             parked: 0,
-            data,
+            data: Place::default(),
             pages: [Place::default(); 3],
-            reserve,
         }
+    }
+
+    /// Sets a container apart for pages if those that are have little room left, and one has nothing in it.
+    pub fn prepare(&mut self) {
+        let for_pages = self.containers.iter().filter(|one| one.tier == Tier::Medium && one.for_pages);
+        let room: u64 = for_pages.map(|one| u64::from(one.free)).sum();
+        if room < u64::from(self.per_container / 4) {
+            self.set_apart();
+        }
+    }
+
+    fn set_apart(&mut self) -> Option<usize> {
+        let is_empty = |one: &Container| one.is_for_data() && one.free == self.per_container;
+        let index = self.containers.iter().position(is_empty)?;
+        self.containers[index].for_pages = true;
+        self.free -= u64::from(self.per_container);
+        self.touch(index);
+        Some(index)
     }
 
     /// All containers, by index.
@@ -231,12 +254,7 @@ impl Space {
 
     /// Clusters that users see as free: what can be handed out, and what a commit will bring back.
     pub fn free(&self) -> u64 {
-        (self.free + self.parked).saturating_sub(self.reserve)
-    }
-
-    /// Clusters that can be handed out for data at once.
-    pub fn ready(&self) -> u64 {
-        self.free.saturating_sub(self.reserve)
+        self.free + self.parked
     }
 
     /// Clusters that a commit would bring back.
@@ -246,13 +264,13 @@ impl Space {
 
     /// Takes up to `most` clusters for data, as one run, at `near` if that is free.
     pub fn take_data(&mut self, most: u32, near: Option<(u32, u32)>) -> Option<Run> {
-        let allowed = self.ready().min(u64::from(most)) as u32;
+        let allowed = self.free.min(u64::from(most)) as u32;
         if allowed == 0 {
             return None;
         }
         if let Some((container, cluster)) = near
             && let Some(one) = self.containers.get(container as usize)
-            && one.tier == Tier::Medium
+            && one.is_for_data()
             && cluster < self.per_container
             && let Some((start, count)) = one.find(cluster, allowed, 1, self.per_container)
             && start == cluster
@@ -262,7 +280,7 @@ impl Space {
             return Some(run);
         }
         let place = self.data;
-        let run = self.next(place, Tier::Medium, allowed, 1)?;
+        let run = self.next(place, Container::is_for_data, allowed, 1)?;
         self.data = Place { container: run.container as usize, cluster: run.start + run.count };
         self.hold(run);
         Some(run)
@@ -309,35 +327,43 @@ impl Space {
     /// [`Error::NoSpace`].
     pub fn take_page(&mut self, tier: Tier, clusters: u32) -> Result<Run> {
         let place = self.pages[tier as usize];
-        let run = match self.next(place, tier, clusters, clusters) {
-            Some(run) => run,
+        let suits = move |one: &Container| one.tier == tier && (tier != Tier::Medium || one.for_pages);
+        let run = match (self.next(place, suits, clusters, clusters), tier) {
+            (Some(run), _) => run,
+            (None, Tier::Medium) => match self.set_apart() {
+                Some(index) => self.mark(index, 0, clusters),
+                None => {
+                    self.next(self.data, Container::is_for_data, clusters, clusters).ok_or(Error::NoSpace)?
+                }
+            },
             // A tier that is full takes over a container that nothing is in.
-            None if tier == Tier::Container => {
-                let empty = self
-                    .containers
-                    .iter()
-                    .rposition(|one| one.tier == Tier::Medium && one.free == self.per_container);
-                let index = empty.ok_or(Error::NoSpace)?;
+            (None, Tier::Container) => {
+                let index = self.set_apart().ok_or(Error::NoSpace)?;
                 self.containers[index].tier = tier;
-                self.free -= u64::from(self.per_container);
                 self.mark(index, 0, clusters)
             }
-            None => return Err(Error::NoSpace),
+            (None, Tier::Small) => return Err(Error::NoSpace),
         };
         self.pages[tier as usize] =
             Place { container: run.container as usize, cluster: run.start + run.count };
         Ok(run)
     }
 
-    /// The next free run of a tier from a place on, once around.
-    fn next(&mut self, place: Place, tier: Tier, most: u32, unit: u32) -> Option<Run> {
+    /// The next free run of a container that suits, from a place on, once around.
+    fn next(
+        &mut self,
+        place: Place,
+        suits: impl Fn(&Container) -> bool,
+        most: u32,
+        unit: u32,
+    ) -> Option<Run> {
         let total = self.containers.len();
         for step in 0..=total {
             let index = (place.container + step) % total;
             let from = if step == 0 { place.cluster } else { 0 };
             let one = &self.containers[index];
-            if one.tier == tier
-                && one.free > 0
+            if one.free > 0
+                && suits(one)
                 && let Some((start, count)) = one.find(from, most, unit, self.per_container)
             {
                 return Some(self.mark(index, start, count));
@@ -356,7 +382,7 @@ impl Space {
         if one.free == 0 && one.parked.is_empty() && one.held.is_empty() {
             one.bits = None;
         }
-        if one.tier == Tier::Medium {
+        if one.is_for_data() {
             self.free -= u64::from(count);
         }
         self.touch(index);
@@ -376,7 +402,7 @@ impl Space {
         }
         let words = self.per_container.div_ceil(64) as usize;
         one.bits.get_or_insert_with(|| vec![u64::MAX; words].into_boxed_slice());
-        if one.tier == Tier::Medium {
+        if one.is_for_data() {
             self.parked += u64::from(run.count);
         }
         self.touch(run.container as usize);
@@ -400,7 +426,7 @@ impl Space {
     /// The checkpoint is on disk: what was parked when it was made can be handed out.
     pub fn settle(&mut self) {
         for run in std::mem::take(&mut self.leaving) {
-            if self.containers[run.container as usize].tier == Tier::Medium {
+            if self.containers[run.container as usize].is_for_data() {
                 self.parked -= u64::from(run.count);
             }
             self.release(run);
@@ -417,7 +443,7 @@ impl Space {
         if one.free == per_container && one.parked.is_empty() && one.held.is_empty() {
             one.bits = None;
         }
-        if one.tier == Tier::Medium {
+        if one.is_for_data() {
             self.free += u64::from(run.count);
         }
     }

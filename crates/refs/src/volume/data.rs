@@ -200,43 +200,31 @@ impl RefsVolume {
     ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let sector = u64::from(self.device.sectors().logical);
-        // The last transfer may reach past what is covered, never past the buffer.
-        let end = range.end.next_multiple_of(sector).min(range.start + room as u64);
-        let mut at = range.start;
-        while at < end {
-            let here = (at - range.start) as u32;
-            match extents.find((at / cluster) as u32) {
-                Found::Extent(run) => {
-                    let limit = if expected.is_some() { range.start + room as u64 } else { end };
-                    let stop = (u64::from(run.end()) * cluster).min(limit);
-                    let offset = self.device_offset(run.cluster)? + (at - u64::from(run.at) * cluster);
-                    if let Some(expected) = &mut expected {
-                        match run.checksum {
-                            Some(checksum) => expected.push((checksum, offset)),
-                            None => expected.extend(std::iter::repeat_n(
-                                (0, UNCHECKED),
-                                (stop - at).div_ceil(cluster) as usize,
-                            )),
-                        }
-                    }
-                    plan.push(offset, here, (stop - at) as u32);
-                    at = stop;
+        // The last transfer may reach past what is covered, never past the buffer; clusters with checksums are whole.
+        let limit = range.start + room as u64;
+        let end = range.end.next_multiple_of(sector).min(limit);
+        let (from, to) = self.clusters(range.start..end);
+        extents.walk(from, to, |piece| {
+            let start = (u64::from(piece.at) * cluster).max(range.start);
+            let here = (start - range.start) as u32;
+            let Some(run) = piece.run else {
+                plan.holes.push(here..((u64::from(piece.end) * cluster).min(end) - range.start) as u32);
+                if let Some(expected) = &mut expected {
+                    expected.extend(std::iter::repeat_n((0, UNCHECKED), (piece.end - piece.at) as usize));
                 }
-                Found::Hole(next) => {
-                    let stop = (u64::from(next) * cluster).min(end);
-                    plan.holes.push(here..(stop - range.start) as u32);
-                    if let Some(expected) = &mut expected {
-                        expected.extend(std::iter::repeat_n(
-                            (0, UNCHECKED),
-                            (stop - at).div_ceil(cluster) as usize,
-                        ));
-                    }
-                    at = stop;
+                return Ok(());
+            };
+            let stop = (u64::from(piece.end) * cluster).min(if expected.is_some() { limit } else { end });
+            let offset = self.device_offset(run.cluster)? + (start - u64::from(piece.at) * cluster);
+            if let Some(expected) = &mut expected {
+                match run.checksum {
+                    Some(checksum) => expected.push((checksum, offset)),
+                    None => expected.extend(std::iter::repeat_n((0, UNCHECKED), run.count as usize)),
                 }
-                Found::Absent(_) => return Err(Error::InvalidArgument("runs that were loaded are gone")),
             }
-        }
-        Ok(())
+            plan.push(offset, here, (stop - start) as u32);
+            Ok(())
+        })
     }
 
     /// Reads whole clusters, verified, holes as zeroes.
@@ -464,42 +452,34 @@ impl RefsVolume {
         let mut at = from;
         while at < to {
             let here = (at - from) * cluster;
+            let found = extents.map_or(Found::Hole(u32::MAX), |extents| extents.find(at));
             let mut most = to - at;
-            let mut near = None;
-            if let Some(extents) = extents {
-                match extents.find(at) {
-                    Found::Extent(run) if !state.integrity && run.checksum.is_none() => {
-                        let stop = run.end().min(to);
-                        plan.push(
-                            self.device_offset(run.cluster + u64::from(at - run.at))?,
-                            here,
-                            (stop - at) * cluster,
-                        );
-                        at = stop;
-                        continue;
+            let mut near = memory.taken.last().map(|(_, last)| (last.container, last.start + last.count));
+            match found {
+                Found::Extent(run) if !state.integrity && run.checksum.is_none() => {
+                    let stop = run.end().min(to);
+                    plan.push(
+                        self.device_offset(run.cluster + u64::from(at - run.at))?,
+                        here,
+                        (stop - at) * cluster,
+                    );
+                    at = stop;
+                    continue;
+                }
+                // Overwriting goes where the last write went, so that scattered writes lie together.
+                Found::Extent(_) => {}
+                _ => {
+                    if let (Found::Hole(next), false) = (found, state.integrity) {
+                        most = most.min(next - at);
                     }
-                    Found::Hole(next) if !state.integrity => most = most.min(next - at),
-                    _ => {}
-                }
-                if memory.taken.is_empty()
-                    && at > 0
-                    && let Found::Extent(before) = extents.find(at - 1)
-                {
-                    let (container, inside) = self.geometry.split(before.cluster + u64::from(at - before.at));
-                    near = Some(((container - crate::geometry::ContainerMap::FIRST) as u32, inside));
+                    if let (None, Some(before)) = (near, at.checked_sub(1))
+                        && let Some(Found::Extent(run)) = extents.map(|extents| extents.find(before))
+                    {
+                        let (container, inside) = self.geometry.split(run.cluster + u64::from(at - run.at));
+                        near = Some(((container - crate::geometry::ContainerMap::FIRST) as u32, inside));
+                    }
                 }
             }
-            if let Some((_, last)) = memory.taken.last() {
-                near = Some((last.container, last.start + last.count));
-            }
-            // Overwriting goes where the last write went, so that scattered writes lie together.
-            let near = if state.integrity
-                && extents.is_some_and(|extents| matches!(extents.find(at), Found::Extent(_)))
-            {
-                None
-            } else {
-                near
-            };
             let Some(run) = core.pages.space.take_data(most, near) else {
                 for (_, run) in memory.taken.drain(..) {
                     core.pages.space.give_back(run);

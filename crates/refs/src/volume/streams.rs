@@ -173,7 +173,9 @@ impl RefsVolume {
                 let integrity = core.entity(node.0)?.record.attributes & Record::INTEGRITY != 0;
                 let number = core.next_node();
                 let read_only = core.entity(node.0)?.record.attributes & 1 != 0;
-                let stream = Arc::new(Stream::new(number, StreamState::empty(integrity), read_only));
+                let orphan = core.entity(node.0)?.place == Place::Nowhere;
+                let state = StreamState { orphan, ..StreamState::empty(integrity) };
+                let stream = Arc::new(Stream::new(number, state, read_only));
                 let named = Named { name: name.units().to_vec(), node: number, stream: stream.clone() };
                 core.entity_mut(node.0)?.named.push(named);
                 if let Err(error) = core.record_fits(node.0) {
@@ -261,7 +263,7 @@ impl RefsVolume {
             }
             let to = (at + PIECE).min(end);
             extents.load_range(&mut core.pages, at, to)?;
-            let runs: Vec<Run> = extents.within(at, to);
+            let runs: Vec<Run> = extents.within(at, to)?;
             let mut rows = Vec::new();
             for run in runs {
                 if run.checksum.is_some() == enabled {
