@@ -9,7 +9,7 @@ use platter_vfs::{CheckOptions, CheckReport, FileSystem, Format, Integrity, Kind
 use std::sync::Arc;
 
 fn check(device: &dyn Device, repair: bool) -> CheckReport {
-    Refs.check(device, CheckOptions { repair }, &Silent).unwrap()
+    Refs::ANY.check(device, CheckOptions { repair }, &Silent).unwrap()
 }
 
 fn told(report: &CheckReport) -> String {
