@@ -1,10 +1,233 @@
-//! Checking a volume from the device alone.
+//! Finding and repairing damage, from the device alone.
+//!
+//! This is the second implementation of the format: it shares [`crate::layout`], the sizes and the rows of the volume's
+//! own tables with the code that writes, and has its own walk through trees ([`tree`]), its own map of used clusters
+//! ([`used`]) and its own reading of directories and files.
+//!
+//! Every page is read once; the bitmap of used clusters is also what keeps a damaged tree from being walked in a circle.
+//! Memory: a bit for each cluster of the containers in use, some hundred bytes for each directory and for each file with
+//! several names, and the numbers of the files of one directory. Nothing recurses.
 
+mod anchors;
+mod containers;
+mod copies;
+mod directory;
+mod file;
+mod links;
+mod objects;
+mod order;
+mod page;
+mod repair;
+mod runs;
+mod space;
+mod tree;
+mod used;
+
+use crate::core::ROOT_DIRECTORY;
+use crate::geometry::Geometry;
+use crate::layout::{Root, Superblock};
+use anchors::Anchors;
 use platter_device::Device;
-use platter_vfs::{CheckOptions, CheckReport, Progress, Result};
+use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity};
+use repair::Repair;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use used::Used;
 
-/// Checks the volume on a device.
+pub use runs::{FileRun, walk_runs};
+
+/// Clusters at the beginning that no allocator hands out.
+const FIRST_CLUSTERS: u64 = 0x40;
+
+/// Checks a volume that is not open, and repairs it if asked to.
+///
+/// # Errors
+/// [`Error::NotThisFormat`] or [`Error::Damaged`] if no copy of the first structures is usable; [`Error::Device`].
 pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
-    let _ = (device, options, progress);
-    Ok(CheckReport::default())
+    if options.repair && device.read_only() {
+        return Err(Error::ReadOnly("its device is".into()));
+    }
+    let mut check = Check::new(device, progress)?;
+    check.run();
+    Ok(check.into_report())
+}
+
+/// A check under way.
+struct Check<'d> {
+    device: &'d dyn Device,
+    progress: &'d dyn Progress,
+    geometry: Geometry,
+    anchors: Anchors,
+    /// Where the newest checkpoint stands.
+    checkpoint_at: u64,
+    /// The highest clock that a page may have.
+    clock: u64,
+    /// Whether every page must have a checksum.
+    is_verified: bool,
+    report: CheckReport,
+    repair: Repair,
+    used: Used,
+    /// Pages are read again: their clusters are counted already, and what is wrong is reported.
+    is_again: bool,
+    containers: Vec<containers::Container>,
+    /// Where containers lie, by index.
+    starts: Vec<Option<u64>>,
+    /// Upper-case letters: the volume's own, once they are read.
+    upper: Box<[u16]>,
+    objects: BTreeMap<u64, objects::Object>,
+    security: HashSet<u64>,
+    knows_security: bool,
+    /// Directories that a name leads to: the directory above, and the name.
+    reached: HashMap<u64, (u64, Box<[u16]>)>,
+    /// Directories that nothing leads to, and what their own records say of where they were.
+    orphans: HashMap<u64, (u64, Box<[u16]>)>,
+    /// Directories walked.
+    walked: u64,
+    links: links::Links,
+    /// Ranges of clusters that several files may share.
+    shared: Vec<(u64, u64)>,
+    /// Who wants to see the runs of files.
+    visitor: Option<&'d mut dyn FnMut(&FileRun<'_>)>,
+    /// A part of the metadata could not be read: what nothing leads to may belong to it.
+    is_incomplete: bool,
+    /// A part of a directory or of the object table could not be read.
+    is_directory_lost: bool,
+}
+
+impl<'d> Check<'d> {
+    fn new(device: &'d dyn Device, progress: &'d dyn Progress) -> Result<Check<'d>> {
+        let (mut report, mut repair) = (CheckReport::default(), Repair::default());
+        let anchors = anchors::read(device, &mut report, &mut repair)?;
+        let geometry = anchors.geometry.clone();
+        Ok(Check {
+            device,
+            progress,
+            checkpoint_at: geometry.offset(anchors.superblock.checkpoints[anchors.slot]),
+            clock: anchors.checkpoint.clock,
+            is_verified: anchors.boot.checksum != 0,
+            used: Used::new(geometry.clusters, geometry.per_container),
+            geometry,
+            anchors,
+            report,
+            repair,
+            is_again: false,
+            containers: Vec::new(),
+            starts: Vec::new(),
+            upper: (0..=u16::MAX).map(crate::system::windows_upper).collect(),
+            objects: BTreeMap::new(),
+            security: HashSet::new(),
+            knows_security: false,
+            reached: HashMap::new(),
+            orphans: HashMap::new(),
+            walked: 0,
+            links: links::Links::default(),
+            shared: Vec::new(),
+            visitor: None,
+            is_incomplete: false,
+            is_directory_lost: false,
+        })
+    }
+
+    /// Walks everything that the newest checkpoint leads to.
+    fn run(&mut self) {
+        self.claim_places();
+        containers::read(self);
+        self.plain_roots();
+        objects::read_table(self);
+        objects::read_own(self);
+        directory::walk_all(self);
+        directory::compare_parents(self);
+        links::finish(self);
+        space::compare(self);
+    }
+
+    /// Counts what has a fixed place as used.
+    fn claim_places(&mut self) {
+        self.claim_fixed("first clusters", 0, FIRST_CLUSTERS);
+        let clusters = self.geometry.clusters;
+        let boot = self.anchors.boot.clone();
+        let last = (boot.sectors - 1) * u64::from(boot.sector) / u64::from(self.geometry.cluster);
+        let superblocks = Superblock::places(clusters).into_iter().filter(|&place| place >= FIRST_CLUSTERS);
+        for place in superblocks.chain([last]) {
+            // On a small volume the last sector can be in the cluster of a superblock.
+            self.used.claim(place, 1, None);
+        }
+        let page = u64::from(self.geometry.page_clusters());
+        for place in self.anchors.superblock.checkpoints {
+            self.claim_fixed("checkpoint", place, page);
+        }
+    }
+
+    fn claim_fixed(&mut self, what: &str, start: u64, count: u64) {
+        let before = self.used.claim(start, count, None);
+        if before > 0 {
+            let message =
+                format!("{what} at cluster {start:#x}: something else has {before} of its {count} clusters");
+            self.find("cross-link", Severity::DataLoss, None, message);
+        }
+    }
+
+    /// Walks the roots that stand for themselves. What the allocators say is compared at the end.
+    fn plain_roots(&mut self) {
+        let mut first = self.root_cursor(Root::Schemas);
+        let mut second = self.root_cursor(Root::SchemasCopy);
+        copies::walk(self, &mut first, &mut second, &mut |_, _| {});
+        for root in [
+            Root::MediumAllocator,
+            Root::ContainerAllocator,
+            Root::SmallAllocator,
+            Root::ParentChild,
+            Root::ContainerIndex,
+            Root::IntegrityState,
+            Root::References,
+        ] {
+            let mut cursor = self.root_cursor(root);
+            while let Some(row) = cursor.next(self) {
+                if root == Root::References {
+                    runs::share(self, &row);
+                }
+            }
+            if cursor.is_damaged {
+                self.repair.renew(root);
+            }
+        }
+    }
+
+    /// Reports something.
+    fn find(&mut self, code: &'static str, severity: Severity, path: Option<String>, message: String) {
+        if !self.is_again {
+            self.report.add(Finding { code, severity, path, message, repaired: false });
+        }
+    }
+
+    /// Has a tree written anew.
+    fn rebuild(&mut self, table: u64) {
+        self.repair.rebuild(table);
+    }
+
+    /// The path of a directory, and of a name in it.
+    fn path(&self, directory: u64, name: Option<&[u16]>) -> String {
+        let mut parts: Vec<String> = name.map(String::from_utf16_lossy).into_iter().collect();
+        let mut at = directory;
+        while at != ROOT_DIRECTORY {
+            match self.reached.get(&at) {
+                Some((above, name)) if parts.len() < 4096 => {
+                    parts.push(String::from_utf16_lossy(name));
+                    at = *above;
+                }
+                _ => {
+                    parts.push(format!("<directory {at:#x}>"));
+                    break;
+                }
+            }
+        }
+        parts.reverse();
+        format!("/{}", parts.join("/"))
+    }
+
+    fn into_report(mut self) -> CheckReport {
+        self.report.directories = self.reached.len() as u64;
+        self.report.used_clusters = self.used.count();
+        self.report.total_clusters = self.starts.len() as u64 * u64::from(self.geometry.per_container);
+        self.report
+    }
 }

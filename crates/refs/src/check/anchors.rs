@@ -1,0 +1,228 @@
+//! The first structures: boot record, superblocks, checkpoints, each with its copies.
+
+use super::repair::Repair;
+use crate::geometry::Geometry;
+use crate::layout::bytes::{put, u32_at};
+use crate::layout::{Algorithm, BootRecord, Checkpoint, PageReference, Superblock, page};
+use platter_device::Device;
+use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
+
+/// What the first structures fix.
+pub struct Anchors {
+    /// The boot record.
+    pub boot: BootRecord,
+    /// Sizes.
+    pub geometry: Geometry,
+    /// The superblock.
+    pub superblock: Superblock,
+    /// The newest checkpoint.
+    pub checkpoint: Checkpoint,
+    /// Which of the two places it is in.
+    pub slot: usize,
+}
+
+/// Reads them, reports what is damaged, and notes how to put it right from the copies.
+///
+/// # Errors
+/// If of one of them no copy is good.
+pub fn read(device: &dyn Device, report: &mut CheckReport, repair: &mut Repair) -> Result<Anchors> {
+    let boot = boot_record(device, report, repair)?;
+    let cluster = boot.cluster();
+    let clusters = boot.sectors * u64::from(boot.sector) / u64::from(cluster);
+    let superblock = superblocks(device, cluster, clusters, report, repair)?;
+    let mut geometry = Geometry {
+        version: boot.version,
+        cluster,
+        clusters,
+        per_container: (boot.container / u64::from(cluster)) as u32,
+        algorithm: if boot.checksum == 4 { Algorithm::Sha256 } else { Algorithm::Crc64 },
+        reference: 0,
+        signature: page::volume_signature(&superblock.guid),
+    };
+    let (checkpoint, slot) = checkpoints(device, &geometry, &superblock, report, repair)?;
+    geometry.reference = checkpoint.reference;
+    geometry.version = checkpoint.version.max(boot.version);
+    Ok(Anchors { boot, geometry, superblock, checkpoint, slot })
+}
+
+fn find(report: &mut CheckReport, code: &'static str, message: String) {
+    report.add(Finding { code, severity: Severity::Inconsistent, path: None, message, repaired: false });
+}
+
+fn sector_at(device: &dyn Device, offset: u64) -> Result<(BootRecord, Vec<u8>)> {
+    let size = device.sectors().logical.max(BootRecord::SIZE as u32) as usize;
+    let mut bytes = vec![0; size];
+    device.read_at(offset, &mut bytes)?;
+    let record = bytes[..BootRecord::SIZE].try_into().expect("512 bytes");
+    let record = BootRecord::from_bytes(record, offset)?;
+    // The copy can stand in the middle of a larger sector of the device.
+    if record.sectors * u64::from(record.sector) > device.len() {
+        let most = device.len() / u64::from(record.sector);
+        return Err(Error::damaged(
+            "sectors of the volume",
+            offset + 0x18,
+            format!("at most {most}"),
+            record.sectors,
+        ));
+    }
+    if record.sector < device.sectors().logical {
+        let reason =
+            format!("it has {}-byte sectors, the device {}", record.sector, device.sectors().logical);
+        return Err(Error::NotThisFormat { format: "ReFS", reason });
+    }
+    Ok((record, bytes))
+}
+
+fn boot_record(device: &dyn Device, report: &mut CheckReport, repair: &mut Repair) -> Result<BootRecord> {
+    if device.len() < 64 << 12 {
+        let reason = format!("the device has only {} bytes", device.len());
+        return Err(Error::NotThisFormat { format: "ReFS", reason });
+    }
+    let error = match sector_at(device, 0) {
+        Ok((record, bytes)) => {
+            let place = (record.sectors - 1) * u64::from(record.sector);
+            let wrong = match sector_at(device, place) {
+                Ok((_, copy)) => {
+                    let differ = bytes.iter().zip(&copy).position(|(one, other)| one != other);
+                    differ
+                        .map(|at| format!("boot record's copy at offset {place}: differs from byte {at} on"))
+                }
+                Err(error) => Some(super::page::plain(&error)),
+            };
+            if let Some(message) = wrong {
+                find(report, "boot-copy", message);
+                repair.write(place, bytes);
+            }
+            return Ok(record);
+        }
+        Err(error) => error,
+    };
+    // The copy is in the volume's last sector, and the volume ends with its last whole cluster.
+    let sector = u64::from(device.sectors().logical.max(BootRecord::SIZE as u32));
+    for end in [65536, 4096, sector].map(|unit| device.len() / unit * unit) {
+        if let Ok((record, bytes)) = sector_at(device, end - sector) {
+            find(report, "boot-record", format!("{}; its copy is good", super::page::plain(&error)));
+            repair.write(0, bytes);
+            return Ok(record);
+        }
+    }
+    Err(error)
+}
+
+fn superblocks(
+    device: &dyn Device,
+    cluster: u32,
+    clusters: u64,
+    report: &mut CheckReport,
+    repair: &mut Repair,
+) -> Result<Superblock> {
+    let places = Superblock::places(clusters);
+    let read: Vec<Result<(Superblock, Vec<u8>)>> = places
+        .iter()
+        .map(|&place| {
+            let at = place * u64::from(cluster);
+            let mut bytes = vec![0; cluster as usize];
+            device.read_at(at, &mut bytes)?;
+            Ok((Superblock::from_bytes(&bytes, place, at)?, bytes))
+        })
+        .collect();
+    let good = read.iter().filter_map(|read| read.as_ref().ok());
+    let Some((best, bytes)) = good.max_by_key(|(superblock, _)| superblock.generation).cloned() else {
+        return Err(read.into_iter().find_map(|read| read.err()).expect("none was good"));
+    };
+    for (place, read) in places.iter().zip(read) {
+        let at = place * u64::from(cluster);
+        let message = match read {
+            Ok((found, _)) if found == best => continue,
+            Ok((found, _)) => {
+                format!("superblock at offset {at}: expected {}, found {}", shown(&best), shown(&found))
+            }
+            Err(error) => super::page::plain(&error),
+        };
+        find(report, "superblock", message);
+        repair.write(at, moved(&bytes, *place, (0x78, 0x7C), cluster as usize));
+    }
+    Ok(best)
+}
+
+fn shown(superblock: &Superblock) -> String {
+    let [first, second] = superblock.checkpoints;
+    format!("generation {} with checkpoints at {first:#x} and {second:#x}", superblock.generation)
+}
+
+/// A superblock or checkpoint for another place, sealed anew; `fields` say where its seal is and how long.
+fn moved(bytes: &[u8], place: u64, fields: (usize, usize), covered: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    put(&mut bytes, 0x20, place);
+    let (start, length) = (u32_at(&bytes, fields.0) as usize, u32_at(&bytes, fields.1) as usize);
+    let sealed = PageReference::from_bytes(&bytes[start..start + length], 0).expect("the seal was verified");
+    page::seal(&mut bytes, start..start + length, covered, sealed.checksum.algorithm, place);
+    bytes
+}
+
+fn checkpoints(
+    device: &dyn Device,
+    geometry: &Geometry,
+    superblock: &Superblock,
+    report: &mut CheckReport,
+    repair: &mut Repair,
+) -> Result<(Checkpoint, usize)> {
+    let mut good: Vec<(Checkpoint, usize, Vec<u8>)> = Vec::new();
+    let mut bad = Vec::new();
+    for (slot, &place) in superblock.checkpoints.iter().enumerate() {
+        let end = place.checked_add(u64::from(geometry.page_clusters()));
+        let is_inside = end.is_some_and(|end| end <= geometry.clusters) && place > Superblock::CLUSTER;
+        let read = if is_inside {
+            let at = geometry.offset(place);
+            let mut bytes = vec![0; geometry.page()];
+            device.read_at(at, &mut bytes).map_err(Error::from).and_then(|()| {
+                let read =
+                    Checkpoint::from_bytes(&bytes, place, geometry.cluster as usize, geometry.signature, at);
+                read.map(|checkpoint| (checkpoint, bytes))
+            })
+        } else {
+            let expected = format!("inside the volume's {:#x} clusters", geometry.clusters);
+            Err(Error::damaged("place of a checkpoint", 0, expected, format!("{place:#x}")))
+        };
+        match read {
+            Ok((checkpoint, bytes)) => good.push((checkpoint, slot, bytes)),
+            Err(error) => bad.push((slot, place, is_inside, error)),
+        }
+    }
+    good.sort_by_key(|(checkpoint, slot, _)| (std::cmp::Reverse(checkpoint.clock), *slot));
+    let mut good = good.into_iter();
+    let Some((newest, slot, bytes)) = good.next() else { return Err(bad.swap_remove(0).3) };
+    for (bad_slot, place, is_inside, error) in bad {
+        find(report, "checkpoint", format!("{}; the other checkpoint is good", super::page::plain(&error)));
+        if is_inside {
+            // The same roots. The first place has the higher clock: some readers look at no other.
+            let clock = if bad_slot == 0 { newest.clock + 1 } else { newest.clock.saturating_sub(1) };
+            let mut copy = bytes.clone();
+            put(&mut copy, 0x10, clock);
+            put(&mut copy, 0x60, clock);
+            put(&mut copy, 0x68, newest.allocator_clock.min(clock));
+            repair
+                .write(geometry.offset(place), moved(&copy, place, (0x58, 0x5C), geometry.cluster as usize));
+        }
+    }
+    if newest.allocator_clock > newest.clock {
+        let at = geometry.offset(superblock.checkpoints[slot]) + 0x68;
+        let found = newest.allocator_clock;
+        find(
+            report,
+            "checkpoint-clock",
+            format!(
+                "clock of the allocators at offset {at}: expected at most {}, found {found}",
+                newest.clock
+            ),
+        );
+    }
+    if let Some((older, ..)) = good.next()
+        && older.clock == newest.clock
+        && older.roots != newest.roots
+    {
+        let message = format!("checkpoints: both have clock {} and different roots", newest.clock);
+        find(report, "checkpoint-clock", message);
+    }
+    Ok((newest, slot))
+}

@@ -1,0 +1,103 @@
+//! The container table: where each container lies.
+
+use super::page::{FIRST_CONTAINER, Subject, plain};
+use super::tree::{Cursor, TreeRow};
+use super::{Check, copies};
+use crate::layout::bytes::{u32_at, u64_at};
+use crate::layout::{ContainerRow, Root};
+use platter_vfs::{Error, Severity};
+
+/// What the space check needs of a container row.
+pub struct Container {
+    /// Its first real cluster, if that can be true.
+    pub start: Option<u64>,
+    /// Free clusters, as the row counts them.
+    pub free: u64,
+    /// Where the row stands.
+    pub at: u64,
+}
+
+/// Reads both container tables.
+pub fn read(check: &mut Check<'_>) {
+    let mut first = check.root_cursor(Root::Containers);
+    let mut second = check.root_cursor(Root::ContainersCopy);
+    copies::walk(check, &mut first, &mut second, &mut row);
+    // From here on virtual numbers can be translated.
+    check.starts = check.containers.iter().map(|container| container.start).collect();
+    let expected = check.geometry.clusters.saturating_sub(4) / u64::from(check.geometry.per_container);
+    let found = check.containers.len() as u64;
+    if found < expected && !first.is_damaged | !second.is_damaged {
+        let message = format!("container table: expected {expected} containers, found {found}");
+        check.find("container", Severity::Notice, None, message);
+    }
+    let mut places: Vec<u64> = check.starts.iter().flatten().copied().collect();
+    places.sort_unstable();
+    for pair in places.windows(2).filter(|pair| pair[0] == pair[1]) {
+        let message = format!("container table: two containers lie at cluster {:#x}", pair[0]);
+        check.find("container", Severity::DataLoss, None, message);
+    }
+}
+
+fn row(check: &mut Check<'_>, row: TreeRow) {
+    let most = check.geometry.clusters / u64::from(check.geometry.per_container) + 1;
+    if check.containers.len() as u64 >= most {
+        return;
+    }
+    let container = match read_row(check, &row) {
+        Ok(found) => Container { start: Some(found.start), free: found.free, at: row.at },
+        Err(error) => {
+            let message = format!("container table: {}", plain(&error));
+            check.find("container", Severity::DataLoss, None, message);
+            check.is_incomplete = true;
+            Container { start: None, free: u64::MAX, at: row.at }
+        }
+    };
+    check.containers.push(container);
+}
+
+fn read_row(check: &Check<'_>, row: &TreeRow) -> platter_vfs::Result<ContainerRow> {
+    let found = ContainerRow::from_bytes(&row.value, row.at)?;
+    let expected = FIRST_CONTAINER + check.containers.len() as u64;
+    if found.number != expected || u64_at(&row.key, 0) != expected {
+        return Err(Error::damaged("number of a container", row.at, expected, found.number));
+    }
+    let count = check.geometry.per_container;
+    let length = u64_at(&row.value, row.value.len() - 8);
+    if found.count != count || length != u64::from(count) {
+        let found = format!("{} and {length}", found.count);
+        return Err(Error::damaged("clusters of a container", row.at, count, found));
+    }
+    let end = found.start.checked_add(u64::from(count));
+    let is_inside = end.is_some_and(|end| end <= check.geometry.clusters);
+    if !is_inside || found.start % u64::from(count) != 0 {
+        let expected = format!("a multiple of {count:#x} inside the volume");
+        return Err(Error::damaged("place of a container", row.at, expected, format!("{:#x}", found.start)));
+    }
+    let short = u64::from(u32_at(&row.value, 0x28));
+    if short != found.free.min(u64::from(u32::MAX)) {
+        return Err(Error::damaged("second count of free clusters", row.at + 0x28, found.free, short));
+    }
+    Ok(found)
+}
+
+impl Check<'_> {
+    /// A walk through the tree of a root.
+    pub fn root_cursor(&self, root: Root) -> Cursor {
+        use super::order::Order;
+        use crate::space::Tier;
+        let tier = match root {
+            root if root.is_real() => Tier::Small,
+            Root::MediumAllocator | Root::ContainerAllocator => Tier::Container,
+            _ => Tier::Medium,
+        };
+        let subject = Subject {
+            name: root.name().into(),
+            path: None,
+            table: root.table(),
+            order: Order::Words,
+            tier,
+            severity: Severity::Inconsistent,
+        };
+        Cursor::new(subject, self.anchors.checkpoint.roots[root as usize], self.checkpoint_at)
+    }
+}

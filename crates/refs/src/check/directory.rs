@@ -1,0 +1,382 @@
+//! The tree of directories: each one's rows, what they lead to, and what leads back.
+
+use super::file::{Spot, object_links};
+use super::objects::{METADATA_DIRECTORY, is_directory};
+use super::order::Order;
+use super::page::Subject;
+use super::runs::nameless;
+use super::tree::{Cursor, TreeRow};
+use super::{Check, links};
+use crate::core::ROOT_DIRECTORY;
+use crate::layout::bytes::{u16_at, u64_at};
+use crate::layout::record::key;
+use crate::layout::{Record, Root, ShortEntry};
+use crate::space::Tier;
+use platter_vfs::{Name, NameRules, Severity};
+use std::collections::{BTreeSet, HashSet};
+
+/// A directory that waits to be walked, with the entry that leads to it.
+struct Waiting {
+    object: u64,
+    entry: Option<ShortEntry>,
+}
+
+/// The units of a text.
+pub fn units(text: &str) -> Vec<u16> {
+    text.encode_utf16().collect()
+}
+
+/// Walks all directories: from the root first, and then those that nothing leads to.
+pub fn walk_all(check: &mut Check<'_>) {
+    if !check.objects.contains_key(&ROOT_DIRECTORY) {
+        let message = format!("object table: expected the root directory ({ROOT_DIRECTORY:#x}), found none");
+        check.find("object-missing", Severity::DataLoss, None, message);
+        check.is_directory_lost = true;
+    }
+    check.reached.insert(ROOT_DIRECTORY, (ROOT_DIRECTORY, units(".").into()));
+    walk_from(check, ROOT_DIRECTORY);
+    if check.objects.contains_key(&METADATA_DIRECTORY) {
+        check.reached.insert(METADATA_DIRECTORY, (ROOT_DIRECTORY, units("FS Metadata").into()));
+        walk_from(check, METADATA_DIRECTORY);
+    }
+    let is_orphan = |check: &Check<'_>, number: u64| {
+        let known = check.reached.contains_key(&number) || check.orphans.contains_key(&number);
+        is_directory(number) && check.objects.contains_key(&number) && !known
+    };
+    let orphans: Vec<u64> =
+        check.objects.keys().copied().filter(|&number| is_orphan(check, number)).collect();
+    // Those whose own parent is lost too come with it, unless they go round in a circle.
+    for last in [false, true] {
+        for &number in &orphans {
+            if !is_orphan(check, number) {
+                continue;
+            }
+            let link = own_link(check, number);
+            let above = link.as_ref().map(|(above, _)| *above);
+            if !last && above.is_some_and(|above| above != number && is_orphan(check, above)) {
+                continue;
+            }
+            let at = check.objects[&number].at;
+            let said = match &link {
+                Some((above, name)) => format!("its record says {}", check.path(*above, Some(name))),
+                None => "its record does not say where it was".into(),
+            };
+            let message =
+                format!("object {number:#x} at offset {at}: no name leads to this directory; {said}");
+            check.find("orphan", Severity::Inconsistent, None, message);
+            // It stands for itself in paths.
+            let (above, name) = link.unwrap_or_else(|| (ROOT_DIRECTORY, Vec::new()));
+            check.orphans.insert(number, (above, name.into()));
+            walk_from(check, number);
+        }
+    }
+}
+
+/// The link to the directory above that a directory's own record has.
+fn own_link(check: &mut Check<'_>, number: u64) -> Option<(u64, Vec<u16>)> {
+    check.is_again = true;
+    let mut cursor = cursor(check, number)?;
+    let row = cursor.next(check);
+    check.is_again = false;
+    let record =
+        row.filter(|row| row.key == key::OWN).and_then(|row| Record::from_bytes(&row.value, row.at).ok())?;
+    object_links(&record).into_iter().next()
+}
+
+fn cursor(check: &Check<'_>, number: u64) -> Option<Cursor> {
+    let object = check.objects.get(&number)?;
+    let subject = Subject {
+        name: format!("directory ({number:#x})"),
+        path: Some(check.path(number, None)),
+        table: number,
+        order: Order::Directory,
+        tier: Tier::Medium,
+        severity: Severity::DataLoss,
+    };
+    Some(Cursor::new(subject, object.root, object.at))
+}
+
+fn walk_from(check: &mut Check<'_>, first: u64) {
+    let mut waiting = vec![Waiting { object: first, entry: None }];
+    while let Some(next) = waiting.pop() {
+        check.walked += 1;
+        let total = check.objects.len() as u64;
+        check.progress.progress("checking directories", check.walked.min(total), total);
+        Walk { object: next.object, entry: next.entry, has_own: false, ordinals: HashSet::new(), highest: 0 }
+            .run(check, &mut waiting);
+    }
+}
+
+/// A walk through one directory.
+struct Walk {
+    object: u64,
+    entry: Option<ShortEntry>,
+    has_own: bool,
+    ordinals: HashSet<u64>,
+    highest: u64,
+}
+
+impl Walk {
+    fn run(mut self, check: &mut Check<'_>, waiting: &mut Vec<Waiting>) {
+        let Some(mut cursor) = cursor(check, self.object) else { return };
+        let last_child = check.objects[&self.object].last_child;
+        while let Some(row) = cursor.next(check) {
+            match u16_at(&row.key, 0) {
+                0x10 => self.own(check, &row),
+                0x20 => {}
+                0x30 => self.name(check, &row, waiting),
+                0x40 => self.body(check, &row),
+                kind => {
+                    let message =
+                        format!("row at offset {}: a directory has no rows of type {kind:#x}", row.at);
+                    self.find(check, "row", Severity::Notice, message);
+                }
+            }
+        }
+        if cursor.is_damaged {
+            check.is_directory_lost = true;
+        } else if !self.has_own {
+            let message = "directory: expected a row of its own record, found none".into();
+            self.find(check, "own-record", Severity::Inconsistent, message);
+        }
+        match last_child {
+            Some(last) if self.highest <= last => {}
+            found => {
+                let found = found.map_or_else(|| "none".into(), |last| last.to_string());
+                let at = check.objects[&self.object].at;
+                let message = format!(
+                    "number last given to a child, in the object row at offset {at}: expected at least {}, found {found}",
+                    self.highest
+                );
+                self.find(check, "ordinal", Severity::Inconsistent, message);
+                check.repair.raise_ordinal(self.object, self.highest);
+            }
+        }
+    }
+
+    fn find(&self, check: &mut Check<'_>, code: &'static str, severity: Severity, message: String) {
+        let path = check.path(self.object, None);
+        check.find(code, severity, Some(path), message);
+    }
+
+    fn find_at(
+        &self,
+        check: &mut Check<'_>,
+        name: &[u16],
+        code: &'static str,
+        severity: Severity,
+        message: String,
+    ) {
+        let path = check.path(self.object, Some(name));
+        check.find(code, severity, Some(path), message);
+    }
+
+    /// The directory's own record.
+    fn own(&mut self, check: &mut Check<'_>, row: &TreeRow) {
+        self.has_own = true;
+        let spot = Spot { table: self.object, directory: self.object, name: &[], at: row.at };
+        let Some(record) = check.record(&spot, &row.value) else { return };
+        let links = object_links(&record);
+        let expected = check.reached.get(&self.object).map(|(above, name)| (*above, name.to_vec()));
+        let is_nameless = self.object == METADATA_DIRECTORY;
+        match (&links[..], expected) {
+            ([(above, name)], Some(expected)) => {
+                if (*above, &name[..]) != (expected.0, &expected.1[..]) && !is_nameless {
+                    let found = check.path(*above, Some(name));
+                    let message = format!(
+                        "link to the directory above, in the record at offset {}: expected {}, found {found}",
+                        row.at,
+                        check.path(expected.0, Some(&expected.1))
+                    );
+                    self.find(check, "directory-link", Severity::Inconsistent, message);
+                    check.repair.link(self.object);
+                }
+            }
+            ([_], None) => {}
+            (found, _) => {
+                let message = format!(
+                    "links to the directory above, in the record at offset {}: expected one, found {}",
+                    row.at,
+                    found.len()
+                );
+                self.find(check, "directory-link", Severity::Inconsistent, message);
+                check.repair.link(self.object);
+            }
+        }
+        if let Some(entry) = &self.entry {
+            let same =
+                entry.times == record.times && entry.attributes == record.attributes | Record::DIRECTORY;
+            if !same {
+                let message = format!(
+                    "times or attributes of the directory's entry are not those of its record at offset {}",
+                    row.at
+                );
+                self.find(check, "entry-stale", Severity::Notice, message);
+                check.repair.refresh(self.object);
+            }
+        }
+    }
+
+    fn ordinal(&mut self, check: &mut Check<'_>, name: &[u16], ordinal: u64, at: u64) {
+        self.highest = self.highest.max(ordinal);
+        if ordinal != 0 && !self.ordinals.insert(ordinal) {
+            let message =
+                format!("number {ordinal} at offset {at}: something else in the directory has it too");
+            self.find_at(check, name, "ordinal-twice", Severity::Inconsistent, message);
+        }
+    }
+
+    /// A name.
+    fn name(&mut self, check: &mut Check<'_>, row: &TreeRow, waiting: &mut Vec<Waiting>) {
+        let name = key::units(&row.key);
+        if row.key.len() % 2 != 0 {
+            let message = format!("name at offset {}: its key has {} bytes", row.at, row.key.len());
+            self.find_at(check, &name, "name", Severity::Inconsistent, message);
+        } else if let Err(error) = NameRules::WINDOWS.check(&Name::from_units(&name)) {
+            self.find_at(
+                check,
+                &name,
+                "name",
+                Severity::Inconsistent,
+                format!("name at offset {}: {error}", row.at),
+            );
+        }
+        match u16_at(&row.key, 2) {
+            key::LONG => {
+                let spot = Spot { table: self.object, directory: self.object, name: &name, at: row.at };
+                if let Some(record) = check.file(&spot, &row.value) {
+                    self.ordinal(check, &name, record.ordinal, row.at);
+                    if record.links != 1 {
+                        let message = format!(
+                            "names of the file in its record at offset {}: expected 1, found {}",
+                            row.at, record.links
+                        );
+                        self.find_at(check, &name, "link-count", Severity::Inconsistent, message);
+                        check.repair.count_links(self.object, &row.key);
+                    }
+                }
+            }
+            key::SHORT => match ShortEntry::from_bytes(&row.value, row.at) {
+                Ok(entry) if entry.is_directory() => self.below(check, &name, entry, row.at, waiting),
+                Ok(entry) => links::entry(check, self.object, &name, &entry),
+                Err(error) => {
+                    self.find_at(check, &name, "entry", Severity::DataLoss, super::page::plain(&error));
+                    check.is_directory_lost = true;
+                }
+            },
+            flags => {
+                let message = format!("name at offset {}: expected flags 1 or 2, found {flags:#x}", row.at);
+                self.find_at(check, &name, "entry", Severity::DataLoss, message);
+                check.is_incomplete = true;
+                check.is_directory_lost = true;
+            }
+        }
+    }
+
+    /// A name that leads to a directory.
+    fn below(
+        &mut self,
+        check: &mut Check<'_>,
+        name: &[u16],
+        entry: ShortEntry,
+        at: u64,
+        waiting: &mut Vec<Waiting>,
+    ) {
+        self.ordinal(check, name, entry.ordinal, at);
+        let number = entry.object;
+        if !is_directory(number) || !check.objects.contains_key(&number) {
+            let message =
+                format!("entry at offset {at}: expected a directory with number {number:#x}, found none");
+            self.find_at(check, name, "entry-dead", Severity::DataLoss, message);
+            return;
+        }
+        if check.reached.contains_key(&number) || check.orphans.contains_key(&number) {
+            let other = check.path(number, None);
+            let message =
+                format!("entry at offset {at}: leads to directory {number:#x}, which is {other} already");
+            self.find_at(check, name, "directory-twice", Severity::Inconsistent, message);
+            check.repair.twice(self.object, name, number);
+            return;
+        }
+        check.reached.insert(number, (self.object, name.into()));
+        waiting.push(Waiting { object: number, entry: Some(entry) });
+    }
+
+    /// The record of a file with several names.
+    fn body(&mut self, check: &mut Check<'_>, row: &TreeRow) {
+        let (ordinal, home) = (u64_at(&row.key, 8), u64_at(&row.key, 16));
+        let fallback = nameless(ordinal);
+        if home != self.object {
+            let message = format!(
+                "record of a file with several names at offset {}: expected directory {:#x} in its key, found {home:#x}",
+                row.at, self.object
+            );
+            self.find_at(check, &fallback, "body", Severity::Inconsistent, message);
+        }
+        let links =
+            Record::from_bytes(&row.value, row.at).map(|record| object_links(&record)).unwrap_or_default();
+        let (directory, name) =
+            links.first().map_or((self.object, &fallback[..]), |(above, name)| (*above, name));
+        let spot = Spot { table: self.object, directory, name, at: row.at };
+        self.ordinal(check, &fallback, ordinal, row.at);
+        match check.file(&spot, &row.value) {
+            Some(record) => {
+                if record.ordinal != ordinal {
+                    let message = format!(
+                        "number in the record at offset {}: expected {ordinal}, found {}",
+                        row.at, record.ordinal
+                    );
+                    self.find_at(check, &fallback, "ordinal", Severity::Inconsistent, message);
+                }
+                links::body(check, self.object, ordinal, &record, row.at);
+            }
+            None => links::lost_body(check, self.object, ordinal),
+        }
+    }
+}
+
+/// Compares the parent-child table with the tree of directories.
+pub fn compare_parents(check: &mut Check<'_>) {
+    let mut missing: BTreeSet<(u64, u64)> = check
+        .reached
+        .iter()
+        .filter(|(number, _)| **number != ROOT_DIRECTORY)
+        .map(|(number, (above, _))| (*above, *number))
+        .collect();
+    let mut cursor = check.root_cursor(Root::ParentChild);
+    loop {
+        check.is_again = true;
+        let row = cursor.next(check);
+        check.is_again = false;
+        let Some(row) = row else { break };
+        let pair = (u64_at(&row.key, 8), u64_at(&row.key, 24));
+        let is_sound = row.key.len() == 32
+            && row.value == row.key
+            && u64_at(&row.key, 0) == 0
+            && u64_at(&row.key, 16) == 0;
+        if is_sound && missing.remove(&pair) {
+            continue;
+        }
+        let (above, child) = pair;
+        if is_sound && check.orphans.get(&child).is_some_and(|(own, _)| *own == above) {
+            continue;
+        }
+        let message = format!(
+            "parent-child table: row at offset {} says that {child:#x} lies in {above:#x}, which it does not",
+            row.at
+        );
+        check.find("parent-child", Severity::Inconsistent, None, message);
+        check.repair.renew(Root::ParentChild);
+    }
+    if cursor.is_damaged {
+        return;
+    }
+    for (above, child) in missing {
+        let path = check.path(child, None);
+        let message = format!(
+            "parent-child table: expected a row that says that {child:#x} lies in {above:#x}, found none"
+        );
+        check.find("parent-child", Severity::Inconsistent, Some(path), message);
+        check.repair.renew(Root::ParentChild);
+    }
+}

@@ -1,0 +1,305 @@
+//! A file's record: sizes, attributes, streams.
+
+use super::Check;
+use super::order::fold;
+use super::page::{plain, tidy};
+use super::runs::Owner;
+use crate::layout::bytes::{u32_at, u64_at};
+use crate::layout::record::{
+    Attribute, DATA, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, Record, SINGLE, STREAM_EXTENTS,
+};
+use crate::layout::{Node, PageReference, Version};
+use platter_vfs::{Name, NameRules, Severity};
+
+/// Content of this size and more is never in the record.
+const INLINE: u64 = 0x800;
+/// Bytes of a stream summary, after which inline content stands.
+const SUMMARY: usize = 0x3C;
+/// The live data among the runs of a file.
+const LIVE: u64 = 0x1000;
+/// The row that counts them.
+const COUNTER: u64 = 8;
+/// Bytes of the summary of a stream that is not in the record.
+const OUTSIDE: usize = 0x74;
+
+/// Where a file's record stands, and which name of the file is known.
+pub struct Spot<'s> {
+    /// The directory in whose tree it is.
+    pub table: u64,
+    /// A directory that the file has a name in, and the name.
+    pub directory: u64,
+    pub name: &'s [u16],
+    /// Where its value stands on the device.
+    pub at: u64,
+}
+
+/// Sizes as they are found, next to what the record says.
+struct Found {
+    size: u64,
+    allocated: u64,
+    has_holes: bool,
+    is_damaged: bool,
+}
+
+impl Check<'_> {
+    /// Checks a file's record and its streams. Returns the record if it can be read.
+    pub fn file(&mut self, spot: &Spot<'_>, value: &[u8]) -> Option<Record> {
+        let record = self.record(spot, value)?;
+        self.report.files += 1;
+        self.streams(spot, &record);
+        Some(record)
+    }
+
+    fn owner<'o>(&self, spot: &Spot<'o>, stream: &'o [u16], record: Option<&Record>) -> Owner<'o> {
+        Owner {
+            table: spot.table,
+            directory: spot.directory,
+            name: spot.name,
+            stream,
+            integrity: record.is_some_and(|record| record.attributes & Record::INTEGRITY != 0),
+            is_snapshot: false,
+        }
+    }
+
+    /// Reads a record of a file or directory, and checks what both have.
+    pub fn record(&mut self, spot: &Spot<'_>, value: &[u8]) -> Option<Record> {
+        let owner = self.owner(spot, &[], None);
+        let record = match Record::from_bytes(value, spot.at) {
+            Ok(record) => record,
+            Err(error) => {
+                self.lose(&owner, "record", plain(&error));
+                return None;
+            }
+        };
+        let area = &value[Record::HEADER..];
+        let role = super::page::Role { level: None, stream: false };
+        let wrong = super::page::node(area, role).err().or_else(|| tidy(area).err());
+        if let Some((offset, expected, found)) = wrong {
+            let place = spot.at + (Record::HEADER + offset) as u64;
+            let message = format!("record's node at offset {place}: expected {expected}, found {found}");
+            self.find_in(&owner, "node-count", Severity::Inconsistent, message);
+        }
+        let (expected, found) = (Node::new(area).len() as u64, u64_at(value, 0x20));
+        if expected != found {
+            let message =
+                format!("rows of a record at offset {}: expected {expected}, found {found}", spot.at + 0x20);
+            self.find_in(&owner, "tree-count", Severity::Inconsistent, message);
+        }
+        for row in &record.rows {
+            let (expected, found) = (row.value.len() as u64, u64_at(&row.key, 0));
+            if expected != found && self.has_markers() {
+                let message = format!(
+                    "length of attribute {:#x} in its key: expected {expected}, found {found}",
+                    row.kind()
+                );
+                self.find_in(&owner, "attribute", Severity::Inconsistent, message);
+            }
+        }
+        if self.knows_security && !self.security.contains(&record.security) {
+            let message =
+                format!("security descriptor {:#x}: there is none with this number", record.security);
+            self.find_in(&owner, "security", Severity::Notice, message);
+        }
+        if !self.has_markers() {
+            // How attributes are framed before 3.5 is not read here: their clusters are not known.
+            self.is_incomplete = true;
+        }
+        Some(record)
+    }
+
+    /// Whether keys of attributes say how many of their kind there may be.
+    fn has_markers(&self) -> bool {
+        self.geometry.version >= Version { major: 3, minor: 5 }
+            && self.geometry.reference != PageReference::LEGACY
+    }
+
+    fn streams(&mut self, spot: &Spot<'_>, record: &Record) {
+        if !self.has_markers() {
+            return;
+        }
+        let mut own = None;
+        let mut names: Vec<Vec<u16>> = Vec::new();
+        let mut taken: Vec<u64> = Vec::new();
+        for row in &record.rows {
+            match (row.kind(), u32_at(&row.key, 8)) {
+                (DATA, SINGLE) => own = own.or(self.inline(spot, record, &[], row, true)),
+                (DATA, MULTIPLE) if u64_at(row.rest(), 0) == COUNTER => {}
+                (DATA, MULTIPLE) => {
+                    let is_snapshot = u64_at(row.rest(), 0) != LIVE;
+                    let found = self.outside(spot, record, &[], row, is_snapshot);
+                    own = if is_snapshot { own } else { found };
+                }
+                (NAMED_DATA, _) => {
+                    let name = row.name();
+                    self.stream_name(spot, &names, &name);
+                    self.named(spot, record, row, &name, &mut taken);
+                    names.push(name);
+                }
+                _ => {}
+            }
+        }
+        // Runs that no named stream claims are runs all the same.
+        for row in record.rows.iter().filter(|row| row.kind() == STREAM_EXTENTS && row.rest().len() == 0x40) {
+            let number = u64_at(row.rest(), 0x20);
+            if !taken.contains(&number) {
+                self.outside(spot, record, &[], row, false);
+                let message = format!(
+                    "runs of stream {number:#x}: expected a named stream with this number, found none"
+                );
+                let owner = self.owner(spot, &[], None);
+                self.find_in(&owner, "stream", Severity::Inconsistent, message);
+            }
+        }
+        self.sizes(spot, record, own);
+    }
+
+    /// A stream whose content is in the record.
+    fn inline(
+        &mut self,
+        spot: &Spot<'_>,
+        record: &Record,
+        name: &[u16],
+        row: &Attribute,
+        rounded: bool,
+    ) -> Option<Found> {
+        let owner = self.owner(spot, name, Some(record));
+        let size = u64_at(&row.value, 0x20);
+        if row.value.len() < SUMMARY || size > (row.value.len() - SUMMARY) as u64 {
+            let message =
+                format!("inline stream: expected {size} bytes in the record, found {}", row.value.len());
+            self.lose(&owner, "inline", message);
+            return Some(Found { size, allocated: 0, has_holes: false, is_damaged: true });
+        }
+        if size >= INLINE {
+            let message = format!("inline stream: expected less than {INLINE} bytes, found {size}");
+            self.find_in(&owner, "inline", Severity::Inconsistent, message);
+        }
+        let allocated = if rounded { size.next_multiple_of(8) } else { size };
+        for field in [0x18, 0x30] {
+            let found = u64_at(&row.value, field);
+            if found != allocated {
+                let message =
+                    format!("allocated bytes of an inline stream: expected {allocated}, found {found}");
+                self.find_in(&owner, "stream-size", Severity::Inconsistent, message);
+                break;
+            }
+        }
+        Some(Found { size, allocated, has_holes: false, is_damaged: false })
+    }
+
+    /// A stream whose content is in clusters.
+    fn outside(
+        &mut self,
+        spot: &Spot<'_>,
+        record: &Record,
+        name: &[u16],
+        row: &Attribute,
+        is_snapshot: bool,
+    ) -> Option<Found> {
+        let owner = Owner { is_snapshot, ..self.owner(spot, name, Some(record)) };
+        let damaged = Found { size: 0, allocated: 0, has_holes: false, is_damaged: true };
+        let cluster = u64::from(self.geometry.cluster);
+        let Some(stream) = self.stream(&owner, &row.value, spot.at) else { return Some(damaged) };
+        Some(Found {
+            size: stream.size,
+            allocated: stream.clusters * cluster,
+            has_holes: stream.has_holes,
+            is_damaged: stream.is_damaged,
+        })
+    }
+
+    fn named(
+        &mut self,
+        spot: &Spot<'_>,
+        record: &Record,
+        row: &Attribute,
+        name: &[u16],
+        taken: &mut Vec<u64>,
+    ) {
+        let is_outside = u32_at(&row.value, 0) & 0x1000_0000 != 0 && row.value.len() == OUTSIDE;
+        if !is_outside {
+            self.inline(spot, record, name, row, false);
+            return;
+        }
+        let owner = self.owner(spot, name, Some(record));
+        let (size, number) = (u64_at(&row.value, 0x20), u64_at(&row.value, 0x3C));
+        let runs = record.rows.iter().find(|row| {
+            row.kind() == STREAM_EXTENTS && row.rest().len() == 0x40 && u64_at(row.rest(), 0x20) == number
+        });
+        let Some(runs) = runs.filter(|_| !taken.contains(&number)) else {
+            let message = format!("named stream: expected the runs with number {number:#x}, found none");
+            self.lose(&owner, "stream", message);
+            return;
+        };
+        taken.push(number);
+        let Some(found) = self.outside(spot, record, name, runs, false) else { return };
+        if found.is_damaged {
+            return;
+        }
+        let allocated = u64_at(&row.value, 0x18);
+        if (size, allocated) != (found.size, found.allocated) {
+            let message = format!(
+                "size of a named stream: expected {} bytes in {}, found {size} in {allocated}",
+                found.size, found.allocated
+            );
+            self.find_in(&owner, "stream-size", Severity::Inconsistent, message);
+        }
+    }
+
+    fn stream_name(&mut self, spot: &Spot<'_>, names: &[Vec<u16>], name: &[u16]) {
+        let owner = self.owner(spot, name, None);
+        let folded =
+            |name: &[u16]| -> Vec<u16> { name.iter().map(|&unit| fold(&self.upper, unit)).collect() };
+        let wanted = folded(name);
+        let is_twice = names.iter().any(|other| folded(other) == wanted);
+        if let Err(error) = NameRules::WINDOWS.check(&Name::from_units(name)) {
+            self.find_in(&owner, "name", Severity::Inconsistent, format!("name of a stream: {error}"));
+        }
+        if is_twice {
+            let message = "named stream: expected a name of its own, found that of another".into();
+            self.find_in(&owner, "name", Severity::Inconsistent, message);
+        }
+    }
+
+    /// Compares the record's own sizes with those of its data.
+    fn sizes(&mut self, spot: &Spot<'_>, record: &Record, own: Option<Found>) {
+        let owner = self.owner(spot, &[], Some(record));
+        let is_link = record.single(REPARSE).is_some();
+        let Some(own) = own else {
+            // A record without data is an empty file.
+            if record.size > 0 && !is_link {
+                let message = format!("record: expected data for {} bytes, found none", record.size);
+                self.lose(&owner, "file-size", message);
+            }
+            return;
+        };
+        if own.is_damaged || is_link && own.size == 0 {
+            return;
+        }
+        for (what, expected, found) in
+            [("size", own.size, record.size), ("allocated bytes", own.allocated, record.allocated)]
+        {
+            if expected != found {
+                let message =
+                    format!("{what} in the record at offset {}: expected {expected}, found {found}", spot.at);
+                self.find_in(&owner, "file-size", Severity::Inconsistent, message);
+            }
+        }
+        if own.has_holes && record.attributes & Record::SPARSE == 0 {
+            let message =
+                format!("attributes in the record at offset {}: expected the one of holes", spot.at + 0x48);
+            self.find_in(&owner, "sparse", Severity::Inconsistent, message);
+        }
+    }
+}
+
+/// The links of a record: each directory and the name there.
+pub fn object_links(record: &Record) -> Vec<(u64, Vec<u16>)> {
+    let rows = record.rows.iter().filter(|row| row.kind() == OBJECT_LINK);
+    rows.map(|row| {
+        let units = row.rest().get(16..).unwrap_or(&[]).chunks_exact(2);
+        let name = units.map(|unit| u16::from_le_bytes([unit[0], unit[1]])).take_while(|&unit| unit != 0);
+        (u64_at(row.rest(), 0), name.collect())
+    })
+    .collect()
+}

@@ -1,0 +1,187 @@
+//! The object table, and the objects that are the volume's own.
+
+use super::order::Order;
+use super::page::{Subject, plain};
+use super::tree::{Cursor, TreeRow};
+use super::{Check, copies};
+use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
+use crate::layout::bytes::u64_at;
+use crate::layout::{ObjectRow, PageReference, Root};
+use crate::space::Tier;
+use crate::system;
+use platter_vfs::Severity;
+
+/// An object, as its row says.
+pub struct Object {
+    /// The root of its tree.
+    pub root: PageReference,
+    /// The number last given to a child.
+    pub last_child: Option<u64>,
+    /// Where the row stands.
+    pub at: u64,
+}
+
+/// The volume's own objects that are kept twice: what they are, and the number of each copy.
+const DOUBLED: [(&str, u64, u64); 4] = [
+    ("upcase table", 0x07, 0x08),
+    ("logfile information", 0x09, 0x0A),
+    ("volume information", 0x500, 0x501),
+    ("reparse index", 0x540, 0x541),
+];
+/// The security descriptors.
+const SECURITY: u64 = 0x530;
+/// A directory that has no name anywhere.
+pub const METADATA_DIRECTORY: u64 = 0x520;
+/// More rows than any of these tables has that must be held in memory.
+const MOST_ROWS: usize = 1 << 16;
+
+/// Whether an object of this number is a directory.
+pub fn is_directory(number: u64) -> bool {
+    number >= FIRST_OBJECT || number == ROOT_DIRECTORY || number == METADATA_DIRECTORY
+}
+
+/// Reads both object tables.
+pub fn read_table(check: &mut Check<'_>) {
+    let mut first = check.root_cursor(Root::Objects);
+    let mut second = check.root_cursor(Root::ObjectsCopy);
+    copies::walk(check, &mut first, &mut second, &mut row);
+}
+
+fn row(check: &mut Check<'_>, row: TreeRow) {
+    let number = u64_at(&row.key, 8);
+    let found = match ObjectRow::from_bytes(&row.value, row.at) {
+        Ok(found) if row.key.len() == ObjectRow::KEY && u64_at(&row.key, 0) == 0 => found,
+        outcome => {
+            let error = outcome.err().map_or_else(|| format!("key {:02x?}", row.key), |error| plain(&error));
+            let message = format!("object table: row of object {number:#x} at offset {}: {error}", row.at);
+            check.find("object-row", Severity::DataLoss, None, message);
+            check.is_incomplete = true;
+            return;
+        }
+    };
+    if u64::from(found.clock) > check.anchors.checkpoint.clock {
+        let expected = check.anchors.checkpoint.clock;
+        let message = format!(
+            "object table: clock of object {number:#x} at offset {}: expected at most {expected}, found {}",
+            row.at + 0x18,
+            found.clock
+        );
+        check.find("page-clock", Severity::Inconsistent, None, message);
+    }
+    let object = Object { root: found.root, last_child: found.last_child, at: row.at };
+    check.objects.insert(number, object);
+}
+
+/// Walks the objects that are not directories.
+pub fn read_own(check: &mut Check<'_>) {
+    for (name, first, second) in DOUBLED {
+        let mut rows: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut keep = |_: &mut Check<'_>, row: TreeRow| {
+            if rows.len() < MOST_ROWS {
+                rows.push((row.key, row.value));
+            }
+        };
+        match (cursor(check, name, first), cursor(check, name, second)) {
+            (Some(mut one), Some(mut other)) => copies::walk(check, &mut one, &mut other, &mut keep),
+            (None, None) => {
+                let message = format!("{name}: expected objects {first:#x} and {second:#x}, found neither");
+                check.find("object-missing", Severity::Inconsistent, None, message);
+            }
+            (one, other) => {
+                let missing = if one.is_none() { first } else { second };
+                let message = format!("{name}: expected object {missing:#x}, found none");
+                check.find("object-missing", Severity::Inconsistent, None, message);
+                check.repair.mend_copies(first, second, (one.is_none(), other.is_none()));
+                if let Some(mut cursor) = one.or(other) {
+                    while let Some(row) = cursor.next(check) {
+                        keep(check, row);
+                    }
+                }
+            }
+        }
+        let borrowed = rows.iter().map(|(key, value)| (&key[..], &value[..]));
+        match first {
+            0x07 => upcase(check, system::read_upcase(borrowed)),
+            0x09 => log(check, system::LogArea::from_rows(borrowed)),
+            _ => {}
+        }
+    }
+    if let Some(mut cursor) = cursor(check, "security descriptors", SECURITY) {
+        while let Some(row) = cursor.next(check) {
+            security(check, &row);
+        }
+        check.knows_security = !cursor.is_damaged;
+    }
+    let doubled = |number| DOUBLED.iter().any(|(_, first, second)| number == *first || number == *second);
+    let others: Vec<u64> =
+        check.objects.keys().copied().take_while(|&number| number < FIRST_OBJECT).collect();
+    for number in
+        others.into_iter().filter(|&number| !doubled(number) && number != SECURITY && !is_directory(number))
+    {
+        if let Some(mut cursor) = cursor(check, "object", number) {
+            while cursor.next(check).is_some() {}
+        }
+    }
+}
+
+/// A walk through an object that is not a directory.
+fn cursor(check: &Check<'_>, name: &str, number: u64) -> Option<Cursor> {
+    let object = check.objects.get(&number)?;
+    let order = match number {
+        SECURITY => Order::SecondWord,
+        0x07..=0x0D | 0x500 | 0x501 | 0x540 | 0x541 => Order::Words,
+        _ => Order::Unknown,
+    };
+    let subject = Subject {
+        name: format!("{name} ({number:#x})"),
+        path: None,
+        table: number,
+        order,
+        tier: Tier::Medium,
+        severity: Severity::Inconsistent,
+    };
+    Some(Cursor::new(subject, object.root, object.at))
+}
+
+fn upcase(check: &mut Check<'_>, table: Option<Box<[u16]>>) {
+    match table {
+        Some(table) => check.upper = table,
+        None => {
+            let message =
+                "upcase table: expected 65536 units, found fewer; names are compared as Windows does";
+            check.find("upcase", Severity::Inconsistent, None, message.into());
+        }
+    }
+}
+
+fn log(check: &mut Check<'_>, area: Option<system::LogArea>) {
+    let clusters = check.geometry.clusters;
+    let sound = area.filter(|area| {
+        area.data.start < area.data.end
+            && area.data.end <= clusters
+            && area.control.iter().all(|&at| at < clusters)
+    });
+    let Some(area) = sound else {
+        let message = "logfile information: expected a range of clusters inside the volume, found none";
+        check.find("log-area", Severity::Inconsistent, None, message.into());
+        check.is_incomplete = true;
+        return;
+    };
+    check.claim_fixed("log", area.data.start, area.data.end - area.data.start);
+    for control in area.control.into_iter().filter(|&control| control >= super::FIRST_CLUSTERS) {
+        check.claim_fixed("log's control page", control, 1);
+    }
+}
+
+fn security(check: &mut Check<'_>, row: &TreeRow) {
+    match system::read_security_row(&row.key, &row.value) {
+        Some((id, _)) => {
+            check.security.insert(id);
+        }
+        None => {
+            let message =
+                format!("security descriptors: row at offset {}: its hash or length is wrong", row.at);
+            check.find("security-row", Severity::Inconsistent, None, message);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! How the keys of a table are ordered, written anew: the other implementation is in [`crate::tree`].
+
+use crate::layout::bytes::u16_at;
+use std::cmp::Ordering;
+
+/// A rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Words of 8 bytes, from the first on.
+    Words,
+    /// The second word, then from the first on.
+    SecondWord,
+    /// Rows of a directory: by type, names by their letters in upper case.
+    Directory,
+    /// Not known: every order will do.
+    Unknown,
+}
+
+impl Order {
+    /// Whether `left` comes before `right`. `upper` has the volume's upper-case letters.
+    pub fn is_ascending(self, upper: &[u16], left: &[u8], right: &[u8]) -> bool {
+        self == Order::Unknown || self.compare(upper, left, right) == Ordering::Less
+    }
+
+    /// Compares two keys. Where the order is not known, bytes are compared.
+    pub fn compare(self, upper: &[u16], left: &[u8], right: &[u8]) -> Ordering {
+        match self {
+            Order::Words => words(left, right),
+            Order::SecondWord => words(tail(left), tail(right)).then_with(|| words(left, right)),
+            Order::Unknown => left.cmp(right),
+            Order::Directory => {
+                let kinds = (u16_at(left, 0), u16_at(right, 0));
+                kinds.0.cmp(&kinds.1).then_with(|| match kinds.0 {
+                    0x30 => folded(upper, left).cmp(folded(upper, right)),
+                    _ => words(tail(left), tail(right)),
+                })
+            }
+        }
+    }
+}
+
+fn tail(key: &[u8]) -> &[u8] {
+    key.get(8..).unwrap_or(&[])
+}
+
+/// Compares word by word, each as a number. A key compares like a longer one that ends in zeroes.
+fn words(left: &[u8], right: &[u8]) -> Ordering {
+    let number = |key: &[u8], index: usize| {
+        let bytes = key.get(8 * index..).unwrap_or(&[]);
+        bytes.iter().take(8).rev().fold(0, |number: u64, &byte| number << 8 | u64::from(byte))
+    };
+    let count = left.len().max(right.len()).div_ceil(8);
+    (0..count)
+        .map(|index| number(left, index).cmp(&number(right, index)))
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+/// The units of the name in a key, in upper case.
+fn folded<'k>(upper: &'k [u16], key: &'k [u8]) -> impl Iterator<Item = u16> + 'k {
+    let units = key.get(4..).unwrap_or(&[]).chunks_exact(2).map(|unit| u16_at(unit, 0));
+    units.map(|unit| fold(upper, unit))
+}
+
+/// A unit in upper case.
+pub fn fold(upper: &[u16], unit: u16) -> u16 {
+    upper.get(usize::from(unit)).copied().unwrap_or(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules() {
+        let upper: Vec<u16> = (0..=u16::MAX).map(crate::system::windows_upper).collect();
+        let name = |flags: u8, text: &str| -> Vec<u8> {
+            [0x30, 0, flags, 0].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect()
+        };
+        let before = |order: Order, left: &[u8], right: &[u8]| {
+            assert!(order.is_ascending(&upper, left, right) && !order.is_ascending(&upper, right, left));
+        };
+        before(Order::Words, &[0, 1], &[0, 2, 0, 0]);
+        before(Order::Words, &[9, 0, 0, 0, 0, 0, 0, 0, 1], &[9, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        before(Order::SecondWord, &[9, 0, 0, 0, 0, 0, 0, 0, 1], &[1, 0, 0, 0, 0, 0, 0, 0, 2]);
+        before(Order::Directory, &name(2, "abc"), &name(1, "ABCD"));
+        before(Order::Directory, &name(2, "abc"), &[0x40, 0, 0, 0x80]);
+        assert!(Order::Directory.compare(&upper, &name(1, "Äb"), &name(2, "äB")).is_eq());
+        assert!(Order::Words.compare(&upper, &[1], &[1, 0, 0]).is_eq());
+    }
+}

@@ -1,0 +1,309 @@
+//! Reading a metadata page, with everything verified that it says about itself.
+
+use super::Check;
+use super::order::Order;
+use crate::layout::bytes::{u32_at, u64_at};
+use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
+use crate::layout::page::{HEADER, NODE};
+use crate::layout::{Algorithm, Node, PageHeader, PageReference};
+use crate::space::Tier;
+use platter_vfs::{Error, Result, Severity};
+
+/// Whose pages are walked.
+#[derive(Clone)]
+pub struct Subject {
+    /// What it is, for people.
+    pub name: String,
+    /// The path that findings concern.
+    pub path: Option<String>,
+    /// The number that its pages carry.
+    pub table: u64,
+    /// How its keys are ordered.
+    pub order: Order,
+    /// Which allocator its pages come from; real addresses in the small tier.
+    pub tier: Tier,
+    /// How bad it is if a page of it is lost.
+    pub severity: Severity,
+}
+
+/// A page that was verified.
+pub struct Page {
+    bytes: Vec<u8>,
+    start: usize,
+    /// Where it stands on the device.
+    pub at: u64,
+}
+
+impl Page {
+    /// The area of its node.
+    pub fn area(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// Its node.
+    pub fn node(&self) -> Node<'_> {
+        Node::new(self.area())
+    }
+
+    /// The tree header of a root.
+    pub fn header(&self) -> &[u8] {
+        &self.bytes[HEADER..self.start]
+    }
+
+    /// Where on the device an offset of the node's area is.
+    pub fn place(&self, offset: usize) -> u64 {
+        self.at + (self.start + offset) as u64
+    }
+}
+
+/// What a page must be in its tree.
+#[derive(Clone, Copy)]
+pub struct Role {
+    /// Its level; `None` for a root.
+    pub level: Option<u8>,
+    /// It holds runs of a stream, or leads to them.
+    pub stream: bool,
+}
+
+impl Check<'_> {
+    /// The first real cluster of a run given as its owner counts.
+    pub fn real(&self, cluster: u64, count: u64, tier: Tier) -> Result<u64> {
+        if tier == Tier::Small {
+            return match cluster.checked_add(count) {
+                Some(end) if end <= self.geometry.clusters => Ok(cluster),
+                _ => Err(Error::damaged(
+                    "real cluster",
+                    0,
+                    format!("below {:#x}", self.geometry.clusters),
+                    cluster,
+                )),
+            };
+        }
+        let (container, inside) = self.geometry.split(cluster);
+        let start = container
+            .checked_sub(FIRST_CONTAINER)
+            .and_then(|index| self.starts.get(index as usize).copied().flatten());
+        match start {
+            Some(start) if u64::from(inside) + count <= u64::from(self.geometry.per_container) => {
+                Ok(start + u64::from(inside))
+            }
+            _ => {
+                let last = FIRST_CONTAINER + self.starts.len() as u64;
+                let expected =
+                    format!("{count} clusters in one of containers {FIRST_CONTAINER} to {}", last - 1);
+                Err(Error::damaged("virtual cluster", 0, expected, format!("{cluster:#x}")))
+            }
+        }
+    }
+
+    /// Reads the page that a reference at `from` leads to, and counts its clusters as used. What is wrong is reported;
+    /// `None` if the page cannot be used.
+    pub fn page(
+        &mut self,
+        subject: &Subject,
+        reference: &PageReference,
+        role: Role,
+        from: u64,
+    ) -> Option<Page> {
+        let count = u64::from(self.geometry.page_clusters());
+        let first = reference.clusters[0];
+        let consecutive: [u64; 4] =
+            std::array::from_fn(
+                |index| if (index as u64) < count { first.wrapping_add(index as u64) } else { 0 },
+            );
+        if reference.clusters != consecutive {
+            let found = format!("{:x?}", reference.clusters);
+            let message = format!(
+                "page reference at offset {from}: expected {count} consecutive clusters, found {found}"
+            );
+            self.lost(subject, "page-reference", message);
+            return None;
+        }
+        let real = match self.real(first, count, subject.tier) {
+            Ok(real) => real,
+            Err(error) => {
+                self.lost(
+                    subject,
+                    "page-reference",
+                    format!("page reference at offset {from}: {}", plain(&error)),
+                );
+                return None;
+            }
+        };
+        let at = self.geometry.offset(real);
+        if !self.is_again && self.used.claim(real, count, Some(subject.tier)) > 0 {
+            let message =
+                format!("page at offset {at}, named at offset {from}: something else has its clusters");
+            self.find("cross-link", Severity::DataLoss, subject.path.clone(), named(subject, message));
+            self.is_incomplete = true;
+            return None;
+        }
+        let mut bytes = vec![0; self.geometry.page()];
+        if let Err(error) = self.device.read_at(at, &mut bytes) {
+            self.lost(subject, "unreadable", format!("page at offset {at}: {error}"));
+            return None;
+        }
+        if let Err((code, error)) = self.verify(subject, reference, role, &bytes, at) {
+            self.lost(subject, code, plain(&error));
+            return None;
+        }
+        let page = Page { start: HEADER + u32_at(&bytes, HEADER) as usize, bytes, at };
+        let clock = PageHeader::from_bytes(&page.bytes).clock;
+        if clock > self.clock {
+            let message = format!(
+                "clock of a page at offset {}: expected at most {}, found {clock}",
+                at + 0x10,
+                self.clock
+            );
+            self.find("page-clock", Severity::Inconsistent, subject.path.clone(), named(subject, message));
+        }
+        if let Err((offset, expected, found)) = tidy(page.area()) {
+            let at = page.place(offset);
+            let message = format!("node at offset {at}: expected {expected}, found {found}");
+            self.find("node-count", Severity::Inconsistent, subject.path.clone(), named(subject, message));
+            if !role.stream {
+                self.rebuild(subject.table);
+            }
+        }
+        Some(page)
+    }
+
+    fn verify(
+        &self,
+        subject: &Subject,
+        reference: &PageReference,
+        role: Role,
+        bytes: &[u8],
+        at: u64,
+    ) -> std::result::Result<(), (&'static str, Error)> {
+        let wrong = |code, structure, at, expected: String, found: String| {
+            Err((code, Error::damaged(structure, at, expected, found)))
+        };
+        let algorithm = reference.checksum.algorithm;
+        if algorithm != self.geometry.algorithm && (algorithm != Algorithm::None || self.is_verified) {
+            let (expected, found) = (self.geometry.algorithm.name().into(), algorithm.name().into());
+            return wrong("page-checksum", "kind of a page's checksum", at, expected, found);
+        }
+        if !reference.checksum.matches(bytes) {
+            let (expected, found) = (reference.checksum.to_string(), algorithm.of(bytes).to_string());
+            return wrong("page-checksum", "metadata page checksum", at, expected, found);
+        }
+        let header = PageHeader::from_bytes(bytes);
+        if header.signature != NODE {
+            let found = String::from_utf8_lossy(&header.signature).into();
+            return wrong("page-header", "metadata page", at, "MSB+".into(), found);
+        }
+        let numbers = [
+            ("page's volume signature", 0x0C, u64::from(self.geometry.signature), u64::from(header.volume)),
+            ("page's own cluster", 0x20, reference.clusters[0], header.clusters[0]),
+            ("page's own cluster", 0x28, reference.clusters[1], header.clusters[1]),
+            ("page's own cluster", 0x30, reference.clusters[2], header.clusters[2]),
+            ("page's own cluster", 0x38, reference.clusters[3], header.clusters[3]),
+            ("page's table", 0x48, subject.table, header.table),
+        ];
+        for (structure, field, expected, found) in numbers {
+            if expected != found {
+                return wrong(
+                    "page-header",
+                    structure,
+                    at + field,
+                    format!("{expected:#x}"),
+                    format!("{found:#x}"),
+                );
+            }
+        }
+        let start = HEADER.saturating_add(u32_at(bytes, HEADER) as usize);
+        let least = HEADER + if role.level.is_none() { 0x28 } else { 8 };
+        if start < least || start > bytes.len() / 2 || start % 8 != 0 {
+            let expected = format!("{:#x} to half a page", least - HEADER);
+            let found = format!("{:#x}", u32_at(bytes, HEADER));
+            return wrong("page-header", "size of the tree header", at + HEADER as u64, expected, found);
+        }
+        let place = at + start as u64;
+        if let Err((offset, expected, found)) = node(&bytes[start..], role) {
+            return wrong("node", "node", place + offset as u64, expected, found);
+        }
+        Ok(())
+    }
+
+    /// Reports a page that is lost, with all that is below it.
+    fn lost(&mut self, subject: &Subject, code: &'static str, message: String) {
+        self.is_incomplete = true;
+        self.find(code, subject.severity, subject.path.clone(), named(subject, message));
+    }
+}
+
+/// The number of the first container.
+pub const FIRST_CONTAINER: u64 = 2;
+
+/// A message that begins with the name of what it is about.
+pub fn named(subject: &Subject, message: String) -> String {
+    format!("{}: {message}", subject.name)
+}
+
+/// An error without the word that says that it is one.
+pub fn plain(error: &Error) -> String {
+    match error {
+        Error::Damaged(damage) => damage.to_string(),
+        other => other.to_string(),
+    }
+}
+
+type Wrong = (usize, String, String);
+
+/// Whether a node's rows can be read, and its level and flags are what its place in the tree asks for.
+pub fn node(area: &[u8], role: Role) -> std::result::Result<(), Wrong> {
+    Node::check(area)?;
+    let node = Node::new(area);
+    let (level, flags) = (node.level(), node.flags());
+    match role.level {
+        Some(expected) if expected != level => {
+            return Err((0x0C, format!("level {expected}"), level.to_string()));
+        }
+        None if level > MOST_LEVELS => {
+            return Err((0x0C, format!("at most level {MOST_LEVELS}"), level.to_string()));
+        }
+        _ => {}
+    }
+    let mut expected = if level > 0 { INNER } else { 0 };
+    expected |= if role.level.is_none() { ROOT } else { 0 };
+    expected |= if role.stream { STREAM } else { 0 };
+    if flags & (INNER | ROOT | STREAM) != expected {
+        return Err((0x0D, format!("flags {expected:#x}"), format!("{flags:#x}")));
+    }
+    if role.stream && level == 0 {
+        return Ok(());
+    }
+    let mut places: Vec<(usize, usize)> = (0..node.len())
+        .map(|position| node.offset(position))
+        .map(|offset| (offset, offset.saturating_add(u32_at(area, offset) as usize)))
+        .collect();
+    places.sort_unstable();
+    match places.windows(2).find(|pair| pair[0].1 > pair[1].0) {
+        Some(pair) => {
+            Err((pair[1].0, format!("a row from {:#x} on", pair[0].1), format!("{:#x}", pair[1].0)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether the counts in a node's header are those of its rows: what a writer relies on when it puts a row in.
+pub fn tidy(area: &[u8]) -> std::result::Result<(), Wrong> {
+    let node = Node::new(area);
+    let (index, end) = (u32_at(area, 0x10) as usize, u64_at(area, 0x20));
+    if end != area.len() as u64 || index + 4 * node.len() != area.len() {
+        let expected = format!("an index of {} rows up to {:#x}", node.len(), area.len());
+        return Err((0x10, expected, format!("{index:#x} to {end:#x}")));
+    }
+    if node.is_stream() && !node.is_inner() {
+        return Ok(());
+    }
+    let expected = area.len().checked_sub(NODE_HEADER + node.used());
+    match expected {
+        Some(expected) if expected == node.free() => Ok(()),
+        expected => Err((0x08, format!("{} free bytes", expected.unwrap_or(0)), node.free().to_string())),
+    }
+}
+
+/// More levels than any tree has.
+pub const MOST_LEVELS: u8 = 12;

@@ -1,0 +1,386 @@
+//! The runs of a stream: where its clusters are.
+
+use super::order::Order;
+use super::page::{Page, Role, Subject, plain, tidy};
+use super::tree::TreeRow;
+use super::{Check, directory};
+use crate::layout::bytes::{u16_at, u32_at, u64_at};
+use crate::layout::node::NODE_HEADER;
+use crate::layout::{Node, PageReference};
+use crate::space::Tier;
+use platter_device::Device;
+use platter_vfs::{Progress, Result, Severity};
+
+/// A run of clusters of a file, for whoever verifies the data itself.
+#[derive(Clone, Copy, Debug)]
+pub struct FileRun<'r> {
+    /// The file, and after a colon the name of the stream if it has one.
+    pub path: &'r str,
+    /// Its first cluster in the stream.
+    pub at: u64,
+    /// Clusters.
+    pub count: u64,
+    /// Its place on the device, in bytes.
+    pub offset: u64,
+    /// The CRC-32C that its one cluster must have.
+    pub checksum: Option<u32>,
+}
+
+/// Calls `each` on every run of every file of a volume that is not open. What is damaged on the way is left out; the
+/// check reports it.
+///
+/// # Errors
+/// As [`super::check`].
+pub fn walk_runs(
+    device: &dyn Device,
+    progress: &dyn Progress,
+    each: &mut dyn FnMut(&FileRun<'_>),
+) -> Result<()> {
+    let mut check = Check::new(device, progress)?;
+    check.visitor = Some(each);
+    check.run();
+    Ok(())
+}
+
+/// Whose runs they are.
+pub struct Owner<'o> {
+    /// The directory that the file's record is in.
+    pub table: u64,
+    /// A directory that the file has a name in, and the name.
+    pub directory: u64,
+    pub name: &'o [u16],
+    /// The name of the stream; empty for the file's own data.
+    pub stream: &'o [u16],
+    /// The file has integrity.
+    pub integrity: bool,
+    /// Its clusters may belong to others too.
+    pub is_snapshot: bool,
+}
+
+/// What was found of a stream.
+pub struct Stream {
+    /// Bytes.
+    pub size: u64,
+    /// Clusters of all its runs.
+    pub clusters: u64,
+    /// Something is between its runs, or after them.
+    pub has_holes: bool,
+    /// Some of it could not be read.
+    pub is_damaged: bool,
+}
+
+/// The header of a value that holds runs.
+const HEADER: usize = 0x88;
+/// A run with a checksum has these bits.
+const CHECKED: u16 = 0xD0;
+
+struct Run {
+    at: u64,
+    count: u64,
+    cluster: u64,
+    checksum: Option<u32>,
+}
+
+/// A walk through the runs of one stream.
+struct Walk<'o> {
+    owner: &'o Owner<'o>,
+    path: Option<String>,
+    /// The first cluster of the stream after the last run, and that with runs laid out without a gap.
+    end: u64,
+    clusters: u64,
+    runs: u64,
+    leaves: u64,
+    crossed: u64,
+    first_crossed: u64,
+    unchecked: u64,
+    is_damaged: bool,
+}
+
+impl Check<'_> {
+    /// The path of a file or of a stream of it.
+    pub fn owner_path(&self, owner: &Owner<'_>) -> String {
+        let mut path = self.path(owner.directory, Some(owner.name));
+        if !owner.stream.is_empty() {
+            path.push(':');
+            path.push_str(&String::from_utf16_lossy(owner.stream));
+        }
+        path
+    }
+
+    /// Reports something of a file.
+    pub fn find_in(&mut self, owner: &Owner<'_>, code: &'static str, severity: Severity, message: String) {
+        let path = self.owner_path(owner);
+        self.find(code, severity, Some(path), message);
+    }
+
+    /// Reads a value that holds the runs of a stream, and counts their clusters as used. `at` is its place on the
+    /// device.
+    pub fn stream(&mut self, owner: &Owner<'_>, value: &[u8], at: u64) -> Option<Stream> {
+        let header = u32_at(value, 0) as usize;
+        let area = value.get(HEADER..).filter(|area| header == HEADER && area.len() >= NODE_HEADER);
+        let Some(area) = area else {
+            let message =
+                format!("stream's header at offset {at}: expected {HEADER:#x} bytes, found {header:#x}");
+            self.lose(owner, "stream", message);
+            return None;
+        };
+        let role = Role { level: None, stream: true };
+        if let Err((offset, expected, found)) = super::page::node(area, role) {
+            let place = at + (HEADER + offset) as u64;
+            self.lose(
+                owner,
+                "stream",
+                format!("stream's node at offset {place}: expected {expected}, found {found}"),
+            );
+            return None;
+        }
+        let mut walk = Walk {
+            owner,
+            path: self.visitor.is_some().then(|| self.owner_path(owner)),
+            end: 0,
+            clusters: 0,
+            runs: 0,
+            leaves: 0,
+            crossed: 0,
+            first_crossed: 0,
+            unchecked: 0,
+            is_damaged: false,
+        };
+        let is_inner = Node::new(area).is_inner();
+        if is_inner {
+            walk.below(self, area, at + HEADER as u64);
+        } else {
+            walk.leaf(self, area, at + HEADER as u64, None);
+        }
+        if let Err((offset, expected, found)) = tidy(area) {
+            let place = at + (HEADER + offset) as u64;
+            let message = format!("stream's node at offset {place}: expected {expected}, found {found}");
+            self.find_in(owner, "node-count", Severity::Inconsistent, message);
+        }
+        walk.report(self);
+        Some(walk.compare(self, value, at))
+    }
+
+    /// Reports a part of a file that is lost, with whatever clusters it has.
+    pub fn lose(&mut self, owner: &Owner<'_>, code: &'static str, message: String) {
+        self.is_incomplete = true;
+        self.find_in(owner, code, Severity::DataLoss, message);
+    }
+}
+
+impl Walk<'_> {
+    /// Walks what is below an inner node. Levels fall by one each time, so their number bounds the depth.
+    fn below(&mut self, check: &mut Check<'_>, area: &[u8], at: u64) {
+        enum Place<'a> {
+            Row(&'a [u8], u64),
+            Page(Page),
+        }
+        let subject = Subject {
+            name: "runs of a stream".into(),
+            path: Some(check.owner_path(self.owner)),
+            table: self.owner.table,
+            order: Order::Unknown,
+            tier: Tier::Medium,
+            severity: Severity::DataLoss,
+        };
+        let mut levels = vec![(Place::Row(area, at), 0)];
+        while let Some((place, next)) = levels.last_mut() {
+            let (area, at) = match place {
+                Place::Row(area, at) => (*area, *at),
+                Place::Page(page) => (page.area(), page.place(0)),
+            };
+            let node = Node::new(area);
+            let position = *next;
+            if position >= node.len() {
+                levels.pop();
+                continue;
+            }
+            *next += 1;
+            let (row, from) = (node.row(position), at + node.offset(position) as u64);
+            let (level, is_last) = (node.level() - 1, position + 1 == node.len());
+            let last = (!is_last).then(|| u64_at(row.key, 0));
+            let reference = match PageReference::from_bytes(row.value, from) {
+                Ok(reference) => reference,
+                Err(error) => {
+                    self.is_damaged = true;
+                    check.lose(self.owner, "page-reference", plain(&error));
+                    continue;
+                }
+            };
+            match check.page(&subject, &reference, Role { level: Some(level), stream: true }, from) {
+                None => self.is_damaged = true,
+                Some(page) if level == 0 => {
+                    self.leaves += 1;
+                    self.leaf(check, page.area(), page.place(0), last);
+                }
+                Some(page) => levels.push((Place::Page(page), 0)),
+            }
+        }
+    }
+
+    /// Reads a leaf's runs, which may stand in any order. `last` is the last cluster of the stream that it may have.
+    fn leaf(&mut self, check: &mut Check<'_>, area: &[u8], at: u64, last: Option<u64>) {
+        let node = Node::new(area);
+        let mut runs = Vec::with_capacity(node.len());
+        for position in 0..node.len() {
+            let offset = node.offset(position);
+            match read_run(area, offset) {
+                Some(run) => runs.push((run, at + offset as u64)),
+                None => {
+                    self.is_damaged = true;
+                    let place = at + offset as u64;
+                    let message = format!(
+                        "run of a stream at offset {place}: expected a run inside its node, found none"
+                    );
+                    check.lose(self.owner, "run", message);
+                }
+            }
+        }
+        runs.sort_by_key(|(run, _)| run.at);
+        for (run, at) in runs {
+            self.run(check, &run, at);
+        }
+        if let Some(last) = last.filter(|&last| self.end > last.saturating_add(1)) {
+            let message = format!(
+                "leaf of a stream at offset {at}: expected runs up to cluster {last}, found up to {}",
+                self.end
+            );
+            check.find_in(self.owner, "key-bound", Severity::Inconsistent, message);
+        }
+    }
+
+    fn run(&mut self, check: &mut Check<'_>, run: &Run, at: u64) {
+        self.runs += 1;
+        let wrong = if run.count == 0 || run.at + run.count >= u64::from(u32::MAX) {
+            Some(("run", "a run that is not empty"))
+        } else if run.checksum.is_some() && run.count != 1 {
+            Some(("run", "one cluster for a checksum"))
+        } else if run.at < self.end {
+            Some(("run-overlap", "a run after the one before"))
+        } else {
+            None
+        };
+        if let Some((code, expected)) = wrong {
+            self.is_damaged = true;
+            let found = format!("clusters {} to {}", run.at, run.at + run.count);
+            check.lose(
+                self.owner,
+                code,
+                format!("run of a stream at offset {at}: expected {expected}, found {found}"),
+            );
+        }
+        self.end = self.end.max(run.at + run.count);
+        self.clusters += run.count;
+        self.unchecked += u64::from(run.checksum.is_none());
+        let real = match check.real(run.cluster, run.count.max(1), Tier::Medium) {
+            Ok(real) => real,
+            Err(error) => {
+                self.is_damaged = true;
+                let message = format!("run of a stream at offset {at}: {}", plain(&error));
+                check.find_in(self.owner, "run-place", Severity::DataLoss, message);
+                return;
+            }
+        };
+        let before = check.used.claim(real, run.count, Some(Tier::Medium));
+        if before > 0 && !self.owner.is_snapshot && !check.is_shared(run.cluster, run.count) {
+            if self.crossed == 0 {
+                self.first_crossed = real;
+            }
+            self.crossed += before;
+        }
+        if let (Some(visitor), Some(path)) = (&mut check.visitor, &self.path) {
+            let offset = check.geometry.offset(real);
+            visitor(&FileRun { path, at: run.at, count: run.count, offset, checksum: run.checksum });
+        }
+    }
+
+    fn report(&self, check: &mut Check<'_>) {
+        if self.crossed > 0 {
+            let (count, first) = (self.crossed, self.first_crossed);
+            let message = format!(
+                "{count} clusters of a stream belong to something else too, the first from cluster {first:#x} on"
+            );
+            check.find_in(self.owner, "cross-link", Severity::DataLoss, message);
+        }
+        if self.owner.integrity && self.unchecked > 0 {
+            let message = format!("{} runs of a stream with integrity have no checksum", self.unchecked);
+            check.find_in(self.owner, "run-checksum", Severity::Inconsistent, message);
+        }
+    }
+
+    /// Compares what the header says with the runs.
+    fn compare(self, check: &mut Check<'_>, value: &[u8], at: u64) -> Stream {
+        let cluster = u64::from(check.geometry.cluster);
+        let size = u64_at(value, 0x38);
+        let needed = size.div_ceil(cluster);
+        let has_holes = self.clusters < needed;
+        let stream = Stream { size, clusters: self.clusters, has_holes, is_damaged: self.is_damaged };
+        if self.is_damaged {
+            return stream;
+        }
+        let mut differ = |check: &mut Check<'_>, code, what: &str, field: u64, expected: u64, found: u64| {
+            if expected != found {
+                let message = format!(
+                    "{what} of a stream at offset {}: expected {expected}, found {found}",
+                    at + field
+                );
+                check.find_in(self.owner, code, Severity::Inconsistent, message);
+            }
+        };
+        differ(check, "stream-count", "leaf pages", 0x18, self.leaves, u64_at(value, 0x18));
+        differ(check, "stream-count", "runs", 0x20, self.runs, u64_at(value, 0x20));
+        let allocated = self.clusters * cluster;
+        differ(check, "stream-size", "allocated bytes", 0x30, allocated, u64_at(value, 0x30));
+        differ(check, "stream-size", "allocated bytes", 0x48, allocated, u64_at(value, 0x48));
+        let valid = u64_at(value, 0x40);
+        differ(check, "stream-size", "valid bytes", 0x40, valid.min(size), valid);
+        if has_holes && u32_at(value, 0x50) >> 31 == 0 {
+            let message = format!("flags of a stream at offset {}: expected the one of holes", at + 0x50);
+            check.find_in(self.owner, "sparse", Severity::Inconsistent, message);
+        }
+        if self.end > needed {
+            let message = format!(
+                "runs of a stream at offset {at}: expected {needed} clusters for {size} bytes, found up to {}",
+                self.end
+            );
+            check.find_in(self.owner, "stream-size", Severity::Inconsistent, message);
+        }
+        stream
+    }
+}
+
+fn read_run(area: &[u8], offset: usize) -> Option<Run> {
+    let bytes = area.get(offset..offset + 24).filter(|_| offset >= NODE_HEADER)?;
+    let is_checked = u16_at(bytes, 0x08) & CHECKED == CHECKED;
+    let checksum = match is_checked {
+        true => Some(u32_at(area.get(offset..offset + 32)?, 0x18)),
+        false => None,
+    };
+    let (at, count) = (u64::from(u32_at(bytes, 0x0C)), u64::from(u32_at(bytes, 0x14)));
+    Some(Run { at, count, cluster: u64_at(bytes, 0x00), checksum })
+}
+
+/// Most ranges that are remembered as shared.
+const MOST_SHARED: usize = 1 << 20;
+
+/// Notes a row of the block reference counts: its clusters may belong to several files.
+pub fn share(check: &mut Check<'_>, row: &TreeRow) {
+    if check.shared.len() < MOST_SHARED {
+        check.shared.push((u64_at(&row.key, 0), u64_at(&row.key, 8)));
+    }
+}
+
+impl Check<'_> {
+    fn is_shared(&self, cluster: u64, count: u64) -> bool {
+        let after = self.shared.partition_point(|(start, _)| *start <= cluster);
+        after.checked_sub(1).is_some_and(|index| {
+            let (start, length) = self.shared[index];
+            cluster.saturating_add(count) <= start.saturating_add(length)
+        })
+    }
+}
+
+/// The name that stands for a file whose names are not known.
+pub fn nameless(ordinal: u64) -> Vec<u16> {
+    directory::units(&format!("<file {ordinal:#x}>"))
+}

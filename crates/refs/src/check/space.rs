@@ -1,0 +1,209 @@
+//! What the allocators say is free, compared with what something leads to.
+
+use super::Check;
+use super::page::{FIRST_CONTAINER, plain};
+use super::tree::TreeRow;
+use crate::layout::bytes::u16_at;
+use crate::layout::{AllocatorRow, Root};
+use crate::space::Tier;
+use platter_vfs::{Error, Result, Severity};
+
+/// What was found of a container.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// Rows of each tier.
+    rows: [u32; 3],
+    /// Clusters that the row of its own tier says are free.
+    free: u32,
+}
+
+/// The tiers in the order in which they are compared: what another tier has is wholly in use for the medium one.
+const TIERS: [(Tier, Root); 3] = [
+    (Tier::Small, Root::SmallAllocator),
+    (Tier::Container, Root::ContainerAllocator),
+    (Tier::Medium, Root::MediumAllocator),
+];
+
+/// Compares all allocators with the clusters in use. Everything else has been walked.
+pub fn compare(check: &mut Check<'_>) {
+    let mut seen = vec![Seen::default(); check.starts.len()];
+    let mut is_damaged = false;
+    for (tier, root) in TIERS {
+        let mut cursor = check.root_cursor(root);
+        loop {
+            check.is_again = true;
+            let row = cursor.next(check);
+            check.is_again = false;
+            let Some(row) = row else { break };
+            if let Err(error) = one(check, tier, &row, &mut seen) {
+                let message = format!("{}: {}", root.name(), plain(&error));
+                check.find("allocator-row", Severity::Inconsistent, None, message);
+                check.repair.space();
+            }
+        }
+        is_damaged |= cursor.is_damaged;
+    }
+    for (index, seen) in seen.iter().enumerate() {
+        owners(check, index, seen, is_damaged);
+    }
+}
+
+/// Which tier a container belongs to, by its rows.
+fn owner(seen: &Seen) -> Tier {
+    match seen.rows.map(|rows| rows > 0) {
+        [_, _, true] => Tier::Small,
+        [_, true, _] => Tier::Container,
+        _ => Tier::Medium,
+    }
+}
+
+/// Compares one row with what is in use.
+fn one(check: &mut Check<'_>, tier: Tier, row: &TreeRow, seen: &mut [Seen]) -> Result<()> {
+    let found = AllocatorRow::from_bytes(&row.value, row.at)?;
+    let clusters = check.geometry.per_container;
+    if row.key.len() != AllocatorRow::KEY || row.key != row.value[..AllocatorRow::KEY] {
+        return Err(Error::damaged(
+            "key of an allocator row",
+            row.at,
+            "the first 16 bytes of its value",
+            format!("{:02x?}", row.key),
+        ));
+    }
+    if found.bits.is_some() && u32::from(u16_at(&row.value, 0x16)) != found.used.min(0xFFFF) {
+        return Err(Error::damaged("count of used clusters", row.at, found.used, u16_at(&row.value, 0x16)));
+    }
+    let first = match tier {
+        Tier::Small => check.starts.iter().position(|start| *start == Some(found.start)),
+        _ => {
+            let (container, inside) = check.geometry.split(found.start);
+            container.checked_sub(FIRST_CONTAINER).filter(|_| inside == 0).map(|index| index as usize)
+        }
+    };
+    // A uniform row may be about several containers.
+    let pieces = found.count.div_ceil(u64::from(clusters)).max(1);
+    let is_whole = found.count % u64::from(clusters) == 0 && (found.bits.is_none() || pieces == 1);
+    let first = first.filter(|&first| is_whole && pieces <= seen.len().saturating_sub(first) as u64);
+    let Some(first) = first else {
+        let range = format!("{:#x} and {:#x} more", found.start, found.count);
+        return Err(Error::damaged("range of an allocator row", row.at, "whole containers", range));
+    };
+    for index in first..first + pieces as usize {
+        let state = &mut seen[index];
+        state.rows[tier as usize] += 1;
+        if state.rows[tier as usize] > 1 {
+            let what = FIRST_CONTAINER + index as u64;
+            return Err(Error::damaged(
+                "allocator row",
+                row.at,
+                "one row for each container",
+                format!("another for {what}"),
+            ));
+        }
+        let uniform = if found.used == 0 { 0 } else { clusters };
+        let used = if found.bits.is_some() { found.used } else { uniform };
+        if tier == Tier::Medium && owner(state) != Tier::Medium {
+            if used != clusters {
+                let free = clusters - used;
+                return Err(Error::damaged(
+                    "row of a container that another allocator has",
+                    row.at,
+                    "no free cluster",
+                    free,
+                ));
+            }
+            continue;
+        }
+        state.free = clusters - used;
+        bits(check, index, row.at, &found, used == clusters);
+    }
+    Ok(())
+}
+
+/// Compares a container's bits.
+fn bits(check: &mut Check<'_>, index: usize, at: u64, row: &AllocatorRow, is_full: bool) {
+    let Some(start) = check.starts[index] else { return };
+    let clusters = check.geometry.per_container as usize;
+    let used = check.used.bits(start);
+    let (mut dangerous, mut lost) = (Count::default(), Count::default());
+    for word in 0..clusters.div_ceil(64) {
+        let inside = clusters - 64 * word;
+        let mask = if inside >= 64 { u64::MAX } else { (1 << inside) - 1 };
+        let used = used.map_or(0, |bits| bits[word]) & mask;
+        let marked = match &row.bits {
+            Some(bits) => bits.get(word).copied().unwrap_or(0) & mask,
+            None if is_full => mask,
+            None => 0,
+        };
+        dangerous.add(word, used & !marked);
+        lost.add(word, marked & !used);
+    }
+    let number = FIRST_CONTAINER + index as u64;
+    if dangerous.clusters > 0 {
+        let (count, first) = (dangerous.clusters, start + dangerous.first);
+        let message = format!(
+            "allocator row of container {number} at offset {at}: {count} clusters in use are marked free, the first is {first:#x}"
+        );
+        check.find("marked-free", Severity::Inconsistent, None, message);
+        check.repair.space();
+    }
+    // What nothing leads to may belong to what could not be read.
+    if lost.clusters > 0 && !check.is_incomplete {
+        let (count, first) = (lost.clusters, start + lost.first);
+        let message = format!(
+            "allocator row of container {number} at offset {at}: {count} clusters are marked used that nothing leads to, the first is {first:#x}"
+        );
+        check.find("lost-clusters", Severity::Inconsistent, None, message);
+        check.repair.space();
+    }
+}
+
+#[derive(Default)]
+struct Count {
+    clusters: u32,
+    first: u64,
+}
+
+impl Count {
+    fn add(&mut self, word: usize, bits: u64) {
+        if bits != 0 && self.clusters == 0 {
+            self.first = 64 * word as u64 + u64::from(bits.trailing_zeros());
+        }
+        self.clusters += bits.count_ones();
+    }
+}
+
+/// Checks that a container belongs to one tier, and holds only what that tier allocates.
+fn owners(check: &mut Check<'_>, index: usize, seen: &Seen, is_damaged: bool) {
+    let number = FIRST_CONTAINER + index as u64;
+    let [medium, container, small] = seen.rows.map(|rows| rows > 0);
+    if !is_damaged && (!medium || container && small) {
+        let message = format!(
+            "container {number}: expected a row of the medium allocator and at most one of another, found {medium}, {container} and {small}"
+        );
+        check.find("allocator-row", Severity::Inconsistent, None, message);
+        check.repair.space();
+    }
+    let Some(start) = check.starts[index] else { return };
+    let owner = owner(seen);
+    for (tier, root) in TIERS {
+        if check.used.tiers(start)[tier as usize] && tier != owner && !is_damaged {
+            let message = format!(
+                "container {number}: holds what the {} gave out, and belongs to another",
+                root.name()
+            );
+            check.find("tier", Severity::Inconsistent, None, message);
+            check.repair.space();
+        }
+    }
+    let row = &check.containers[index];
+    let (free, at) = (row.free, row.at);
+    if free != u64::MAX && free != u64::from(seen.free) && !is_damaged {
+        let message = format!(
+            "container table: free clusters of container {number} at offset {}: expected {}, found {free}",
+            at + 0x20,
+            seen.free
+        );
+        check.find("container-free", Severity::Inconsistent, None, message);
+        check.repair.space();
+    }
+}

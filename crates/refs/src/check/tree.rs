@@ -1,0 +1,204 @@
+//! Walking a tree row by row, with every page and the order of all keys verified on the way.
+
+use super::Check;
+use super::page::{MOST_LEVELS, Page, Role, Subject, named, plain};
+use crate::layout::PageReference;
+use crate::layout::bytes::u64_at;
+use platter_vfs::Severity;
+
+/// A row of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeRow {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Its flags.
+    pub flags: u16,
+    /// Its value.
+    pub value: Vec<u8>,
+    /// Where the row stands on the device.
+    pub at: u64,
+}
+
+/// A walk through a tree. Its depth is bounded by the levels of its nodes, its length by the clusters of the volume:
+/// no page is visited twice.
+pub struct Cursor {
+    subject: Subject,
+    root: PageReference,
+    from: u64,
+    levels: Vec<Level>,
+    begun: bool,
+    last: Option<Vec<u8>>,
+    counted: (u64, u64),
+    /// The tree header of the root, where it stands, and whether the root leads to other pages.
+    header: Vec<u8>,
+    header_at: u64,
+    root_is_inner: bool,
+    is_finished: bool,
+    /// Whether a part of it could not be read.
+    pub is_damaged: bool,
+}
+
+struct Level {
+    page: Page,
+    next: usize,
+    /// Every key below is greater than this one.
+    above: Option<Vec<u8>>,
+    /// And not greater than this one.
+    most: Option<Vec<u8>>,
+}
+
+impl Cursor {
+    /// A walk from a root that is named at offset `from`.
+    pub fn new(subject: Subject, root: PageReference, from: u64) -> Cursor {
+        Cursor {
+            subject,
+            root,
+            from,
+            levels: Vec::new(),
+            begun: false,
+            last: None,
+            counted: (0, 0),
+            header: Vec::new(),
+            header_at: 0,
+            root_is_inner: false,
+            is_finished: false,
+            is_damaged: false,
+        }
+    }
+
+    /// Whose tree it is.
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// The tree header of the root, once the walk has begun, and where it stands on the device.
+    pub fn header(&self) -> (&[u8], u64) {
+        (&self.header, self.header_at)
+    }
+
+    /// The next row.
+    pub fn next(&mut self, check: &mut Check<'_>) -> Option<TreeRow> {
+        if !self.begun {
+            self.begun = true;
+            let role = Role { level: None, stream: false };
+            let root = self.root;
+            self.enter(check, root, role, self.from, None, None);
+            if let Some(level) = self.levels.first() {
+                self.header = level.page.header().to_vec();
+                self.header_at = level.page.at + crate::layout::page::HEADER as u64;
+                self.root_is_inner = level.page.node().is_inner();
+            }
+        }
+        loop {
+            let Some(level) = self.levels.last_mut() else {
+                self.finish(check);
+                return None;
+            };
+            let node = level.page.node();
+            if level.next >= node.len() {
+                self.levels.pop();
+                continue;
+            }
+            let position = level.next;
+            level.next += 1;
+            let row = node.row(position);
+            let at = level.page.place(node.offset(position));
+            if !node.is_inner() {
+                let row = TreeRow { key: row.key.to_vec(), flags: row.flags, value: row.value.to_vec(), at };
+                let bounds = (level.above.clone(), level.most.clone());
+                self.counted.1 += 1;
+                self.compare(check, &row, bounds);
+                self.last = Some(row.key.clone());
+                return Some(row);
+            }
+            let is_last = position + 1 == node.len();
+            let above = match position {
+                0 => level.above.clone(),
+                _ => Some(node.row(position - 1).key.to_vec()),
+            };
+            let most = if is_last { level.most.clone() } else { Some(row.key.to_vec()) };
+            let role = Role { level: Some(node.level() - 1), stream: false };
+            match PageReference::from_bytes(row.value, at) {
+                Ok(reference) => self.enter(check, reference, role, at, above, most),
+                Err(error) => {
+                    self.is_damaged = true;
+                    check.is_incomplete = true;
+                    let message = named(&self.subject, plain(&error));
+                    check.find("page-reference", self.subject.severity, self.subject.path.clone(), message);
+                }
+            }
+        }
+    }
+
+    fn enter(
+        &mut self,
+        check: &mut Check<'_>,
+        reference: PageReference,
+        role: Role,
+        from: u64,
+        above: Option<Vec<u8>>,
+        most: Option<Vec<u8>>,
+    ) {
+        match check.page(&self.subject, &reference, role, from) {
+            Some(page) if self.levels.len() <= usize::from(MOST_LEVELS) => {
+                self.counted.0 += u64::from(page.node().level() == 0);
+                self.levels.push(Level { page, next: 0, above, most });
+            }
+            _ => self.is_damaged = true,
+        }
+    }
+
+    /// Compares a row's key with the one before, and with those of the inner nodes that led to it.
+    fn compare(
+        &self,
+        check: &mut Check<'_>,
+        row: &TreeRow,
+        (above, most): (Option<Vec<u8>>, Option<Vec<u8>>),
+    ) {
+        let (order, upper) = (self.subject.order, &check.upper);
+        let follows = |before: &Option<Vec<u8>>| {
+            before.as_ref().is_none_or(|before| order.is_ascending(upper, before, &row.key))
+        };
+        let in_order = follows(&self.last);
+        let bounded =
+            follows(&above) && most.as_ref().is_none_or(|most| !order.is_ascending(upper, most, &row.key));
+        if in_order && bounded {
+            return;
+        }
+        let (code, what) = match in_order {
+            false => ("key-order", "a key greater than the one before"),
+            true => ("key-bound", "a key within the bounds of the inner node"),
+        };
+        let message =
+            format!("row at offset {}: expected {what}, found {:02x?}", row.at, shortened(&row.key));
+        check.find(code, Severity::Inconsistent, self.subject.path.clone(), named(&self.subject, message));
+        check.rebuild(self.subject.table);
+    }
+
+    /// Compares the counts of the tree header with what was found.
+    fn finish(&mut self, check: &mut Check<'_>) {
+        if self.is_damaged || std::mem::replace(&mut self.is_finished, true) {
+            return;
+        }
+        let (leaves, rows) = self.counted;
+        let leaves = if self.root_is_inner { leaves } else { 0 };
+        for (what, field, expected) in [("leaf pages", 0x18, leaves), ("rows", 0x20, rows)] {
+            let found = u64_at(&self.header, field);
+            if found != expected {
+                let at = self.header_at + field as u64;
+                let message = format!("count of {what} at offset {at}: expected {expected}, found {found}");
+                check.find(
+                    "tree-count",
+                    Severity::Inconsistent,
+                    self.subject.path.clone(),
+                    named(&self.subject, message),
+                );
+                check.rebuild(self.subject.table);
+            }
+        }
+    }
+}
+
+fn shortened(key: &[u8]) -> &[u8] {
+    &key[..key.len().min(40)]
+}

@@ -1,0 +1,82 @@
+//! Which clusters something leads to: the check's own bitmap.
+
+use crate::space::Tier;
+
+/// A bit for each cluster of the device, in pieces as large as a container, each there only once something is in it.
+pub struct Used {
+    per_piece: u64,
+    clusters: u64,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Default)]
+struct Piece {
+    bits: Option<Box<[u64]>>,
+    /// Pages and data of which tiers were found in it.
+    tiers: [bool; 3],
+}
+
+impl Used {
+    /// No cluster of so many is used.
+    pub fn new(clusters: u64, per_piece: u32) -> Used {
+        let per_piece = u64::from(per_piece.max(1));
+        let pieces = vec![Piece::default(); clusters.div_ceil(per_piece) as usize];
+        Used { per_piece, clusters, pieces }
+    }
+
+    /// Takes a run of real clusters. Returns how many of them were taken before; beyond the end of the device nothing
+    /// is taken.
+    pub fn claim(&mut self, start: u64, count: u64, tier: Option<Tier>) -> u64 {
+        let words = self.per_piece.div_ceil(64) as usize;
+        let end = start.saturating_add(count).min(self.clusters);
+        let (mut at, mut before) = (start, 0);
+        while at < end {
+            let piece = &mut self.pieces[(at / self.per_piece) as usize];
+            if let Some(tier) = tier {
+                piece.tiers[tier as usize] = true;
+            }
+            let bits = piece.bits.get_or_insert_with(|| vec![0; words].into_boxed_slice());
+            let inside = at % self.per_piece;
+            let here = (64 - inside % 64).min(self.per_piece - inside).min(end - at);
+            let mask = if here == 64 { u64::MAX } else { ((1 << here) - 1) << (inside % 64) };
+            let word = &mut bits[inside as usize / 64];
+            before += u64::from((*word & mask).count_ones());
+            *word |= mask;
+            at += here;
+        }
+        before
+    }
+
+    /// The bitmap of the piece that begins at this real cluster; `None` if nothing in it is used.
+    pub fn bits(&self, start: u64) -> Option<&[u64]> {
+        self.pieces.get((start / self.per_piece) as usize)?.bits.as_deref()
+    }
+
+    /// Pages and data of which tiers are in the piece that begins at this real cluster.
+    pub fn tiers(&self, start: u64) -> [bool; 3] {
+        self.pieces.get((start / self.per_piece) as usize).map_or([false; 3], |piece| piece.tiers)
+    }
+
+    /// How many clusters are used.
+    pub fn count(&self) -> u64 {
+        let words = self.pieces.iter().filter_map(|piece| piece.bits.as_deref()).flatten();
+        words.map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_over_pieces_is_counted_once() {
+        let mut used = Used::new(1000, 100);
+        assert_eq!(used.claim(90, 120, None), 0);
+        assert_eq!(used.claim(100, 1, Some(Tier::Small)), 1);
+        assert_eq!(used.claim(205, 10, None), 5);
+        assert_eq!(used.claim(990, u64::MAX, None), 0);
+        assert_eq!(used.count(), 135);
+        assert_eq!(used.tiers(100), [false, false, true]);
+        assert!(used.bits(300).is_none());
+    }
+}
