@@ -369,7 +369,7 @@ mod tests {
         for key in [3u8, 1, 5, 2, 4, 6] {
             let (position, found) = node.view().find(|other| other[0].cmp(&key));
             assert!(!found);
-            assert!(node.insert(position, &[key; 8], 0, &[key; 16]));
+            assert!(node.insert(position, &[key; 8], 0, &[key + 100; 16]));
         }
         assert_eq!(node.view().free(), 0);
         assert!(!node.insert(0, &[9; 8], 0, &[]));
