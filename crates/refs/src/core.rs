@@ -149,6 +149,8 @@ pub struct Core {
     pub news: bool,
     /// Why nothing may be written, if so.
     pub frozen: Option<String>,
+    /// Whether that is because a write failed.
+    pub failed: bool,
     /// The security descriptor that new files get.
     pub security: u64,
     /// Listings under way.
@@ -193,6 +195,7 @@ impl Core {
             changed: BTreeSet::new(),
             news: false,
             frozen: None,
+            failed: false,
             security: 0,
             listings: Listings::default(),
         }

@@ -150,6 +150,9 @@ impl RefsVolume {
         }
         let batch = {
             let mut core = self.core();
+            if core.failed {
+                core.writable()?;
+            }
             self.absorb(&mut core);
             if !core.news {
                 drop(core);
@@ -196,6 +199,7 @@ impl RefsVolume {
     /// After a failure of which it is unknown what reached the disk, nothing more is written.
     fn freeze(&self, core: &mut Core, error: Error) -> Error {
         core.frozen = Some(format!("a write failed that all else depends on: {error}"));
+        core.failed = true;
         self.is_frozen.store(true, Ordering::SeqCst);
         error
     }

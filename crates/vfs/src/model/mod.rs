@@ -11,6 +11,7 @@
 
 mod clock;
 mod operation;
+pub mod power;
 mod random;
 mod runner;
 mod shrink;

@@ -1,0 +1,204 @@
+//! What a power cut must leave: a run is recorded with the state after each operation, and what was synced and not
+//! changed since is looked for on the device as it may be found after a cut.
+
+use super::{Clock, Operation, Random, Runner, Shape, Subject, generate};
+use crate::{Attributes, Cursor, FileSystem, Kind, Name, Node, SyncScope};
+use platter_device::{Device, Faults, Grain};
+use std::collections::BTreeMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes the subject on a device.
+pub type MakeOn<'a> = &'a dyn Fn(Arc<dyn Device>, &Clock) -> Box<dyn Subject>;
+
+/// What is known of a file or directory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// Its attributes, but for what it takes on the volume and the number of its names.
+    pub attributes: Attributes,
+    /// A sum of its content.
+    pub content: u64,
+}
+
+impl Item {
+    /// What must be as it was. A directory's times change with every name in it.
+    fn same(&self, other: &Item, times: bool) -> bool {
+        let (ours, theirs) = (&self.attributes, &other.attributes);
+        ours.kind == theirs.kind
+            && ours.size == theirs.size
+            && self.content == other.content
+            && (!times
+                || (ours.flags == theirs.flags
+                    && ours.created == theirs.created
+                    && ours.modified == theirs.modified
+                    && ours.accessed == theirs.accessed))
+    }
+}
+
+/// Everything on a file system, by path.
+pub type Tree = BTreeMap<Vec<Name>, Item>;
+
+/// A sum of a file's content.
+fn content(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> crate::Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    if attributes.kind == Kind::File {
+        let mut content = vec![0; attributes.size as usize];
+        let read = system.read(node, 0, &mut content)?;
+        content[..read].hash(&mut hasher);
+    }
+    Ok(hasher.finish())
+}
+
+/// What a path leads to.
+fn find(system: &dyn FileSystem, path: &[Name]) -> crate::Result<Item> {
+    let mut node = Node::ROOT;
+    for name in path {
+        let next = system.lookup(node, name);
+        system.forget(node, 1);
+        node = next?;
+    }
+    let mut attributes = system.attributes(node)?;
+    (attributes.allocated, attributes.links) = (0, 0);
+    let content = content(system, node, &attributes)?;
+    system.forget(node, 1);
+    Ok(Item { attributes, content })
+}
+
+/// Everything on a file system.
+pub fn tree(system: &dyn FileSystem) -> crate::Result<Tree> {
+    let mut tree = Tree::new();
+    let mut open = vec![(Vec::new(), Node::ROOT)];
+    while let Some((path, directory)) = open.pop() {
+        let mut entries = Vec::new();
+        system.read_directory(directory, Cursor::START, usize::MAX, &mut entries)?;
+        for entry in entries {
+            let mut path: Vec<Name> = path.clone();
+            path.push(entry.name.clone());
+            let mut attributes = entry.attributes;
+            (attributes.allocated, attributes.links) = (0, 0);
+            let node = system.lookup(directory, &entry.name)?;
+            let content = content(system, node, &attributes)?;
+            match attributes.kind {
+                Kind::Directory => open.push((path.clone(), node)),
+                _ => system.forget(node, 1),
+            }
+            tree.insert(path, Item { attributes, content });
+        }
+        if directory != Node::ROOT {
+            system.forget(directory, 1);
+        }
+    }
+    Ok(tree)
+}
+
+/// What an operation made durable.
+pub enum Synced {
+    /// Nothing.
+    Nothing,
+    /// Everything.
+    Everything,
+    /// One file, with its times or without.
+    One(Vec<Name>, bool),
+}
+
+/// How things were after an operation.
+pub struct State {
+    /// Writes that the device had seen.
+    pub writes: usize,
+    /// Everything there was.
+    pub tree: Arc<Tree>,
+    /// What it made durable.
+    pub synced: Synced,
+}
+
+/// Carries out a stream and notes how things were after each operation.
+///
+/// # Panics
+/// If the volume and the reference differ.
+pub fn record(
+    device: Arc<dyn Device>,
+    seed: u64,
+    count: usize,
+    shape: &Shape,
+    subject: MakeOn<'_>,
+) -> (Arc<Faults>, Vec<State>) {
+    let mut operations = generate(seed, count, shape);
+    let mut random = Random::new(seed ^ 0x5EED);
+    for operation in &mut operations {
+        if random.chance(5) {
+            *operation = Operation::SyncAll;
+        } else if random.chance(5) {
+            let scope = if random.chance(50) { SyncScope::All } else { SyncScope::Data };
+            *operation = Operation::Sync { node: random.below(20) as u16, scope };
+        }
+    }
+    let faults = Arc::new(Faults::recording(device, seed, Grain::Logical));
+    let clock = Clock::new(Duration::from_secs(1_700_000_000));
+    let mut runner = Runner::new(subject(faults.clone(), &clock), clock).unwrap();
+    let first = State { writes: 0, tree: Arc::default(), synced: Synced::Everything };
+    let mut states = vec![first];
+    for (number, operation) in operations.iter().enumerate() {
+        runner.step(operation).unwrap_or_else(|difference| panic!("seed {seed}, {number}: {difference}"));
+        let synced = match operation {
+            Operation::SyncAll | Operation::Remount => Synced::Everything,
+            Operation::Sync { node, scope } => match runner.path(*node) {
+                Some(path) if !path.is_empty() => Synced::One(path, *scope == SyncScope::All),
+                _ => Synced::Nothing,
+            },
+            _ => Synced::Nothing,
+        };
+        let now = tree(runner.reference()).expect("the reference reads");
+        let before = &states.last().expect("the first state").tree;
+        let tree = if **before == now { before.clone() } else { Arc::new(now) };
+        states.push(State { writes: faults.log().writes(), tree, synced });
+    }
+    (faults, states)
+}
+
+/// A path, how it must be found, and whether its times count.
+pub type Promise<'a> = (&'a Vec<Name>, &'a Item, bool);
+
+/// What must be there if the power fails while operation `during` runs: path, how it is, and whether times count.
+pub fn promised(states: &[State], during: usize) -> Vec<Promise<'_>> {
+    let mut promised: BTreeMap<&Vec<Name>, (usize, bool)> = BTreeMap::new();
+    let everything = |state: &State| matches!(state.synced, Synced::Everything);
+    let start = states[..during].iter().rposition(everything).unwrap_or(0);
+    for (at, state) in states.iter().enumerate().take(during).skip(start) {
+        match &state.synced {
+            Synced::Nothing => {}
+            Synced::Everything => promised = state.tree.keys().map(|path| (path, (at, true))).collect(),
+            Synced::One(path, times) => {
+                if let Some((path, _)) = state.tree.get_key_value(path)
+                    && (*times || !promised.contains_key(path))
+                {
+                    promised.insert(path, (at, *times));
+                }
+            }
+        }
+    }
+    let mut kept = Vec::new();
+    for (path, (at, times)) in promised {
+        let item = &states[at].tree[path];
+        let is_file = item.attributes.kind == Kind::File;
+        let unchanged =
+            |state: &State| state.tree.get(path).is_some_and(|now| now.same(item, times && is_file));
+        if states[at..states.len().min(during + 1)].iter().all(unchanged) {
+            kept.push((path, item, times));
+        }
+    }
+    kept
+}
+
+/// Makes sure that everything promised is on the volume.
+///
+/// # Panics
+/// If it is not.
+pub fn verify_promises(what: &str, system: &dyn FileSystem, promised: &[Promise<'_>]) {
+    for (path, item, times) in promised {
+        let now = find(system, path).unwrap_or_else(|error| panic!("{what}: {path:?}: {error}"));
+        let times = *times && item.attributes.kind == Kind::File;
+        assert!(now.same(item, times), "{what}: {path:?} is {now:?}, but {item:?} was synced");
+    }
+}
