@@ -11,8 +11,8 @@ use platter_vfs::{Error, Severity};
 pub struct Container {
     /// Its first real cluster, if that can be true.
     pub start: Option<u64>,
-    /// Free clusters, as the row counts them.
-    pub free: u64,
+    /// Free clusters, as the row counts them, twice.
+    pub free: (u64, u32),
     /// Where the row stands.
     pub at: u64,
 }
@@ -44,12 +44,15 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
         return;
     }
     let container = match read_row(check, &row) {
-        Ok(found) => Container { start: Some(found.start), free: found.free, at: row.at },
+        Ok(found) => {
+            let free = (found.free, u32_at(&row.value, 0x28));
+            Container { start: Some(found.start), free, at: row.at }
+        }
         Err(error) => {
             let message = format!("container table: {}", plain(&error));
             check.find("container", Severity::DataLoss, None, message);
             check.is_incomplete = true;
-            Container { start: None, free: u64::MAX, at: row.at }
+            Container { start: None, free: (u64::MAX, u32::MAX), at: row.at }
         }
     };
     check.containers.push(container);
@@ -72,10 +75,6 @@ fn read_row(check: &Check<'_>, row: &TreeRow) -> platter_vfs::Result<ContainerRo
     if !is_inside || found.start % u64::from(count) != 0 {
         let expected = format!("a multiple of {count:#x} inside the volume");
         return Err(Error::damaged("place of a container", row.at, expected, format!("{:#x}", found.start)));
-    }
-    let short = u64::from(u32_at(&row.value, 0x28));
-    if short != found.free.min(u64::from(u32::MAX)) {
-        return Err(Error::damaged("second count of free clusters", row.at + 0x28, found.free, short));
     }
     Ok(found)
 }

@@ -6,7 +6,7 @@ use super::order::Order;
 use super::page::Subject;
 use super::runs::nameless;
 use super::tree::{Cursor, TreeRow};
-use super::{Check, links};
+use super::{Check, Task, links};
 use crate::core::ROOT_DIRECTORY;
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::record::key;
@@ -64,6 +64,7 @@ pub fn walk_all(check: &mut Check<'_>) {
             let message =
                 format!("object {number:#x} at offset {at}: no name leads to this directory; {said}");
             check.find("orphan", Severity::Inconsistent, None, message);
+            check.repair.add(Task::Adopt { directory: number });
             // It stands for itself in paths.
             let (above, name) = link.unwrap_or_else(|| (ROOT_DIRECTORY, Vec::new()));
             check.orphans.insert(number, (above, name.into()));
@@ -138,6 +139,7 @@ impl Walk {
         } else if !self.has_own {
             let message = "directory: expected a row of its own record, found none".into();
             self.find(check, "own-record", Severity::Inconsistent, message);
+            check.repair.add(Task::Own { directory: self.object });
         }
         match last_child {
             Some(last) if self.highest <= last => {}
@@ -149,7 +151,7 @@ impl Walk {
                     self.highest
                 );
                 self.find(check, "ordinal", Severity::Inconsistent, message);
-                check.repair.raise_ordinal(self.object, self.highest);
+                check.repair.add(Task::Ordinal { directory: self.object, least: self.highest });
             }
         }
     }
@@ -174,7 +176,7 @@ impl Walk {
     /// The directory's own record.
     fn own(&mut self, check: &mut Check<'_>, row: &TreeRow) {
         self.has_own = true;
-        let spot = Spot { table: self.object, directory: self.object, name: &[], at: row.at };
+        let spot = Spot { table: self.object, row: &row.key, directory: self.object, name: &[], at: row.at };
         let Some(record) = check.record(&spot, &row.value) else { return };
         let links = object_links(&record);
         let expected = check.reached.get(&self.object).map(|(above, name)| (*above, name.to_vec()));
@@ -189,7 +191,7 @@ impl Walk {
                         check.path(expected.0, Some(&expected.1))
                     );
                     self.find(check, "directory-link", Severity::Inconsistent, message);
-                    check.repair.link(self.object);
+                    check.repair.add(Task::Link { directory: self.object });
                 }
             }
             ([_], None) => {}
@@ -200,7 +202,7 @@ impl Walk {
                     found.len()
                 );
                 self.find(check, "directory-link", Severity::Inconsistent, message);
-                check.repair.link(self.object);
+                check.repair.add(Task::Link { directory: self.object });
             }
         }
         if let Some(entry) = &self.entry {
@@ -212,7 +214,7 @@ impl Walk {
                     row.at
                 );
                 self.find(check, "entry-stale", Severity::Notice, message);
-                check.repair.refresh(self.object);
+                check.repair.add(Task::Refresh { directory: self.object });
             }
         }
     }
@@ -243,7 +245,13 @@ impl Walk {
         }
         match u16_at(&row.key, 2) {
             key::LONG => {
-                let spot = Spot { table: self.object, directory: self.object, name: &name, at: row.at };
+                let spot = Spot {
+                    table: self.object,
+                    row: &row.key,
+                    directory: self.object,
+                    name: &name,
+                    at: row.at,
+                };
                 if let Some(record) = check.file(&spot, &row.value) {
                     self.ordinal(check, &name, record.ordinal, row.at);
                     if record.links != 1 {
@@ -252,7 +260,12 @@ impl Walk {
                             row.at, record.links
                         );
                         self.find_at(check, &name, "link-count", Severity::Inconsistent, message);
-                        check.repair.count_links(self.object, &row.key);
+                        let change = Box::new(|record: &mut Record| record.links = 1);
+                        check.repair.add(Task::Amend {
+                            directory: self.object,
+                            key: row.key.clone(),
+                            change,
+                        });
                     }
                 }
             }
@@ -295,7 +308,7 @@ impl Walk {
             let message =
                 format!("entry at offset {at}: leads to directory {number:#x}, which is {other} already");
             self.find_at(check, name, "directory-twice", Severity::Inconsistent, message);
-            check.repair.twice(self.object, name, number);
+            check.repair.add(Task::Twice { above: self.object, name: name.into(), directory: number });
             return;
         }
         check.reached.insert(number, (self.object, name.into()));
@@ -317,7 +330,7 @@ impl Walk {
             Record::from_bytes(&row.value, row.at).map(|record| object_links(&record)).unwrap_or_default();
         let (directory, name) =
             links.first().map_or((self.object, &fallback[..]), |(above, name)| (*above, name));
-        let spot = Spot { table: self.object, directory, name, at: row.at };
+        let spot = Spot { table: self.object, row: &row.key, directory, name, at: row.at };
         self.ordinal(check, &fallback, ordinal, row.at);
         match check.file(&spot, &row.value) {
             Some(record) => {

@@ -1,15 +1,16 @@
 //! A file's record: sizes, attributes, streams.
 
-use super::Check;
 use super::order::fold;
 use super::page::{plain, tidy};
 use super::runs::Owner;
-use crate::layout::bytes::{u32_at, u64_at};
+use super::{Check, Task};
+use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::{
     Attribute, DATA, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, Record, SINGLE, STREAM_EXTENTS,
 };
 use crate::layout::{Node, PageReference, Version};
 use platter_vfs::{Name, NameRules, Severity};
+use std::collections::HashSet;
 
 /// Content of this size and more is never in the record.
 const INLINE: u64 = 0x800;
@@ -23,9 +24,12 @@ const COUNTER: u64 = 8;
 const OUTSIDE: usize = 0x74;
 
 /// Where a file's record stands, and which name of the file is known.
+#[derive(Clone, Copy)]
 pub struct Spot<'s> {
     /// The directory in whose tree it is.
     pub table: u64,
+    /// The key of its row.
+    pub row: &'s [u8],
     /// A directory that the file has a name in, and the name.
     pub directory: u64,
     pub name: &'s [u16],
@@ -41,6 +45,19 @@ struct Found {
     is_damaged: bool,
 }
 
+impl<'o> Owner<'o> {
+    /// The file of this record.
+    fn of(spot: &Spot<'o>) -> Owner<'o> {
+        Owner { spot: *spot, stream: &[], attribute: &[], integrity: false, is_snapshot: false }
+    }
+
+    /// The stream that an attribute of it holds.
+    fn new(spot: &Spot<'o>, stream: &'o [u16], row: &'o Attribute, record: &Record) -> Owner<'o> {
+        let integrity = record.attributes & Record::INTEGRITY != 0;
+        Owner { stream, attribute: &row.key, integrity, ..Owner::of(spot) }
+    }
+}
+
 impl Check<'_> {
     /// Checks a file's record and its streams. Returns the record if it can be read.
     pub fn file(&mut self, spot: &Spot<'_>, value: &[u8]) -> Option<Record> {
@@ -50,20 +67,26 @@ impl Check<'_> {
         Some(record)
     }
 
-    fn owner<'o>(&self, spot: &Spot<'o>, stream: &'o [u16], record: Option<&Record>) -> Owner<'o> {
-        Owner {
-            table: spot.table,
-            directory: spot.directory,
-            name: spot.name,
-            stream,
-            integrity: record.is_some_and(|record| record.attributes & Record::INTEGRITY != 0),
-            is_snapshot: false,
-        }
+    /// Has a record changed.
+    fn amend(&mut self, spot: &Spot<'_>, change: impl FnOnce(&mut Record) + Send + 'static) {
+        let change = Box::new(change);
+        self.repair.add(Task::Amend { directory: spot.table, key: spot.row.to_vec(), change });
+    }
+
+    /// Has a field of an attribute changed.
+    pub fn amend_attribute(&mut self, owner: &Owner<'_>, at: usize, bytes: Vec<u8>) {
+        let key = owner.attribute.to_vec();
+        self.amend(&owner.spot, move |record| {
+            let row = record.rows.iter_mut().find(|row| row.key == key);
+            if let Some(field) = row.and_then(|row| row.value.get_mut(at..at + bytes.len())) {
+                field.copy_from_slice(&bytes);
+            }
+        });
     }
 
     /// Reads a record of a file or directory, and checks what both have.
     pub fn record(&mut self, spot: &Spot<'_>, value: &[u8]) -> Option<Record> {
-        let owner = self.owner(spot, &[], None);
+        let owner = Owner::of(spot);
         let record = match Record::from_bytes(value, spot.at) {
             Ok(record) => record,
             Err(error) => {
@@ -78,12 +101,14 @@ impl Check<'_> {
             let place = spot.at + (Record::HEADER + offset) as u64;
             let message = format!("record's node at offset {place}: expected {expected}, found {found}");
             self.find_in(&owner, "node-count", Severity::Inconsistent, message);
+            self.amend(spot, |_| {});
         }
         let (expected, found) = (Node::new(area).len() as u64, u64_at(value, 0x20));
         if expected != found {
             let message =
                 format!("rows of a record at offset {}: expected {expected}, found {found}", spot.at + 0x20);
             self.find_in(&owner, "tree-count", Severity::Inconsistent, message);
+            self.amend(spot, |_| {});
         }
         for row in &record.rows {
             let (expected, found) = (row.value.len() as u64, u64_at(&row.key, 0));
@@ -93,6 +118,10 @@ impl Check<'_> {
                     row.kind()
                 );
                 self.find_in(&owner, "attribute", Severity::Inconsistent, message);
+                self.amend(spot, |record| {
+                    let rows = record.rows.iter_mut().filter(|row| row.key.len() >= 8);
+                    rows.for_each(|row| put(&mut row.key, 0, row.value.len() as u64));
+                });
             }
         }
         if self.knows_security && !self.security.contains(&record.security) {
@@ -118,8 +147,8 @@ impl Check<'_> {
             return;
         }
         let mut own = None;
-        let mut names: Vec<Vec<u16>> = Vec::new();
-        let mut taken: Vec<u64> = Vec::new();
+        let mut names: HashSet<Vec<u16>> = HashSet::new();
+        let mut taken: HashSet<u64> = HashSet::new();
         for row in &record.rows {
             match (row.kind(), u32_at(&row.key, 8)) {
                 (DATA, SINGLE) => own = own.or(self.inline(spot, record, &[], row, true)),
@@ -131,9 +160,8 @@ impl Check<'_> {
                 }
                 (NAMED_DATA, _) => {
                     let name = row.name();
-                    self.stream_name(spot, &names, &name);
+                    self.stream_name(spot, &mut names, &name);
                     self.named(spot, record, row, &name, &mut taken);
-                    names.push(name);
                 }
                 _ => {}
             }
@@ -141,13 +169,12 @@ impl Check<'_> {
         // Runs that no named stream claims are runs all the same.
         for row in record.rows.iter().filter(|row| row.kind() == STREAM_EXTENTS && row.rest().len() == 0x40) {
             let number = u64_at(row.rest(), 0x20);
-            if !taken.contains(&number) {
+            if taken.insert(number) {
                 self.outside(spot, record, &[], row, false);
                 let message = format!(
                     "runs of stream {number:#x}: expected a named stream with this number, found none"
                 );
-                let owner = self.owner(spot, &[], None);
-                self.find_in(&owner, "stream", Severity::Inconsistent, message);
+                self.find_in(&Owner::of(spot), "stream", Severity::Inconsistent, message);
             }
         }
         self.sizes(spot, record, own);
@@ -162,7 +189,7 @@ impl Check<'_> {
         row: &Attribute,
         rounded: bool,
     ) -> Option<Found> {
-        let owner = self.owner(spot, name, Some(record));
+        let owner = Owner::new(spot, name, row, record);
         let size = u64_at(&row.value, 0x20);
         if row.value.len() < SUMMARY || size > (row.value.len() - SUMMARY) as u64 {
             let message =
@@ -181,6 +208,8 @@ impl Check<'_> {
                 let message =
                     format!("allocated bytes of an inline stream: expected {allocated}, found {found}");
                 self.find_in(&owner, "stream-size", Severity::Inconsistent, message);
+                self.amend_attribute(&owner, 0x18, allocated.to_le_bytes().into());
+                self.amend_attribute(&owner, 0x30, allocated.to_le_bytes().into());
                 break;
             }
         }
@@ -196,13 +225,13 @@ impl Check<'_> {
         row: &Attribute,
         is_snapshot: bool,
     ) -> Option<Found> {
-        let owner = Owner { is_snapshot, ..self.owner(spot, name, Some(record)) };
+        let owner = Owner { is_snapshot, ..Owner::new(spot, name, row, record) };
         let damaged = Found { size: 0, allocated: 0, has_holes: false, is_damaged: true };
         let cluster = u64::from(self.geometry.cluster);
         let Some(stream) = self.stream(&owner, &row.value, spot.at) else { return Some(damaged) };
         Some(Found {
             size: stream.size,
-            allocated: stream.clusters * cluster,
+            allocated: stream.clusters.saturating_mul(cluster),
             has_holes: stream.has_holes,
             is_damaged: stream.is_damaged,
         })
@@ -214,24 +243,23 @@ impl Check<'_> {
         record: &Record,
         row: &Attribute,
         name: &[u16],
-        taken: &mut Vec<u64>,
+        taken: &mut HashSet<u64>,
     ) {
         let is_outside = u32_at(&row.value, 0) & 0x1000_0000 != 0 && row.value.len() == OUTSIDE;
         if !is_outside {
             self.inline(spot, record, name, row, false);
             return;
         }
-        let owner = self.owner(spot, name, Some(record));
+        let owner = Owner::new(spot, name, row, record);
         let (size, number) = (u64_at(&row.value, 0x20), u64_at(&row.value, 0x3C));
         let runs = record.rows.iter().find(|row| {
             row.kind() == STREAM_EXTENTS && row.rest().len() == 0x40 && u64_at(row.rest(), 0x20) == number
         });
-        let Some(runs) = runs.filter(|_| !taken.contains(&number)) else {
+        let Some(runs) = runs.filter(|_| taken.insert(number)) else {
             let message = format!("named stream: expected the runs with number {number:#x}, found none");
             self.lose(&owner, "stream", message);
             return;
         };
-        taken.push(number);
         let Some(found) = self.outside(spot, record, name, runs, false) else { return };
         if found.is_damaged {
             return;
@@ -243,15 +271,18 @@ impl Check<'_> {
                 found.size, found.allocated
             );
             self.find_in(&owner, "stream-size", Severity::Inconsistent, message);
+            for (field, number) in
+                [(0x18, found.allocated), (0x20, found.size), (0x28, found.size), (0x30, found.allocated)]
+            {
+                self.amend_attribute(&owner, field, number.to_le_bytes().into());
+            }
         }
     }
 
-    fn stream_name(&mut self, spot: &Spot<'_>, names: &[Vec<u16>], name: &[u16]) {
-        let owner = self.owner(spot, name, None);
-        let folded =
-            |name: &[u16]| -> Vec<u16> { name.iter().map(|&unit| fold(&self.upper, unit)).collect() };
-        let wanted = folded(name);
-        let is_twice = names.iter().any(|other| folded(other) == wanted);
+    fn stream_name(&mut self, spot: &Spot<'_>, names: &mut HashSet<Vec<u16>>, name: &[u16]) {
+        let owner = Owner { stream: name, ..Owner::of(spot) };
+        let folded = name.iter().map(|&unit| fold(&self.upper, unit)).collect();
+        let is_twice = !names.insert(folded);
         if let Err(error) = NameRules::WINDOWS.check(&Name::from_units(name)) {
             self.find_in(&owner, "name", Severity::Inconsistent, format!("name of a stream: {error}"));
         }
@@ -263,7 +294,7 @@ impl Check<'_> {
 
     /// Compares the record's own sizes with those of its data.
     fn sizes(&mut self, spot: &Spot<'_>, record: &Record, own: Option<Found>) {
-        let owner = self.owner(spot, &[], Some(record));
+        let owner = Owner::of(spot);
         let is_link = record.single(REPARSE).is_some();
         let Some(own) = own else {
             // A record without data is an empty file.
@@ -283,12 +314,15 @@ impl Check<'_> {
                 let message =
                     format!("{what} in the record at offset {}: expected {expected}, found {found}", spot.at);
                 self.find_in(&owner, "file-size", Severity::Inconsistent, message);
+                let (size, allocated) = (own.size, own.allocated);
+                self.amend(spot, move |record| (record.size, record.allocated) = (size, allocated));
             }
         }
         if own.has_holes && record.attributes & Record::SPARSE == 0 {
             let message =
                 format!("attributes in the record at offset {}: expected the one of holes", spot.at + 0x48);
             self.find_in(&owner, "sparse", Severity::Inconsistent, message);
+            self.amend(spot, |record| record.attributes |= Record::SPARSE);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Files with several names: their records, and the entries that lead to them from anywhere.
 
-use super::Check;
 use super::file::object_links;
 use super::runs::nameless;
+use super::{Check, Task};
 use crate::layout::{Record, ShortEntry};
 use platter_vfs::Severity;
 use std::collections::BTreeMap;
@@ -104,7 +104,8 @@ fn stale(check: &mut Check<'_>, directory: u64, name: &[u16], content: &ShortEnt
         content.ordinal, content.object
     );
     check.find("entry-stale", Severity::Notice, Some(path), message);
-    check.repair.enter(content.object, content.ordinal, directory, name);
+    let file = (content.object, content.ordinal);
+    check.repair.add(Task::Enter { file, directory, name: name.into() });
 }
 
 /// Reports what does not fit together, once everything has been met.
@@ -133,7 +134,8 @@ fn compare(check: &mut Check<'_>, home: u64, ordinal: u64, file: &File, body: &B
             "record of a file with several names at offset {at}: expected a link to this name, found none"
         );
         check.find("link-missing", Severity::Inconsistent, Some(path), message);
-        check.repair.link_back(home, ordinal, entry.directory, &entry.name);
+        let (directory, name) = (entry.directory, entry.name.clone());
+        check.repair.add(Task::LinkBack { file: (home, ordinal), directory, name });
     }
     // A name that is not there may be in a part of a directory that cannot be read.
     if check.is_directory_lost {
@@ -145,13 +147,13 @@ fn compare(check: &mut Check<'_>, home: u64, ordinal: u64, file: &File, body: &B
             "record of a file with several names at offset {at}: links to this name, which is not there"
         );
         check.find("entry-missing", Severity::Inconsistent, Some(path), message);
-        check.repair.enter(home, ordinal, *directory, name);
+        check.repair.add(Task::Enter { file: (home, ordinal), directory: *directory, name: name.clone() });
     }
     if file.names == 0 && file.links.is_empty() {
         let path = check.path(home, Some(&nameless(ordinal)));
         let message = format!("record of a file with several names at offset {at}: no name leads to it");
         check.find("body-lost", Severity::Inconsistent, Some(path), message);
-        check.repair.enter(home, ordinal, home, &nameless(ordinal));
+        check.repair.add(Task::Name { file: (home, ordinal) });
     }
     let (found, links) = (u64::from(body.links), body.linked);
     if found != file.names || links != file.names {
@@ -161,6 +163,6 @@ fn compare(check: &mut Check<'_>, home: u64, ordinal: u64, file: &File, body: &B
             file.names
         );
         check.find("link-count", Severity::Inconsistent, Some(path), message);
-        check.repair.count_names(home, ordinal);
+        check.repair.add(Task::Count { file: (home, ordinal) });
     }
 }

@@ -26,10 +26,11 @@ mod used;
 use crate::core::ROOT_DIRECTORY;
 use crate::geometry::Geometry;
 use crate::layout::{Root, Superblock};
+use crate::space::Tier;
 use anchors::Anchors;
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity};
-use repair::Repair;
+use repair::{Repair, Task};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use used::Used;
 
@@ -46,9 +47,42 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     if options.repair && device.read_only() {
         return Err(Error::ReadOnly("its device is".into()));
     }
-    let mut check = Check::new(device, progress)?;
-    check.run();
-    Ok(check.into_report())
+    let mut check = Check::checked(device, progress)?;
+    let mut rounds = Vec::new();
+    while options.repair && rounds.len() < ROUNDS && check.repair.is_needed() {
+        rounds.push(repair::apply(check)?);
+        check = Check::checked(device, progress)?;
+    }
+    Ok(merge(rounds, check.into_report()))
+}
+
+/// The most rounds of a repair. What one leaves behind, such as clusters of trees that were replaced, the next finds.
+const ROUNDS: usize = 6;
+
+/// What the last round found, and before it what the ones before found and the last did not.
+fn merge(rounds: Vec<CheckReport>, last: CheckReport) -> CheckReport {
+    let key = |finding: &Finding| {
+        let place = finding.path.clone().unwrap_or_else(|| finding.message.clone());
+        (finding.code, place)
+    };
+    let mut known: HashSet<_> = last.findings.iter().map(key).collect();
+    let mut report = CheckReport {
+        files: last.files,
+        directories: last.directories,
+        used_clusters: last.used_clusters,
+        total_clusters: last.total_clusters,
+        ..CheckReport::default()
+    };
+    for finding in rounds.into_iter().flat_map(|round| round.findings) {
+        if known.insert(key(&finding)) {
+            report.add(Finding { repaired: true, ..finding });
+        }
+    }
+    let dropped = last.found - last.findings.len() as u64;
+    last.findings.into_iter().for_each(|finding| report.add(finding));
+    report.found += dropped;
+    report.remaining = report.remaining.max(last.remaining);
+    report
 }
 
 /// A check under way.
@@ -87,6 +121,11 @@ struct Check<'d> {
     shared: Vec<(u64, u64)>,
     /// Who wants to see the runs of files.
     visitor: Option<&'d mut dyn FnMut(&FileRun<'_>)>,
+    /// Which allocator each container belongs to, and whether that and what is in use is known well enough to write.
+    tiers: Vec<Tier>,
+    is_space_known: bool,
+    /// Trees of which a part cannot be read.
+    damaged: HashSet<u64>,
     /// A part of the metadata could not be read: what nothing leads to may belong to it.
     is_incomplete: bool,
     /// A part of a directory or of the object table could not be read.
@@ -94,6 +133,13 @@ struct Check<'d> {
 }
 
 impl<'d> Check<'d> {
+    /// A check that is done.
+    fn checked(device: &'d dyn Device, progress: &'d dyn Progress) -> Result<Check<'d>> {
+        let mut check = Check::new(device, progress)?;
+        check.run();
+        Ok(check)
+    }
+
     fn new(device: &'d dyn Device, progress: &'d dyn Progress) -> Result<Check<'d>> {
         let (mut report, mut repair) = (CheckReport::default(), Repair::default());
         let anchors = anchors::read(device, &mut report, &mut repair)?;
@@ -122,6 +168,9 @@ impl<'d> Check<'d> {
             links: links::Links::default(),
             shared: Vec::new(),
             visitor: None,
+            tiers: Vec::new(),
+            is_space_known: false,
+            damaged: HashSet::new(),
             is_incomplete: false,
             is_directory_lost: false,
         })
@@ -197,11 +246,6 @@ impl<'d> Check<'d> {
         if !self.is_again {
             self.report.add(Finding { code, severity, path, message, repaired: false });
         }
-    }
-
-    /// Has a tree written anew.
-    fn rebuild(&mut self, table: u64) {
-        self.repair.rebuild(table);
     }
 
     /// The path of a directory, and of a name in it.

@@ -28,6 +28,8 @@ const DOUBLED: [(&str, u64, u64); 4] = [
     ("volume information", 0x500, 0x501),
     ("reparse index", 0x540, 0x541),
 ];
+/// Where the tree header of the object table has the highest number given out.
+const COUNTER: usize = 0x38;
 /// The security descriptors.
 const SECURITY: u64 = 0x530;
 /// A directory that has no name anywhere.
@@ -45,6 +47,19 @@ pub fn read_table(check: &mut Check<'_>) {
     let mut first = check.root_cursor(Root::Objects);
     let mut second = check.root_cursor(Root::ObjectsCopy);
     copies::walk(check, &mut first, &mut second, &mut row);
+    let last = check.objects.keys().next_back().copied().unwrap_or(0);
+    for cursor in [first, second] {
+        let (header, at) = cursor.header();
+        let (given, at) = (u64_at(header, COUNTER), at + COUNTER as u64);
+        if !header.is_empty() && given < last {
+            let name = &cursor.subject().name;
+            let message = format!(
+                "{name}: highest number given out, at offset {at}: expected at least {last:#x}, found {given:#x}"
+            );
+            check.find("object-number", Severity::Inconsistent, None, message);
+            check.repair.raise_counter();
+        }
+    }
 }
 
 fn row(check: &mut Check<'_>, row: TreeRow) {
@@ -67,6 +82,7 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
             found.clock
         );
         check.find("page-clock", Severity::Inconsistent, None, message);
+        check.repair.raise_clock(u64::from(found.clock));
     }
     let object = Object { root: found.root, last_child: found.last_child, at: row.at };
     check.objects.insert(number, object);

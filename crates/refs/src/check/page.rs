@@ -116,7 +116,7 @@ impl Check<'_> {
             let message = format!(
                 "page reference at offset {from}: expected {count} consecutive clusters, found {found}"
             );
-            self.lost(subject, "page-reference", message);
+            self.lost(subject, role, "page-reference", message);
             return None;
         }
         let real = match self.real(first, count, subject.tier) {
@@ -124,6 +124,7 @@ impl Check<'_> {
             Err(error) => {
                 self.lost(
                     subject,
+                    role,
                     "page-reference",
                     format!("page reference at offset {from}: {}", plain(&error)),
                 );
@@ -136,15 +137,16 @@ impl Check<'_> {
                 format!("page at offset {at}, named at offset {from}: something else has its clusters");
             self.find("cross-link", Severity::DataLoss, subject.path.clone(), named(subject, message));
             self.is_incomplete = true;
+            self.damaged.extend((!role.stream).then_some(subject.table));
             return None;
         }
         let mut bytes = vec![0; self.geometry.page()];
         if let Err(error) = self.device.read_at(at, &mut bytes) {
-            self.lost(subject, "unreadable", format!("page at offset {at}: {error}"));
+            self.lost(subject, role, "unreadable", format!("page at offset {at}: {error}"));
             return None;
         }
         if let Err((code, error)) = self.verify(subject, reference, role, &bytes, at) {
-            self.lost(subject, code, plain(&error));
+            self.lost(subject, role, code, plain(&error));
             return None;
         }
         let page = Page { start: HEADER + u32_at(&bytes, HEADER) as usize, bytes, at };
@@ -156,13 +158,14 @@ impl Check<'_> {
                 self.clock
             );
             self.find("page-clock", Severity::Inconsistent, subject.path.clone(), named(subject, message));
+            self.repair.raise_clock(clock);
         }
         if let Err((offset, expected, found)) = tidy(page.area()) {
             let at = page.place(offset);
             let message = format!("node at offset {at}: expected {expected}, found {found}");
             self.find("node-count", Severity::Inconsistent, subject.path.clone(), named(subject, message));
             if !role.stream {
-                self.rebuild(subject.table);
+                self.repair.rebuild(subject.table);
             }
         }
         Some(page)
@@ -227,8 +230,10 @@ impl Check<'_> {
     }
 
     /// Reports a page that is lost, with all that is below it.
-    fn lost(&mut self, subject: &Subject, code: &'static str, message: String) {
+    fn lost(&mut self, subject: &Subject, role: Role, code: &'static str, message: String) {
         self.is_incomplete = true;
+        // The tree of a directory can be changed although runs of a file in it are lost.
+        self.damaged.extend((!role.stream).then_some(subject.table));
         self.find(code, subject.severity, subject.path.clone(), named(subject, message));
     }
 }

@@ -1,5 +1,6 @@
 //! The runs of a stream: where its clusters are.
 
+use super::file::Spot;
 use super::order::Order;
 use super::page::{Page, Role, Subject, plain, tidy};
 use super::tree::TreeRow;
@@ -44,13 +45,12 @@ pub fn walk_runs(
 
 /// Whose runs they are.
 pub struct Owner<'o> {
-    /// The directory that the file's record is in.
-    pub table: u64,
-    /// A directory that the file has a name in, and the name.
-    pub directory: u64,
-    pub name: &'o [u16],
+    /// The file's record.
+    pub spot: Spot<'o>,
     /// The name of the stream; empty for the file's own data.
     pub stream: &'o [u16],
+    /// The key of the attribute that holds it.
+    pub attribute: &'o [u8],
     /// The file has integrity.
     pub integrity: bool,
     /// Its clusters may belong to others too.
@@ -99,7 +99,8 @@ struct Walk<'o> {
 impl Check<'_> {
     /// The path of a file or of a stream of it.
     pub fn owner_path(&self, owner: &Owner<'_>) -> String {
-        let mut path = self.path(owner.directory, Some(owner.name));
+        let mut path =
+            self.path(owner.spot.directory, (!owner.spot.name.is_empty()).then_some(owner.spot.name));
         if !owner.stream.is_empty() {
             path.push(':');
             path.push_str(&String::from_utf16_lossy(owner.stream));
@@ -178,7 +179,7 @@ impl Walk<'_> {
         let subject = Subject {
             name: "runs of a stream".into(),
             path: Some(check.owner_path(self.owner)),
-            table: self.owner.table,
+            table: self.owner.spot.table,
             order: Order::Unknown,
             tier: Tier::Medium,
             severity: Severity::DataLoss,
@@ -318,25 +319,30 @@ impl Walk<'_> {
         if self.is_damaged {
             return stream;
         }
-        let mut differ = |check: &mut Check<'_>, code, what: &str, field: u64, expected: u64, found: u64| {
-            if expected != found {
-                let message = format!(
-                    "{what} of a stream at offset {}: expected {expected}, found {found}",
-                    at + field
-                );
-                check.find_in(self.owner, code, Severity::Inconsistent, message);
-            }
-        };
-        differ(check, "stream-count", "leaf pages", 0x18, self.leaves, u64_at(value, 0x18));
-        differ(check, "stream-count", "runs", 0x20, self.runs, u64_at(value, 0x20));
-        let allocated = self.clusters * cluster;
-        differ(check, "stream-size", "allocated bytes", 0x30, allocated, u64_at(value, 0x30));
-        differ(check, "stream-size", "allocated bytes", 0x48, allocated, u64_at(value, 0x48));
+        let allocated = self.clusters.saturating_mul(cluster);
         let valid = u64_at(value, 0x40);
-        differ(check, "stream-size", "valid bytes", 0x40, valid.min(size), valid);
-        if has_holes && u32_at(value, 0x50) >> 31 == 0 {
+        let fields = [
+            ("stream-count", "leaf pages", 0x18, self.leaves),
+            ("stream-count", "runs", 0x20, self.runs),
+            ("stream-size", "allocated bytes", 0x30, allocated),
+            ("stream-size", "valid bytes", 0x40, valid.min(size)),
+            ("stream-size", "allocated bytes", 0x48, allocated),
+        ];
+        for (code, what, field, expected) in fields {
+            let found = u64_at(value, field);
+            if expected != found {
+                let place = at + field as u64;
+                let message =
+                    format!("{what} of a stream at offset {place}: expected {expected}, found {found}");
+                check.find_in(self.owner, code, Severity::Inconsistent, message);
+                check.amend_attribute(self.owner, field, expected.to_le_bytes().into());
+            }
+        }
+        let flags = u32_at(value, 0x50);
+        if has_holes && flags >> 31 == 0 {
             let message = format!("flags of a stream at offset {}: expected the one of holes", at + 0x50);
             check.find_in(self.owner, "sparse", Severity::Inconsistent, message);
+            check.amend_attribute(self.owner, 0x50, (flags | 1 << 31).to_le_bytes().into());
         }
         if self.end > needed {
             let message = format!(

@@ -38,11 +38,15 @@ pub fn compare(check: &mut Check<'_>) {
             if let Err(error) = one(check, tier, &row, &mut seen) {
                 let message = format!("{}: {}", root.name(), plain(&error));
                 check.find("allocator-row", Severity::Inconsistent, None, message);
-                check.repair.space();
+                // The row may have any key: it is not found by that of its container.
+                check.repair.renew(root);
             }
         }
         is_damaged |= cursor.is_damaged;
     }
+    check.tiers = (0..seen.len()).map(|index| tier(check, index, &seen[index], is_damaged)).collect();
+    // Clusters that nothing leads to must be kept as long as it is not known what they hold.
+    check.is_space_known = !check.is_incomplete || !is_damaged;
     for (index, seen) in seen.iter().enumerate() {
         owners(check, index, seen, is_damaged);
     }
@@ -54,6 +58,16 @@ fn owner(seen: &Seen) -> Tier {
         [_, _, true] => Tier::Small,
         [_, true, _] => Tier::Container,
         _ => Tier::Medium,
+    }
+}
+
+/// Which tier a container belongs to: by its rows or, where these are lost, by what it holds.
+fn tier(check: &Check<'_>, index: usize, seen: &Seen, is_damaged: bool) -> Tier {
+    let held = check.starts[index].map_or([false; 3], |start| check.used.tiers(start));
+    match held {
+        [_, _, true] if is_damaged => Tier::Small,
+        [_, true, _] if is_damaged => Tier::Container,
+        _ => owner(seen),
     }
 }
 
@@ -123,12 +137,11 @@ fn one(check: &mut Check<'_>, tier: Tier, row: &TreeRow, seen: &mut [Seen]) -> R
 fn bits(check: &mut Check<'_>, index: usize, at: u64, row: &AllocatorRow, is_full: bool) {
     let Some(start) = check.starts[index] else { return };
     let clusters = check.geometry.per_container as usize;
-    let used = check.used.bits(start);
     let (mut dangerous, mut lost) = (Count::default(), Count::default());
     for word in 0..clusters.div_ceil(64) {
         let inside = clusters - 64 * word;
         let mask = if inside >= 64 { u64::MAX } else { (1 << inside) - 1 };
-        let used = used.map_or(0, |bits| bits[word]) & mask;
+        let used = check.used.bits(start).map_or(0, |bits| bits[word]) & mask;
         let marked = match &row.bits {
             Some(bits) => bits.get(word).copied().unwrap_or(0) & mask,
             None if is_full => mask,
@@ -136,6 +149,9 @@ fn bits(check: &mut Check<'_>, index: usize, at: u64, row: &AllocatorRow, is_ful
         };
         dangerous.add(word, used & !marked);
         lost.add(word, marked & !used);
+        if check.is_incomplete && marked & !used != 0 {
+            check.used.keep(start, word, marked & !used);
+        }
     }
     let number = FIRST_CONTAINER + index as u64;
     if dangerous.clusters > 0 {
@@ -197,11 +213,14 @@ fn owners(check: &mut Check<'_>, index: usize, seen: &Seen, is_damaged: bool) {
     }
     let row = &check.containers[index];
     let (free, at) = (row.free, row.at);
-    if free != u64::MAX && free != u64::from(seen.free) && !is_damaged {
+    let is_counted = free != (u64::MAX, u32::MAX);
+    if is_counted && free != (u64::from(seen.free), seen.free) && !is_damaged {
         let message = format!(
-            "container table: free clusters of container {number} at offset {}: expected {}, found {free}",
+            "container table: free clusters of container {number} at offset {}: expected {}, found {} and {}",
             at + 0x20,
-            seen.free
+            seen.free,
+            free.0,
+            free.1
         );
         check.find("container-free", Severity::Inconsistent, None, message);
         check.repair.space();

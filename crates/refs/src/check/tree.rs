@@ -123,6 +123,7 @@ impl Cursor {
                 Err(error) => {
                     self.is_damaged = true;
                     check.is_incomplete = true;
+                    check.damaged.insert(self.subject.table);
                     let message = named(&self.subject, plain(&error));
                     check.find("page-reference", self.subject.severity, self.subject.path.clone(), message);
                 }
@@ -172,7 +173,7 @@ impl Cursor {
         let message =
             format!("row at offset {}: expected {what}, found {:02x?}", row.at, shortened(&row.key));
         check.find(code, Severity::Inconsistent, self.subject.path.clone(), named(&self.subject, message));
-        check.rebuild(self.subject.table);
+        check.repair.rebuild(self.subject.table);
     }
 
     /// Compares the counts of the tree header with what was found.
@@ -193,7 +194,7 @@ impl Cursor {
                     self.subject.path.clone(),
                     named(&self.subject, message),
                 );
-                check.rebuild(self.subject.table);
+                check.repair.rebuild(self.subject.table);
             }
         }
     }

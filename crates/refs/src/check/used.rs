@@ -47,6 +47,14 @@ impl Used {
         before
     }
 
+    /// Takes clusters of the piece that begins at this real cluster, by a word of their bits.
+    pub fn keep(&mut self, start: u64, word: usize, taken: u64) {
+        let words = self.per_piece.div_ceil(64) as usize;
+        if let Some(piece) = self.pieces.get_mut((start / self.per_piece) as usize) {
+            piece.bits.get_or_insert_with(|| vec![0; words].into_boxed_slice())[word] |= taken;
+        }
+    }
+
     /// The bitmap of the piece that begins at this real cluster; `None` if nothing in it is used.
     pub fn bits(&self, start: u64) -> Option<&[u64]> {
         self.pieces.get((start / self.per_piece) as usize)?.bits.as_deref()

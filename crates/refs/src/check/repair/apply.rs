@@ -1,0 +1,128 @@
+//! Carrying out what was noted.
+
+use super::{Repair, names, relay, tables};
+use crate::check::{Anchors, Check};
+use crate::core::Core;
+use crate::format::write;
+use crate::geometry::{ContainerMap, Geometry};
+use crate::layout::{PageReference, Root};
+use crate::open::{CACHE, root_tree};
+use crate::pages::Pages;
+use crate::space::{Container, Space, Tier};
+use platter_device::Device;
+use platter_vfs::{CheckReport, Error, Result};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Where the names of directories are.
+pub type Names = HashMap<u64, (u64, Box<[u16]>)>;
+
+/// What the changes go by: all that the check found out.
+pub struct Plan {
+    pub repair: Repair,
+    pub anchors: Anchors,
+    pub geometry: Geometry,
+    pub reached: Names,
+    pub orphans: Names,
+    /// Trees of which a part cannot be read: they are left alone.
+    pub damaged: HashSet<u64>,
+    /// A part of a directory is lost.
+    pub is_directory_lost: bool,
+    starts: Vec<u64>,
+    containers: Vec<Container>,
+    upper: Arc<[u16]>,
+}
+
+/// Puts right what a check noted, and returns what it found.
+///
+/// # Errors
+/// [`Error::Device`].
+pub fn apply(check: Check<'_>) -> Result<CheckReport> {
+    let device = check.device;
+    for (offset, bytes) in &check.repair.writes {
+        device.write_at(*offset, bytes)?;
+    }
+    device.flush()?;
+    let Some((report, plan)) = plan(check) else { return Ok(CheckReport::default()) };
+    let Some(plan) = plan else { return Ok(report) };
+    match relay::lend(device, move |device| plan.carry_out(device)) {
+        Err(Error::Device(error)) => Err(error.into()),
+        // Nothing has been written. What was to be put right is found again.
+        Err(_) | Ok(()) => Ok(report),
+    }
+}
+
+/// The plan, if there is anything to change and it is known where changes can go.
+fn plan(check: Check<'_>) -> Option<(CheckReport, Option<Plan>)> {
+    let starts: Option<Vec<u64>> = check.starts.iter().copied().collect();
+    let is_known = check.is_space_known && check.geometry.reference != PageReference::LEGACY;
+    let starts = starts.filter(|_| is_known && check.repair.is_commit_needed());
+    let Some(starts) = starts else { return Some((check.report, None)) };
+    let clusters = check.geometry.per_container;
+    let containers = starts.iter().zip(&check.tiers).map(|(&start, &tier)| match check.used.bits(start) {
+        Some(bits) => Container::mapped(tier, clusters, bits.into()),
+        None => Container::uniform(tier, clusters, true),
+    });
+    let plan = Plan {
+        containers: containers.collect(),
+        starts,
+        repair: check.repair,
+        anchors: check.anchors,
+        geometry: check.geometry,
+        reached: check.reached,
+        orphans: check.orphans,
+        damaged: check.damaged,
+        is_directory_lost: check.is_directory_lost,
+        upper: check.upper.into(),
+    };
+    Some((check.report, Some(plan)))
+}
+
+impl Plan {
+    /// Carries it out on a device.
+    fn carry_out(mut self, device: Arc<dyn Device>) -> Result<()> {
+        let mut core = self.core(&device);
+        tables::mend(&mut core, &mut self)?;
+        core.find_last_object()?;
+        names::carry_out(&mut core, &mut self)?;
+        tables::renew(&mut core, &self)?;
+        core.news = true;
+        core.pages.space.touch_all();
+        let batch = core.gather()?;
+        write(&*device, &batch)?;
+        core.pages.space.settle();
+        // The other place gets the same roots, and the first one the higher clock, as after an unmount.
+        let rounds = if core.slot == 0 { 2 } else { 1 };
+        for _ in 0..rounds {
+            core.checkpoint.clock += 1;
+            core.slot ^= 1;
+            let (offset, bytes) = core.checkpoint_at(core.slot);
+            device.write_at(offset, &bytes)?;
+            device.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The volume as the check found it: what is free comes from its own map.
+    fn core(&mut self, device: &Arc<dyn Device>) -> Core {
+        let geometry = &self.geometry;
+        let containers = std::mem::take(&mut self.containers);
+        let space = Space::new(containers, geometry.per_container, geometry.page_clusters());
+        let map = ContainerMap::new(std::mem::take(&mut self.starts), geometry.per_container);
+        let pages = Pages::new(geometry.clone(), map, space, device.clone(), CACHE);
+        let mut checkpoint = self.anchors.checkpoint.clone();
+        checkpoint.clock = checkpoint.clock.max(self.repair.clock);
+        let roots = Root::ALL.iter().map(|&root| root_tree(root, checkpoint.roots[root as usize])).collect();
+        let superblock = self.anchors.superblock.clone();
+        Core::new(pages, roots, checkpoint, superblock, self.anchors.slot, self.upper.clone())
+    }
+}
+
+/// Which allocator a root's pages come from.
+pub fn tier(root: Root) -> Tier {
+    match root {
+        root if root.is_real() => Tier::Small,
+        Root::MediumAllocator | Root::ContainerAllocator => Tier::Container,
+        _ => Tier::Medium,
+    }
+}

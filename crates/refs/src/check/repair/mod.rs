@@ -1,0 +1,128 @@
+//! What is to be put right: noted while a volume is checked, carried out afterwards.
+//!
+//! Copies of the first structures are written back as they are. Everything else goes the way of any other change of
+//! the volume: through [`crate::core`], copy on write, with one commit at the end. Before that nothing is overwritten,
+//! so a repair that does not get that far leaves the volume as it was. What could lose content is not done at all.
+
+mod apply;
+mod names;
+mod relay;
+mod tables;
+
+pub use apply::apply;
+
+use crate::layout::{Record, Root};
+use std::collections::BTreeSet;
+
+/// A change of a record.
+pub type Amendment = Box<dyn FnOnce(&mut Record) + Send>;
+
+/// Repairs that were noted.
+#[derive(Default)]
+pub struct Repair {
+    /// Bytes for places of the device.
+    writes: Vec<(u64, Vec<u8>)>,
+    /// Trees to be written anew from their own rows.
+    rebuilds: BTreeSet<u64>,
+    /// Tables kept twice, by their numbers, and which copies are damaged.
+    copies: Vec<(u64, u64, (bool, bool))>,
+    /// Roots to be made anew from what the check found.
+    renewed: BTreeSet<usize>,
+    /// The allocators' rows do not tell what is free.
+    is_space_wrong: bool,
+    /// The clock that the checkpoint must have at least.
+    clock: u64,
+    /// The object table's count of numbers given out is too small.
+    is_counter_wrong: bool,
+    /// Changes of rows.
+    tasks: Vec<Task>,
+}
+
+/// A change of rows.
+pub enum Task {
+    /// The number last given to a child of a directory is at least this one.
+    Ordinal { directory: u64, least: u64 },
+    /// A directory gets a record of its own.
+    Own { directory: u64 },
+    /// A directory's own record links to the name that leads to it.
+    Link { directory: u64 },
+    /// The entry of a directory repeats what its record says.
+    Refresh { directory: u64 },
+    /// A second name leads to a directory: one of the two goes.
+    Twice { above: u64, name: Box<[u16]>, directory: u64 },
+    /// A directory without a name gets one.
+    Adopt { directory: u64 },
+    /// A record is changed; without a change it is only written anew.
+    Amend { directory: u64, key: Vec<u8>, change: Amendment },
+    /// A name leads to the record of a file with several names.
+    Enter { file: (u64, u64), directory: u64, name: Box<[u16]> },
+    /// A record without any name gets one.
+    Name { file: (u64, u64) },
+    /// The record of a file with several names links to one of them.
+    LinkBack { file: (u64, u64), directory: u64, name: Box<[u16]> },
+    /// The names of a file with several are counted.
+    Count { file: (u64, u64) },
+}
+
+/// Most changes of rows that are remembered. What is beyond them the next round finds again.
+const MOST_TASKS: usize = 1 << 18;
+
+/// Clocks beyond this one are damage, not time.
+const LATEST_CLOCK: u64 = 1 << 31;
+
+impl Repair {
+    /// Has bytes written to the device as they are.
+    pub fn write(&mut self, offset: u64, bytes: Vec<u8>) {
+        self.writes.push((offset, bytes));
+    }
+
+    /// Has a tree written anew from its own rows.
+    pub fn rebuild(&mut self, table: u64) {
+        self.rebuilds.insert(table);
+    }
+
+    /// Has two copies of a table made alike.
+    pub fn mend_copies(&mut self, first: u64, second: u64, damaged: (bool, bool)) {
+        self.copies.push((first, second, damaged));
+    }
+
+    /// Has a root made anew.
+    pub fn renew(&mut self, root: Root) {
+        self.renewed.insert(root as usize);
+    }
+
+    /// Has the allocators' rows written anew from the clusters in use.
+    pub fn space(&mut self) {
+        self.is_space_wrong = true;
+    }
+
+    /// Has the checkpoint's clock raised to that of a page.
+    pub fn raise_clock(&mut self, clock: u64) {
+        if clock < LATEST_CLOCK {
+            self.clock = self.clock.max(clock);
+        }
+    }
+
+    /// Has the object table's counter raised.
+    pub fn raise_counter(&mut self) {
+        self.is_counter_wrong = true;
+    }
+
+    /// Has rows changed.
+    pub fn add(&mut self, task: Task) {
+        if self.tasks.len() < MOST_TASKS {
+            self.tasks.push(task);
+        }
+    }
+
+    /// Whether anything was noted.
+    pub fn is_needed(&self) -> bool {
+        !self.writes.is_empty() || self.is_commit_needed()
+    }
+
+    /// Whether anything was noted that takes a commit.
+    fn is_commit_needed(&self) -> bool {
+        let trees = !self.rebuilds.is_empty() || !self.copies.is_empty() || !self.renewed.is_empty();
+        trees || self.is_space_wrong || self.clock > 0 || self.is_counter_wrong || !self.tasks.is_empty()
+    }
+}

@@ -1,0 +1,288 @@
+//! Names, and the records that they lead to.
+
+use super::Task;
+use super::apply::Plan;
+use crate::check::file::object_links;
+use crate::core::{Core, ROOT_DIRECTORY, make_index, make_object_link};
+use crate::layout::record::{OBJECT_LINK, key};
+use crate::layout::{Record, Root, ShortEntry};
+use crate::tree::Tree;
+use platter_vfs::{Name, NameRules, Result};
+
+/// Carries out all changes of rows.
+pub fn carry_out(core: &mut Core, plan: &mut Plan) -> Result<()> {
+    for task in std::mem::take(&mut plan.repair.tasks) {
+        match task {
+            Task::Ordinal { directory, least } => raise(core, plan, directory, least)?,
+            Task::Own { directory } => own(core, plan, directory)?,
+            Task::Link { directory } => link(core, plan, directory)?,
+            Task::Refresh { directory } => refresh(core, plan, directory)?,
+            Task::Twice { above, name, directory } => twice(core, plan, above, &name, directory)?,
+            Task::Adopt { directory } => adopt(core, plan, directory)?,
+            Task::Amend { directory, key, change } => amend(core, plan, directory, &key, change)?,
+            Task::Enter { file, directory, name } => enter(core, plan, file, directory, &name)?,
+            Task::Name { file } => name_body(core, plan, file)?,
+            Task::LinkBack { file, directory, name } => {
+                let row = key::body(file.1, file.0);
+                let change = move |record: &mut Record| {
+                    let link = make_object_link(directory, &name);
+                    record.rows.push(link);
+                };
+                amend(core, plan, file.0, &row, change)?;
+            }
+            Task::Count { file } => {
+                let row = key::body(file.1, file.0);
+                let change = |record: &mut Record| record.links = object_links(record).len() as u32;
+                amend(core, plan, file.0, &row, change)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a directory can be changed.
+fn is_sound(core: &mut Core, plan: &Plan, directory: u64) -> bool {
+    !plan.damaged.contains(&directory) && core.object(directory).is_ok()
+}
+
+fn record(core: &mut Core, directory: u64, row: &[u8]) -> Result<Option<(u16, Record)>> {
+    let (tree, pages) = core.tree(directory)?;
+    tree.get(pages, row, |row| (row.flags, Record::from_bytes(row.value, 0)))
+        .map(|found| found.and_then(|(flags, record)| Some((flags, record.ok()?))))
+}
+
+/// The row of a name, whatever it leads to.
+fn row_of(core: &mut Core, directory: u64, name: &[u16]) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let (tree, pages) = core.tree(directory)?;
+    tree.get(pages, &key::name(key::LONG, name), |row| (row.key.to_vec(), row.value.to_vec()))
+}
+
+fn put_record(core: &mut Core, directory: u64, row: &[u8], flags: u16, record: &Record) -> Result<()> {
+    let value = record.to_bytes();
+    if row.len() + value.len() + 32 > Tree::LARGEST_ROW {
+        return Ok(());
+    }
+    let (tree, pages) = core.tree_mut(directory)?;
+    tree.put(pages, row, flags, &value).map(drop)
+}
+
+fn put_short(core: &mut Core, directory: u64, name: &[u16], entry: &ShortEntry) -> Result<()> {
+    let size = core.short_size();
+    let (tree, pages) = core.tree_mut(directory)?;
+    tree.put(pages, &key::name(key::SHORT, name), 0, &entry.to_bytes(size)).map(drop)
+}
+
+fn amend(
+    core: &mut Core,
+    plan: &Plan,
+    directory: u64,
+    row: &[u8],
+    change: impl FnOnce(&mut Record),
+) -> Result<()> {
+    if !is_sound(core, plan, directory) {
+        return Ok(());
+    }
+    let Some((flags, mut record)) = record(core, directory, row)? else { return Ok(()) };
+    change(&mut record);
+    put_record(core, directory, row, flags, &record)
+}
+
+fn raise(core: &mut Core, plan: &Plan, directory: u64, least: u64) -> Result<()> {
+    if !is_sound(core, plan, directory) {
+        return Ok(());
+    }
+    core.tree_mut(directory)?;
+    let object = core.object(directory)?;
+    object.last_child = Some(object.last_child.unwrap_or(1).max(least));
+    Ok(())
+}
+
+fn own(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
+    let known = plan.reached.get(&directory).or_else(|| plan.orphans.get(&directory));
+    let Some((above, name)) = known.filter(|_| is_sound(core, plan, directory)) else { return Ok(()) };
+    if record(core, directory, &key::OWN)?.is_some() || !is_sound(core, plan, *above) {
+        return Ok(());
+    }
+    let entry = row_of(core, *above, name)?.and_then(|(_, value)| ShortEntry::from_bytes(&value, 0).ok());
+    let Some(security) = record(core, *above, &key::OWN)?.map(|(_, record)| record.security) else {
+        return Ok(());
+    };
+    let Some(entry) = entry.filter(|entry| entry.is_directory() && entry.object == directory) else {
+        return Ok(());
+    };
+    let mut record = Record::new(0x1F0, entry.times[2], entry.attributes, security);
+    record.times = entry.times;
+    record.rows = vec![make_object_link(*above, name), make_index()];
+    put_record(core, directory, &key::OWN, 1, &record)
+}
+
+fn link(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
+    let Some((above, name)) = plan.reached.get(&directory).cloned() else { return Ok(()) };
+    amend(core, plan, directory, &key::OWN, |record| {
+        record.take(|row| row.kind() == OBJECT_LINK);
+        record.rows.push(make_object_link(above, &name));
+    })
+}
+
+fn refresh(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
+    let Some((above, name)) = plan.reached.get(&directory).cloned() else { return Ok(()) };
+    if !is_sound(core, plan, directory) || !is_sound(core, plan, above) {
+        return Ok(());
+    }
+    let Some((_, record)) = record(core, directory, &key::OWN)? else { return Ok(()) };
+    let Some((row, value)) = row_of(core, above, &name)? else { return Ok(()) };
+    match ShortEntry::from_bytes(&value, 0) {
+        Ok(entry) if entry.is_directory() && entry.object == directory => {
+            let attributes = record.attributes | Record::DIRECTORY;
+            let entry = ShortEntry { times: record.times, attributes, ..entry };
+            put_short(core, above, &key::units(&row), &entry)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Of two names of a directory, the one goes that its own record does not link to.
+fn twice(core: &mut Core, plan: &mut Plan, above: u64, name: &[u16], directory: u64) -> Result<()> {
+    let Some((_, record)) = record(core, directory, &key::OWN)? else { return Ok(()) };
+    let links = object_links(&record);
+    let is_linked = links.first().is_some_and(|(link, linked)| *link == above && linked[..] == *name);
+    let other = plan.reached.get(&directory).cloned();
+    let gone = match other {
+        Some(other) if is_linked && directory != ROOT_DIRECTORY && other.0 != directory => {
+            plan.reached.insert(directory, (above, name.into()));
+            other
+        }
+        _ => (above, name.into()),
+    };
+    if !is_sound(core, plan, gone.0) {
+        return Ok(());
+    }
+    let Some((row, value)) = row_of(core, gone.0, &gone.1)? else { return Ok(()) };
+    let leads_there = ShortEntry::from_bytes(&value, 0)
+        .is_ok_and(|entry| entry.is_directory() && entry.object == directory);
+    if leads_there && key::units(&row) == *gone.1 {
+        let (tree, pages) = core.tree_mut(gone.0)?;
+        tree.remove(pages, &row)?;
+        plan.repair.renew(Root::ParentChild);
+    }
+    Ok(())
+}
+
+/// Gives a directory that nothing leads to the name that its record says it had, or one in the root directory.
+fn adopt(core: &mut Core, plan: &mut Plan, directory: u64) -> Result<()> {
+    if plan.is_directory_lost || !is_sound(core, plan, directory) {
+        return Ok(());
+    }
+    let Some((_, record)) = record(core, directory, &key::OWN)? else { return Ok(()) };
+    let wanted = object_links(&record).into_iter().next();
+    let wanted = match wanted {
+        Some((above, name)) if leads_to_root(plan, above) && may_be(core, plan, above, &name)? => {
+            Some((above, name))
+        }
+        _ => None,
+    };
+    let found = match wanted {
+        Some(found) => found,
+        None => match free_name(core, plan, &format!("found.{directory:x}"))? {
+            Some(found) => found,
+            None => return Ok(()),
+        },
+    };
+    let (above, name) = found;
+    let ordinal = core.new_ordinal(above)?;
+    let attributes = record.attributes | Record::DIRECTORY;
+    let entry =
+        ShortEntry { ordinal, object: directory, times: record.times, allocated: 0, size: 0, attributes };
+    put_short(core, above, &name, &entry)?;
+    plan.reached.insert(directory, (above, name.into()));
+    plan.orphans.remove(&directory);
+    plan.repair.renew(Root::ParentChild);
+    link(core, plan, directory)
+}
+
+/// Whether names lead from the root to a directory.
+fn leads_to_root(plan: &Plan, mut directory: u64) -> bool {
+    for _ in 0..=plan.reached.len() {
+        if directory == ROOT_DIRECTORY {
+            return true;
+        }
+        match plan.reached.get(&directory) {
+            Some((above, _)) => directory = *above,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// Whether a directory can take a name.
+fn may_be(core: &mut Core, plan: &Plan, directory: u64, name: &[u16]) -> Result<bool> {
+    let is_name = NameRules::WINDOWS.check(&Name::from_units(name)).is_ok();
+    Ok(is_name && is_sound(core, plan, directory) && row_of(core, directory, name)?.is_none())
+}
+
+/// A name in the root directory that begins so and is not taken.
+fn free_name(core: &mut Core, plan: &Plan, wanted: &str) -> Result<Option<(u64, Vec<u16>)>> {
+    for attempt in 1..100 {
+        let text = if attempt == 1 { wanted.into() } else { format!("{wanted}.{attempt}") };
+        let name: Vec<u16> = text.encode_utf16().collect();
+        if may_be(core, plan, ROOT_DIRECTORY, &name)? {
+            return Ok(Some((ROOT_DIRECTORY, name)));
+        }
+    }
+    Ok(None)
+}
+
+/// Puts an entry for a name of a file with several. If the name is taken by now, its link goes.
+fn enter(
+    core: &mut Core,
+    plan: &Plan,
+    (home, ordinal): (u64, u64),
+    directory: u64,
+    name: &[u16],
+) -> Result<()> {
+    if !is_sound(core, plan, home) {
+        return Ok(());
+    }
+    let body = key::body(ordinal, home);
+    let Some((_, record)) = record(core, home, &body)? else { return Ok(()) };
+    let entry = ShortEntry {
+        ordinal,
+        object: home,
+        times: record.times,
+        allocated: record.allocated,
+        size: record.size,
+        attributes: record.attributes,
+    };
+    let is_reached = plan.reached.contains_key(&directory) && is_sound(core, plan, directory);
+    let taken = if is_reached { row_of(core, directory, name)? } else { None };
+    let is_ours = |value: &[u8]| {
+        ShortEntry::from_bytes(value, 0)
+            .is_ok_and(|other| !other.is_directory() && (other.object, other.ordinal) == (home, ordinal))
+    };
+    let is_ours = taken.as_ref().is_some_and(|(row, value)| key::units(row) == name && is_ours(value));
+    let is_free = is_reached && taken.is_none() && may_be(core, plan, directory, name)?;
+    if is_ours || is_free {
+        return put_short(core, directory, name, &entry);
+    }
+    if plan.damaged.contains(&directory) {
+        return Ok(());
+    }
+    let name = name.to_vec();
+    amend(core, plan, home, &body, move |record| {
+        record.take(|row| {
+            row.kind() == OBJECT_LINK && crate::core::object_link(row) == (directory, name.clone())
+        });
+    })
+}
+
+/// Gives a file that no name leads to one in the root directory.
+fn name_body(core: &mut Core, plan: &Plan, (home, ordinal): (u64, u64)) -> Result<()> {
+    let wanted = format!("found.{home:x}.{ordinal:x}");
+    let Some((directory, name)) = free_name(core, plan, &wanted)? else { return Ok(()) };
+    if !is_sound(core, plan, home) {
+        return Ok(());
+    }
+    let link = make_object_link(directory, &name);
+    amend(core, plan, home, &key::body(ordinal, home), move |record| record.rows.push(link))?;
+    enter(core, plan, (home, ordinal), directory, &name)
+}

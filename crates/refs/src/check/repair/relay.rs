@@ -1,0 +1,108 @@
+//! A device lent to another thread: the code that writes volumes wants a device that it may keep, a check has one only
+//! for the time being.
+
+use platter_device::{Device, Immediate, Queue, Result, Sectors};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Sends every transfer to the thread that has the device.
+struct Relay {
+    name: String,
+    length: u64,
+    sectors: Sectors,
+    now: Duration,
+    requests: Mutex<Sender<Request>>,
+}
+
+struct Request {
+    what: What,
+    reply: Sender<Result<Vec<u8>>>,
+}
+
+enum What {
+    Read(u64, usize),
+    Write(u64, Vec<u8>),
+    Flush,
+}
+
+/// Runs `work` with a device that does what `device` does.
+pub fn lend<T: Send + 'static>(
+    device: &dyn Device,
+    work: impl FnOnce(Arc<dyn Device>) -> T + Send + 'static,
+) -> T {
+    let (sender, requests) = channel::<Request>();
+    let relay = Arc::new(Relay {
+        name: device.name().into(),
+        length: device.len(),
+        sectors: device.sectors(),
+        now: device.now(),
+        requests: Mutex::new(sender),
+    });
+    let worker = std::thread::spawn(move || work(relay));
+    // Ends when the worker lets go of the device.
+    for request in requests {
+        let done = match request.what {
+            What::Read(offset, length) => {
+                let mut buffer = vec![0; length];
+                device.read_at(offset, &mut buffer).map(|()| buffer)
+            }
+            What::Write(offset, data) => device.write_at(offset, &data).map(|()| Vec::new()),
+            What::Flush => device.flush().map(|()| Vec::new()),
+        };
+        // A worker that does not wait has come to an end.
+        let _ = request.reply.send(done);
+    }
+    match worker.join() {
+        Ok(outcome) => outcome,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+impl Relay {
+    fn ask(&self, what: What) -> Result<Vec<u8>> {
+        let (reply, answer) = channel();
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.send(Request { what, reply }).expect("the device is there as long as this is");
+        answer.recv().expect("every request is answered")
+    }
+}
+
+impl Device for Relay {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn sectors(&self) -> Sectors {
+        self.sectors
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        buffer.copy_from_slice(&self.ask(What::Read(offset, buffer.len()))?);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.ask(What::Write(offset, data.to_vec())).map(drop)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.ask(What::Flush).map(drop)
+    }
+
+    fn discard(&self, _offset: u64, _length: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(Box::new(Immediate::new(self, depth)))
+    }
+
+    fn now(&self) -> Duration {
+        self.now
+    }
+}
