@@ -345,8 +345,17 @@ impl Extents {
             }
             let bytes: usize = rows.iter().map(|row| row.size() + 4).sum();
             if bytes > self.capacity {
-                // At the end of a stream that grows, leaves are left full.
-                let keep = if is_last && rows.len() > 8 { rows.len() * 15 / 16 } else { rows.len() / 2 };
+                // At the end of a stream that grows, leaves are left full. What is split off is looked at next: one
+                // write may bring rows for several leaves.
+                let mut room = self.capacity;
+                let fit = rows.iter().take_while(|row| {
+                    let size = row.size() + 4;
+                    let fits = size <= room;
+                    room = room.saturating_sub(size);
+                    fits
+                });
+                let fit = fit.count();
+                let keep = if is_last { fit } else { fit.min(rows.len() / 2) };
                 let rest = rows.split_off(keep);
                 let (first, last) = (rest[0].at, rest[rest.len() - 1].end() - 1);
                 self.leaves.insert(index + 1, Leaf { first, last, page: None, rows: Some(rest) });
