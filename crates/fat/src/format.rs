@@ -47,6 +47,13 @@ pub fn make(
     progress: &dyn Progress,
 ) -> Result<()> {
     let kind = merge(kind, options.variant.as_deref())?;
+    let refuse = |what| Err(Error::Unsupported { format: "FAT", what });
+    if options.checksum.is_some() {
+        return refuse("metadata checksums");
+    }
+    if options.integrity.is_some() {
+        return refuse("integrity streams");
+    }
     let label = options.label.as_deref().filter(|text| !text.is_empty()).map(Label::new).transpose()?;
     let now = device.now();
     let serial = match options.serial {

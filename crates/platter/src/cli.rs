@@ -1,7 +1,7 @@
 //! The commands there are.
 
 use crate::commands::{
-    cat, check, compare, completions, cp, info, ls, man, mkdir, mkfs, mv, report, rm, run,
+    cat, check, compare, completions, cp, info, integrity, ls, man, mkdir, mkfs, mv, report, rm, run,
 };
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Mv(mv::Arguments),
     Rm(rm::Arguments),
     Check(check::Arguments),
+    Integrity(integrity::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -60,6 +61,7 @@ impl Command {
             Command::Mv(arguments) => arguments.run(),
             Command::Rm(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),
+            Command::Integrity(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(),
             Command::Man(arguments) => arguments.run(),
         }

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod completions;
 pub mod cp;
 pub mod info;
+pub mod integrity;
 mod lab;
 pub mod ls;
 pub mod man;

@@ -24,8 +24,8 @@ use crate::system;
 use platter_device::Device;
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind,
-    Name, NameRules, Node, NodeStream, OpenOptions, Plan, RenameFlags, Result, Space, SyncScope, Timestamp,
-    VolumeInfo,
+    Name, NameRules, Node, NodeStream, OpenOptions, Plan, Progress, RenameFlags, Result, Silent, Space,
+    SyncScope, Timestamp, VolumeInfo,
 };
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -514,8 +514,12 @@ impl FileSystem for RefsVolume {
     }
 
     fn set_integrity(&self, node: Node, integrity: Integrity) -> Result<()> {
+        self.set_integrity_watched(node, integrity, &Silent)
+    }
+
+    fn set_integrity_watched(&self, node: Node, integrity: Integrity, watch: &dyn Progress) -> Result<()> {
         self.relieve()?;
-        self.change_integrity(node, integrity)
+        self.change_integrity(node, integrity, watch)
     }
 
     fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {

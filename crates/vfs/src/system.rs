@@ -2,7 +2,7 @@
 
 use crate::{
     Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, Integrity, Kind, Name, Node, NodeStream,
-    Plan, RenameFlags, Result, Space, SyncScope, VolumeInfo,
+    Plan, Progress, RenameFlags, Result, Space, SyncScope, VolumeInfo,
 };
 use platter_device::{Buffer, Device};
 use std::ops::Range;
@@ -190,6 +190,11 @@ pub trait FileSystem: Send + Sync {
     /// Turns checksums on or off, also on a file that has data.
     fn set_integrity(&self, _node: Node, _integrity: Integrity) -> Result<()> {
         self.unsupported("integrity streams")
+    }
+
+    /// [`FileSystem::set_integrity`] that says how far it is, in bytes: a large file is read from end to end.
+    fn set_integrity_watched(&self, node: Node, integrity: Integrity, _watch: &dyn Progress) -> Result<()> {
+        self.set_integrity(node, integrity)
     }
 
     /// Names of a file's snapshots.

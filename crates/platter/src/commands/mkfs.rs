@@ -21,7 +21,10 @@ use std::sync::Arc;
 /// An image file that does not exist is made, sparse, if --size is given; one that exists keeps its size or takes the
 /// one given. Refuses a device that is in use or holds a file system or partition table, unless --force. All this is
 /// done with each copy of a mirror.
+///
+/// refs+integrity is refs with --integrity on.
 #[derive(Args)]
+#[command(disable_version_flag = true)]
 pub struct Arguments {
     /// The file system
     #[arg(value_parser = format_parser())]
@@ -31,10 +34,20 @@ pub struct Arguments {
     /// Size of the image file
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
-    /// Cluster size; the format chooses by default
+    /// Version or kind: 3.14 for refs; 12, 16 or 32 for fat, which chooses by size
+    #[arg(long)]
+    version: Option<String>,
+    /// Cluster size; the format chooses by default. 4k or 64k for refs, 512 to 64k for FAT
     #[arg(long, value_parser = parse_size)]
     cluster: Option<u64>,
-    /// Volume label
+    /// Checksum of metadata, for refs only: crc64 (the default) or sha256
+    #[arg(long, value_name = "ALGORITHM")]
+    checksum: Option<String>,
+    /// Whether the data of new files is checksummed, for refs only; off by default. What was made can be changed with
+    /// `platter integrity`
+    #[arg(long, value_name = "on|off", value_parser = parse_switch)]
+    integrity: Option<bool>,
+    /// Volume label: up to 32 UTF-16 units for refs, 11 letters for FAT
     #[arg(long)]
     label: Option<String>,
     /// Serial number in hexadecimal, with or without a hyphen; from the time by default
@@ -55,6 +68,15 @@ pub fn format_parser() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(platter_formats::registry().iter().map(|format| format.name()))
 }
 
+/// On or off.
+pub fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("expected on or off".to_string()),
+    }
+}
+
 fn parse_serial(text: &str) -> Result<u64, String> {
     u64::from_str_radix(&text.replacen('-', "", 1), 16)
         .map_err(|_| "expected a hexadecimal number such as 1A2B-3C4D".to_string())
@@ -64,8 +86,8 @@ impl Arguments {
     pub fn run(self) -> Outcome {
         let format = platter_formats::by_name(&self.file_system).expect("clap allows these names only");
         let device = self.device()?;
-        let Arguments { cluster, label, serial, full, .. } = self;
-        let options = FormatOptions { cluster, label, serial, full, ..FormatOptions::default() };
+        let Arguments { cluster, label, serial, full, checksum, integrity, version: variant, .. } = self;
+        let options = FormatOptions { cluster, label, serial, variant, checksum, integrity, full };
         let bar = Bar::new(Unit::Steps);
         format.make(&*device, &options, &bar).about(device.name())?;
         device.flush()?;

@@ -226,7 +226,12 @@ impl RefsVolume {
     }
 
     /// Turns checksums on or off; on a file that has data, they are computed or dropped at once.
-    pub(super) fn change_integrity(&self, node: Node, integrity: Integrity) -> Result<()> {
+    pub(super) fn change_integrity(
+        &self,
+        node: Node,
+        integrity: Integrity,
+        watch: &dyn Progress,
+    ) -> Result<()> {
         let streams = {
             let mut core = self.change()?;
             let entity = core.entity_mut(node.0)?;
@@ -237,10 +242,10 @@ impl RefsVolume {
             let own = entity.stream.iter().cloned();
             own.chain(entity.named.iter().map(|named| named.stream.clone())).collect::<Vec<_>>()
         };
-        streams.iter().try_for_each(|stream| self.convert(node, stream, integrity.enabled))
+        streams.iter().try_for_each(|stream| self.convert(node, stream, integrity.enabled, watch))
     }
 
-    fn convert(&self, node: Node, stream: &Stream, enabled: bool) -> Result<()> {
+    fn convert(&self, node: Node, stream: &Stream, enabled: bool, watch: &dyn Progress) -> Result<()> {
         /// Clusters converted at a time.
         const PIECE: u32 = 256;
         let cluster = self.geometry.cluster as usize;
@@ -296,6 +301,8 @@ impl RefsVolume {
             state.generation += 1;
             core.entity_mut(node.0)?;
             at = to;
+            let what = if enabled { "computing checksums" } else { "removing checksums" };
+            watch.progress(what, (u64::from(at) * cluster as u64).min(state.size), state.size);
         }
         Ok(())
     }
