@@ -193,7 +193,10 @@ fn checkpoints(
     let mut good = good.into_iter();
     let Some((newest, slot, bytes)) = good.next() else { return Err(bad.swap_remove(0).3) };
     for (bad_slot, place, is_inside, error) in bad {
-        find(report, "checkpoint", format!("{}; the other checkpoint is good", super::page::plain(&error)));
+        // Harmless: a power cut while it is written leaves it so, and the next commit writes over it.
+        let message = format!("{}; the other checkpoint is good", super::page::plain(&error));
+        let severity = Severity::Notice;
+        report.add(Finding { code: "checkpoint", severity, path: None, message, repaired: false });
         if is_inside {
             // The same roots. The first place has the higher clock: some readers look at no other.
             let clock = if bad_slot == 0 { newest.clock + 1 } else { newest.clock.saturating_sub(1) };

@@ -178,6 +178,7 @@ impl Walk {
         self.has_own = true;
         let spot = Spot { table: self.object, row: &row.key, directory: self.object, name: &[], at: row.at };
         let Some(record) = check.record(&spot, &row.value) else { return };
+        check.directory_streams(&spot, &record);
         let links = object_links(&record);
         let expected = check.reached.get(&self.object).map(|(above, name)| (*above, name.to_vec()));
         let is_nameless = self.object == METADATA_DIRECTORY;

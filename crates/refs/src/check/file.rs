@@ -63,7 +63,10 @@ impl Check<'_> {
     pub fn file(&mut self, spot: &Spot<'_>, value: &[u8]) -> Option<Record> {
         let record = self.record(spot, value)?;
         self.report.files += 1;
-        self.streams(spot, &record);
+        if self.has_markers() {
+            let own = self.streams(spot, &record);
+            self.sizes(spot, &record, own);
+        }
         Some(record)
     }
 
@@ -142,10 +145,15 @@ impl Check<'_> {
             && self.geometry.reference != PageReference::LEGACY
     }
 
-    fn streams(&mut self, spot: &Spot<'_>, record: &Record) {
-        if !self.has_markers() {
-            return;
+    /// Checks the named streams of a directory.
+    pub fn directory_streams(&mut self, spot: &Spot<'_>, record: &Record) {
+        if self.has_markers() {
+            self.streams(spot, record);
         }
+    }
+
+    /// Checks all streams. Returns what was found of the data that has no name.
+    fn streams(&mut self, spot: &Spot<'_>, record: &Record) -> Option<Found> {
         let mut own = None;
         let mut names: HashSet<Vec<u16>> = HashSet::new();
         let mut taken: HashSet<u64> = HashSet::new();
@@ -177,7 +185,7 @@ impl Check<'_> {
                 self.find_in(&Owner::of(spot), "stream", Severity::Inconsistent, message);
             }
         }
-        self.sizes(spot, record, own);
+        own
     }
 
     /// A stream whose content is in the record.

@@ -93,7 +93,7 @@ impl Subject for Tested {
 pub fn check_clean(device: &dyn Device) -> std::result::Result<(), String> {
     let report =
         Refs::ANY.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
-    if report.found > 0 { Err(format!("check: {:#?}", report.findings)) } else { Ok(()) }
+    if report.is_clean() { Ok(()) } else { Err(format!("check: {:#?}", report.findings)) }
 }
 
 /// The seed of a campaign: `PLATTER_SEED`, or 8664.

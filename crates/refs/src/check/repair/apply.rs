@@ -107,7 +107,7 @@ impl Plan {
     fn core(&mut self, device: &Arc<dyn Device>) -> Core {
         let geometry = &self.geometry;
         let containers = std::mem::take(&mut self.containers);
-        let space = Space::new(containers, geometry.per_container, geometry.page_clusters());
+        let space = Space::new(containers, geometry.per_container);
         let map = ContainerMap::new(std::mem::take(&mut self.starts), geometry.per_container);
         let pages = Pages::new(geometry.clone(), map, space, device.clone(), CACHE);
         let mut checkpoint = self.anchors.checkpoint.clone();
