@@ -402,11 +402,29 @@ impl MemoryFileSystem {
         })
     }
 
-    /// Changes a file's content and stamps it.
+    /// Puts bytes into a file, whatever its attributes say.
+    fn put(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.rewrite(node, |file| {
+            let start = offset as usize;
+            let end = start + data.len();
+            if file.len() < end {
+                file.resize(end, 0);
+            }
+            file[start..end].copy_from_slice(data);
+        })
+    }
+
+    /// Changes a file's content and stamps it. That it may be changed has been asked before.
     fn rewrite(&self, node: Node, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let now = self.stamp();
         let mut state = self.change()?;
-        change(state.writable(node)?);
+        match &mut state.object_mut(node)?.content {
+            Content::File(data) => change(data),
+            _ => return Err(Error::InvalidArgument("only a file has content")),
+        }
         let face = state.face_mut(node)?;
         face.modified = now;
         face.flags.0 |= DosFlags::ARCHIVE.0;
@@ -724,7 +742,8 @@ impl FileSystem for MemoryFileSystem {
 
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
         done?;
-        self.write(Node(plan.node), plan.offset, data)?;
+        // That it may be written was asked when it was planned.
+        self.put(Node(plan.node), plan.offset, data)?;
         Ok(true)
     }
 
@@ -734,17 +753,7 @@ impl FileSystem for MemoryFileSystem {
             state.writable(node)?;
         }
         self.check_size(offset.checked_add(data.len() as u64))?;
-        if data.is_empty() {
-            return Ok(());
-        }
-        self.rewrite(node, |file| {
-            let start = offset as usize;
-            let end = start + data.len();
-            if file.len() < end {
-                file.resize(end, 0);
-            }
-            file[start..end].copy_from_slice(data);
-        })
+        self.put(node, offset, data)
     }
 
     fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
