@@ -192,7 +192,11 @@ impl RefsVolume {
                 let (tree, pages) = core.root(Root::ParentChild);
                 tree.remove(pages, &parent_child(directory, object))?;
                 core.remove_object(object)?;
-                core.entity_mut(node)?.place = Place::Nowhere;
+                let entity = core.entity_mut(node)?;
+                entity.place = Place::Nowhere;
+                let streams: Vec<Arc<Stream>> =
+                    entity.named.iter().map(|named| named.stream.clone()).collect();
+                streams.iter().try_for_each(|stream| core.orphan_stream(stream))?;
             }
             (Id::File(home, ordinal), Place::Body) => {
                 let name = key::units(row_key);
