@@ -17,5 +17,6 @@ mod system;
 mod tree;
 mod volume;
 
+pub use check::{FileRun, walk_runs};
 pub use refs::Refs;
 pub use volume::RefsVolume;

@@ -1,11 +1,18 @@
 //! The check: what a sound volume looks like to it, what damage it finds, and what a repair leaves.
 
 mod common;
+mod damaged;
 
 use common::{VOLUMES, Volume, open};
-use platter_device::{Device, MemoryDevice};
-use platter_refs::Refs;
-use platter_vfs::{CheckOptions, CheckReport, FileSystem, Format, Integrity, Kind, Name, Node, Silent};
+use damaged::{Did, Of, Surgeon, attribute, is_body, is_name, start, units};
+use platter_device::{Device, MemoryDevice, OverlayDevice};
+use platter_refs::layout::bytes::{put, u64_at};
+use platter_refs::layout::record::{self, key};
+use platter_refs::layout::{ContainerRow, NodeMut, Root, ShortEntry};
+use platter_refs::{Refs, walk_runs};
+use platter_vfs::{
+    CheckOptions, CheckReport, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Silent,
+};
 use std::sync::Arc;
 
 fn check(device: &dyn Device, repair: bool) -> CheckReport {
@@ -104,5 +111,530 @@ fn a_populated_volume_is_clean() {
         let device = populated(&volume);
         let report = check(&*device, false);
         assert_eq!(report.found, 0, "{volume:?}\n{}", told(&report));
+    }
+}
+
+/// Damage, and what a check must say of it.
+struct Case {
+    name: &'static str,
+    /// Codes that must be among the findings.
+    codes: &'static [&'static str],
+    /// Whether a repair leaves nothing to be found.
+    repairable: bool,
+    damage: fn(&mut Surgeon<'_>),
+}
+
+const fn case(name: &'static str, codes: &'static [&'static str], damage: fn(&mut Surgeon<'_>)) -> Case {
+    Case { name, codes, repairable: true, damage }
+}
+
+const fn fatal(name: &'static str, codes: &'static [&'static str], damage: fn(&mut Surgeon<'_>)) -> Case {
+    Case { name, codes, repairable: false, damage }
+}
+
+const ROOT: Of = Of::Object(0x600);
+
+fn wipe(surgeon: &Surgeon<'_>, at: u64, length: usize) {
+    surgeon.device.write_at(at, &vec![0xAA; length]).unwrap();
+}
+
+/// A container that is partly used by files.
+fn busy(surgeon: &Surgeon<'_>) -> u64 {
+    let rows = surgeon.rows(Of::Root(Root::MediumAllocator));
+    let row = rows.iter().rfind(|(_, value)| value.len() > 0x18).expect("a partly used container");
+    let shift = (surgeon.boot.container / surgeon.cluster).trailing_zeros() + 1;
+    u64_at(&row.0, 0) >> shift
+}
+
+const CASES: &[Case] = &[
+    case("boot record", &["boot-record"], |surgeon| wipe(surgeon, 0, 4096)),
+    case("boot record's copy", &["boot-copy"], |surgeon| {
+        let sector = u64::from(surgeon.boot.sector);
+        surgeon.flip_at((surgeon.boot.sectors - 1) * sector, sector as usize, 0x18 * 8);
+    }),
+    case("first superblock", &["superblock"], |surgeon| {
+        surgeon.flip_at(0x1E * surgeon.cluster, surgeon.cluster as usize, 0x68 * 8);
+    }),
+    case("last superblock", &["superblock"], |surgeon| {
+        wipe(surgeon, (surgeon.clusters - 2) * surgeon.cluster, surgeon.cluster as usize);
+    }),
+    case("older checkpoint", &["checkpoint"], |surgeon| {
+        wipe(surgeon, surgeon.superblock.checkpoints[surgeon.slot ^ 1] * surgeon.cluster, 4096);
+    }),
+    case("newest checkpoint", &["checkpoint"], |surgeon| {
+        wipe(surgeon, surgeon.superblock.checkpoints[surgeon.slot] * surgeon.cluster, 4096);
+    }),
+    case("object table", &["page-checksum"], |surgeon| surgeon.flip(Of::Root(Root::Objects), 0, 5000)),
+    case("object table's copy", &["page-checksum"], |surgeon| {
+        surgeon.flip(Of::Root(Root::ObjectsCopy), 0, 5000);
+    }),
+    case("container table", &["page-checksum"], |surgeon| surgeon.flip(Of::Root(Root::Containers), 0, 7000)),
+    case("container table's copy", &["page-checksum"], |surgeon| {
+        surgeon.flip(Of::Root(Root::ContainersCopy), 0, 7000);
+    }),
+    case("schema table", &["page-checksum"], |surgeon| surgeon.flip(Of::Root(Root::Schemas), 0, 7000)),
+    case("schema table's copy", &["page-checksum"], |surgeon| {
+        surgeon.flip(Of::Root(Root::SchemasCopy), 0, 7000);
+    }),
+    case("upcase table", &["page-checksum"], |surgeon| surgeon.flip(Of::Object(7), 1, 9000)),
+    case("upcase table's copy", &["page-checksum"], |surgeon| surgeon.flip(Of::Object(8), 0, 9000)),
+    case("place of the log", &["page-checksum"], |surgeon| surgeon.flip(Of::Object(9), 0, 9000)),
+    case("volume information", &["page-checksum"], |surgeon| surgeon.flip(Of::Object(0x500), 0, 9000)),
+    case("reparse index's copy", &["page-checksum"], |surgeon| surgeon.flip(Of::Object(0x541), 0, 9000)),
+    case("medium allocator", &["page-checksum"], |surgeon| {
+        surgeon.flip(Of::Root(Root::MediumAllocator), 0, 9000);
+    }),
+    case("container allocator", &["page-checksum"], |surgeon| {
+        surgeon.flip(Of::Root(Root::ContainerAllocator), 0, 9000);
+    }),
+    case("small allocator", &["page-checksum"], |surgeon| {
+        surgeon.flip(Of::Root(Root::SmallAllocator), 0, 9000)
+    }),
+    case("parent-child table", &["page-checksum"], |surgeon| {
+        surgeon.flip(Of::Root(Root::ParentChild), 0, 9000);
+    }),
+    case("integrity state", &["page-checksum"], |surgeon| {
+        surgeon.flip(Of::Root(Root::IntegrityState), 0, 900)
+    }),
+    case("container index", &["page-checksum"], |surgeon| {
+        surgeon.flip(Of::Root(Root::ContainerIndex), 0, 900)
+    }),
+    case("label in one copy", &["copies-differ"], |surgeon| {
+        surgeon.edit_value(Of::Object(0x501), |key| u64_at(key, 0) == 0x520, |value| value[0x90] ^= 1);
+    }),
+    case("row missing in one copy", &["copies-differ"], |surgeon| {
+        surgeon.remove_row(Of::Root(Root::SchemasCopy), |key| u64_at(key, 0) == 0x200);
+    }),
+    case("object missing in one copy", &["copies-differ"], |surgeon| {
+        let number = surgeon.directory(&["many"]);
+        surgeon.remove_row(Of::Root(Root::Objects), |key| u64_at(key, 8) == number);
+    }),
+    case("object without its copy", &["object-missing"], |surgeon| {
+        surgeon.remove_row(Of::Root(Root::Objects), |key| u64_at(key, 8) == 0x541);
+        surgeon.remove_row(Of::Root(Root::ObjectsCopy), |key| u64_at(key, 8) == 0x541);
+    }),
+    case("counter of objects", &["object-number"], |surgeon| {
+        for root in [Root::Objects, Root::ObjectsCopy] {
+            surgeon.edit(Of::Root(root), &mut |bytes| {
+                put(bytes, 0x88, 0x700u64);
+                Did::Sealed
+            });
+        }
+    }),
+    case("cluster in use is free", &["marked-free", "container-free"], |surgeon| {
+        let container = busy(surgeon);
+        surgeon.edit_medium(container, |row| {
+            let bits = row.bits.as_mut().unwrap();
+            let word = bits.iter().position(|&word| word != 0).unwrap();
+            bits[word] &= bits[word] - 1;
+        });
+    }),
+    case("lost clusters", &["lost-clusters", "container-free"], |surgeon| {
+        let container = busy(surgeon);
+        surgeon.edit_medium(container, |row| {
+            let bits = row.bits.as_mut().unwrap();
+            let last = bits.len() - 1;
+            bits[last] |= 0xF0 << 56;
+        });
+    }),
+    case("free clusters of a container", &["container-free"], |surgeon| {
+        for root in [Root::Containers, Root::ContainersCopy] {
+            surgeon.edit_value(
+                Of::Root(root),
+                |key| u64_at(key, 0) == 3,
+                |value| {
+                    let size = value.len();
+                    let row = ContainerRow::from_bytes(value, 0).unwrap();
+                    value.copy_from_slice(&ContainerRow { free: row.free ^ 1, ..row }.to_bytes(size));
+                },
+            );
+        }
+    }),
+    case("allocator row twice", &["allocator-row"], |surgeon| {
+        surgeon.edit_value(
+            Of::Root(Root::MediumAllocator),
+            |key| u64_at(key, 0) != 0,
+            |value| {
+                let start = u64_at(value, 0);
+                put(value, 0, start + 3);
+            },
+        );
+    }),
+    case("count of rows", &["tree-count"], |surgeon| {
+        surgeon.edit(ROOT, &mut |bytes| {
+            put(bytes, 0x70, 77u64);
+            Did::Sealed
+        });
+    }),
+    case("count of free bytes", &["node-count"], |surgeon| {
+        surgeon.edit(ROOT, &mut |bytes| {
+            let start = start(bytes);
+            put(bytes, start + 8, 12_345u32);
+            Did::Sealed
+        });
+    }),
+    case("order of names", &["key-order"], |surgeon| {
+        let many = surgeon.directory(&["many"]);
+        surgeon.edit(Of::Object(many), &mut |bytes| {
+            let start = start(bytes);
+            let mut node = NodeMut::new(&mut bytes[start..]);
+            if node.view().is_inner() {
+                return Did::Nothing;
+            }
+            let last = node.view().len() - 1;
+            let row = node.view().row(last);
+            let (key, flags, value) = (row.key.to_vec(), row.flags, row.value.to_vec());
+            node.remove(last);
+            assert!(node.insert(last - 2, &key, flags, &value));
+            Did::Sealed
+        });
+    }),
+    case("clock of a page", &["page-clock"], |surgeon| {
+        let clock = surgeon.checkpoint.clock + 100;
+        surgeon.edit(ROOT, &mut |bytes| {
+            put(bytes, 0x10, clock);
+            Did::Sealed
+        });
+    }),
+    case("parent-child row missing", &["parent-child"], |surgeon| {
+        let er = surgeon.directory(&["deep", "er"]);
+        surgeon.remove_row(Of::Root(Root::ParentChild), |key| u64_at(key, 24) == er);
+    }),
+    case("parent-child row too many", &["parent-child"], |surgeon| {
+        let mut row = [0; 32];
+        put(&mut row, 8, 0x701u64);
+        put(&mut row, 24, 0x7FFFu64);
+        surgeon.insert_row(Of::Root(Root::ParentChild), |node| node.len(), (&row, 0, &row));
+    }),
+    case("link to the directory above", &["directory-link"], |surgeon| {
+        let deep = surgeon.directory(&["deep"]);
+        surgeon.edit_record(
+            Of::Object(deep),
+            |row| *row == key::OWN,
+            |record| {
+                let link = attribute(record, record::OBJECT_LINK);
+                put(&mut link.key, 16, 0x520u64);
+                put(&mut link.value, 8, 0x520u64);
+            },
+        );
+    }),
+    case("no link to the directory above", &["directory-link"], |surgeon| {
+        let deep = surgeon.directory(&["deep"]);
+        surgeon.edit_record(
+            Of::Object(deep),
+            |row| *row == key::OWN,
+            |record| {
+                record.take(|row| row.kind() == record::OBJECT_LINK);
+            },
+        );
+    }),
+    case("directory without its record", &["own-record"], |surgeon| {
+        let deep = surgeon.directory(&["deep"]);
+        surgeon.remove_row(Of::Object(deep), |row| *row == key::OWN);
+    }),
+    case("directory without a name", &["orphan"], |surgeon| {
+        surgeon.remove_row(ROOT, |row| is_name(&units("deep"), row));
+    }),
+    case("directory with two names", &["directory-twice"], |surgeon| {
+        let (many, deep) = (surgeon.directory(&["many"]), surgeon.directory(&["deep"]));
+        let short = surgeon.rows(ROOT).into_iter().find(|(row, _)| is_name(&units("deep"), row)).unwrap().1;
+        assert_eq!(u64_at(&short, 8), deep);
+        let mut short = ShortEntry::from_bytes(&short, 0).unwrap();
+        short.ordinal = 2;
+        let row = key::name(key::SHORT, &units("zzz"));
+        surgeon.insert_row(Of::Object(many), |node| node.len(), (&row, 0, &short.to_bytes(84)));
+    }),
+    case("number last given to a child", &["ordinal"], |surgeon| {
+        let many = surgeon.directory(&["many"]);
+        for root in [Root::Objects, Root::ObjectsCopy] {
+            surgeon.edit_value(
+                Of::Root(root),
+                |key| u64_at(key, 8) == many,
+                |value| {
+                    let at = value.len() - 8;
+                    put(value, at, 3u64);
+                },
+            );
+        }
+    }),
+    case("times of a directory's entry", &["entry-stale"], |surgeon| {
+        surgeon.edit_value(ROOT, |row| is_name(&units("many"), row), |value| put(value, 0x18, 12_345u64));
+    }),
+    case("size of a hard link's entry", &["entry-stale"], |surgeon| {
+        surgeon.edit_value(ROOT, |row| is_name(&units("small"), row), |value| put(value, 0x38, 7u64));
+    }),
+    case("hard link without an entry", &["entry-missing", "link-count"], |surgeon| {
+        surgeon.remove_row(ROOT, |row| is_name(&units("LARGE AGAIN"), row));
+    }),
+    case("hard link without a link", &["link-missing", "link-count"], |surgeon| {
+        surgeon.edit_record(ROOT, is_body, |record| {
+            let position = record.rows.iter().position(|row| row.kind() == record::OBJECT_LINK).unwrap();
+            record.rows.remove(position);
+        });
+    }),
+    case("record without a name", &["entry-missing", "link-count"], |surgeon| {
+        let end = surgeon.directory(&["deep", "er", "and deeper", "ÄÖÜ ß €", "the end"]);
+        surgeon.remove_row(ROOT, |row| is_name(&units("small"), row));
+        surgeon.remove_row(Of::Object(end), |row| is_name(&units("small too"), row));
+    }),
+    case("record without name and link", &["body-lost"], |surgeon| {
+        let end = surgeon.directory(&["deep", "er", "and deeper", "ÄÖÜ ß €", "the end"]);
+        let small = surgeon.remove_row(ROOT, |row| is_name(&units("small"), row)).2;
+        surgeon.remove_row(Of::Object(end), |row| is_name(&units("small too"), row));
+        surgeon.edit_record(
+            ROOT,
+            |row| is_body(row) && u64_at(row, 8) == u64_at(&small, 0),
+            |record| {
+                record.take(|row| row.kind() == record::OBJECT_LINK);
+            },
+        );
+    }),
+    case("count of links", &["link-count"], |surgeon| {
+        surgeon.edit_record(ROOT, is_body, |record| record.links = 9);
+        surgeon.edit_record(ROOT, |row| is_name(&units("sparse"), row), |record| record.links = 3);
+    }),
+    case("size in a record", &["file-size"], |surgeon| {
+        surgeon.edit_record(ROOT, |row| is_name(&units("sparse"), row), |record| record.size -= 1);
+        surgeon.edit_record(ROOT, |row| is_name(&units("empty"), row), |record| record.allocated = 8);
+    }),
+    case("flag of holes", &["sparse"], |surgeon| {
+        surgeon.edit_record(
+            ROOT,
+            |row| is_name(&units("sparse"), row),
+            |record| {
+                record.attributes &= !0x200;
+                attribute(record, record::DATA).value[0x53] = 0;
+            },
+        );
+    }),
+    case("header of a stream", &["stream-count", "stream-size"], |surgeon| {
+        surgeon.edit_record(
+            ROOT,
+            |row| is_name(&units("scattered"), row),
+            |record| {
+                let data = attribute(record, record::DATA);
+                put(&mut data.value, 0x18, 9u64);
+                put(&mut data.value, 0x20, 9u64);
+                put(&mut data.value, 0x30, 9u64);
+            },
+        );
+    }),
+    case("length in an attribute's key", &["attribute"], |surgeon| {
+        surgeon.edit_record(
+            ROOT,
+            |row| is_name(&units("empty"), row),
+            |record| {
+                put(&mut attribute(record, record::DATA).key, 0, 9u64);
+            },
+        );
+    }),
+    case("security of a file", &["security"], |surgeon| {
+        surgeon.edit_record(ROOT, |row| is_name(&units("empty"), row), |record| record.security = 9);
+    }),
+    fatal("root directory", &["page-checksum"], |surgeon| surgeon.flip(ROOT, 0, 9000)),
+    fatal("page of a directory", &["page-checksum"], |surgeon| {
+        let many = surgeon.directory(&["many"]);
+        surgeon.flip(Of::Object(many), 2, 9000);
+    }),
+    fatal("both object tables", &["copies-lost"], |surgeon| {
+        surgeon.flip(Of::Root(Root::Objects), 0, 9000);
+        surgeon.flip(Of::Root(Root::ObjectsCopy), 0, 9000);
+    }),
+    fatal("entry of a directory that is not there", &["entry-dead"], |surgeon| {
+        let many = surgeon.directory(&["many"]);
+        surgeon.remove_row(Of::Root(Root::Objects), |key| u64_at(key, 8) == many);
+        surgeon.remove_row(Of::Root(Root::ObjectsCopy), |key| u64_at(key, 8) == many);
+    }),
+    fatal("hard link to nothing", &["entry-dead"], |surgeon| {
+        surgeon.remove_row(ROOT, is_body);
+    }),
+    fatal("file in the place of another", &["cross-link"], |surgeon| {
+        let mut place = 0;
+        surgeon.edit_record(
+            ROOT,
+            |row| is_name(&units("sparse"), row),
+            |record| {
+                place = u64_at(&attribute(record, record::DATA).value, 0xB0);
+            },
+        );
+        surgeon.edit_record(
+            ROOT,
+            |row| is_name(&units("checked later"), row),
+            |record| {
+                put(&mut attribute(record, record::DATA).value, 0xB0, place);
+            },
+        );
+    }),
+    fatal("run outside all containers", &["run-place"], |surgeon| {
+        surgeon.edit_record(
+            ROOT,
+            |row| is_name(&units("sparse"), row),
+            |record| {
+                put(&mut attribute(record, record::DATA).value, 0xB0, u64::MAX >> 8);
+            },
+        );
+    }),
+    fatal("runs that overlap", &["run-overlap"], |surgeon| {
+        surgeon.edit_record(
+            ROOT,
+            |row| is_name(&units("sparse"), row),
+            |record| {
+                let value = &mut attribute(record, record::DATA).value;
+                put(value, 0xB0 + 0x0C, 100u32);
+                let second = if value[0xB0 + 8] == 0xD0 { 32 } else { 24 };
+                put(value, 0xB0 + second + 0x0C, 100u32);
+            },
+        );
+    }),
+    fatal("a page that leads to itself", &["cross-link"], |surgeon| {
+        let many = surgeon.directory(&["many"]);
+        let root = surgeon.root(Of::Object(many));
+        surgeon.edit(Of::Object(many), &mut |bytes| {
+            let start = start(bytes);
+            let mut node = NodeMut::new(&mut bytes[start..]);
+            assert!(node.view().is_inner());
+            root.store(node.value_mut(0));
+            Did::Sealed
+        });
+    }),
+    fatal("a name that is none", &["name"], |surgeon| {
+        let many = surgeon.directory(&["many"]);
+        let (mut row, flags, value) = surgeon.remove_row(Of::Object(many), |row| row[..2] == [0x30, 0]);
+        put(&mut row, 4, u16::from(b'#'));
+        put(&mut row, 6, u16::from(b'/'));
+        surgeon.insert_row(Of::Object(many), |_| 1, (&row, flags, &value));
+    }),
+];
+
+#[test]
+fn damage_is_found_and_repaired() {
+    let mut failures = Vec::new();
+    for (number, volume) in [VOLUMES[0], VOLUMES[3], VOLUMES[4]].into_iter().enumerate() {
+        let sound: Arc<dyn Device> = populated(&volume);
+        let content = content(&sound);
+        // All of them on the first kind, a third on each of the others.
+        for case in CASES.iter().skip(number).step_by(if number == 0 { 1 } else { 3 }) {
+            let device = Arc::new(OverlayDevice::new(sound.clone()));
+            (case.damage)(&mut Surgeon::new(&*device));
+            let what = format!("{}, {volume:?}", case.name);
+            let report = check(&*device, false);
+            let missing: Vec<_> = case
+                .codes
+                .iter()
+                .filter(|code| !report.findings.iter().any(|found| found.code == **code))
+                .collect();
+            if !missing.is_empty() {
+                failures.push(format!("{what}: {missing:?} not found\n{}", told(&report)));
+            }
+            let repaired = check(&*device, true);
+            let again = check(&*device, false);
+            let is_notice = case.codes == ["security"];
+            if case.repairable && !is_notice && (again.found > 0 || repaired.exit_code() != 1) {
+                failures.push(format!("{what}: not repaired\n{}-- again\n{}", told(&repaired), told(&again)));
+            }
+            if !case.repairable && (repaired.exit_code() != 4 || again.exit_code() != 4) {
+                failures.push(format!("{what}: too good\n{}-- again\n{}", told(&repaired), told(&again)));
+            }
+            if case.repairable && again.exit_code() == 0 {
+                let device: Arc<dyn Device> = device;
+                let after = self::content(&device);
+                // A file whose names are all gone comes back under another.
+                let lost = after.iter().filter(|line| !content.contains(line)).count();
+                if after.len() + 1 < content.len() || lost > 2 {
+                    failures.push(format!("{what}: {lost} files are others now"));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+}
+
+/// All files of a volume: what they are called, how large they are, and a checksum of what they hold.
+fn content(device: &Arc<dyn Device>) -> Vec<String> {
+    let volume = open(Arc::new(OverlayDevice::new(device.clone())));
+    let mut lines = Vec::new();
+    let mut waiting = vec![(Node::ROOT, String::new())];
+    while let Some((directory, path)) = waiting.pop() {
+        let mut entries = Vec::new();
+        volume.read_directory(directory, Cursor::START, usize::MAX, &mut entries).unwrap();
+        for entry in entries {
+            let path = format!("{path}/{}", entry.name);
+            let node = volume.lookup(directory, &entry.name).unwrap();
+            let attributes = volume.attributes(node).unwrap();
+            if attributes.kind == Kind::Directory {
+                waiting.push((node, path.clone()));
+            }
+            let mut bytes = vec![0; attributes.size as usize];
+            if attributes.kind == Kind::File {
+                let read = volume.read(node, 0, &mut bytes).unwrap();
+                assert_eq!(read, bytes.len());
+            }
+            lines.push(format!(
+                "{path} {:?} {:?} {:08x}",
+                attributes.kind,
+                attributes.links,
+                crc32c::crc32c(&bytes)
+            ));
+        }
+    }
+    lines.sort();
+    lines
+}
+
+#[test]
+fn runs_of_all_files_are_walked() {
+    for volume in VOLUMES {
+        let device = populated(&volume);
+        let (mut clusters, mut checked, mut streams) = (0, 0, 0);
+        walk_runs(&*device, &Silent, &mut |run| {
+            let mut data = vec![0; (run.count * volume.cluster) as usize];
+            device.read_at(run.offset, &mut data).unwrap();
+            if let Some(checksum) = run.checksum {
+                assert_eq!(crc32c::crc32c(&data), checksum, "{}", run.path);
+                checked += 1;
+            }
+            clusters += run.count;
+            streams += u32::from(run.path.ends_with(":long"));
+            assert!(run.path.starts_with('/'));
+        })
+        .unwrap();
+        assert!(clusters > 650 && streams > 0, "{volume:?}: {clusters}");
+        assert_eq!(checked >= 600, volume.integrity);
+    }
+}
+
+/// A bit of any page is found if it matters, and never makes the check fail otherwise.
+#[test]
+fn single_bits_never_panic() {
+    let mut seed = 8664u64;
+    let mut random = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed >> 11) as usize % below
+    };
+    for volume in [VOLUMES[0], VOLUMES[3], VOLUMES[4]] {
+        let sound: Arc<dyn Device> = populated(&volume);
+        let surgeon = Surgeon::new(&*sound);
+        let mut places: Vec<(u64, usize)> = Vec::new();
+        let objects = surgeon.rows(Of::Root(Root::Objects));
+        let trees = Root::ALL.map(Of::Root).into_iter();
+        for of in trees.chain(objects.iter().map(|(key, _)| Of::Object(u64_at(key, 8)))) {
+            let pages = surgeon.pages(of).into_iter();
+            places.extend(pages.map(|page| (surgeon.offset(page.clusters[0], of), surgeon.page_size())));
+        }
+        let first = [0, 0x1E, surgeon.superblock.checkpoints[0], surgeon.superblock.checkpoints[1]];
+        places.extend(first.map(|cluster| (cluster * surgeon.cluster, 0x400)));
+        for _ in 0..100 {
+            let (at, length) = places[random(places.len())];
+            let bit = random(8 * length);
+            let device = OverlayDevice::new(sound.clone());
+            Surgeon::new(&device).flip_at(at, length.next_multiple_of(4096), bit);
+            let report = check(&device, false);
+            // The rest of the first sector means nothing.
+            if length > 0x400 || bit < 8 * 0x200 {
+                assert!(report.found > 0, "{volume:?}: bit {bit} of {length} bytes at {at:#x}");
+            }
+        }
     }
 }

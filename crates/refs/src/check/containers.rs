@@ -13,6 +13,8 @@ pub struct Container {
     pub start: Option<u64>,
     /// Free clusters, as the row counts them, twice.
     pub free: (u64, u32),
+    /// It is set apart for metadata.
+    pub for_pages: bool,
     /// Where the row stands.
     pub at: u64,
 }
@@ -46,13 +48,16 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
     let container = match read_row(check, &row) {
         Ok(found) => {
             let free = (found.free, u32_at(&row.value, 0x28));
-            Container { start: Some(found.start), free, at: row.at }
+            let kinds = ContainerRow::METADATA | ContainerRow::DATA;
+            let for_pages = found.flags & kinds == ContainerRow::METADATA;
+            Container { start: Some(found.start), free, for_pages, at: row.at }
         }
         Err(error) => {
             let message = format!("container table: {}", plain(&error));
             check.find("container", Severity::DataLoss, None, message);
             check.is_incomplete = true;
-            Container { start: None, free: (u64::MAX, u32::MAX), at: row.at }
+            check.is_content_lost = true;
+            Container { start: None, free: (u64::MAX, u32::MAX), for_pages: false, at: row.at }
         }
     };
     check.containers.push(container);
@@ -96,6 +101,7 @@ impl Check<'_> {
             order: Order::Words,
             tier,
             severity: Severity::Inconsistent,
+            renewable: root != Root::References,
         };
         Cursor::new(subject, self.anchors.checkpoint.roots[root as usize], self.checkpoint_at)
     }

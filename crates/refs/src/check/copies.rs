@@ -52,6 +52,7 @@ pub fn walk(
         let message = "both copies are damaged: rows of them may be lost".into();
         check.find("copies-lost", Severity::DataLoss, None, named(first, message));
         check.is_directory_lost = true;
+        check.is_content_lost = true;
     } else if different || damaged != (false, false) {
         check.repair.mend_copies(first.table, second.table, damaged);
     }

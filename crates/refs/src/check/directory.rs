@@ -93,6 +93,7 @@ fn cursor(check: &Check<'_>, number: u64) -> Option<Cursor> {
         order: Order::Directory,
         tier: Tier::Medium,
         severity: Severity::DataLoss,
+        renewable: false,
     };
     Some(Cursor::new(subject, object.root, object.at))
 }
@@ -282,6 +283,7 @@ impl Walk {
                 let message = format!("name at offset {}: expected flags 1 or 2, found {flags:#x}", row.at);
                 self.find_at(check, &name, "entry", Severity::DataLoss, message);
                 check.is_incomplete = true;
+                check.is_content_lost = true;
                 check.is_directory_lost = true;
             }
         }

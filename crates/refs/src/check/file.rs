@@ -135,6 +135,7 @@ impl Check<'_> {
         if !self.has_markers() {
             // How attributes are framed before 3.5 is not read here: their clusters are not known.
             self.is_incomplete = true;
+            self.is_content_lost = true;
         }
         Some(record)
     }

@@ -128,6 +128,8 @@ struct Check<'d> {
     damaged: HashSet<u64>,
     /// A part of the metadata could not be read: what nothing leads to may belong to it.
     is_incomplete: bool,
+    /// And what it may belong to cannot be made anew.
+    is_content_lost: bool,
     /// A part of a directory or of the object table could not be read.
     is_directory_lost: bool,
 }
@@ -172,6 +174,7 @@ impl<'d> Check<'d> {
             is_space_known: false,
             damaged: HashSet::new(),
             is_incomplete: false,
+            is_content_lost: false,
             is_directory_lost: false,
         })
     }

@@ -71,6 +71,7 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
             let message = format!("object table: row of object {number:#x} at offset {}: {error}", row.at);
             check.find("object-row", Severity::DataLoss, None, message);
             check.is_incomplete = true;
+            check.is_content_lost = true;
             return;
         }
     };
@@ -155,6 +156,7 @@ fn cursor(check: &Check<'_>, name: &str, number: u64) -> Option<Cursor> {
         order,
         tier: Tier::Medium,
         severity: Severity::Inconsistent,
+        renewable: DOUBLED.iter().any(|(_, first, second)| number == *first || number == *second),
     };
     Some(Cursor::new(subject, object.root, object.at))
 }
@@ -181,6 +183,7 @@ fn log(check: &mut Check<'_>, area: Option<system::LogArea>) {
         let message = "logfile information: expected a range of clusters inside the volume, found none";
         check.find("log-area", Severity::Inconsistent, None, message.into());
         check.is_incomplete = true;
+        check.is_content_lost = true;
         return;
     };
     check.claim_fixed("log", area.data.start, area.data.end - area.data.start);

@@ -24,6 +24,8 @@ pub struct Subject {
     pub tier: Tier,
     /// How bad it is if a page of it is lost.
     pub severity: Severity,
+    /// It can be made anew from something else: what a lost page of it led to is not needed.
+    pub renewable: bool,
 }
 
 /// A page that was verified.
@@ -137,6 +139,7 @@ impl Check<'_> {
                 format!("page at offset {at}, named at offset {from}: something else has its clusters");
             self.find("cross-link", Severity::DataLoss, subject.path.clone(), named(subject, message));
             self.is_incomplete = true;
+            self.is_content_lost |= !subject.renewable;
             self.damaged.extend((!role.stream).then_some(subject.table));
             return None;
         }
@@ -232,6 +235,7 @@ impl Check<'_> {
     /// Reports a page that is lost, with all that is below it.
     fn lost(&mut self, subject: &Subject, role: Role, code: &'static str, message: String) {
         self.is_incomplete = true;
+        self.is_content_lost |= !subject.renewable;
         // The tree of a directory can be changed although runs of a file in it are lost.
         self.damaged.extend((!role.stream).then_some(subject.table));
         self.find(code, subject.severity, subject.path.clone(), named(subject, message));

@@ -165,6 +165,7 @@ impl Check<'_> {
     /// Reports a part of a file that is lost, with whatever clusters it has.
     pub fn lose(&mut self, owner: &Owner<'_>, code: &'static str, message: String) {
         self.is_incomplete = true;
+        self.is_content_lost = true;
         self.find_in(owner, code, Severity::DataLoss, message);
     }
 }
@@ -183,6 +184,7 @@ impl Walk<'_> {
             order: Order::Unknown,
             tier: Tier::Medium,
             severity: Severity::DataLoss,
+            renewable: false,
         };
         let mut levels = vec![(Place::Row(area, at), 0)];
         while let Some((place, next)) = levels.last_mut() {

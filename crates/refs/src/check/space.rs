@@ -35,7 +35,7 @@ pub fn compare(check: &mut Check<'_>) {
             let row = cursor.next(check);
             check.is_again = false;
             let Some(row) = row else { break };
-            if let Err(error) = one(check, tier, &row, &mut seen) {
+            if let Err(error) = one(check, tier, &row, &mut seen, is_damaged) {
                 let message = format!("{}: {}", root.name(), plain(&error));
                 check.find("allocator-row", Severity::Inconsistent, None, message);
                 // The row may have any key: it is not found by that of its container.
@@ -46,7 +46,7 @@ pub fn compare(check: &mut Check<'_>) {
     }
     check.tiers = (0..seen.len()).map(|index| tier(check, index, &seen[index], is_damaged)).collect();
     // Clusters that nothing leads to must be kept as long as it is not known what they hold.
-    check.is_space_known = !check.is_incomplete || !is_damaged;
+    check.is_space_known = !check.is_content_lost || !is_damaged;
     for (index, seen) in seen.iter().enumerate() {
         owners(check, index, seen, is_damaged);
     }
@@ -72,7 +72,7 @@ fn tier(check: &Check<'_>, index: usize, seen: &Seen, is_damaged: bool) -> Tier 
 }
 
 /// Compares one row with what is in use.
-fn one(check: &mut Check<'_>, tier: Tier, row: &TreeRow, seen: &mut [Seen]) -> Result<()> {
+fn one(check: &mut Check<'_>, tier: Tier, row: &TreeRow, seen: &mut [Seen], is_damaged: bool) -> Result<()> {
     let found = AllocatorRow::from_bytes(&row.value, row.at)?;
     let clusters = check.geometry.per_container;
     if row.key.len() != AllocatorRow::KEY || row.key != row.value[..AllocatorRow::KEY] {
@@ -115,7 +115,7 @@ fn one(check: &mut Check<'_>, tier: Tier, row: &TreeRow, seen: &mut [Seen]) -> R
         }
         let uniform = if found.used == 0 { 0 } else { clusters };
         let used = if found.bits.is_some() { found.used } else { uniform };
-        if tier == Tier::Medium && owner(state) != Tier::Medium {
+        if tier == Tier::Medium && self::tier(check, index, state, is_damaged) != Tier::Medium {
             if used != clusters {
                 let free = clusters - used;
                 return Err(Error::damaged(

@@ -123,6 +123,7 @@ impl Cursor {
                 Err(error) => {
                     self.is_damaged = true;
                     check.is_incomplete = true;
+                    check.is_content_lost |= !self.subject.renewable;
                     check.damaged.insert(self.subject.table);
                     let message = named(&self.subject, plain(&error));
                     check.find("page-reference", self.subject.severity, self.subject.path.clone(), message);

@@ -46,9 +46,9 @@ pub fn apply(check: Check<'_>) -> Result<CheckReport> {
     let Some((report, plan)) = plan(check) else { return Ok(CheckReport::default()) };
     let Some(plan) = plan else { return Ok(report) };
     match relay::lend(device, move |device| plan.carry_out(device)) {
-        Err(Error::Device(error)) => Err(error.into()),
-        // Nothing has been written. What was to be put right is found again.
-        Err(_) | Ok(()) => Ok(report),
+        Some(Err(Error::Device(error))) => Err(error.into()),
+        // Where something else went wrong nothing has been written, and what was to be put right is found again.
+        _ => Ok(report),
     }
 }
 
@@ -59,9 +59,14 @@ fn plan(check: Check<'_>) -> Option<(CheckReport, Option<Plan>)> {
     let starts = starts.filter(|_| is_known && check.repair.is_commit_needed());
     let Some(starts) = starts else { return Some((check.report, None)) };
     let clusters = check.geometry.per_container;
-    let containers = starts.iter().zip(&check.tiers).map(|(&start, &tier)| match check.used.bits(start) {
-        Some(bits) => Container::mapped(tier, clusters, bits.into()),
-        None => Container::uniform(tier, clusters, true),
+    let containers = (0..starts.len()).map(|index| {
+        let tier = check.tiers[index];
+        let mut container = match check.used.bits(starts[index]) {
+            Some(bits) => Container::mapped(tier, clusters, bits.into()),
+            None => Container::uniform(tier, clusters, true),
+        };
+        container.for_pages = check.containers[index].for_pages;
+        container
     });
     let plan = Plan {
         containers: containers.collect(),
@@ -87,7 +92,11 @@ impl Plan {
         names::carry_out(&mut core, &mut self)?;
         tables::renew(&mut core, &self)?;
         core.news = true;
-        core.pages.space.touch_all();
+        let allocators = [Root::MediumAllocator, Root::ContainerAllocator, Root::SmallAllocator];
+        let is_renewed = |root: Root| self.repair.renewed.contains(&(root as usize));
+        if self.repair.is_space_wrong || allocators.into_iter().any(is_renewed) {
+            core.pages.space.touch_all();
+        }
         let batch = core.gather()?;
         write(&*device, &batch)?;
         core.pages.space.settle();

@@ -26,11 +26,12 @@ enum What {
     Flush,
 }
 
-/// Runs `work` with a device that does what `device` does.
+/// Runs `work` with a device that does what `device` does. `None` if it panicked: what it works on is damaged, and no
+/// damage may end a check.
 pub fn lend<T: Send + 'static>(
     device: &dyn Device,
     work: impl FnOnce(Arc<dyn Device>) -> T + Send + 'static,
-) -> T {
+) -> Option<T> {
     let (sender, requests) = channel::<Request>();
     let relay = Arc::new(Relay {
         name: device.name().into(),
@@ -53,10 +54,7 @@ pub fn lend<T: Send + 'static>(
         // A worker that does not wait has come to an end.
         let _ = request.reply.send(done);
     }
-    match worker.join() {
-        Ok(outcome) => outcome,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    worker.join().ok()
 }
 
 impl Relay {
