@@ -397,3 +397,35 @@ fn lost_metadata_is_reported_with_what_it_belongs_to() {
         "{paths:?}"
     );
 }
+
+#[test]
+fn salvage_removes_files_whose_extents_are_lost() {
+    let good = VOLUMES[1].make();
+    let planted = plant(good.clone());
+    let pages = pages(good.clone(), 4096);
+    let mut seen = BTreeSet::new();
+    for &page in &pages {
+        let device = copy_of(&good);
+        flip(&*device, page + 0x200, 4);
+        let Ok(report) = Refs::ANY.scrub(device.clone(), &ScrubOptions::default(), &Silent) else { continue };
+        let Some(lost) = report.damaged.iter().find(|damaged| damaged.finding.code == "extents-page") else {
+            continue;
+        };
+        let lost = lost.finding.path.clone().unwrap();
+        if !seen.insert(lost.clone()) {
+            continue;
+        }
+        let report = scrub(device.clone(), ScrubOptions { salvage: true, ..ScrubOptions::default() });
+        assert_eq!((&report.removed, &report.stuck), (&vec![lost.clone()], &Vec::new()));
+        assert_eq!(report.remaining, Some(Severity::Inconsistent));
+        assert_eq!(scrub(device.clone(), ScrubOptions::default()).found, 0);
+        let system = open(device);
+        for (path, bytes) in &planted {
+            match *path == lost {
+                true => assert!(find(&system, path).is_err(), "{path}"),
+                false => assert_eq!(read(&system, path, bytes.len()).unwrap(), *bytes, "{path}"),
+            }
+        }
+    }
+    assert!(seen.contains("/large 1") && seen.contains("/streams:named"), "{seen:?}");
+}

@@ -5,12 +5,11 @@
 
 use super::metadata::Walked;
 use super::reader::{Piece, Reader};
-use super::{Owner, extents, has_record, sentence};
+use super::{Lost, LostStreams, Owner, extents, has_record, sentence};
 use crate::core::Core;
 use crate::extents::Extent;
 use crate::layout::{Node, PageReference, Record};
 use platter_vfs::{Damaged, Error, Finding, Progress, Result, ScrubReport, Severity};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +71,7 @@ struct Scrub<'s> {
     reader: &'s Reader<'s>,
     progress: &'s dyn Progress,
     report: &'s mut ScrubReport,
-    lost: &'s mut BTreeSet<Owner>,
+    lost: &'s mut LostStreams,
     /// Bytes in all, and how many are done.
     total: u64,
     done: AtomicU64,
@@ -90,7 +89,7 @@ pub fn scrub(
     (from, limit): (Position, Option<u64>),
     progress: &dyn Progress,
     report: &mut ScrubReport,
-    lost: &mut BTreeSet<Owner>,
+    lost: &mut LostStreams,
 ) {
     let total = walked.clusters * u64::from(core.geometry().cluster);
     let mut scrub = Scrub {
@@ -269,7 +268,7 @@ impl Scrub<'_> {
         let is_lost = bad.copies.len() == self.report.copies;
         if is_lost {
             self.report.lost += end - start;
-            self.lost.insert(owner.clone());
+            self.lost.entry(owner.clone()).or_insert(Lost::Data);
         }
         let message = format!(
             "bytes {start} to {end}: {}",

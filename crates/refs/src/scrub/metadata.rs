@@ -4,12 +4,12 @@
 //! the stack. That keeps many reads in flight although each page is known only from the one above.
 
 use super::reader::{Piece, Reader};
-use super::{Owner, extents, has_record, structure};
+use super::{Lost, LostStreams, Owner, extents, has_record, structure};
 use crate::core::{Core, FIRST_OBJECT, ROOT_DIRECTORY};
 use crate::layout::{Node, ObjectRow, PageReference, Record, Root};
 use crate::pages::{Address, Page};
 use platter_vfs::{Error, Progress, Result, ScrubReport, Severity};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,7 +64,7 @@ pub fn scrub(
     reader: &Reader<'_>,
     progress: &dyn Progress,
     report: &mut ScrubReport,
-    lost: &mut BTreeSet<Owner>,
+    lost: &mut LostStreams,
 ) -> Walked {
     let geometry = core.geometry().clone();
     let mut below = Below::default();
@@ -168,7 +168,7 @@ fn task(reference: PageReference, table: u64, real: bool, holds: Holds, level: O
 fn damaged(
     core: &mut Core,
     report: &mut ScrubReport,
-    lost: &mut BTreeSet<Owner>,
+    lost: &mut LostStreams,
     (holds, table, place): (&Holds, u64, u64),
     outcome: (Vec<usize>, bool, Option<Error>),
 ) {
@@ -176,7 +176,7 @@ fn damaged(
     let (code, path) = match holds {
         Holds::Extents(owner) => {
             if is_lost {
-                lost.insert(Owner::clone(owner));
+                lost.insert(Owner::clone(owner), Lost::Extents);
             }
             ("extents-page", owner.path(core))
         }

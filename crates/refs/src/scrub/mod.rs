@@ -21,7 +21,7 @@ use crate::layout::{Attribute, Record};
 use crate::open::{self, Notes};
 use platter_device::Device;
 use platter_vfs::{Damaged, Error, Finding, Name, Progress, Result, ScrubOptions, ScrubReport, Severity};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Scrubs the volume on a device.
@@ -44,7 +44,7 @@ pub fn scrub(
     anchors::scrub(&*device, &found, &mut report);
     let mut core = open::core(&device, &found, &mut notes)?;
     let reader = reader::Reader::new(&*device, options.rate);
-    let mut lost = BTreeSet::new();
+    let mut lost = BTreeMap::new();
     let walked = metadata::scrub(&mut core, &reader, progress, &mut report, &mut lost);
     data::scrub(&mut core, &reader, &walked, (from, options.limit), progress, &mut report, &mut lost);
     drop(core);
@@ -53,6 +53,18 @@ pub fn scrub(
         salvage::salvage(device, lost, &mut report)?;
     }
     Ok(report)
+}
+
+/// Streams whose content no copy has any more.
+type LostStreams = BTreeMap<Owner, Lost>;
+
+/// What of a stream is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lost {
+    /// Clusters.
+    Data,
+    /// Pages that say where its clusters are.
+    Extents,
 }
 
 /// A stream: which file, and which of its streams.
