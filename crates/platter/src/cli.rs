@@ -1,7 +1,7 @@
 //! The commands there are.
 
 use crate::commands::{
-    cat, check, compare, completions, cp, info, integrity, ls, man, mkdir, mkfs, mv, report, rm, run,
+    cat, check, compare, completions, cp, info, integrity, ls, man, mkdir, mkfs, mv, report, rm, run, scrub,
 };
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Mv(mv::Arguments),
     Rm(rm::Arguments),
     Check(check::Arguments),
+    Scrub(scrub::Arguments),
     Integrity(integrity::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -61,6 +62,7 @@ impl Command {
             Command::Mv(arguments) => arguments.run(),
             Command::Rm(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),
+            Command::Scrub(arguments) => arguments.run(),
             Command::Integrity(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(),
             Command::Man(arguments) => arguments.run(),

@@ -16,3 +16,4 @@ pub mod mv;
 pub mod report;
 pub mod rm;
 pub mod run;
+pub mod scrub;

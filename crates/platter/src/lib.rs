@@ -26,7 +26,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // Nothing can be done if even the message cannot be written.
             let _ = error.print();
-            let is_check = arguments.get(1).is_some_and(|command| command == "check");
+            let is_check = arguments.get(1).is_some_and(|command| command == "check" || command == "scrub");
             return ExitCode::from(match (error.use_stderr(), is_check) {
                 (false, _) => 0,
                 (true, false) => failure::USAGE,

@@ -1,5 +1,8 @@
 //! The file commands, run as a user runs them, on images that mtools and fsck.fat judge.
 
+mod common;
+
+use common::{Place, content};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes};
@@ -7,93 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A directory that goes away with the test.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Place {
-        let path = std::env::temp_dir().join(format!("platter-files-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Place(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn command<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> Command {
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(&self.0).env("TZ", ZONE).env("MTOOLS_SKIP_CHECK", "1");
-        command
-    }
-
-    /// Runs a tool that must succeed, and fails the test also if it is not installed.
-    fn tool<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> String {
-        let output = self.command(program, arguments).output();
-        let output = output.unwrap_or_else(|error| panic!("{program} is needed for this test: {error}"));
-        assert!(output.status.success(), "{program}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn platter(&self, line: &str) -> Output {
-        let arguments: Vec<&str> = line.split(' ').collect();
-        self.command(env!("CARGO_BIN_EXE_platter"), &arguments).output().unwrap()
-    }
-
-    /// Runs a command that must end with this code, and returns what it printed.
-    fn ends(&self, code: i32, line: &str) -> (String, String) {
-        let output = self.platter(line);
-        assert_eq!(output.status.code(), Some(code), "platter {line}: {output:?}");
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (text(output.stdout), text(output.stderr))
-    }
-
-    fn works(&self, line: &str) -> String {
-        let (stdout, stderr) = self.ends(0, line);
-        assert_eq!(stderr, "", "platter {line}");
-        stdout
-    }
-
-    /// Runs a command that must fail with one line on standard error, and returns the line.
-    fn fails(&self, line: &str) -> String {
-        let (_, stderr) = self.ends(1, line);
-        assert!(stderr.starts_with("platter: ") && stderr.lines().count() == 1, "platter {line}: {stderr}");
-        stderr
-    }
-
-    fn fsck(&self, image: &str) {
-        self.tool("fsck.fat", &["-n", image]);
-    }
-
-    fn json(&self, line: &str) -> serde_json::Value {
-        serde_json::from_str(&self.works(line)).unwrap()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Three hours ahead of UTC: local times on FAT must come out right for us and for mtools.
-const ZONE: &str = "TST-3";
-
 /// 2020-02-03 04:05:06 UTC: an even second, which FAT can hold.
 const WHEN: u64 = 1_580_702_706;
 
 fn time(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
-}
-
-fn content(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    (0..length).map(|_| next()).collect()
 }
 
 /// A tree with the kinds of names and sizes that make trouble.

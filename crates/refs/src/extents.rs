@@ -485,7 +485,7 @@ fn join(rows: &mut Vec<Extent>, from: usize, to: usize) {
 }
 
 /// The runs of a leaf node, in order, checked to be free of overlap.
-fn rows(area: &[u8]) -> Result<Vec<Extent>> {
+pub fn rows(area: &[u8]) -> Result<Vec<Extent>> {
     let node = Node::new(area);
     let mut rows = Vec::with_capacity(node.len());
     for position in 0..node.len() {

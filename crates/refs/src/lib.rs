@@ -11,6 +11,7 @@ mod listing;
 mod open;
 mod pages;
 mod refs;
+mod scrub;
 mod space;
 mod stream;
 mod system;

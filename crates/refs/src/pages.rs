@@ -13,6 +13,7 @@ use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where a page is: which numbering, and its first cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,6 +50,11 @@ impl Page {
     /// The node.
     pub fn node(&self) -> Node<'_> {
         Node::new(&self.bytes[self.start..])
+    }
+
+    /// The whole area of the node, for nodes of streams, whose rows have no headers.
+    pub fn area(&self) -> &[u8] {
+        &self.bytes[self.start..]
     }
 
     /// The node, to be changed.
@@ -160,6 +166,7 @@ pub struct Pages {
     clean: HashMap<Address, (Arc<Page>, u64)>,
     tick: u64,
     limit: usize,
+    healed: AtomicU64,
 }
 
 impl Pages {
@@ -172,7 +179,17 @@ impl Pages {
         limit: usize,
     ) -> Pages {
         let limit = (limit / geometry.page()).max(16);
-        Pages { geometry, map, space, device, dirty: HashMap::new(), clean: HashMap::new(), tick: 0, limit }
+        Pages {
+            geometry,
+            map,
+            space,
+            device,
+            dirty: HashMap::new(),
+            clean: HashMap::new(),
+            tick: 0,
+            limit,
+            healed: AtomicU64::new(0),
+        }
     }
 
     /// The device below.
@@ -225,8 +242,35 @@ impl Pages {
         }
         let offset = self.offset(Address { real, cluster: reference.clusters[0] })?;
         let mut bytes = vec![0; self.geometry.page()];
-        self.device.read_at(offset, &mut bytes)?;
-        Page::from_bytes(bytes, &self.geometry, reference, table, offset)
+        let read = self.device.read_at(offset, &mut bytes).map_err(Error::from);
+        let page = read.and_then(|()| Page::from_bytes(bytes, &self.geometry, reference, table, offset));
+        page.or_else(|error| self.heal(reference, table, offset).ok_or(error))
+    }
+
+    /// Looks for a page that one copy of the device has damaged in the others, and puts the damage right.
+    fn heal(&self, reference: &PageReference, table: u64, offset: u64) -> Option<Page> {
+        let mut good: Option<Page> = None;
+        let mut bad = Vec::new();
+        for copy in 0..if self.device.copies() > 1 { self.device.copies() } else { 0 } {
+            let mut bytes = vec![0; self.geometry.page()];
+            let read = self.device.read_copy(copy, offset, &mut bytes).map_err(Error::from);
+            match read.and_then(|()| Page::from_bytes(bytes, &self.geometry, reference, table, offset)) {
+                Ok(page) => good = Some(page),
+                Err(_) => bad.push(copy),
+            }
+        }
+        let good = good?;
+        for copy in bad {
+            if self.device.repair_copy(copy, offset, good.bytes()).is_ok() {
+                self.healed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Some(good)
+    }
+
+    /// How many damaged pages were put right from another copy of the device.
+    pub fn healed(&self) -> u64 {
+        self.healed.load(Ordering::Relaxed)
     }
 
     /// The page, to be changed: a copy at a new place, unless it has been copied since the last commit already.

@@ -6,6 +6,7 @@ use crate::open::{self, Notes};
 use platter_device::Device;
 use platter_vfs::{
     CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised, Result,
+    ScrubOptions, ScrubReport,
 };
 use std::sync::Arc;
 
@@ -60,5 +61,14 @@ impl Format for Refs {
         progress: &dyn Progress,
     ) -> Result<CheckReport> {
         crate::check::check(device, options, progress)
+    }
+
+    fn scrub(
+        &self,
+        device: Arc<dyn Device>,
+        options: &ScrubOptions,
+        progress: &dyn Progress,
+    ) -> Result<ScrubReport> {
+        crate::scrub::scrub(device, options, progress)
     }
 }

@@ -111,12 +111,12 @@ impl RefsVolume {
         &self.notes
     }
 
-    /// How many clusters were answered from another copy and put right.
+    /// How many clusters and metadata pages were answered from another copy and put right.
     pub fn healed(&self) -> u64 {
-        self.healed.load(Ordering::Relaxed)
+        self.healed.load(Ordering::Relaxed) + self.core().pages.healed()
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

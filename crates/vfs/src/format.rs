@@ -1,6 +1,6 @@
 //! Formats: what can be recognised, made, opened and checked.
 
-use crate::{CheckOptions, CheckReport, FileSystem, Progress, Result};
+use crate::{CheckOptions, CheckReport, Error, FileSystem, Progress, Result, ScrubOptions, ScrubReport};
 use platter_device::Device;
 use std::sync::Arc;
 
@@ -62,4 +62,18 @@ pub trait Format: Send + Sync {
         options: CheckOptions,
         progress: &dyn Progress,
     ) -> Result<CheckReport>;
+
+    /// Reads everything that has a checksum, from every copy that the device keeps, and verifies it. What is damaged in
+    /// one copy is put right from another, unless the device is read-only. The volume must not be open.
+    ///
+    /// # Errors
+    /// What opening the volume gives. Damage further down is reported, not an error.
+    fn scrub(
+        &self,
+        _device: Arc<dyn Device>,
+        _options: &ScrubOptions,
+        _progress: &dyn Progress,
+    ) -> Result<ScrubReport> {
+        Err(Error::Unsupported { format: self.name(), what: "checksums to scrub" })
+    }
 }

@@ -56,7 +56,8 @@ struct Found<'a> {
     repaired: bool,
 }
 
-fn word(severity: Severity) -> &'static str {
+/// A severity, for scripts.
+pub fn word(severity: Severity) -> &'static str {
     match severity {
         Severity::Notice => "notice",
         Severity::Inconsistent => "inconsistent",

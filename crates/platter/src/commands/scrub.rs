@@ -1,0 +1,191 @@
+//! `platter scrub`
+
+use super::check::word;
+use crate::failure::{About, CHECK_FAILED, Failure, Outcome, shown};
+use crate::image::Image;
+use crate::output::{Output, grouped};
+use crate::progress::{Bar, Unit};
+use crate::volume::{Access, WriteOptions, open_part};
+use clap::Args;
+use platter_device::{parse_size, show_size};
+use platter_vfs::{ScrubOptions, ScrubReport};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Verify everything that has a checksum (ReFS)
+///
+/// Reads all metadata, and the data of all files with integrity, in order of where they lie on the device. On a mirror
+/// every copy is read; what is damaged in one is repaired from another. Data of files without integrity has no checksum
+/// and is not read.
+///
+/// Exit codes are those of check: 0 nothing found, 1 all damage was repaired or removed, 4 damage is left, 8 the scrub
+/// could not be carried out, 16 wrong arguments.
+#[derive(Args)]
+pub struct Arguments {
+    /// Image file, block device or mirror:IMAGE,IMAGE
+    image: PathBuf,
+    /// Read at most so many bytes a second from each copy
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    rate: Option<u64>,
+    /// Stop after about so many bytes of file data, and print the position to go on from
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    limit: Option<u64>,
+    /// Go on with file data from a position that an earlier scrub printed; metadata is always read
+    #[arg(long, value_name = "POSITION")]
+    from: Option<String>,
+    /// Remove files and named streams whose data is lost, and list them; without it only copies of a mirror are written
+    #[arg(long)]
+    salvage: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    volume: WriteOptions,
+}
+
+/// The outcome, for scripts.
+#[derive(Serialize)]
+struct Document<'a> {
+    device: &'a str,
+    format: String,
+    found: u64,
+    repaired: u64,
+    /// Bytes of file data that no copy has any more.
+    lost_bytes: u64,
+    /// The worst that is neither repaired nor removed: null, "notice", "inconsistent" or "data-loss".
+    remaining: Option<&'static str>,
+    exit_code: u8,
+    /// Bytes verified in each copy.
+    metadata_bytes: u64,
+    data_bytes: u64,
+    copies: usize,
+    /// Where to go on; null if all was scrubbed.
+    next: Option<&'a str>,
+    damaged: Vec<Range<'a>>,
+    removed: &'a [String],
+    not_removed: Vec<Stuck<'a>>,
+}
+
+#[derive(Serialize)]
+struct Range<'a> {
+    code: &'a str,
+    severity: &'static str,
+    path: Option<&'a str>,
+    /// Bytes of the file; null for metadata.
+    start: Option<u64>,
+    end: Option<u64>,
+    /// Where it begins on the volume.
+    device_offset: u64,
+    /// The damaged copies of a mirror, counted from 0.
+    copies: &'a [usize],
+    message: &'a str,
+    repaired: bool,
+}
+
+#[derive(Serialize)]
+struct Stuck<'a> {
+    path: &'a str,
+    reason: &'a str,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        self.scrub().map_err(|failure| failure.with_code(CHECK_FAILED))
+    }
+
+    fn scrub(self) -> Outcome {
+        let Arguments { image, rate, limit, from, salvage, json, volume } = self;
+        let writes = salvage || Image::parse(&image)?.is_mirror;
+        let access = if writes { Access::Write { force: volume.force } } else { Access::Read };
+        let device = open_part(&image, volume.partition, access)?;
+        let Some((format, recognised)) = platter_formats::recognise(&*device).about(shown(&image))? else {
+            let error = platter_formats::unknown(&*device).about(shown(&image))?;
+            return Err(Failure::new(shown(&image), error));
+        };
+        let bar = Bar::new(Unit::Bytes);
+        let options = ScrubOptions { rate, limit, from, salvage };
+        let name = device.name().to_string();
+        let report = format.scrub(device, &options, &bar).about(&name)?;
+        drop(bar);
+        let mut output = Output::new();
+        match json {
+            true => output.json(&document(&name, recognised.format, &report))?,
+            false => print(&mut output, &name, &recognised.format, &report)?,
+        }
+        output.finish()?;
+        Ok(report.exit_code())
+    }
+}
+
+fn document<'a>(device: &'a str, format: String, report: &'a ScrubReport) -> Document<'a> {
+    Document {
+        device,
+        format,
+        found: report.found,
+        repaired: report.repaired,
+        lost_bytes: report.lost,
+        remaining: report.remaining.map(word),
+        exit_code: report.exit_code(),
+        metadata_bytes: report.metadata,
+        data_bytes: report.data,
+        copies: report.copies,
+        next: report.next.as_deref(),
+        damaged: report
+            .damaged
+            .iter()
+            .map(|damaged| Range {
+                code: damaged.finding.code,
+                severity: word(damaged.finding.severity),
+                path: damaged.finding.path.as_deref(),
+                start: damaged.range.as_ref().map(|range| range.start),
+                end: damaged.range.as_ref().map(|range| range.end),
+                device_offset: damaged.place,
+                copies: &damaged.copies,
+                message: &damaged.finding.message,
+                repaired: damaged.finding.repaired,
+            })
+            .collect(),
+        removed: &report.removed,
+        not_removed: report.stuck.iter().map(|(path, reason)| Stuck { path, reason }).collect(),
+    }
+}
+
+fn print(output: &mut Output, device: &str, format: &str, report: &ScrubReport) -> Result<(), Failure> {
+    // Names on a damaged volume are anyone's: none of their control characters reaches a terminal.
+    let plain = |line: String| line.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>();
+    for damaged in &report.damaged {
+        output.line(plain(damaged.finding.to_string()))?;
+    }
+    let kept = report.damaged.len() as u64;
+    if report.found > kept {
+        output.line(format_args!("and {} more", grouped(report.found - kept)))?;
+    }
+    for path in &report.removed {
+        output.line(plain(format!("removed {path}")))?;
+    }
+    for (path, reason) in &report.stuck {
+        output.line(plain(format!("could not remove {path}: {reason}")))?;
+    }
+    let mut verdict = match (report.found, report.repaired) {
+        (0, _) => "no damage".to_string(),
+        (found, 0) => format!("{} damaged, nothing repaired", grouped(found)),
+        (found, repaired) => format!("{} damaged, {} repaired", grouped(found), grouped(repaired)),
+    };
+    if report.lost > 0 {
+        verdict += &format!(", {} of file data lost", show_size(report.lost));
+    }
+    if !report.removed.is_empty() {
+        verdict += &format!(", {} removed", grouped(report.removed.len() as u64));
+    }
+    let copies =
+        if report.copies > 1 { format!(" in each of {} copies", report.copies) } else { String::new() };
+    output.line(format_args!(
+        "{device}: {format}, {verdict}; {} of metadata and {} of file data verified{copies}",
+        show_size(report.metadata),
+        show_size(report.data)
+    ))?;
+    match &report.next {
+        Some(next) => output.line(format_args!("not all was read; to go on: --from {next}")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,140 @@
+//! Integrity, scrub and recovery, run as a user runs them on ReFS images.
+
+mod common;
+
+use common::{Place, content};
+use std::fs;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Flips a bit of every byte in a row that the image holds, at all its places.
+fn damage(place: &Place, image: &str, what: &[u8]) {
+    let bytes = fs::read(place.path(image)).unwrap();
+    let file = File::options().write(true).open(place.path(image)).unwrap();
+    // Clusters begin on 4 KiB: looking anywhere else would take long.
+    let found: Vec<usize> =
+        (0..bytes.len()).step_by(4096).filter(|&at| bytes[at..].starts_with(what)).collect();
+    assert!(!found.is_empty(), "{image} has what is to be damaged");
+    found.iter().for_each(|&at| file.write_all_at(&[bytes[at] ^ 1], at as u64).unwrap());
+}
+
+#[test]
+fn mkfs_takes_what_the_format_has() {
+    let place = Place::new("mkfs-refs");
+    let said = place.works(
+        "mkfs refs a.img --size 512M --version 3.14 --checksum sha256 --integrity on --cluster 64k --label LABEL",
+    );
+    assert!(said.contains("ReFS 3.14") && said.contains("64 KiB"), "{said}");
+    let info = place.json("info --json a.img");
+    let volume = &info["holds"]["volume"];
+    assert_eq!((&volume["label"], &volume["cluster"]), (&"LABEL".into(), &65536.into()));
+    assert_eq!(volume["details"]["metadata checksum"], "SHA-256");
+    assert!(place.works("integrity get a.img:/").starts_with("on "));
+    place.works("mkfs refs+integrity b.img --size 512M");
+    assert!(place.works("integrity get b.img:/").starts_with("on "));
+    place.works("mkfs refs b.img --full --force");
+    assert!(place.works("integrity get b.img:/").starts_with("off "));
+    assert!(place.fails("mkfs refs c.img --size 512M --version 3.1").contains("version 3.1 is not written"));
+    assert!(place.fails("mkfs refs c.img --size 512M --checksum md5").contains("crc64 and sha256"));
+    assert!(place.fails("mkfs refs c.img --size 512M --cluster 8k").contains("4096 and 65536"));
+    for (option, what) in
+        [("--integrity off", "integrity streams"), ("--checksum crc64", "metadata checksums")]
+    {
+        let said = place.fails(&format!("mkfs fat32 f.img --size 64M {option}"));
+        assert!(said.contains(&format!("FAT has no {what}")), "{said}");
+    }
+    assert!(place.fails("mkfs fat f.img --size 64M --version 3.14").contains("fat12, fat16 and fat32"));
+    assert!(place.works("mkfs fat f.img --size 64M --version 32 --force").contains("FAT32"));
+    let (_, said) = place.ends(2, "mkfs refs c.img --integrity perhaps");
+    assert!(said.contains("on or off"), "{said}");
+}
+
+#[test]
+fn integrity_is_set_on_files_and_directories() {
+    let place = Place::new("integrity");
+    fs::create_dir_all(place.path("tree/below")).unwrap();
+    let bytes = content(1, 3_000_000);
+    fs::write(place.path("tree/large"), &bytes).unwrap();
+    fs::write(place.path("tree/below/small"), "small").unwrap();
+    place.works("mkfs refs a.img --size 512M");
+    place.works("cp -r tree a.img:/");
+    assert_eq!(
+        place.works("integrity get a.img:/tree a.img:/tree/large"),
+        "off  a.img:/tree\noff  a.img:/tree/large\n"
+    );
+    place.works("integrity set a.img:/tree/large on");
+    assert_eq!(place.works("integrity get -r a.img:/tree/large"), "on   a.img:/tree/large\n");
+    assert!(place.works("integrity get a.img:/tree").starts_with("off"));
+    place.works("integrity set -r a.img:/tree on");
+    let rows = place.json("integrity get -r --json a.img:/tree");
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| row["enabled"] == true && row["enforced"] == true), "{rows:?}");
+    assert!(rows.iter().any(|row| row["path"] == "a.img:/tree/below" && row["kind"] == "directory"));
+    // What is made in a directory takes its setting.
+    place.works("cp tree/large a.img:/tree/below/new");
+    assert!(place.works("integrity get a.img:/tree/below/new").starts_with("on "));
+    place.works("integrity set -r a.img:/tree off");
+    assert!(!place.works("integrity get -r a.img:/tree").contains("on "));
+    place.works("cp a.img:/tree/large back");
+    assert_eq!(fs::read(place.path("back")).unwrap(), bytes);
+    place.works("mkfs fat f.img --size 64M");
+    assert!(place.fails("integrity get f.img:/").contains("has no integrity streams"));
+    assert!(place.fails("integrity set a.img:/absent on").contains("no such file"));
+    place.ends(2, "integrity set a.img:/tree");
+}
+
+#[test]
+fn scrub_finds_salvages_and_mends() {
+    let place = Place::new("scrub");
+    fs::create_dir(place.path("tree")).unwrap();
+    let bytes = content(2, 2_000_000);
+    fs::write(place.path("tree/lost"), &bytes).unwrap();
+    fs::write(place.path("tree/kept"), content(3, 100_000)).unwrap();
+    place.works("mkfs refs+integrity a.img --size 512M");
+    place.works("cp -r tree a.img:/");
+    fs::copy(place.path("a.img"), place.path("b.img")).unwrap();
+    let said = place.works("scrub a.img");
+    assert!(said.contains("no damage") && said.contains("of file data verified"), "{said}");
+
+    let part = place.json("scrub --json --limit 1M a.img");
+    let next = part["next"].as_str().unwrap();
+    let rest = place.json(&format!("scrub --json --rate 100M --from {next} a.img"));
+    let bytes_of = |document: &serde_json::Value| document["data_bytes"].as_u64().unwrap();
+    assert!(rest["next"].is_null());
+    assert_eq!(bytes_of(&part) + bytes_of(&rest), 2_002_944 + 102_400);
+    let (_, said) = place.ends(8, "scrub --from nowhere a.img");
+    assert!(said.contains("position"), "{said}");
+    place.ends(16, "scrub");
+
+    damage(&place, "a.img", &bytes[8192..8300]);
+    let (said, _) = place.ends(4, "scrub a.img");
+    assert!(said.contains("/tree/lost: bytes 8192 to 12288") && said.contains("[data-checksum]"), "{said}");
+    let (said, _) = place.ends(1, "scrub --json mirror:a.img,b.img");
+    let document: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&document["found"], &document["repaired"], &document["copies"]),
+        (&1.into(), &1.into(), &2.into())
+    );
+    let range = &document["damaged"][0];
+    assert_eq!(
+        (&range["path"], &range["start"], &range["end"]),
+        (&"/tree/lost".into(), &8192.into(), &12288.into())
+    );
+    assert_eq!((&range["copies"], &range["repaired"]), (&serde_json::json!([0]), &true.into()));
+    assert!(fs::read(place.path("a.img")).unwrap() == fs::read(place.path("b.img")).unwrap());
+    place.works("scrub mirror:a.img,b.img");
+
+    damage(&place, "a.img", &bytes[8192..8300]);
+    let (said, _) = place.ends(1, "scrub --salvage a.img");
+    assert!(said.contains("removed /tree/lost") && said.contains("1 removed"), "{said}");
+    place.works("scrub a.img");
+    place.works("check a.img");
+    assert_eq!(place.works("ls a.img:/tree"), "kept\n");
+    place.works("cp a.img:/tree/kept back");
+    assert_eq!(fs::read(place.path("back")).unwrap(), content(3, 100_000));
+
+    place.works("mkfs fat f.img --size 64M");
+    let (_, said) = place.ends(8, "scrub f.img");
+    assert!(said.contains("fat has no checksums to scrub"), "{said}");
+}

@@ -1,0 +1,66 @@
+//! The first structures: both boot records, the three superblocks and the two checkpoints, in every copy.
+
+use super::structure;
+use crate::geometry::Geometry;
+use crate::layout::{BootRecord, Checkpoint, Superblock};
+use crate::open::Anchors;
+use platter_device::Device;
+use platter_vfs::{Error, Result, ScrubReport, Severity};
+
+/// Verifies them, and puts right what another copy of the device has.
+pub fn scrub(device: &dyn Device, anchors: &Anchors, report: &mut ScrubReport) {
+    let Geometry { cluster, clusters, signature, .. } = anchors.geometry;
+    let boot = &anchors.boot;
+    let sector = boot.sector.max(device.sectors().logical) as usize;
+    for at in [0, (boot.sectors - 1) * u64::from(boot.sector)] {
+        one(device, "boot-record", Severity::Inconsistent, (at, sector), report, &|bytes| {
+            let mut record = [0; BootRecord::SIZE];
+            record.copy_from_slice(&bytes[..BootRecord::SIZE]);
+            BootRecord::from_bytes(&record, at).map(drop)
+        });
+    }
+    for place in Superblock::places(clusters) {
+        let at = anchors.geometry.offset(place);
+        one(device, "superblock", Severity::Inconsistent, (at, cluster as usize), report, &|bytes| {
+            Superblock::from_bytes(bytes, place, at).map(drop)
+        });
+    }
+    for (slot, &place) in anchors.superblock.checkpoints.iter().enumerate() {
+        // The place that the next commit writes may be torn after a power cut; that is how it should be.
+        let is_newest = anchors.checkpoints.first().is_some_and(|(newest, _)| *newest == slot);
+        let severity = if is_newest { Severity::Inconsistent } else { Severity::Notice };
+        let (at, page) = (place.saturating_mul(u64::from(cluster)), anchors.geometry.page());
+        one(device, "checkpoint", severity, (at, page), report, &|bytes| {
+            Checkpoint::from_bytes(bytes, place, cluster as usize, signature, at).map(drop)
+        });
+    }
+}
+
+fn one(
+    device: &dyn Device,
+    code: &'static str,
+    severity: Severity,
+    (at, length): (u64, usize),
+    report: &mut ScrubReport,
+    verify: &dyn Fn(&[u8]) -> Result<()>,
+) {
+    let (mut good, mut bad, mut why) = (None, Vec::new(), None);
+    for copy in 0..device.copies() {
+        let mut bytes = vec![0; length];
+        let read = device.read_copy(copy, at, &mut bytes).map_err(Error::from);
+        match read.and_then(|()| verify(&bytes)) {
+            Ok(()) => good = good.or(Some(bytes)),
+            Err(error) => {
+                bad.push(copy);
+                why.get_or_insert(error);
+            }
+        }
+    }
+    report.metadata += length as u64;
+    if bad.is_empty() {
+        return;
+    }
+    let repaired =
+        good.is_some_and(|good| bad.iter().all(|&copy| device.repair_copy(copy, at, &good).is_ok()));
+    report.add(structure(code, severity, None, at, device.copies(), (bad, repaired, why)));
+}

@@ -1,0 +1,320 @@
+//! The data of integrity streams.
+//!
+//! Directories are walked in the order of their numbers, and the clusters with a checksum collected into batches. A
+//! batch is verified in order of the clusters' places, so that the device reads forwards however the files lie in it.
+
+use super::metadata::Walked;
+use super::reader::{Piece, Reader};
+use super::{Lost, LostStreams, Owner, extents, has_record, sentence};
+use crate::core::Core;
+use crate::extents::Extent;
+use crate::layout::{Node, PageReference, Record};
+use platter_vfs::{Damaged, Error, Finding, Progress, Result, ScrubReport, Severity};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Clusters of a batch: their descriptions take at most some 60 MiB.
+const BATCH: usize = 1 << 20;
+/// Levels of a tree that are followed.
+const MOST_LEVELS: usize = 12;
+
+/// A place in the order of the data: the directory, which of its records, and which of that record's clusters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    directory: u64,
+    record: u64,
+    cluster: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}.{}.{}", self.directory, self.record, self.cluster)
+    }
+}
+
+impl FromStr for Position {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Position> {
+        let mut parts = text.split('.');
+        let mut next = |radix| parts.next().and_then(|part| u64::from_str_radix(part, radix).ok());
+        match (next(16), next(10), next(10), parts.next()) {
+            (Some(directory), Some(record), Some(cluster), None) => {
+                Ok(Position { directory, record, cluster })
+            }
+            _ => Err(Error::InvalidArgument("a position to go on from is one that an earlier scrub gave")),
+        }
+    }
+}
+
+/// A cluster of a batch.
+struct Cluster {
+    place: u64,
+    checksum: u32,
+    /// Which stream of the batch.
+    stream: u32,
+    /// Which cluster of the stream.
+    at: u32,
+}
+
+/// A stream of a batch.
+struct Stream {
+    owner: Owner,
+    /// Bytes, so that a range does not reach past its end.
+    size: u64,
+}
+
+struct Scrub<'s> {
+    core: &'s mut Core,
+    reader: &'s Reader<'s>,
+    progress: &'s dyn Progress,
+    report: &'s mut ScrubReport,
+    lost: &'s mut LostStreams,
+    /// Bytes in all, and how many are done.
+    total: u64,
+    done: AtomicU64,
+    /// Bytes that may still be collected.
+    left: u64,
+    batch: Vec<Cluster>,
+    streams: Vec<Stream>,
+}
+
+/// Verifies the data from a position on, at most about `limit` bytes of it.
+pub fn scrub(
+    core: &mut Core,
+    reader: &Reader<'_>,
+    walked: &Walked,
+    (from, limit): (Position, Option<u64>),
+    progress: &dyn Progress,
+    report: &mut ScrubReport,
+    lost: &mut LostStreams,
+) {
+    let total = walked.clusters * u64::from(core.geometry().cluster);
+    let mut scrub = Scrub {
+        core,
+        reader,
+        progress,
+        report,
+        lost,
+        total,
+        done: AtomicU64::new(0),
+        left: limit.unwrap_or(u64::MAX),
+        batch: Vec::new(),
+        streams: Vec::new(),
+    };
+    let mut next = None;
+    for &directory in walked.directories.iter().filter(|&&directory| directory >= from.directory) {
+        let from =
+            if directory == from.directory { from } else { Position { directory, ..Position::default() } };
+        if let Some(position) = scrub.directory(from) {
+            next = Some(position.to_string());
+            break;
+        }
+    }
+    scrub.flush();
+    let done = scrub.done.into_inner();
+    scrub.report.data += done;
+    scrub.report.next = next;
+}
+
+impl Scrub<'_> {
+    /// Scrubs a directory from a position in it. Returns where to go on if the limit was met.
+    fn directory(&mut self, from: Position) -> Option<Position> {
+        let Ok((tree, _)) = self.core.tree(from.directory) else { return None };
+        let (root, table) = (tree.root, tree.table);
+        // Leaves are taken one by one: each is small, while what is in it may be read for hours.
+        let mut pending = vec![(root, 0)];
+        let mut number = 0;
+        while let Some((reference, depth)) = pending.pop() {
+            // What cannot be read has been reported with the metadata.
+            let Ok(page) = self.core.pages.get(&reference, table, false) else { continue };
+            let node = page.node();
+            if node.is_inner() {
+                if depth < MOST_LEVELS {
+                    let children = node.rows().filter_map(|row| PageReference::from_bytes(row.value, 0).ok());
+                    let start = pending.len();
+                    pending.extend(children.map(|child| (child, depth + 1)));
+                    pending[start..].reverse();
+                }
+                continue;
+            }
+            for row in node.rows().filter(|row| has_record(row.key, &[0x10, 0x30, 0x40])) {
+                number += 1;
+                let Ok(record) = Record::from_bytes(row.value, 0) else { continue };
+                if number < from.record {
+                    continue;
+                }
+                let skip = if number == from.record { from.cluster } else { 0 };
+                if let Some(cluster) = self.record(from.directory, row.key, &record, skip) {
+                    return Some(Position { directory: from.directory, record: number, cluster });
+                }
+            }
+        }
+        None
+    }
+
+    /// Scrubs the streams of a record, from this cluster on. Returns where to go on if the limit was met.
+    fn record(&mut self, directory: u64, row_key: &[u8], record: &Record, skip: u64) -> Option<u64> {
+        let mut number = 0;
+        for (stream, area) in extents(record) {
+            if Node::check(area).is_err() {
+                continue;
+            }
+            let owner = Owner { names: Owner::names(directory, row_key, record), stream };
+            let size = if owner.stream.is_none() { record.size } else { u64::MAX };
+            let mut index = None;
+            let mut pending: Vec<(PageReference, usize)> = Vec::new();
+            let mut rows: Vec<Extent> = Vec::new();
+            let node = Node::new(area);
+            let children = |node: Node<'_>| -> Vec<PageReference> {
+                node.rows().filter_map(|row| PageReference::from_bytes(row.value, 0).ok()).collect()
+            };
+            match node.is_inner() {
+                true => pending.extend(children(node).into_iter().rev().map(|child| (child, 1))),
+                false => rows = crate::extents::rows(area).unwrap_or_default(),
+            }
+            loop {
+                for row in rows.drain(..) {
+                    let Some(checksum) = row.checksum else { continue };
+                    number += 1;
+                    if number <= skip {
+                        continue;
+                    }
+                    let cluster = u64::from(self.core.geometry().cluster);
+                    if self.left < cluster {
+                        return Some(number - 1);
+                    }
+                    let Ok(place) = self.core.pages.map.real(self.core.geometry(), row.cluster, 1) else {
+                        continue;
+                    };
+                    self.left -= cluster;
+                    let stream = *index.get_or_insert_with(|| {
+                        self.streams.push(Stream { owner: owner.clone(), size });
+                        self.streams.len() as u32 - 1
+                    });
+                    self.batch.push(Cluster { place: place * cluster, checksum, stream, at: row.at });
+                    if self.batch.len() >= BATCH {
+                        self.flush();
+                        index = None;
+                    }
+                }
+                let Some((reference, depth)) = pending.pop() else { break };
+                let Ok(page) = self.core.pages.get(&reference, directory, false) else { continue };
+                match page.node().is_inner() {
+                    true if depth < MOST_LEVELS => pending
+                        .extend(children(page.node()).into_iter().rev().map(|child| (child, depth + 1))),
+                    true => {}
+                    false => rows = crate::extents::rows(page.area()).unwrap_or_default(),
+                }
+            }
+        }
+        None
+    }
+
+    /// Verifies what was collected.
+    fn flush(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        let streams = std::mem::take(&mut self.streams);
+        batch.sort_unstable_by_key(|cluster| cluster.place);
+        let length = self.core.geometry().cluster;
+        let pieces: Vec<Piece> =
+            batch.iter().map(|cluster| Piece { offset: cluster.place, length }).collect();
+        let bad: Mutex<Vec<Bad>> = Mutex::default();
+        self.reader.read(
+            &pieces,
+            &|number, bytes| {
+                let (expected, found) = (batch[number].checksum, crc32c::crc32c(bytes));
+                if found == expected {
+                    return Ok(());
+                }
+                let (expected, found) = (format!("CRC32-C {expected:08x}"), format!("{found:08x}"));
+                Err(Error::damaged("checksum of a file's data", batch[number].place, expected, found))
+            },
+            &|number, outcome| {
+                if outcome.bad.is_empty() {
+                    return;
+                }
+                let Cluster { place, stream, at, .. } = batch[number];
+                let (copies, repaired, why) = (outcome.bad, outcome.repaired, outcome.why);
+                let found = Bad { stream, at, count: 1, place, copies, repaired, why };
+                bad.lock().unwrap_or_else(PoisonError::into_inner).push(found);
+            },
+            &|bytes| {
+                let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                self.progress.progress("file data", done, self.total.max(done));
+            },
+        );
+        let mut bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
+        bad.sort_unstable_by_key(|bad| (bad.stream, bad.at));
+        let mut ranges: Vec<Bad> = Vec::new();
+        for one in bad {
+            match ranges.last_mut() {
+                Some(last) if last.goes_on_with(&one) => last.count += 1,
+                _ => ranges.push(one),
+            }
+        }
+        for range in ranges {
+            self.add(range, &streams);
+        }
+    }
+
+    fn add(&mut self, bad: Bad, streams: &[Stream]) {
+        let Stream { owner, size } = &streams[bad.stream as usize];
+        let cluster = u64::from(self.core.geometry().cluster);
+        let start = u64::from(bad.at) * cluster;
+        let end = (start + bad.count * cluster).min(*size).max(start);
+        let is_lost = bad.copies.len() == self.report.copies;
+        if is_lost {
+            self.report.lost += end - start;
+            self.lost.entry(owner.clone()).or_insert(Lost::Data);
+        }
+        let message = format!(
+            "bytes {start} to {end}: {}",
+            sentence(bad.why.as_ref(), &bad.copies, self.report.copies)
+        );
+        let finding = Finding {
+            code: "data-checksum",
+            severity: if is_lost { Severity::DataLoss } else { Severity::Inconsistent },
+            path: owner.path(self.core),
+            message,
+            repaired: bad.repaired,
+        };
+        self.report.add(Damaged { finding, range: Some(start..end), place: bad.place, copies: bad.copies });
+    }
+}
+
+/// Damaged clusters of a stream, one after the other.
+struct Bad {
+    stream: u32,
+    at: u32,
+    count: u64,
+    place: u64,
+    copies: Vec<usize>,
+    repaired: bool,
+    why: Option<Error>,
+}
+
+impl Bad {
+    fn goes_on_with(&self, next: &Bad) -> bool {
+        self.stream == next.stream
+            && u64::from(self.at) + self.count == u64::from(next.at)
+            && (&self.copies, self.repaired) == (&next.copies, next.repaired)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_read_back() {
+        let position = Position { directory: 0x701, record: 3, cluster: 4096 };
+        assert_eq!(position.to_string(), "701.3.4096");
+        assert_eq!("701.3.4096".parse::<Position>().unwrap(), position);
+        for wrong in ["", "701", "701.3", "x.1.2", "1.2.3.4"] {
+            assert!(wrong.parse::<Position>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! All metadata pages.
+//!
+//! Pages are taken from a stack, some thousand at a time, read in order of their places, and what they lead to goes on
+//! the stack. That keeps many reads in flight although each page is known only from the one above.
+
+use super::reader::{Piece, Reader};
+use super::{Lost, LostStreams, Owner, extents, has_record, structure};
+use crate::core::{Core, FIRST_OBJECT, ROOT_DIRECTORY};
+use crate::layout::{Node, ObjectRow, PageReference, Record, Root};
+use crate::pages::{Address, Page};
+use platter_vfs::{Error, Progress, Result, ScrubReport, Severity};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Pages read together.
+const BATCH: usize = 2048;
+
+/// What a tree holds, which tells how to read its rows.
+#[derive(Clone)]
+enum Holds {
+    /// Nothing that leads further.
+    Plain,
+    /// Objects.
+    Objects,
+    /// Names and records.
+    Directory,
+    /// The extents of a stream.
+    Extents(Arc<Owner>),
+}
+
+struct Task {
+    reference: PageReference,
+    table: u64,
+    real: bool,
+    holds: Holds,
+    /// The level it must have; `None` for a root.
+    level: Option<u8>,
+    place: u64,
+}
+
+/// What the walk found.
+#[derive(Default)]
+pub struct Walked {
+    /// The directories, in order.
+    pub directories: Vec<u64>,
+    /// Clusters with a checksum.
+    pub clusters: u64,
+}
+
+/// What the page's rows lead to.
+#[derive(Default)]
+struct Below {
+    tasks: Vec<Task>,
+    directories: Vec<u64>,
+    clusters: u64,
+    /// Where the walk cannot go on.
+    errors: Vec<(Holds, u64, Error)>,
+}
+
+/// Verifies every page that the roots lead to. Streams whose extents cannot be read are `lost`.
+pub fn scrub(
+    core: &mut Core,
+    reader: &Reader<'_>,
+    progress: &dyn Progress,
+    report: &mut ScrubReport,
+    lost: &mut LostStreams,
+) -> Walked {
+    let geometry = core.geometry().clone();
+    let mut below = Below::default();
+    for root in Root::ALL {
+        let holds = match root {
+            Root::Objects | Root::ObjectsCopy => Holds::Objects,
+            _ => Holds::Plain,
+        };
+        let reference = core.checkpoint.roots[root as usize];
+        below.tasks.push(task(reference, root.table(), root.is_real(), holds, None));
+    }
+    let mut walked = Walked::default();
+    let mut seen = Seen::default();
+    let mut stack: Vec<Task> = Vec::new();
+    let mut known = 0u64;
+    let (done, size) = (AtomicU64::new(0), geometry.page() as u64);
+    loop {
+        walked.directories.append(&mut below.directories);
+        walked.clusters += below.clusters;
+        for (holds, table, error) in below.errors.drain(..) {
+            damaged(
+                core,
+                report,
+                lost,
+                (&holds, table, 0),
+                ((0..report.copies).collect(), false, Some(error)),
+            );
+        }
+        for mut task in below.tasks.drain(..) {
+            match core.pages.offset(Address { real: task.real, cluster: task.reference.clusters[0] }) {
+                Ok(place) if seen.insert(place / u64::from(geometry.cluster)) => {
+                    task.place = place;
+                    known += 1;
+                    stack.push(task);
+                }
+                Ok(_) => {}
+                Err(error) => damaged(
+                    core,
+                    report,
+                    lost,
+                    (&task.holds, task.table, 0),
+                    ((0..report.copies).collect(), false, Some(error)),
+                ),
+            }
+        }
+        if stack.is_empty() {
+            break;
+        }
+        let mut batch = stack.split_off(stack.len().saturating_sub(BATCH));
+        batch.sort_unstable_by_key(|task| task.place);
+        let pieces: Vec<Piece> =
+            batch.iter().map(|task| Piece { offset: task.place, length: size as u32 }).collect();
+        let results = Mutex::new((Below::default(), Vec::new()));
+        let page = |number: usize, bytes: &[u8]| -> Result<Page> {
+            let task = &batch[number];
+            let page = Page::from_bytes(bytes.to_vec(), &geometry, &task.reference, task.table, task.place)?;
+            match (task.level, page.node().level()) {
+                (Some(expected), found) if expected != found => {
+                    Err(Error::damaged("level of a node", task.place, expected, found))
+                }
+                _ => Ok(page),
+            }
+        };
+        reader.read(
+            &pieces,
+            &|number, bytes| page(number, bytes).map(drop),
+            &|number, outcome| {
+                let found = outcome.good.and_then(|bytes| page(number, bytes).ok());
+                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(page) = found {
+                    look(&batch[number], &page, &mut results.0);
+                }
+                if !outcome.bad.is_empty() {
+                    results.1.push((number, (outcome.bad, outcome.repaired, outcome.why)));
+                }
+            },
+            &|bytes| {
+                let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                progress.progress("metadata", done, known * size);
+            },
+        );
+        let (found, mut bad) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        below = found;
+        bad.sort_unstable_by_key(|(number, _)| *number);
+        for (number, outcome) in bad {
+            let task = &batch[number];
+            damaged(core, report, lost, (&task.holds, task.table, task.place), outcome);
+        }
+    }
+    report.metadata += done.into_inner();
+    walked.directories.sort_unstable();
+    walked.directories.dedup();
+    walked
+}
+
+fn task(reference: PageReference, table: u64, real: bool, holds: Holds, level: Option<u8>) -> Task {
+    Task { reference, table, real, holds, level, place: 0 }
+}
+
+/// Reports a damaged page.
+fn damaged(
+    core: &mut Core,
+    report: &mut ScrubReport,
+    lost: &mut LostStreams,
+    (holds, table, place): (&Holds, u64, u64),
+    outcome: (Vec<usize>, bool, Option<Error>),
+) {
+    let is_lost = outcome.0.len() == report.copies;
+    let (code, path) = match holds {
+        Holds::Extents(owner) => {
+            if is_lost {
+                lost.insert(Owner::clone(owner), Lost::Extents);
+            }
+            ("extents-page", owner.path(core))
+        }
+        Holds::Directory => {
+            ("directory-page", super::path(core, table).map(|names| super::shown(&names, None)))
+        }
+        Holds::Plain | Holds::Objects => ("metadata-page", None),
+    };
+    let severity = if path.is_some() { Severity::DataLoss } else { Severity::Inconsistent };
+    report.add(structure(code, severity, path, place, report.copies, outcome));
+}
+
+/// Finds what a good page leads to.
+fn look(task: &Task, page: &Page, below: &mut Below) {
+    let node = page.node();
+    if node.is_inner() {
+        for row in node.rows() {
+            match PageReference::from_bytes(row.value, task.place) {
+                Ok(reference) => below.tasks.push(Task {
+                    reference,
+                    holds: task.holds.clone(),
+                    level: Some(node.level() - 1),
+                    ..*task
+                }),
+                Err(error) => below.errors.push((task.holds.clone(), task.table, error)),
+            }
+        }
+        return;
+    }
+    match &task.holds {
+        Holds::Plain => {}
+        Holds::Objects => node.rows().for_each(|row| {
+            let object = crate::layout::bytes::u64_at(row.key, 8);
+            match ObjectRow::from_bytes(row.value, task.place) {
+                Ok(found) => {
+                    let is_directory = matches!(object, ROOT_DIRECTORY | 0x520 | FIRST_OBJECT..);
+                    let holds = if is_directory { Holds::Directory } else { Holds::Plain };
+                    if is_directory {
+                        below.directories.push(object);
+                    }
+                    below.tasks.push(self::task(found.root, object, false, holds, None));
+                }
+                Err(error) => below.errors.push((Holds::Objects, object, error)),
+            }
+        }),
+        Holds::Directory => {
+            for row in node.rows().filter(|row| has_record(row.key, &[0x10, 0x30, 0x40])) {
+                match Record::from_bytes(row.value, task.place) {
+                    Ok(record) => look_at_record(task.table, row.key, &record, below),
+                    Err(error) => below.errors.push((Holds::Directory, task.table, error)),
+                }
+            }
+        }
+        Holds::Extents(_) => match crate::extents::rows(page.area()) {
+            Ok(rows) => below.clusters += rows.iter().filter(|row| row.checksum.is_some()).count() as u64,
+            Err(error) => below.errors.push((task.holds.clone(), task.table, error)),
+        },
+    }
+}
+
+fn look_at_record(directory: u64, row_key: &[u8], record: &Record, below: &mut Below) {
+    for (stream, area) in extents(record) {
+        let owner =
+            || Arc::new(Owner { names: Owner::names(directory, row_key, record), stream: stream.clone() });
+        if let Err((at, expected, found)) = Node::check(area) {
+            let error = Error::damaged("stream's node", at as u64, expected, found);
+            below.errors.push((Holds::Extents(owner()), directory, error));
+            continue;
+        }
+        let node = Node::new(area);
+        if !node.is_inner() {
+            match crate::extents::rows(area) {
+                Ok(rows) => below.clusters += rows.iter().filter(|row| row.checksum.is_some()).count() as u64,
+                Err(error) => below.errors.push((Holds::Extents(owner()), directory, error)),
+            }
+            continue;
+        }
+        let owner = owner();
+        for row in node.rows() {
+            let holds = Holds::Extents(owner.clone());
+            match PageReference::from_bytes(row.value, 0) {
+                Ok(reference) => {
+                    below.tasks.push(task(reference, directory, false, holds, Some(node.level() - 1)))
+                }
+                Err(error) => below.errors.push((holds, directory, error)),
+            }
+        }
+    }
+}
+
+/// Clusters where pages were seen, so that none is read twice, whatever leads to it.
+#[derive(Default)]
+struct Seen(HashMap<u64, Box<[u64; Seen::WORDS]>>);
+
+impl Seen {
+    const WORDS: usize = 256;
+
+    /// Adds a cluster. Returns whether it was not there.
+    fn insert(&mut self, cluster: u64) -> bool {
+        let bits =
+            self.0.entry(cluster / (64 * Seen::WORDS as u64)).or_insert_with(|| Box::new([0; Seen::WORDS]));
+        let (word, bit) = ((cluster / 64) as usize % Seen::WORDS, cluster % 64);
+        let is_new = bits[word] >> bit & 1 == 0;
+        bits[word] |= 1 << bit;
+        is_new
+    }
+}

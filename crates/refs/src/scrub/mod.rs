@@ -1,0 +1,196 @@
+//! The integrity scanner: every metadata page and every cluster with a checksum is read from every copy that the device
+//! keeps, and verified.
+//!
+//! * [`anchors`]: boot records, superblocks, checkpoints.
+//! * [`metadata`]: all pages of all trees, some thousand at a time in order of their places.
+//! * [`data`]: the clusters of integrity streams, some gigabytes at a time in order of their places.
+//! * [`salvage`]: takes what is lost out of the namespace.
+//!
+//! Memory is bounded: a bit for each cluster of the containers that have metadata, the numbers of the directories, and
+//! the pieces of one batch.
+
+mod anchors;
+mod data;
+mod metadata;
+mod reader;
+mod salvage;
+
+use crate::core::{Core, ROOT_DIRECTORY, object_link};
+use crate::layout::record::{self, key};
+use crate::layout::{Attribute, Record};
+use crate::open::{self, Notes};
+use platter_device::Device;
+use platter_vfs::{Damaged, Error, Finding, Name, Progress, Result, ScrubOptions, ScrubReport, Severity};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Scrubs the volume on a device.
+///
+/// # Errors
+/// What opening the volume gives; [`Error::InvalidArgument`] for a position that no report gave;
+/// [`Error::ReadOnly`] if something is to be salvaged from a device that cannot be written.
+pub fn scrub(
+    device: Arc<dyn Device>,
+    options: &ScrubOptions,
+    progress: &dyn Progress,
+) -> Result<ScrubReport> {
+    if options.salvage && device.read_only() {
+        return Err(Error::ReadOnly("its device is".into()));
+    }
+    let from = options.from.as_deref().map(str::parse).transpose()?.unwrap_or_default();
+    let mut notes = Notes::default();
+    let mut report = ScrubReport { copies: device.copies(), ..ScrubReport::default() };
+    let found = open::anchors(&*device, &mut notes)?;
+    anchors::scrub(&*device, &found, &mut report);
+    let mut core = open::core(&device, &found, &mut notes)?;
+    let reader = reader::Reader::new(&*device, options.rate);
+    let mut lost = BTreeMap::new();
+    let walked = metadata::scrub(&mut core, &reader, progress, &mut report, &mut lost);
+    data::scrub(&mut core, &reader, &walked, (from, options.limit), progress, &mut report, &mut lost);
+    drop(core);
+    device.flush().or_else(|error| if device.read_only() { Ok(()) } else { Err(error) })?;
+    if options.salvage {
+        salvage::salvage(device, lost, &mut report)?;
+    }
+    Ok(report)
+}
+
+/// Streams whose content no copy has any more.
+type LostStreams = BTreeMap<Owner, Lost>;
+
+/// What of a stream is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lost {
+    /// Clusters.
+    Data,
+    /// Pages that say where its clusters are.
+    Extents,
+}
+
+/// A stream: which file, and which of its streams.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Owner {
+    /// The file's names, each with its directory; the first stands for all.
+    names: Vec<(u64, Vec<u16>)>,
+    /// The name of the stream; `None` for the file's own data.
+    stream: Option<Vec<u16>>,
+}
+
+impl Owner {
+    /// The file that a row of a directory has the record of.
+    fn names(directory: u64, row_key: &[u8], record: &Record) -> Vec<(u64, Vec<u16>)> {
+        if row_key.first() == Some(&0x30) {
+            return vec![(directory, key::units(row_key))];
+        }
+        record.rows.iter().filter(|row| row.kind() == record::OBJECT_LINK).map(object_link).collect()
+    }
+
+    /// Its path on the volume.
+    fn path(&self, core: &mut Core) -> Option<String> {
+        let (directory, name) = self.names.first()?;
+        let mut path = path(core, *directory)?;
+        path.push(name.clone());
+        Some(shown(&path, self.stream.as_deref()))
+    }
+}
+
+/// A path for people.
+fn shown(names: &[Vec<u16>], stream: Option<&[u16]>) -> String {
+    let mut text = String::new();
+    for name in names {
+        text.push('/');
+        text.push_str(&Name::from_units(name).to_string());
+    }
+    if text.is_empty() {
+        text.push('/');
+    }
+    if let Some(stream) = stream {
+        text.push(':');
+        text.push_str(&Name::from_units(stream).to_string());
+    }
+    text
+}
+
+/// The names that lead to a directory from the root on, as the directories' own records tell.
+fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
+    /// More directories inside each other than any volume has.
+    const DEEPEST: usize = 4096;
+    let mut names = Vec::new();
+    let mut at = directory;
+    while at != ROOT_DIRECTORY {
+        let (tree, pages) = core.tree(at).ok()?;
+        let record = tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0)).ok()??.ok()?;
+        let link = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK).map(object_link);
+        let (above, name) = link?;
+        names.push(name);
+        at = above;
+        if names.len() > DEEPEST {
+            return None;
+        }
+    }
+    names.reverse();
+    Some(names)
+}
+
+/// Whether a row of a directory holds a record: its own, or a file's.
+fn has_record(row_key: &[u8], kinds: &[u8]) -> bool {
+    match row_key {
+        [0x30, 0, flags, 0, ..] => kinds.contains(&0x30) && u16::from(*flags) == key::LONG,
+        [kind, 0, ..] => kinds.contains(kind),
+        _ => false,
+    }
+}
+
+/// The values of a record that hold extents: the name of the stream, and the area of the node.
+fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
+    /// Where the node begins after the header with the stream's sizes.
+    const NODE: usize = 0x88;
+    let named = |number: u64| {
+        let is_its = |row: &&Attribute| {
+            row.kind() == record::NAMED_DATA
+                && row.value.len() == 0x74
+                && crate::layout::bytes::u64_at(&row.value, 0x3C) == number
+        };
+        record.rows.iter().find(is_its).map(Attribute::name)
+    };
+    record.rows.iter().filter_map(move |row| {
+        if row.is_single() || crate::layout::bytes::u32_at(&row.value, 0) as usize != NODE {
+            return None;
+        }
+        let area = row.value.get(NODE..)?;
+        match row.kind() {
+            record::DATA => Some((None, area)),
+            record::STREAM_EXTENTS => {
+                let number = crate::layout::bytes::u64_at(row.rest(), 0x20);
+                Some((Some(named(number).unwrap_or_default()), area))
+            }
+            _ => None,
+        }
+    })
+}
+
+/// The sentence for what is wrong, and what was done.
+fn sentence(why: Option<&Error>, bad: &[usize], copies: usize) -> String {
+    let why = why.map_or_else(|| "damaged".into(), ToString::to_string);
+    if copies < 2 {
+        return why;
+    }
+    let bad: Vec<String> = bad.iter().map(ToString::to_string).collect();
+    format!("{why}, in copy {}", bad.join(" and "))
+}
+
+/// A damaged structure.
+fn structure(
+    code: &'static str,
+    severity: Severity,
+    path: Option<String>,
+    place: u64,
+    copies: usize,
+    outcome: (Vec<usize>, bool, Option<Error>),
+) -> Damaged {
+    let (bad, repaired, why) = outcome;
+    // What one copy still has is not lost.
+    let severity = if bad.len() < copies { severity.min(Severity::Inconsistent) } else { severity };
+    let message = sentence(why.as_ref(), &bad, copies);
+    Damaged { finding: Finding { code, severity, path, message, repaired }, range: None, place, copies: bad }
+}

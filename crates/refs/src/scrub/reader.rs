@@ -1,0 +1,190 @@
+//! Reading many pieces at the speed of the device, from every copy that it keeps, and putting right what is damaged in
+//! one copy and good in another.
+//!
+//! Pieces come in order of their place; neighbours are joined into one transfer. A few threads take transfer after
+//! transfer, so that several are in flight and checksums are computed meanwhile.
+
+use platter_device::{Buffer, Device};
+use platter_vfs::{Error, Result};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Most bytes of a transfer.
+const TRANSFER: u64 = 1 << 20;
+/// Transfers in flight.
+const IN_FLIGHT: usize = 4;
+
+/// Bytes with a checksum. Offset and length are multiples of the cluster.
+#[derive(Clone, Copy)]
+pub struct Piece {
+    /// Where it stands on the device.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u32,
+}
+
+/// What became of a piece.
+pub struct Outcome<'b> {
+    /// The copies that are damaged, as they were found.
+    pub bad: Vec<usize>,
+    /// Whether all of them are good now.
+    pub repaired: bool,
+    /// The content, if a copy has it.
+    pub good: Option<&'b [u8]>,
+    /// What is wrong with the first damaged copy.
+    pub why: Option<Error>,
+}
+
+/// Whether bytes are what the piece of this number should be.
+pub type Verify<'v> = &'v (dyn Fn(usize, &[u8]) -> Result<()> + Sync);
+
+/// Reads pieces.
+pub struct Reader<'d> {
+    device: &'d dyn Device,
+    rate: Option<u64>,
+    started: Instant,
+    asked: AtomicU64,
+}
+
+impl<'d> Reader<'d> {
+    /// A reader that takes at most `rate` bytes a second from each copy.
+    pub fn new(device: &'d dyn Device, rate: Option<u64>) -> Reader<'d> {
+        Reader {
+            device,
+            rate: rate.filter(|&rate| rate > 0),
+            started: Instant::now(),
+            asked: AtomicU64::new(0),
+        }
+    }
+
+    /// Reads all pieces, which are in order of their places. `each` hears what became of each, with its number, and
+    /// `tell` of the bytes that are done, both from several threads.
+    pub fn read(
+        &self,
+        pieces: &[Piece],
+        verify: Verify<'_>,
+        each: &(dyn Fn(usize, Outcome<'_>) + Sync),
+        tell: &(dyn Fn(u64) + Sync),
+    ) {
+        let transfers = join(pieces);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut buffers = Vec::new();
+            loop {
+                let Some(range) = transfers.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                self.transfer(pieces, range.clone(), &mut buffers, verify, each);
+                tell(pieces[range.clone()].iter().map(|piece| u64::from(piece.length)).sum());
+            }
+        };
+        let threads = IN_FLIGHT.min(transfers.len());
+        if threads < 2 {
+            return work();
+        }
+        std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    }
+
+    fn transfer(
+        &self,
+        pieces: &[Piece],
+        range: Range<usize>,
+        buffers: &mut Vec<Buffer>,
+        verify: Verify<'_>,
+        each: &(dyn Fn(usize, Outcome<'_>) + Sync),
+    ) {
+        let start = pieces[range.start].offset;
+        let length: usize = pieces[range.clone()].iter().map(|piece| piece.length as usize).sum();
+        self.wait_for(length as u64);
+        let copies = self.device.copies();
+        buffers.resize_with(copies, || Buffer::new(TRANSFER as usize));
+        // One bad sector must not make the whole transfer bad.
+        let mut errors: Vec<Vec<Option<Error>>> = Vec::with_capacity(copies);
+        for (copy, buffer) in buffers.iter_mut().enumerate() {
+            if buffer.len() < length {
+                *buffer = Buffer::new(length);
+            }
+            let mut failed = Vec::new();
+            if self.read_copy(copy, start, &mut buffer[..length]).is_err() {
+                let mut one = |piece: &Piece| {
+                    let at = (piece.offset - start) as usize;
+                    self.read_copy(copy, piece.offset, &mut buffer[at..at + piece.length as usize])
+                };
+                failed = pieces[range.clone()].iter().map(|piece| one(piece).err()).collect();
+            }
+            errors.push(failed);
+        }
+        for number in range.clone() {
+            let piece = pieces[number];
+            let at = (piece.offset - start) as usize..(piece.offset - start) as usize + piece.length as usize;
+            let mut outcome = Outcome { bad: Vec::new(), repaired: false, good: None, why: None };
+            for (copy, buffer) in buffers.iter().enumerate() {
+                let unread = errors[copy].get_mut(number - range.start).and_then(Option::take);
+                let bytes = &buffer[at.clone()];
+                match unread.map_or_else(|| verify(number, bytes), Err) {
+                    Ok(()) => outcome.good = outcome.good.or(Some(bytes)),
+                    Err(error) => {
+                        outcome.bad.push(copy);
+                        outcome.why.get_or_insert(error);
+                    }
+                }
+            }
+            if let (Some(good), false) = (outcome.good, outcome.bad.is_empty()) {
+                let repair = |&copy: &usize| self.device.repair_copy(copy, piece.offset, good).is_ok();
+                outcome.repaired =
+                    outcome.bad.iter().filter(|copy| repair(copy)).count() == outcome.bad.len();
+            }
+            each(number, outcome);
+        }
+    }
+
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self.device.copies() {
+            1 => self.device.read_at(offset, buffer)?,
+            _ => self.device.read_copy(copy, offset, buffer)?,
+        }
+        Ok(())
+    }
+
+    /// Sleeps until the next bytes may be read.
+    fn wait_for(&self, bytes: u64) {
+        let before = self.asked.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(rate) = self.rate {
+            let due = Duration::from_secs_f64(before as f64 / rate as f64);
+            std::thread::sleep(due.saturating_sub(self.started.elapsed()));
+        }
+    }
+}
+
+/// The pieces of each transfer.
+fn join(pieces: &[Piece]) -> Vec<Range<usize>> {
+    let mut transfers: Vec<Range<usize>> = Vec::new();
+    let mut start = 0;
+    for (number, piece) in pieces.iter().enumerate() {
+        let end = piece.offset.saturating_add(u64::from(piece.length));
+        match transfers.last_mut() {
+            Some(last)
+                if pieces[number - 1].offset + u64::from(pieces[number - 1].length) == piece.offset
+                    && end - start <= TRANSFER =>
+            {
+                last.end = number + 1;
+            }
+            _ => {
+                start = piece.offset;
+                transfers.push(number..number + 1);
+            }
+        }
+    }
+    transfers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_share_a_transfer_of_bounded_size() {
+        let piece = |offset: u64| Piece { offset: offset * 4096, length: 4096 };
+        let pieces: Vec<Piece> = (0..300).chain([301, 301, 302, 400]).map(piece).collect();
+        assert_eq!(join(&pieces), [0..256, 256..300, 300..301, 301..303, 303..304]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Taking what is lost out of the namespace, so that what is left of the volume is whole.
+
+use super::{Lost, LostStreams, Owner, has_record, shown};
+use crate::RefsVolume;
+use crate::core::Core;
+use crate::layout::bytes::u64_at;
+use crate::layout::record::{NAMED_DATA, STREAM_EXTENTS, key};
+use crate::layout::{Record, ShortEntry};
+use platter_device::Device;
+use platter_vfs::{
+    Change, Damaged, DosFlags, Error, FileSystem, Finding, Name, Node, OpenOptions, Result, ScrubReport,
+    Severity,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Removes lost files, and lost named streams of files whose own data is good.
+///
+/// # Errors
+/// What opening, committing and unmounting give. What cannot be removed is told in the report.
+pub fn salvage(device: Arc<dyn Device>, mut lost: LostStreams, report: &mut ScrubReport) -> Result<()> {
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let volume = RefsVolume::open(device, OpenOptions::default())?;
+    let whole: BTreeSet<_> =
+        lost.keys().filter(|owner| owner.stream.is_none()).map(|owner| owner.names.clone()).collect();
+    lost.retain(|owner, _| owner.stream.is_none() || !whole.contains(&owner.names));
+    // First what cannot be opened as a file any more, before anything is opened.
+    let mut all: Vec<(Owner, Lost)> = lost.into_iter().collect();
+    all.sort_by_key(|(_, lost)| std::cmp::Reverse(*lost));
+    let mut leaked = Vec::new();
+    for (owner, lost) in all {
+        let removed = match lost {
+            Lost::Extents => strike(&mut volume.core(), &owner),
+            Lost::Data => remove(&volume, &owner),
+        };
+        let names = if owner.stream.is_some() { &owner.names[..1] } else { &owner.names[..] };
+        let paths = names.iter().map(|(directory, name)| {
+            let mut path = super::path(&mut volume.core(), *directory).unwrap_or_default();
+            path.push(name.clone());
+            shown(&path, owner.stream.as_deref())
+        });
+        match removed {
+            Ok(()) => report.removed.extend(paths),
+            Err(error) => report.stuck.extend(paths.map(|path| (path, error.to_string()))),
+        }
+        if lost == Lost::Extents {
+            leaked.extend(owner.path(&mut volume.core()));
+        }
+    }
+    volume.unmount()?;
+    let others = report.damaged.iter().map(|damaged| &damaged.finding).filter(|finding| {
+        !finding.repaired && (finding.severity < Severity::DataLoss || finding.code == "directory-page")
+    });
+    if report.stuck.is_empty() && report.found == report.damaged.len() as u64 {
+        report.remaining = others.map(|finding| finding.severity).max();
+    }
+    for path in leaked {
+        let message = "its clusters count as used until check --repair gives them back".into();
+        let (severity, path) = (Severity::Inconsistent, Some(path));
+        let finding = Finding { code: "leaked-clusters", severity, path, message, repaired: false };
+        report.add(Damaged { finding, range: None, place: 0, copies: Vec::new() });
+    }
+    Ok(())
+}
+
+/// Removes a file or stream as its user would.
+fn remove(volume: &RefsVolume, owner: &Owner) -> Result<()> {
+    for (directory, name) in &owner.names {
+        let mut path = super::path(&mut volume.core(), *directory).ok_or(Error::NotFound)?;
+        path.push(name.clone());
+        remove_path(volume, &path, owner.stream.as_deref())?;
+        if owner.stream.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn remove_path(volume: &RefsVolume, names: &[Vec<u16>], stream: Option<&[u16]>) -> Result<()> {
+    let mut held = vec![Node::ROOT];
+    let found = names.iter().try_for_each(|name| {
+        held.push(volume.lookup(held[held.len() - 1], &Name::from_units(name))?);
+        Ok(())
+    });
+    let outcome = found.and_then(|()| {
+        let [.., directory, node] = held[..] else { return Err(Error::IsADirectory) };
+        let flags = volume.attributes(node)?.flags;
+        if flags.contains(DosFlags::READ_ONLY) {
+            let flags = Some(DosFlags(flags.0 & !DosFlags::READ_ONLY.0));
+            volume.set_attributes(node, &Change { flags, ..Change::default() })?;
+        }
+        match (stream, names.last()) {
+            (Some(stream), _) => volume.remove_stream(node, &Name::from_units(stream)),
+            (None, Some(name)) => volume.unlink(directory, &Name::from_units(name)),
+            (None, None) => Err(Error::IsADirectory),
+        }
+    });
+    held.into_iter().skip(1).for_each(|node| volume.forget(node, 1));
+    outcome
+}
+
+/// Strikes a stream out of its record, or a file out of its directories, without looking at its extents. What it took
+/// on the volume stays marked as in use.
+fn strike(core: &mut Core, owner: &Owner) -> Result<()> {
+    let Some((directory, name)) = owner.names.first() else { return Err(Error::NotFound) };
+    let row_key = key::name(key::LONG, name);
+    let (tree, pages) = core.tree(*directory)?;
+    let row = tree.get(pages, &row_key, |row| (row.key.to_vec(), row.value.to_vec()))?;
+    let (found, mut value) = row.ok_or(Error::NotFound)?;
+    let (mut home, mut record_key) = (*directory, found.clone());
+    if !has_record(&found, &[0x30]) {
+        let short = ShortEntry::from_bytes(&value, 0)?;
+        (home, record_key) = (short.object, key::body(short.ordinal, short.object).to_vec());
+        let (tree, pages) = core.tree(home)?;
+        value = tree.get(pages, &record_key, |row| row.value.to_vec())?.ok_or(Error::NotFound)?;
+    }
+    let Some(stream) = &owner.stream else {
+        for (directory, name) in &owner.names {
+            let (tree, pages) = core.tree_mut(*directory)?;
+            tree.remove(pages, &key::name(key::LONG, name))?;
+        }
+        let (tree, pages) = core.tree_mut(home)?;
+        return tree.remove(pages, &record_key).map(drop);
+    };
+    let mut record = Record::from_bytes(&value, 0)?;
+    let is_named = |row: &crate::layout::Attribute| row.kind() == NAMED_DATA && row.name() == *stream;
+    let number = record.rows.iter().find(|row| is_named(row)).map(|row| u64_at(&row.value, 0x3C));
+    record.take(|row| {
+        is_named(row) || row.kind() == STREAM_EXTENTS && number == Some(u64_at(row.rest(), 0x20))
+    });
+    let (tree, pages) = core.tree_mut(home)?;
+    tree.put(pages, &record_key, 1, &record.to_bytes()).map(drop)
+}

@@ -1,0 +1,431 @@
+//! The integrity scanner: what is damaged is found, put right from another copy, or taken out of the namespace.
+
+mod common;
+
+use common::{VOLUMES, Volume, check_clean, open};
+use platter_device::{Device, MemoryDevice, Mirror, Queue, Result, Sectors};
+use platter_refs::Refs;
+use platter_vfs::{
+    Cursor, FileSystem, Format, Kind, Name, Node, Place, ScrubOptions, ScrubReport, Severity, Silent,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A device that notes what is read.
+struct Noted {
+    device: Arc<dyn Device>,
+    reads: Mutex<Vec<(u64, usize)>>,
+}
+
+impl Noted {
+    fn new(device: Arc<dyn Device>) -> Arc<Noted> {
+        Arc::new(Noted { device, reads: Mutex::default() })
+    }
+}
+
+impl Device for Noted {
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+    fn len(&self) -> u64 {
+        self.device.len()
+    }
+    fn sectors(&self) -> Sectors {
+        self.device.sectors()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.reads.lock().unwrap().push((offset, buffer.len()));
+        self.device.read_at(offset, buffer)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.device.write_at(offset, data)
+    }
+    fn flush(&self) -> Result<()> {
+        self.device.flush()
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<()> {
+        self.device.discard(offset, length)
+    }
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        self.device.queue(depth)
+    }
+}
+
+fn scrub(device: Arc<dyn Device>, options: ScrubOptions) -> ScrubReport {
+    Refs::ANY.scrub(device, &options, &Silent).unwrap()
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut bits = *state;
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ bits >> 31
+}
+
+fn content(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| random(&mut state).to_le_bytes()).collect();
+    bytes.truncate(length);
+    bytes
+}
+
+/// Files with integrity, in the record and outside, in one directory and below, with several names and streams.
+fn plant(device: Arc<MemoryDevice>) -> BTreeMap<String, Vec<u8>> {
+    let system = open(device);
+    let mut planted = BTreeMap::new();
+    let mut put = |path: String, node: Node, length: usize| {
+        let bytes = content(planted.len() as u64, length);
+        system.write(node, 0, &bytes).unwrap();
+        planted.insert(path, bytes);
+    };
+    let make =
+        |directory: Node, name: &str, kind: Kind| system.create(directory, &Name::from(name), kind).unwrap();
+    let below = make(Node::ROOT, "below", Kind::Directory);
+    for number in 0..60 {
+        let node = make(below, &format!("small {number}"), Kind::File);
+        put(format!("/below/small {number}"), node, 100 + 300 * number);
+    }
+    for number in 0..4 {
+        let node = make(Node::ROOT, &format!("large {number}"), Kind::File);
+        put(format!("/large {number}"), node, 3_000_000 + 12_345 * number);
+    }
+    let many = make(Node::ROOT, "names", Kind::File);
+    put("/names".into(), many, 50_000);
+    system.link(many, below, &Name::from("other")).unwrap();
+    let streams = make(Node::ROOT, "streams", Kind::File);
+    put("/streams".into(), streams, 10_000);
+    let stream = system.stream(streams, &Name::from("named"), true).unwrap();
+    put("/streams:named".into(), stream, 2_500_000);
+    system.unmount().unwrap();
+    planted
+}
+
+fn find(system: &dyn FileSystem, path: &str) -> platter_vfs::Result<Node> {
+    let (path, stream) = path.split_once(':').map_or((path, None), |(path, stream)| (path, Some(stream)));
+    let names = path.split('/').filter(|name| !name.is_empty());
+    let node = names.into_iter().try_fold(Node::ROOT, |node, name| system.lookup(node, &Name::from(name)))?;
+    stream.map_or(Ok(node), |stream| system.stream(node, &Name::from(stream), false))
+}
+
+fn read(system: &dyn FileSystem, path: &str, length: usize) -> platter_vfs::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let got = system.read(find(system, path)?, 0, &mut bytes)?;
+    bytes.truncate(got);
+    Ok(bytes)
+}
+
+/// Where each file's clusters are: path, offset in the file, and place on the device.
+fn clusters(
+    device: Arc<dyn Device>,
+    planted: &BTreeMap<String, Vec<u8>>,
+    cluster: u64,
+) -> Vec<(String, u64, u64)> {
+    let system = open(device);
+    let mut all = Vec::new();
+    for path in planted.keys() {
+        for extent in system.extents(find(&system, path).unwrap()).unwrap() {
+            if let Place::Device(place) = extent.place {
+                let offsets = (0..extent.length).step_by(cluster as usize);
+                all.extend(offsets.map(|at| (path.clone(), extent.offset + at, place + at)));
+            }
+        }
+    }
+    all
+}
+
+/// Where the metadata pages in use are: what a scrub reads, and begins as a page does.
+fn pages(device: Arc<dyn Device>, cluster: u64) -> BTreeSet<u64> {
+    let noted = Noted::new(device.clone());
+    scrub(noted.clone(), ScrubOptions::default());
+    let reads = std::mem::take(&mut *noted.reads.lock().unwrap());
+    let places = reads
+        .into_iter()
+        .flat_map(|(start, length)| (start..start + length as u64).step_by(cluster as usize));
+    let mut bytes = vec![0; 4096];
+    places
+        .filter(|&place| {
+            place % cluster == 0 && device.read_at(place, &mut bytes).is_ok() && bytes.starts_with(b"MSB+")
+        })
+        .collect()
+}
+
+fn flip(device: &dyn Device, at: u64, mask: u8) {
+    let mut bytes = vec![0; 4096];
+    let start = at / 4096 * 4096;
+    device.read_at(start, &mut bytes).unwrap();
+    bytes[(at - start) as usize] ^= mask;
+    device.write_at(start, &bytes).unwrap();
+}
+
+fn copy_of(device: &MemoryDevice) -> Arc<MemoryDevice> {
+    let copy = Arc::new(MemoryDevice::new(device.len(), device.sectors()));
+    let (mut bytes, zeroes) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    for at in (0..device.len()).step_by(1 << 20) {
+        device.read_at(at, &mut bytes).unwrap();
+        if bytes != zeroes {
+            copy.write_at(at, &bytes).unwrap();
+        }
+    }
+    copy
+}
+
+fn assert_same(one: &dyn Device, other: &dyn Device) {
+    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    for at in (0..one.len()).step_by(1 << 20) {
+        one.read_at(at, &mut left).unwrap();
+        other.read_at(at, &mut right).unwrap();
+        let differs = (0..1 << 20).find(|&index| left[index] != right[index]);
+        assert_eq!(differs.map(|index| at + index as u64), None, "copies differ");
+    }
+}
+
+fn with_integrity() -> impl Iterator<Item = Volume> {
+    VOLUMES.into_iter().filter(|volume| volume.integrity)
+}
+
+#[test]
+fn a_whole_volume_is_verified_and_nothing_found() {
+    for volume in with_integrity() {
+        let device = volume.make();
+        let planted = plant(device.clone());
+        let clusters = clusters(device.clone(), &planted, volume.cluster);
+        let report = scrub(device, ScrubOptions::default());
+        assert_eq!((report.found, report.exit_code(), report.copies), (0, 0, 1), "{:#?}", report.damaged);
+        assert_eq!(report.data, clusters.len() as u64 * volume.cluster, "{volume:?}");
+        assert!(report.metadata > 0 && report.next.is_none());
+    }
+}
+
+#[test]
+fn what_lies_together_is_read_together() {
+    let device = VOLUMES[1].make();
+    plant(device.clone());
+    let noted = Noted::new(device);
+    let report = scrub(noted.clone(), ScrubOptions::default());
+    let reads = noted.reads.lock().unwrap();
+    let large = reads.iter().filter(|(_, length)| *length == 1 << 20).count() as u64;
+    assert!(large >= report.data / (1 << 20) / 2, "{large} of {}", report.data);
+    assert!(reads.iter().all(|(_, length)| *length <= 1 << 20));
+}
+
+#[test]
+fn every_flip_in_data_is_found_with_its_place() {
+    for volume in with_integrity() {
+        let device = volume.make();
+        let planted = plant(device.clone());
+        let all = clusters(device.clone(), &planted, volume.cluster);
+        let mut state = common::seed();
+        let chosen: BTreeSet<usize> = (0..60).map(|_| random(&mut state) as usize % all.len()).collect();
+        for &index in &chosen {
+            flip(&*device, all[index].2 + random(&mut state) % volume.cluster, 1 << (random(&mut state) % 8));
+        }
+        let report = scrub(device, ScrubOptions::default());
+        let mut told: BTreeSet<(String, u64)> = BTreeSet::new();
+        for damaged in &report.damaged {
+            let finding = &damaged.finding;
+            assert_eq!((finding.code, finding.severity), ("data-checksum", Severity::DataLoss));
+            let Range { start, end } = damaged.range.clone().unwrap();
+            let path = finding.path.clone().unwrap();
+            assert!(all.contains(&(path.clone(), start, damaged.place)), "{damaged:?}");
+            told.extend((start..end).step_by(volume.cluster as usize).map(|at| (path.clone(), at)));
+        }
+        let flipped: BTreeSet<(String, u64)> =
+            chosen.iter().map(|&index| (all[index].0.clone(), all[index].1)).collect();
+        assert_eq!(told, flipped, "{volume:?}");
+        assert_eq!(report.exit_code(), 4);
+        assert!(report.lost > 0);
+    }
+}
+
+#[test]
+fn a_mirror_is_made_whole_again() {
+    for volume in with_integrity() {
+        let good = volume.make();
+        let planted = plant(good.clone());
+        let mut places: Vec<u64> =
+            clusters(good.clone(), &planted, volume.cluster).into_iter().map(|(_, _, place)| place).collect();
+        let pages = pages(good.clone(), volume.cluster);
+        assert!(pages.len() > 20, "{} pages", pages.len());
+        places.truncate(500);
+        places.extend(pages);
+        let copies = [copy_of(&good), copy_of(&good), copy_of(&good)];
+        let mut state = common::seed();
+        // Each place stays good in one copy at least.
+        for &place in &places {
+            let spared = random(&mut state) as usize % copies.len();
+            for (number, copy) in copies.iter().enumerate() {
+                if number != spared && random(&mut state) % 3 > 0 {
+                    flip(&**copy, place + random(&mut state) % volume.cluster, 1 << (random(&mut state) % 8));
+                }
+            }
+        }
+        // The first structures, where their checksums cover them.
+        flip(&*copies[0], 0x40, 1);
+        flip(&*copies[1], 0x1E * volume.cluster + 0x60, 1);
+        let devices = copies.iter().map(|copy| copy.clone() as Arc<dyn Device>).collect();
+        let mirror = Arc::new(Mirror::new(devices).unwrap());
+        let report = scrub(mirror.clone(), ScrubOptions::default());
+        assert!(report.found > 10, "{volume:?}");
+        assert_eq!((report.repaired, report.remaining), (report.found, None), "{:#?}", report.damaged);
+        assert_eq!((report.exit_code(), report.copies, report.lost), (1, 3, 0));
+        for copy in &copies {
+            assert_same(&**copy, &*good);
+        }
+        assert_eq!(scrub(mirror, ScrubOptions::default()).found, 0);
+    }
+}
+
+#[test]
+fn damaged_metadata_is_answered_from_another_copy_while_reading() {
+    let good = VOLUMES[1].make();
+    let planted = plant(good.clone());
+    let copies = [copy_of(&good), copy_of(&good)];
+    let pages = pages(good.clone(), 4096);
+    for (number, &page) in pages.iter().enumerate() {
+        flip(&*copies[number % 2], page + 0x123, 0x10);
+    }
+    let devices = copies.iter().map(|copy| copy.clone() as Arc<dyn Device>).collect();
+    let mirror = Arc::new(Mirror::new(devices).unwrap());
+    let system = open(mirror);
+    for (path, bytes) in &planted {
+        assert_eq!(read(&system, path, bytes.len()).unwrap(), *bytes, "{path}");
+    }
+    assert!(system.healed() > 0);
+    drop(system);
+    let damaged = |device: &dyn Device| {
+        let mut bytes = ([0; 4096], [0; 4096]);
+        let differs = |page: &&u64| {
+            device.read_at(**page, &mut bytes.0).unwrap();
+            good.read_at(**page, &mut bytes.1).unwrap();
+            bytes.0 != bytes.1
+        };
+        pages.iter().filter(differs).count()
+    };
+    // Only a page that nobody asked for, or that the undamaged copy answered, is left.
+    assert!(damaged(&*copies[0]) + damaged(&*copies[1]) < pages.len());
+}
+
+#[test]
+fn salvage_leaves_a_volume_that_is_whole() {
+    for volume in with_integrity() {
+        let device = volume.make();
+        let planted = plant(device.clone());
+        let all = clusters(device.clone(), &planted, volume.cluster);
+        let lost = ["/large 2", "/below/small 59", "/names", "/streams:named"];
+        for path in lost {
+            let (.., place) = all.iter().rev().find(|(of, ..)| of == path).unwrap();
+            flip(&*device, place + 5, 0x80);
+        }
+        let before = scrub(device.clone(), ScrubOptions::default());
+        assert_eq!((before.found, before.removed.len()), (4, 0), "{:#?}", before.damaged);
+        let report = scrub(device.clone(), ScrubOptions { salvage: true, ..ScrubOptions::default() });
+        let removed: BTreeSet<&str> = report.removed.iter().map(String::as_str).collect();
+        let expected = ["/large 2", "/below/small 59", "/names", "/below/other", "/streams:named"];
+        assert_eq!(removed, BTreeSet::from(expected));
+        assert_eq!((&report.stuck, report.exit_code()), (&Vec::new(), 1));
+        assert_eq!(scrub(device.clone(), ScrubOptions::default()).found, 0);
+        check_clean(&*device).unwrap();
+        let system = open(device);
+        for (path, bytes) in &planted {
+            match lost.contains(&path.as_str()) {
+                true => assert!(find(&system, path).is_err(), "{path}"),
+                false => assert_eq!(read(&system, path, bytes.len()).unwrap(), *bytes, "{path}"),
+            }
+        }
+        let mut entries = Vec::new();
+        system.read_directory(Node::ROOT, Cursor::START, 100, &mut entries).unwrap();
+        assert_eq!(entries.len(), 5);
+    }
+}
+
+#[test]
+fn it_stops_at_a_limit_and_goes_on_from_there() {
+    let device = VOLUMES[1].make();
+    let planted = plant(device.clone());
+    let all = clusters(device.clone(), &planted, 4096);
+    let chosen: Vec<usize> = (0..all.len()).step_by(97).collect();
+    chosen.iter().for_each(|&index| flip(&*device, all[index].2, 1));
+    let (mut from, mut data, mut found, mut rounds) = (None, 0, 0, 0);
+    loop {
+        let report =
+            scrub(device.clone(), ScrubOptions { limit: Some(1_500_000), from, ..ScrubOptions::default() });
+        assert!(report.data <= 1_500_000);
+        (data, found, rounds) = (data + report.data, found + report.found, rounds + 1);
+        from = report.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!((data, found), (all.len() as u64 * 4096, chosen.len() as u64));
+    assert!(rounds > 5);
+    let wrong = ScrubOptions { from: Some("somewhere".into()), ..ScrubOptions::default() };
+    assert!(Refs::ANY.scrub(device, &wrong, &Silent).is_err());
+}
+
+#[test]
+fn it_reads_no_faster_than_told() {
+    let device = VOLUMES[1].make();
+    plant(device.clone());
+    let started = Instant::now();
+    scrub(device, ScrubOptions { rate: Some(30 << 20), ..ScrubOptions::default() });
+    assert!(started.elapsed() > Duration::from_millis(300), "{:?}", started.elapsed());
+}
+
+#[test]
+fn lost_metadata_is_reported_with_what_it_belongs_to() {
+    let device = VOLUMES[1].make();
+    let planted = plant(device.clone());
+    let pages = pages(device.clone(), 4096);
+    let mut paths = BTreeSet::new();
+    for &page in &pages {
+        flip(&*device, page + 0x200, 4);
+        let Ok(report) = Refs::ANY.scrub(device.clone(), &ScrubOptions::default(), &Silent) else {
+            flip(&*device, page + 0x200, 4);
+            continue;
+        };
+        assert!(report.found > 0, "page at {page:#x}");
+        assert!(report.damaged.iter().any(|damaged| damaged.place == page), "{:#?}", report.damaged);
+        paths.extend(report.damaged.into_iter().filter_map(|damaged| damaged.finding.path));
+        flip(&*device, page + 0x200, 4);
+    }
+    assert!(paths.contains("/below") && paths.contains("/large 1"), "{paths:?}");
+    assert!(
+        paths.iter().all(|path| path == "/below" || path == "/" || planted.contains_key(path)),
+        "{paths:?}"
+    );
+}
+
+#[test]
+fn salvage_removes_files_whose_extents_are_lost() {
+    let good = VOLUMES[1].make();
+    let planted = plant(good.clone());
+    let pages = pages(good.clone(), 4096);
+    let mut seen = BTreeSet::new();
+    for &page in &pages {
+        let device = copy_of(&good);
+        flip(&*device, page + 0x200, 4);
+        let Ok(report) = Refs::ANY.scrub(device.clone(), &ScrubOptions::default(), &Silent) else { continue };
+        let Some(lost) = report.damaged.iter().find(|damaged| damaged.finding.code == "extents-page") else {
+            continue;
+        };
+        let lost = lost.finding.path.clone().unwrap();
+        if !seen.insert(lost.clone()) {
+            continue;
+        }
+        let report = scrub(device.clone(), ScrubOptions { salvage: true, ..ScrubOptions::default() });
+        assert_eq!((&report.removed, &report.stuck), (&vec![lost.clone()], &Vec::new()));
+        assert_eq!(report.remaining, Some(Severity::Inconsistent));
+        assert_eq!(scrub(device.clone(), ScrubOptions::default()).found, 0);
+        let system = open(device);
+        for (path, bytes) in &planted {
+            match *path == lost {
+                true => assert!(find(&system, path).is_err(), "{path}"),
+                false => assert_eq!(read(&system, path, bytes.len()).unwrap(), *bytes, "{path}"),
+            }
+        }
+    }
+    assert!(seen.contains("/large 1") && seen.contains("/streams:named"), "{seen:?}");
+}
