@@ -616,7 +616,7 @@ impl Core {
     // Commit
 
     /// Stores a node's record in its row.
-    fn store_entity(&mut self, node: u64, clock: u64) -> Result<()> {
+    pub fn store_entity(&mut self, node: u64, clock: u64) -> Result<()> {
         let Some(entity) = self.entities.get_mut(&node) else { return Ok(()) };
         if let Place::Part { of } = entity.place {
             return self.store_entity(of, clock);

@@ -852,10 +852,13 @@ impl RefsVolume {
         };
         let (from, to) = (from as u32, to as u32);
         for part in parts {
-            if !part.is_empty() && self.is_allocated(&stream, part.start) {
-                self.with_space(|| {
-                    self.write_slowly(&stream, part.start, &vec![0; (part.end - part.start) as usize])
-                })?;
+            let mut at = part.start;
+            while at < part.end {
+                let end = (at / cluster + 1).saturating_mul(cluster).min(part.end);
+                if self.is_allocated(&stream, at) {
+                    self.with_space(|| self.write_slowly(&stream, at, &vec![0; (end - at) as usize]))?;
+                }
+                at = end;
             }
         }
         loop {

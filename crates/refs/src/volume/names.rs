@@ -55,6 +55,7 @@ impl RefsVolume {
     fn touch_directory(&self, core: &mut Core, directory: u64, now: u64) -> Result<()> {
         let node = core.open_directory(directory)?;
         let entity = core.entity_mut(node)?;
+        entity.absorb_written();
         entity.record.times[1] = now;
         entity.record.times[2] = now;
         Ok(())
@@ -271,17 +272,9 @@ impl RefsVolume {
             for stream in streams {
                 core.move_stream(&stream, home)?;
             }
-            let links: Vec<(u64, Vec<u16>)> = core
-                .entity(node)?
-                .record
-                .rows
-                .iter()
-                .filter(|row| row.kind() == OBJECT_LINK)
-                .map(object_link)
-                .collect();
-            for (directory, name) in links.into_iter().filter(|(directory, _)| *directory != object) {
-                self.put_short(core, node, directory, &name)?;
-            }
+            // Found by its new number from now on.
+            let clock = core.checkpoint.clock + 1;
+            core.store_entity(node, clock)?;
         }
         Ok(())
     }
@@ -313,9 +306,9 @@ impl RefsVolume {
             entity.place = Place::Body;
             let (tree, pages) = core.tree_mut(directory)?;
             tree.remove(pages, &key::name(key::LONG, &name))?;
-            // The rows of the names, and the record's own, are written when the node is stored; until then these stand
-            // for them.
-            self.put_short(&mut core, node.0, directory, &name)?;
+            // From now on the record is found by its number, also by whoever removes this directory.
+            let clock = core.checkpoint.clock + 1;
+            core.store_entity(node.0, clock)?;
         }
         let entity = core.entity_mut(node.0)?;
         entity.record.rows.push(link);
