@@ -21,14 +21,16 @@ pub struct Container {
 
 /// Reads both container tables.
 pub fn read(check: &mut Check<'_>) {
-    let mut first = check.root_cursor(Root::Containers);
-    let mut second = check.root_cursor(Root::ContainersCopy);
-    copies::walk(check, &mut first, &mut second, &mut row);
+    let (first, second) = (check.root_cursor(Root::Containers), check.root_cursor(Root::ContainersCopy));
+    let valid = |_: &mut Check<'_>, row: &TreeRow| {
+        ContainerRow::from_bytes(&row.value, row.at).is_ok_and(|found| found.number == u64_at(&row.key, 0))
+    };
+    copies::walk(check, first, second, &valid, &mut row);
     // From here on virtual numbers can be translated.
     check.starts = check.containers.iter().map(|container| container.start).collect();
     let expected = check.geometry.clusters.saturating_sub(4) / u64::from(check.geometry.per_container);
     let found = check.containers.len() as u64;
-    if found < expected && !first.is_damaged | !second.is_damaged {
+    if found < expected {
         let message = format!("container table: expected {expected} containers, found {found}");
         check.find("container", Severity::Notice, None, message);
     }

@@ -220,9 +220,8 @@ impl<'d> Check<'d> {
 
     /// Walks the roots that stand for themselves. What the allocators say is compared at the end.
     fn plain_roots(&mut self) {
-        let mut first = self.root_cursor(Root::Schemas);
-        let mut second = self.root_cursor(Root::SchemasCopy);
-        copies::walk(self, &mut first, &mut second, &mut |_, _| {});
+        let schemas = (self.root_cursor(Root::Schemas), self.root_cursor(Root::SchemasCopy));
+        copies::walk(self, schemas.0, schemas.1, &copies::any, &mut |_, _| {});
         for root in [
             Root::MediumAllocator,
             Root::ContainerAllocator,
