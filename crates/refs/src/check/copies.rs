@@ -13,11 +13,6 @@ use std::cmp::Ordering;
 /// Whether a row can be true, asked where copies differ.
 pub type Valid<'v> = &'v dyn Fn(&mut Check<'_>, &TreeRow) -> bool;
 
-/// Any row can be true.
-pub fn any(_: &mut Check<'_>, _: &TreeRow) -> bool {
-    true
-}
-
 /// Calls `each` on every row that counts, and reports where the copies differ.
 pub fn walk(
     check: &mut Check<'_>,

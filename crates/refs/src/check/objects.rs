@@ -6,7 +6,7 @@ use super::repair::Mend;
 use super::tree::{Cursor, TreeRow};
 use super::{Check, copies};
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
-use crate::layout::bytes::u64_at;
+use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::{ObjectRow, PageReference, Root};
 use crate::space::Tier;
 use crate::system;
@@ -119,7 +119,19 @@ pub fn read_own(check: &mut Check<'_>) {
             }
         };
         match (cursor(check, name, first), cursor(check, name, second)) {
-            (Some(one), Some(other)) => copies::walk(check, one, other, &copies::any, &mut keep),
+            (Some(one), Some(other)) => {
+                let known = match first {
+                    0x07 => system::upcase_rows(check.geometry.cluster, system::windows_upper),
+                    _ => Vec::new(),
+                };
+                let valid = |_: &mut Check<'_>, row: &TreeRow| match first {
+                    0x09 if u32_at(&row.key, 0) == 1 => {
+                        system::LogArea::from_rows([(&row.key[..], &row.value[..])]).is_some()
+                    }
+                    _ => super::is_known(&known, row),
+                };
+                copies::walk(check, one, other, &valid, &mut keep);
+            }
             (None, None) => {
                 let message = format!("{name}: expected objects {first:#x} and {second:#x}, found neither");
                 check.find("object-missing", Severity::Inconsistent, None, message);
