@@ -6,6 +6,7 @@ use super::{Check, copies};
 use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::{ContainerRow, Root};
 use platter_vfs::{Error, Severity};
+use std::collections::HashMap;
 
 /// What the space check needs of a container row.
 pub struct Container {
@@ -21,14 +22,22 @@ pub struct Container {
 
 /// Reads both container tables.
 pub fn read(check: &mut Check<'_>) {
-    let mut first = check.root_cursor(Root::Containers);
-    let mut second = check.root_cursor(Root::ContainersCopy);
-    copies::walk(check, &mut first, &mut second, &mut row);
+    let (first, second) = (check.root_cursor(Root::Containers), check.root_cursor(Root::ContainersCopy));
+    let places = places(check, first.again());
+    let valid = |check: &mut Check<'_>, row: &TreeRow| {
+        let count = u64::from(check.geometry.per_container);
+        ContainerRow::from_bytes(&row.value, row.at).is_ok_and(|found| {
+            let is_place = found.start % count == 0 && found.start <= check.geometry.clusters - count;
+            let is_single = places.get(&found.start).is_none_or(|&containers| containers < 2);
+            found.number == u64_at(&row.key, 0) && u64::from(found.count) == count && is_place && is_single
+        })
+    };
+    copies::walk(check, first, second, &valid, &mut row);
     // From here on virtual numbers can be translated.
     check.starts = check.containers.iter().map(|container| container.start).collect();
     let expected = check.geometry.clusters.saturating_sub(4) / u64::from(check.geometry.per_container);
     let found = check.containers.len() as u64;
-    if found < expected && !first.is_damaged | !second.is_damaged {
+    if found < expected {
         let message = format!("container table: expected {expected} containers, found {found}");
         check.find("container", Severity::Notice, None, message);
     }
@@ -38,6 +47,20 @@ pub fn read(check: &mut Check<'_>) {
         let message = format!("container table: two containers lie at cluster {:#x}", pair[0]);
         check.find("container", Severity::DataLoss, None, message);
     }
+}
+
+/// How many containers a table puts at each place.
+fn places(check: &mut Check<'_>, mut cursor: Cursor) -> HashMap<u64, u32> {
+    let mut places = HashMap::new();
+    // Its pages are counted when it is walked for itself.
+    check.is_again = true;
+    while let Some(row) = cursor.next(check) {
+        if let Ok(found) = ContainerRow::from_bytes(&row.value, row.at) {
+            *places.entry(found.start).or_default() += 1;
+        }
+    }
+    check.is_again = false;
+    places
 }
 
 fn row(check: &mut Check<'_>, row: TreeRow) {

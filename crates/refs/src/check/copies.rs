@@ -1,21 +1,76 @@
-//! Tables of which the volume keeps two copies, walked side by side.
+//! Tables of which the volume keeps two copies.
+//!
+//! Each is walked for itself first. Where only one of the two is whole and in order, that one counts. Where both are,
+//! they are walked side by side, and of rows that differ the one counts that leads somewhere.
 
 use super::Check;
 use super::page::named;
+use super::repair::Mend;
 use super::tree::{Cursor, TreeRow};
 use platter_vfs::Severity;
 use std::cmp::Ordering;
 
-/// Calls `each` on every row that at least one of the copies has, and reports where they differ.
+/// Whether a row can be true, asked where copies differ.
+pub type Valid<'v> = &'v dyn Fn(&mut Check<'_>, &TreeRow) -> bool;
+
+/// Calls `each` on every row that counts, and reports where the copies differ.
 pub fn walk(
     check: &mut Check<'_>,
-    first: &mut Cursor,
-    second: &mut Cursor,
+    mut first: Cursor,
+    mut second: Cursor,
+    valid: Valid<'_>,
+    each: &mut dyn FnMut(&mut Check<'_>, TreeRow),
+) {
+    let (again, other) = (first.again(), second.again());
+    while first.next(check).is_some() {}
+    while second.next(check).is_some() {}
+    let tables = (first.subject().table, second.subject().table);
+    match (first.is_sound(), second.is_sound()) {
+        (true, true) => merge(check, again, other, valid, each),
+        (true, false) => {
+            rest(check, again, each);
+            check.repair.mend(Mend { from: tables.0, to: vec![tables.1], rows: Vec::new() });
+        }
+        (false, true) => {
+            rest(check, other, each);
+            check.repair.mend(Mend { from: tables.1, to: vec![tables.0], rows: Vec::new() });
+        }
+        (false, false) => {
+            let message = "both copies are damaged: rows of them may be lost".into();
+            check.find("copies-lost", Severity::DataLoss, None, named(first.subject(), message));
+            check.is_directory_lost = true;
+            check.is_content_lost = true;
+            merge(check, again, other, valid, each);
+        }
+    }
+}
+
+/// The next row of a tree whose pages have been counted and verified before.
+fn next(check: &mut Check<'_>, cursor: &mut Cursor) -> Option<TreeRow> {
+    check.is_again = true;
+    let row = cursor.next(check);
+    check.is_again = false;
+    row
+}
+
+fn rest(check: &mut Check<'_>, mut cursor: Cursor, each: &mut dyn FnMut(&mut Check<'_>, TreeRow)) {
+    while let Some(row) = next(check, &mut cursor) {
+        each(check, row);
+    }
+}
+
+/// Walks both side by side.
+fn merge(
+    check: &mut Check<'_>,
+    mut first: Cursor,
+    mut second: Cursor,
+    valid: Valid<'_>,
     each: &mut dyn FnMut(&mut Check<'_>, TreeRow),
 ) {
     let order = first.subject().order;
-    let (mut one, mut other) = (first.next(check), second.next(check));
-    let mut different = false;
+    let (mut one, mut other) = (next(check, &mut first), next(check, &mut second));
+    // Rows that the first copy must get from the second; whether there is anything to do; whether it can be done.
+    let (mut rows, mut differ, mut is_clear) = (Vec::new(), false, true);
     loop {
         let compared = match (&one, &other) {
             (None, None) => break,
@@ -23,42 +78,55 @@ pub fn walk(
             (None, Some(_)) => Ordering::Greater,
             (Some(one), Some(other)) => order.compare(&check.upper, &one.key, &other.key),
         };
-        // What is missing because of damage has been reported.
-        let found = match compared {
-            Ordering::Less if !second.is_damaged => Some((&*second, &one, "no such row")),
-            Ordering::Greater if !first.is_damaged => Some((&*first, &other, "no such row")),
-            Ordering::Equal if !alike(&one, &other) => Some((&*second, &one, "another value")),
-            _ => None,
-        };
-        if let Some((cursor, Some(row), found)) = found {
-            let subject = cursor.subject();
+        let mut found = |check: &mut Check<'_>, cursor: &Cursor, row: &TreeRow, found: &str| {
+            differ = true;
             let message = format!("expected the row that its copy has at offset {}, found {found}", row.at);
-            check.find("copies-differ", Severity::Inconsistent, None, named(subject, message));
-            different = true;
+            check.find("copies-differ", Severity::Inconsistent, None, named(cursor.subject(), message));
+        };
+        let counts = match (compared, &one, &other) {
+            (Ordering::Less, Some(row), _) => {
+                found(check, &second, row, "no such row");
+                is_clear &= ask(check, valid, row);
+                one.take()
+            }
+            (Ordering::Greater, _, Some(row)) => {
+                found(check, &first, row, "no such row");
+                is_clear &= ask(check, valid, row);
+                rows.push((row.key.clone(), row.flags, row.value.clone()));
+                other.take()
+            }
+            (_, Some(row), Some(copy)) if (&row.key, &row.value) != (&copy.key, &copy.value) => {
+                found(check, &second, row, "another value");
+                if ask(check, valid, row) {
+                    one.take()
+                } else {
+                    is_clear &= ask(check, valid, copy);
+                    rows.push((copy.key.clone(), copy.flags, copy.value.clone()));
+                    other.clone()
+                }
+            }
+            _ => one.take(),
+        };
+        if let Some(row) = counts {
+            each(check, row);
         }
         if compared.is_le() {
-            one.into_iter().for_each(|row| each(check, row));
-            one = first.next(check);
-        } else {
-            other.take().into_iter().for_each(|row| each(check, row));
+            one = next(check, &mut first);
         }
         if compared.is_ge() {
-            other = second.next(check);
+            other = next(check, &mut second);
         }
     }
-    let damaged = (first.is_damaged, second.is_damaged);
-    let (first, second) = (first.subject(), second.subject());
-    if damaged == (true, true) {
-        let message = "both copies are damaged: rows of them may be lost".into();
-        check.find("copies-lost", Severity::DataLoss, None, named(first, message));
-        check.is_directory_lost = true;
-        check.is_content_lost = true;
-    } else if different || damaged != (false, false) {
-        check.repair.mend_copies(first.table, second.table, damaged);
+    if differ && is_clear && !first.is_damaged && !second.is_damaged {
+        let (from, copy) = (first.subject().table, second.subject().table);
+        let to = if rows.is_empty() { vec![copy] } else { vec![from, copy] };
+        check.repair.mend(Mend { from, to, rows });
     }
 }
 
-fn alike(one: &Option<TreeRow>, other: &Option<TreeRow>) -> bool {
-    let content = |row: &Option<TreeRow>| row.as_ref().map(|row| (row.key.clone(), row.value.clone()));
-    content(one) == content(other)
+fn ask(check: &mut Check<'_>, valid: Valid<'_>, row: &TreeRow) -> bool {
+    check.is_again = true;
+    let is_valid = valid(check, row);
+    check.is_again = false;
+    is_valid
 }

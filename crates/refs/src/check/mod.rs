@@ -32,6 +32,7 @@ use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity};
 use repair::{Repair, Task};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use tree::TreeRow;
 use used::Used;
 
 pub use runs::{FileRun, walk_runs};
@@ -54,6 +55,11 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
         check = Check::checked(device, progress)?;
     }
     Ok(merge(rounds, check.into_report()))
+}
+
+/// Whether a row is one of those that a new volume has, or has a key that none of them has.
+fn is_known(known: &[crate::system::Row], row: &TreeRow) -> bool {
+    known.iter().find(|(key, _)| *key == row.key).is_none_or(|(_, value)| *value == row.value)
 }
 
 /// The most rounds of a repair. What one leaves behind, such as clusters of trees that were replaced, the next finds.
@@ -220,9 +226,10 @@ impl<'d> Check<'d> {
 
     /// Walks the roots that stand for themselves. What the allocators say is compared at the end.
     fn plain_roots(&mut self) {
-        let mut first = self.root_cursor(Root::Schemas);
-        let mut second = self.root_cursor(Root::SchemasCopy);
-        copies::walk(self, &mut first, &mut second, &mut |_, _| {});
+        let schemas = (self.root_cursor(Root::Schemas), self.root_cursor(Root::SchemasCopy));
+        let known = crate::system::schema_rows(self.geometry.version.minor);
+        let valid = |_: &mut Check<'_>, row: &TreeRow| is_known(&known, row);
+        copies::walk(self, schemas.0, schemas.1, &valid, &mut |_, _| {});
         for root in [
             Root::MediumAllocator,
             Root::ContainerAllocator,

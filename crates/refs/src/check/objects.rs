@@ -2,10 +2,11 @@
 
 use super::order::Order;
 use super::page::{Subject, plain};
+use super::repair::Mend;
 use super::tree::{Cursor, TreeRow};
 use super::{Check, copies};
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
-use crate::layout::bytes::u64_at;
+use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::{ObjectRow, PageReference, Root};
 use crate::space::Tier;
 use crate::system;
@@ -44,11 +45,14 @@ pub fn is_directory(number: u64) -> bool {
 
 /// Reads both object tables.
 pub fn read_table(check: &mut Check<'_>) {
-    let mut first = check.root_cursor(Root::Objects);
-    let mut second = check.root_cursor(Root::ObjectsCopy);
-    copies::walk(check, &mut first, &mut second, &mut row);
+    let (first, second) = (check.root_cursor(Root::Objects), check.root_cursor(Root::ObjectsCopy));
+    let headers = [first.again(), second.again()];
+    copies::walk(check, first, second, &leads_somewhere, &mut row);
     let last = check.objects.keys().next_back().copied().unwrap_or(0);
-    for cursor in [first, second] {
+    for mut cursor in headers {
+        check.is_again = true;
+        cursor.next(check);
+        check.is_again = false;
         let (header, at) = cursor.header();
         let (given, at) = (u64_at(header, COUNTER), at + COUNTER as u64);
         if !header.is_empty() && given < last {
@@ -60,6 +64,22 @@ pub fn read_table(check: &mut Check<'_>) {
             check.repair.raise_counter();
         }
     }
+}
+
+/// Whether the page that an object row names is that of the object.
+fn leads_somewhere(check: &mut Check<'_>, row: &TreeRow) -> bool {
+    let Ok(found) = ObjectRow::from_bytes(&row.value, row.at) else { return false };
+    let subject = Subject {
+        name: String::new(),
+        path: None,
+        table: u64_at(&row.key, 8),
+        order: Order::Unknown,
+        tier: Tier::Medium,
+        severity: Severity::Notice,
+        renewable: true,
+    };
+    let role = super::page::Role { level: None, stream: false };
+    check.page(&subject, &found.root, role, row.at).is_some()
 }
 
 fn row(check: &mut Check<'_>, row: TreeRow) {
@@ -99,7 +119,19 @@ pub fn read_own(check: &mut Check<'_>) {
             }
         };
         match (cursor(check, name, first), cursor(check, name, second)) {
-            (Some(mut one), Some(mut other)) => copies::walk(check, &mut one, &mut other, &mut keep),
+            (Some(one), Some(other)) => {
+                let known = match first {
+                    0x07 => system::upcase_rows(check.geometry.cluster, system::windows_upper),
+                    _ => Vec::new(),
+                };
+                let valid = |_: &mut Check<'_>, row: &TreeRow| match first {
+                    0x09 if u32_at(&row.key, 0) == 1 => {
+                        system::LogArea::from_rows([(&row.key[..], &row.value[..])]).is_some()
+                    }
+                    _ => super::is_known(&known, row),
+                };
+                copies::walk(check, one, other, &valid, &mut keep);
+            }
             (None, None) => {
                 let message = format!("{name}: expected objects {first:#x} and {second:#x}, found neither");
                 check.find("object-missing", Severity::Inconsistent, None, message);
@@ -108,7 +140,8 @@ pub fn read_own(check: &mut Check<'_>) {
                 let missing = if one.is_none() { first } else { second };
                 let message = format!("{name}: expected object {missing:#x}, found none");
                 check.find("object-missing", Severity::Inconsistent, None, message);
-                check.repair.mend_copies(first, second, (one.is_none(), other.is_none()));
+                let from = if one.is_none() { second } else { first };
+                check.repair.mend(Mend { from, to: vec![missing], rows: Vec::new() });
                 if let Some(mut cursor) = one.or(other) {
                     while let Some(row) = cursor.next(check) {
                         keep(check, row);

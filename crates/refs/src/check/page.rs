@@ -234,6 +234,9 @@ impl Check<'_> {
 
     /// Reports a page that is lost, with all that is below it.
     fn lost(&mut self, subject: &Subject, role: Role, code: &'static str, message: String) {
+        if self.is_again {
+            return;
+        }
         self.is_incomplete = true;
         self.is_content_lost |= !subject.renewable;
         // The tree of a directory can be changed although runs of a file in it are lost.

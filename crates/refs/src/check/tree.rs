@@ -36,6 +36,8 @@ pub struct Cursor {
     is_finished: bool,
     /// Whether a part of it could not be read.
     pub is_damaged: bool,
+    /// Whether a key was out of place.
+    is_disordered: bool,
 }
 
 struct Level {
@@ -63,7 +65,18 @@ impl Cursor {
             root_is_inner: false,
             is_finished: false,
             is_damaged: false,
+            is_disordered: false,
         }
+    }
+
+    /// The same walk from the start.
+    pub fn again(&self) -> Cursor {
+        Cursor::new(self.subject.clone(), self.root, self.from)
+    }
+
+    /// Whether everything that was walked could be read and was in order.
+    pub fn is_sound(&self) -> bool {
+        !self.is_damaged && !self.is_disordered
     }
 
     /// Whose tree it is.
@@ -152,7 +165,7 @@ impl Cursor {
 
     /// Compares a row's key with the one before, and with those of the inner nodes that led to it.
     fn compare(
-        &self,
+        &mut self,
         check: &mut Check<'_>,
         row: &TreeRow,
         (above, most): (Option<Vec<u8>>, Option<Vec<u8>>),
@@ -167,6 +180,7 @@ impl Cursor {
         if in_order && bounded {
             return;
         }
+        self.is_disordered = true;
         let (code, what) = match in_order {
             false => ("key-order", "a key greater than the one before"),
             true => ("key-bound", "a key within the bounds of the inner node"),

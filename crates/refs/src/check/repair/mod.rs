@@ -24,8 +24,8 @@ pub struct Repair {
     writes: Vec<(u64, Vec<u8>)>,
     /// Trees to be written anew from their own rows.
     rebuilds: BTreeSet<u64>,
-    /// Tables kept twice, by their numbers, and which copies are damaged.
-    copies: Vec<(u64, u64, (bool, bool))>,
+    /// Tables kept twice that are to be made alike.
+    copies: Vec<Mend>,
     /// Roots to be made anew from what the check found.
     renewed: BTreeSet<usize>,
     /// The allocators' rows do not tell what is free.
@@ -36,6 +36,19 @@ pub struct Repair {
     is_counter_wrong: bool,
     /// Changes of rows.
     tasks: Vec<Task>,
+}
+
+/// A row: key, flags, value.
+pub type Row = (Vec<u8>, u16, Vec<u8>);
+
+/// Copies of a table that are to be written anew.
+pub struct Mend {
+    /// The number of the one that counts.
+    pub from: u64,
+    /// The numbers of those that get its rows.
+    pub to: Vec<u64>,
+    /// Rows of the other copy that count instead of, or besides, its own.
+    pub rows: Vec<Row>,
 }
 
 /// A change of rows.
@@ -82,8 +95,8 @@ impl Repair {
     }
 
     /// Has two copies of a table made alike.
-    pub fn mend_copies(&mut self, first: u64, second: u64, damaged: (bool, bool)) {
-        self.copies.push((first, second, damaged));
+    pub fn mend(&mut self, mend: Mend) {
+        self.copies.push(mend);
     }
 
     /// Has a root made anew.

@@ -1,6 +1,7 @@
 //! Whole tables: copies made alike, trees written anew.
 
 use super::apply::{Plan, tier};
+use super::{Mend, Row};
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::parent_child;
 use crate::layout::Root;
@@ -9,10 +10,7 @@ use crate::pages::Pages;
 use crate::system;
 use crate::tree::{Order, Tree};
 use platter_vfs::Result;
-use std::collections::BTreeSet;
-
-/// A row, as it is put into a tree.
-type Row = (Vec<u8>, u16, Vec<u8>);
+use std::collections::{BTreeSet, HashSet};
 
 /// More rows than this are not written anew: they would all be in memory.
 const MOST_ROWS: usize = 1 << 22;
@@ -22,9 +20,9 @@ pub fn mend(core: &mut Core, plan: &mut Plan) -> Result<()> {
     // The volume's own tables come before the objects that they lead to.
     let copies = std::mem::take(&mut plan.repair.copies);
     let (tables, objects): (Vec<_>, Vec<_>) =
-        copies.into_iter().partition(|copies| root_of(copies.0).is_some());
-    for (first, second, damaged) in tables.into_iter().chain(objects) {
-        alike(core, first, second, damaged)?;
+        copies.into_iter().partition(|mend| root_of(mend.from).is_some());
+    for mend in tables.into_iter().chain(objects) {
+        alike(core, mend, &plan.damaged)?;
     }
     for table in std::mem::take(&mut plan.repair.rebuilds) {
         let is_renewed = root_of(table).is_some_and(|root| plan.repair.renewed.contains(&(root as usize)));
@@ -78,41 +76,30 @@ fn filled(pages: &mut Pages, like: &Tree, table: u64, rows: &[Row]) -> Result<Op
     Ok(Some(new))
 }
 
-/// Makes two copies of a table alike. Where both can be read, each gets what the other has more; where they
-/// contradict each other, the first counts.
-fn alike(core: &mut Core, first: u64, second: u64, damaged: (bool, bool)) -> Result<()> {
-    let good = if damaged.0 { second } else { first };
-    let Some(source) = tree(core, good) else { return Ok(()) };
+/// Writes copies of a table anew from the one that counts.
+fn alike(core: &mut Core, mend: Mend, damaged: &HashSet<u64>) -> Result<()> {
+    let Some(source) = tree(core, mend.from) else { return Ok(()) };
     let Some(mut all) = rows(&mut core.pages, &source)? else { return Ok(()) };
-    let mut outdated = Vec::new();
-    if damaged == (false, false)
-        && let Some(other) = tree(core, second)
-    {
-        let Some(more) = rows(&mut core.pages, &other)? else { return Ok(()) };
-        for row in more {
-            if source.get(&mut core.pages, &row.0, |_| ())?.is_none() {
-                all.push(row);
-            }
-        }
-        outdated.push(other);
-        outdated.push(source.clone());
-    }
-    for (table, is_damaged) in [(first, damaged.0), (second, damaged.1)] {
-        if !is_damaged && damaged != (false, false) {
-            continue;
-        }
+    let order = order(core, mend.from);
+    all.retain(|(key, ..)| !mend.rows.iter().any(|(other, ..)| order.same(key, other)));
+    all.extend(mend.rows);
+    for table in mend.to {
         let Some(new) = filled(&mut core.pages, &source, table, &all)? else { return Ok(()) };
-        if root_of(table).is_none() && core.object(table).is_err() {
-            let order = core_order(core, table);
-            core.add_object(table, 0x150, order, 0, 0, None)?;
+        if tree(core, table).is_none() {
+            core.add_object(table, 0, order.clone(), 0, 0, None)?;
         }
+        let old = tree(core, table).expect("it is there now");
         set_tree(core, table, new)?;
+        // What a damaged copy took is found as lost by the next round.
+        if !damaged.contains(&table) {
+            old.destroy(&mut core.pages)?;
+        }
     }
-    // What a damaged copy took is found as lost by the next round.
-    outdated.into_iter().try_for_each(|tree| tree.destroy(&mut core.pages))
+    Ok(())
 }
 
-fn core_order(core: &Core, table: u64) -> Order {
+/// How the rows of a table are ordered.
+fn order(core: &Core, table: u64) -> Order {
     match table {
         0x530 => Order::SecondWord,
         0..=0x541 => Order::Words,
