@@ -295,30 +295,34 @@ impl Space {
         self.touch(run.container as usize);
     }
 
-    /// A held run belongs to something on disk from the next checkpoint on. Returns whether it was held.
-    pub fn keep(&mut self, run: Run) -> bool {
+    /// What of a run was held belongs to something on disk from the next checkpoint on. Runs that were taken one by one
+    /// may come back as one.
+    pub fn keep(&mut self, run: Run) {
+        let (from, to) = (run.start, run.start + run.count);
         let one = &mut self.containers[run.container as usize];
-        let was_held = match one.held.range(..=run.start).next_back().map(|(&start, &count)| (start, count)) {
-            Some((start, count)) if run.start + run.count <= start + count => {
-                // Parts of it may stay held.
-                one.held.remove(&start);
-                if run.start > start {
-                    one.held.insert(start, run.start - start);
-                }
-                if run.start + run.count < start + count {
-                    one.held.insert(run.start + run.count, start + count - run.start - run.count);
-                }
-                true
+        let mut was_held = false;
+        while let Some((start, count)) =
+            one.held.range(..to).next_back().map(|(&start, &count)| (start, count))
+        {
+            if start + count <= from {
+                break;
             }
-            _ => false,
-        };
+            was_held = true;
+            one.held.remove(&start);
+            if start + count > to {
+                one.held.insert(to, start + count - to);
+            }
+            if start < from {
+                one.held.insert(start, from - start);
+                break;
+            }
+        }
         if was_held {
             if one.free == 0 && one.parked.is_empty() && one.held.is_empty() {
                 one.bits = None;
             }
             self.touch(run.container as usize);
         }
-        was_held
     }
 
     /// Takes the clusters of one page.
