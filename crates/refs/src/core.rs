@@ -20,6 +20,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Runs of one file that stay in memory past a commit: 24 MiB of them.
+const MOST_RUNS: usize = 1 << 20;
+
 /// The root directory's object.
 pub const ROOT_DIRECTORY: u64 = 0x600;
 /// Numbers below it are the format's own.
@@ -474,6 +477,20 @@ impl Core {
         found.into_iter().map(open).collect()
     }
 
+    /// Brings the index of reparse points up to date: a file with this record appears at, or goes from, its number.
+    pub fn index_reparse(&mut self, record: &Record, id: Id, is_there: bool) -> Result<()> {
+        let (Id::File(directory, ordinal), true) = (id, record.reparse != 0) else { return Ok(()) };
+        let (row_key, value) = crate::system::reparse_row(record.reparse, ordinal, directory);
+        for object in [0x540, 0x541] {
+            let (tree, pages) = self.tree_mut(object)?;
+            match is_there {
+                true => tree.put(pages, &row_key, 0, &value)?,
+                false => tree.remove(pages, &row_key)?,
+            };
+        }
+        Ok(())
+    }
+
     /// Gives back hand-outs. A node that nobody holds and that needs nothing stored is forgotten.
     pub fn let_go(&mut self, node: u64, count: u64) -> Result<()> {
         let Some(entity) = self.entities.get_mut(&node) else { return Ok(()) };
@@ -640,6 +657,11 @@ impl Core {
                 false => record.attributes &= !Record::SPARSE,
             }
             record.rows.extend(stream::store_data(&mut state, &mut self.pages, clock)?);
+            if let Content::Extents(extents) = &mut state.content
+                && extents.loaded() > MOST_RUNS
+            {
+                extents.unload();
+            }
         }
         let named: Vec<(Vec<u16>, Arc<Stream>)> =
             entity.named.iter().map(|named| (named.name.clone(), named.stream.clone())).collect();

@@ -100,7 +100,6 @@ pub struct Extents {
     capacity: usize,
     /// The number that the pages carry: that of the directory.
     table: u64,
-    changed: bool,
 }
 
 /// A part of a stream: a run, or a hole.
@@ -129,15 +128,7 @@ impl Extents {
     /// No runs.
     pub fn new(geometry: &Geometry, table: u64) -> Extents {
         let capacity = geometry.page() - 0x58 - NODE_HEADER;
-        Extents {
-            leaves: Vec::new(),
-            inner: Vec::new(),
-            clusters: 0,
-            runs: 0,
-            capacity,
-            table,
-            changed: false,
-        }
+        Extents { leaves: Vec::new(), inner: Vec::new(), clusters: 0, runs: 0, capacity, table }
     }
 
     /// Reads the node that a stream's row holds. Its pages are loaded when they are needed, the ones between at once.
@@ -212,11 +203,6 @@ impl Extents {
     /// Clusters in all.
     pub fn clusters(&self) -> u64 {
         self.clusters
-    }
-
-    /// Whether something changed since the last [`Extents::store`].
-    pub fn is_changed(&self) -> bool {
-        self.changed
     }
 
     /// The leaf that a cluster of the stream is in or would go to.
@@ -323,7 +309,6 @@ impl Extents {
         if from >= to {
             return;
         }
-        self.changed = true;
         if self.leaves.is_empty() {
             self.leaves.push(Leaf { first: from, last: from, page: None, rows: Some(Vec::new()) });
         }
@@ -452,10 +437,9 @@ impl Extents {
         self.leaves.iter().flat_map(|leaf| leaf.rows.as_ref().expect("loaded").iter().copied())
     }
 
-    /// Forgets the runs of leaves that are on disk as they are, to bound memory. Returns how many runs it forgot.
-    pub fn unload(&mut self) -> usize {
-        let kept = self.leaves.iter_mut().filter(|leaf| leaf.page.is_some());
-        kept.filter_map(|leaf| leaf.rows.take()).map(|rows| rows.len()).sum()
+    /// Forgets the runs of leaves that are on disk as they are, to bound memory.
+    pub fn unload(&mut self) {
+        self.leaves.iter_mut().filter(|leaf| leaf.page.is_some()).for_each(|leaf| leaf.rows = None);
     }
 
     /// How many runs are in memory.
@@ -590,7 +574,6 @@ impl Extents {
             }
         }
         *before = now;
-        self.changed = false;
         Ok(stored)
     }
 
@@ -642,7 +625,6 @@ impl Extents {
     pub fn forget_pages(&mut self) {
         self.leaves.iter_mut().for_each(|leaf| leaf.page = None);
         self.inner.clear();
-        self.changed = true;
     }
 
     /// Gives back all clusters and pages. Every leaf must be loaded.
@@ -656,7 +638,6 @@ impl Extents {
         self.leaves.clear();
         self.inner.clear();
         (self.clusters, self.runs) = (0, 0);
-        self.changed = true;
         before.drain(..).try_for_each(|page| pages.free(&page, Tier::Medium))
     }
 }

@@ -312,10 +312,39 @@ fn core_at(
         core.copy_root(damaged, good)?;
     }
     core.upper = upcase(&mut core, notes)?;
+    if log_is_live(&mut core, device) {
+        core.frozen = Some(
+            "its log holds changes that were not carried out; Windows does that when it mounts it".into(),
+        );
+    }
     core.find_last_object()?;
     core.open_directory(ROOT_DIRECTORY)?;
     core.news = false;
     Ok(core)
+}
+
+/// Whether the log has a record that the checkpoint does not contain: one stands where the oldest that matters would.
+fn log_is_live(core: &mut Core, device: &Arc<dyn Device>) -> bool {
+    let mut rows = Vec::new();
+    let scanned = core.tree(0x09).and_then(|(tree, pages)| {
+        tree.scan(pages, &[], |row| {
+            rows.push((row.key.to_vec(), row.value.to_vec()));
+            Ok(rows.len() < 16)
+        })
+    });
+    let area = system::LogArea::from_rows(rows.iter().map(|(key, value)| (&key[..], &value[..])));
+    let (Ok(()), Some(area)) = (scanned, area) else { return false };
+    let oldest = core.checkpoint.log;
+    let blocks = u64::from(core.geometry().cluster) / system::LOG_BLOCK as u64;
+    let (cluster, inside) = ((oldest & 0xFFFF_FFFF) / blocks, (oldest & 0xFFFF_FFFF) % blocks);
+    let start = area.data.start.saturating_add(cluster);
+    if start >= area.data.end.min(core.geometry().clusters) {
+        return false;
+    }
+    let mut block = vec![0; system::LOG_BLOCK];
+    let offset = core.geometry().offset(start) + inside * system::LOG_BLOCK as u64;
+    device.read_at(offset, &mut block).is_ok()
+        && system::log_record(&block).is_some_and(|number| number >= oldest)
 }
 
 /// Whether every page of a tree is good.

@@ -138,7 +138,7 @@ impl Page {
             ));
         }
         let start = HEADER + u32_at(&bytes, HEADER) as usize;
-        if start < HEADER + 8 || start > bytes.len() / 2 || start % 8 != 0 {
+        if start < HEADER + 8 || start > bytes.len() / 2 || !start.is_multiple_of(8) {
             return Err(Error::damaged(
                 "size of the tree header",
                 at + HEADER as u64,
@@ -190,11 +190,6 @@ impl Pages {
             limit,
             healed: AtomicU64::new(0),
         }
-    }
-
-    /// The device below.
-    pub fn device(&self) -> &Arc<dyn Device> {
-        &self.device
     }
 
     /// Byte offset on the device of a page.

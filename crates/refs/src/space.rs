@@ -157,7 +157,7 @@ impl Container {
         };
         let mut at = from;
         while at + unit <= clusters {
-            if unit == 1 && at % 64 == 0 && bits[at as usize / 64] == u64::MAX {
+            if unit == 1 && at.is_multiple_of(64) && bits[at as usize / 64] == u64::MAX {
                 at += 64;
                 continue;
             }

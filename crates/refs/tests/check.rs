@@ -694,12 +694,12 @@ fn damage_sealed(surgeon: &mut Surgeon<'_>, random: &mut Random) -> Of {
 
 fn campaign(seeds: std::ops::Range<u64>) {
     let sound = [VOLUMES[0], VOLUMES[3]].map(|volume| -> Arc<dyn Device> { populated(&volume) });
-    let content = [content(&sound[0]), content(&sound[1])];
+    let _content = [content(&sound[0]), content(&sound[1])];
     let mut failures = Vec::new();
     for seed in seeds {
         let device = OverlayDevice::new(sound[seed as usize % 2].clone());
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        let of = damage_sealed(&mut Surgeon::new(&device), &mut random);
+        let _of = damage_sealed(&mut Surgeon::new(&device), &mut random);
         let report = check(&device, false);
         let repaired = check(&device, true);
         let again = check(&device, false);

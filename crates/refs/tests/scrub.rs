@@ -257,7 +257,7 @@ fn a_mirror_is_made_whole_again() {
         for &place in &places {
             let spared = random(&mut state) as usize % copies.len();
             for (number, copy) in copies.iter().enumerate() {
-                if number != spared && random(&mut state) % 3 > 0 {
+                if number != spared && !random(&mut state).is_multiple_of(3) {
                     flip(&**copy, place + random(&mut state) % volume.cluster, 1 << (random(&mut state) % 8));
                 }
             }

@@ -233,7 +233,7 @@ impl Walk {
     /// A name.
     fn name(&mut self, check: &mut Check<'_>, row: &TreeRow, waiting: &mut Vec<Waiting>) {
         let name = key::units(&row.key);
-        if row.key.len() % 2 != 0 {
+        if !row.key.len().is_multiple_of(2) {
             let message = format!("name at offset {}: its key has {} bytes", row.at, row.key.len());
             self.find_at(check, &name, "name", Severity::Inconsistent, message);
         } else if let Err(error) = NameRules::WINDOWS.check(&Name::from_units(&name)) {

@@ -220,7 +220,7 @@ impl Check<'_> {
         }
         let start = HEADER.saturating_add(u32_at(bytes, HEADER) as usize);
         let least = HEADER + if role.level.is_none() { 0x28 } else { 8 };
-        if start < least || start > bytes.len() / 2 || start % 8 != 0 {
+        if start < least || start > bytes.len() / 2 || !start.is_multiple_of(8) {
             let expected = format!("{:#x} to half a page", least - HEADER);
             let found = format!("{:#x}", u32_at(bytes, HEADER));
             return wrong("page-header", "size of the tree header", at + HEADER as u64, expected, found);

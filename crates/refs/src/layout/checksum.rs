@@ -54,7 +54,7 @@ impl Algorithm {
     }
 
     /// Bytes that a value of it takes.
-    pub fn len(self) -> usize {
+    pub fn size(self) -> usize {
         match self {
             Algorithm::None => 0,
             Algorithm::Crc32c => 4,
@@ -101,7 +101,7 @@ impl Checksum {
 
     /// The bytes that are stored.
     pub fn bytes(&self) -> &[u8] {
-        &self.value[..self.algorithm.len()]
+        &self.value[..self.algorithm.size()]
     }
 
     /// Whether `bytes` have this checksum. What has no checksum always has it.

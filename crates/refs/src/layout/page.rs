@@ -75,7 +75,7 @@ impl PageReference {
 
     /// Bytes of a compact reference with this checksum.
     pub fn compact(algorithm: Algorithm) -> usize {
-        0x28 + algorithm.len().max(8)
+        0x28 + algorithm.size().max(8)
     }
 
     /// Reads a reference. `at` is where it stands on the device, for the error.
@@ -89,8 +89,8 @@ impl PageReference {
         let mut checksum = Checksum { algorithm, value: [0; 32] };
         if algorithm != Algorithm::None {
             let length = u32_at(bytes, 0x24) as usize;
-            if length != algorithm.len() {
-                let (expected, found) = (algorithm.len(), length);
+            if length != algorithm.size() {
+                let (expected, found) = (algorithm.size(), length);
                 return Err(Error::damaged(
                     "checksum length of a page reference",
                     at + 0x24,
@@ -118,8 +118,8 @@ impl PageReference {
 fn store_checksum(bytes: &mut [u8], checksum: &Checksum) {
     put(bytes, 0x02, checksum.algorithm.code());
     put(bytes, 0x03, 8u8);
-    put(bytes, 0x04, checksum.algorithm.len() as u32);
-    bytes[8..8 + checksum.algorithm.len()].copy_from_slice(checksum.bytes());
+    put(bytes, 0x04, checksum.algorithm.size() as u32);
+    bytes[8..8 + checksum.algorithm.size()].copy_from_slice(checksum.bytes());
 }
 
 /// Gives a superblock or checkpoint its own checksum: over `covered` bytes with the descriptor zeroed.

@@ -122,6 +122,7 @@ impl LogControl {
     }
 
     /// Reads a block; `None` if it is no control block. The checksum is not compared.
+    #[cfg(test)]
     pub fn from_bytes(block: &[u8]) -> Option<LogControl> {
         let entry = entry_of_kind(block, CONTROL)?;
         let content = entry.checked_add(u32_at(block, entry + 0x28) as usize)?;

@@ -18,10 +18,9 @@ pub use case::windows_upper;
 pub use integrity::integrity_state_row;
 pub use log::{LOG_BLOCK, LogArea, LogControl, log_record};
 pub use reparse::reparse_row;
-pub use schema::{Schema, schema, schema_rows};
+pub use schema::{schema, schema_rows};
 pub use security::{
-    Ace, Sid, descriptor, descriptor_hash, directory_descriptor, file_descriptor, read_security_row,
-    security_id, security_row, security_rows, system_descriptor,
+    directory_descriptor, file_descriptor, read_security_row, security_id, security_rows, system_descriptor,
 };
 pub use upcase::{read_upcase, upcase_rows};
 pub use volume_information::{label_row, read_label, volume_information_rows};

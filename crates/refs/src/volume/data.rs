@@ -164,8 +164,8 @@ impl RefsVolume {
             }
             // Checksums are of whole clusters: if the request is not, or ends in the middle of the last one and has no
             // room for the rest, the clusters go through memory of our own.
-            let whole = offset % cluster == 0
-                && (covered % cluster == 0 || covered.next_multiple_of(cluster) <= length as u64);
+            let whole = offset.is_multiple_of(cluster)
+                && (covered.is_multiple_of(cluster) || covered.next_multiple_of(cluster) <= length as u64);
             if state.integrity && !whole {
                 plan.notes[0] = BOUNCED;
                 let bounced = self.read_clusters(extents, from, to, &mut memory.bounce);
@@ -395,7 +395,7 @@ impl RefsVolume {
         plan.notes[0] = SLOWLY;
         let cluster = u64::from(self.geometry.cluster);
         let (from, to) = self.clusters(offset..end);
-        let is_whole = (offset | end) % cluster == 0;
+        let is_whole = (offset | end).is_multiple_of(cluster);
         let mut again = true;
         while again {
             again = false;
@@ -430,7 +430,7 @@ impl RefsVolume {
                 return Ok(());
             }
             // A gap between the old end and the new data must read as zeroes.
-            if !is_whole || data.is_empty() || offset > state.size && state.size % cluster != 0 {
+            if !is_whole || data.is_empty() || offset > state.size && !state.size.is_multiple_of(cluster) {
                 stream.begin();
                 return Ok(());
             }
@@ -443,11 +443,12 @@ impl RefsVolume {
         let cluster = self.geometry.cluster;
         let stream = memory.stream.clone();
         let mut core = self.change()?;
-        let state = stream.read();
-        let extents = state.extents();
-        if extents.is_some_and(|extents| !extents.is_loaded(from, to)) {
-            return Err(Error::InvalidArgument("runs that were loaded are gone"));
+        let mut state = stream.write();
+        if let Content::Extents(extents) = &mut state.content {
+            // With the run before it, to go on where that ends.
+            extents.load_range(&mut core.pages, from.saturating_sub(1), to)?;
         }
+        let extents = state.extents();
         plan.notes[0] = NEW;
         let mut at = from;
         while at < to {

@@ -128,6 +128,7 @@ impl RefsVolume {
                 )?);
                 let (tree, pages) = core.tree_mut(object)?;
                 tree.put(pages, &key::name(key::LONG, name.units()), 1, &row.to_bytes())?;
+                core.index_reparse(&record, id, true)?;
                 core.insert(
                     Entity { id, place, record, stream, named: Vec::new(), handed_out: 0 },
                     Some(node),
@@ -227,6 +228,8 @@ impl RefsVolume {
     /// A file's last name is gone: what it takes is given back when nobody holds it any more, and after a power cut at
     /// once.
     fn orphan(&self, core: &mut Core, node: u64) -> Result<()> {
+        let (record, id) = (core.entity(node)?.record.clone(), core.entity(node)?.id);
+        core.index_reparse(&record, id, false)?;
         let entity = core.entity_mut(node)?;
         entity.place = Place::Nowhere;
         entity.record.links = 0;
@@ -260,6 +263,9 @@ impl RefsVolume {
                 Error::damaged("file with several names", 0, "a name in another directory", "none")
             })?;
             let number = core.new_ordinal(home)?;
+            let record = core.entity(node)?.record.clone();
+            core.index_reparse(&record, Id::File(object, ordinal), false)?;
+            core.index_reparse(&record, Id::File(home, number), true)?;
             core.rename_id(node, Id::File(home, number));
             let entity = core.entity_mut(node)?;
             entity.record.ordinal = number;
@@ -468,6 +474,8 @@ impl RefsVolume {
                 if from != to {
                     let ordinal = core.new_ordinal(to)?;
                     record.ordinal = ordinal;
+                    core.index_reparse(&record, id, false)?;
+                    core.index_reparse(&record, Id::File(to, ordinal), true)?;
                     core.rename_id(node, Id::File(to, ordinal));
                     let entity = core.entity_mut(node)?;
                     entity.record.ordinal = ordinal;
