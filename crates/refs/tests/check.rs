@@ -428,8 +428,29 @@ const CASES: &[Case] = &[
             },
         );
     }),
+    case("security descriptors", &["page-checksum", "security"], |surgeon| {
+        surgeon.flip(Of::Object(0x530), 0, 9000);
+    }),
+    case("a security descriptor", &["security-row", "security"], |surgeon| {
+        let id = surgeon.rows(ROOT)[0].1[0x50..0x58].to_vec();
+        let suits = |key: &[u8]| key[8..12] == id[4..] && key[12..] == id[..4];
+        surgeon.edit_value(Of::Object(0x530), suits, |value| value[20] ^= 1);
+    }),
+    case("no security descriptors", &["object-missing"], |surgeon| {
+        surgeon.remove_row(Of::Root(Root::Objects), |key| u64_at(key, 8) == 0x530);
+        surgeon.remove_row(Of::Root(Root::ObjectsCopy), |key| u64_at(key, 8) == 0x530);
+    }),
     case("security of a file", &["security"], |surgeon| {
         surgeon.edit_record(ROOT, |row| is_name(&units("empty"), row), |record| record.security = 9);
+    }),
+    case("root directory without its record", &["own-record"], |surgeon| {
+        surgeon.remove_row(ROOT, |row| *row == key::OWN);
+    }),
+    case("entry that leads to another number", &["entry-dead", "orphan"], |surgeon| {
+        surgeon.edit_value(ROOT, |row| is_name(&units("deep"), row), |value| put(value, 8, 0x7777u64));
+    }),
+    case("hard link that leads to another number", &["entry-dead", "entry-missing"], |surgeon| {
+        surgeon.edit_value(ROOT, |row| is_name(&units("small"), row), |value| put(value, 0, 0x7777u64));
     }),
     fatal("root directory", &["page-checksum"], |surgeon| surgeon.flip(ROOT, 0, 9000)),
     fatal("page of a directory", &["page-checksum"], |surgeon| {

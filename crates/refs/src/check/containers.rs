@@ -25,11 +25,13 @@ pub fn read(check: &mut Check<'_>) {
     let (first, second) = (check.root_cursor(Root::Containers), check.root_cursor(Root::ContainersCopy));
     let places = places(check, first.again());
     let valid = |check: &mut Check<'_>, row: &TreeRow| {
+        let last = FIRST_CONTAINER + check.geometry.clusters / u64::from(check.geometry.per_container);
         let count = u64::from(check.geometry.per_container);
         ContainerRow::from_bytes(&row.value, row.at).is_ok_and(|found| {
             let is_place = found.start % count == 0 && found.start <= check.geometry.clusters - count;
             let is_single = places.get(&found.start).is_none_or(|&containers| containers < 2);
-            found.number == u64_at(&row.key, 0) && u64::from(found.count) == count && is_place && is_single
+            let is_number = found.number == u64_at(&row.key, 0) && found.number < last;
+            is_number && u64::from(found.count) == count && is_place && is_single
         })
     };
     copies::walk(check, first, second, &valid, &mut row);

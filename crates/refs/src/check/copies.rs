@@ -29,11 +29,21 @@ pub fn walk(
         (true, true) => merge(check, again, other, valid, each),
         (true, false) => {
             rest(check, again, each);
-            check.repair.mend(Mend { from: tables.0, to: vec![tables.1], rows: Vec::new() });
+            check.repair.mend(Mend {
+                from: tables.0,
+                to: vec![tables.1],
+                rows: Vec::new(),
+                without: Vec::new(),
+            });
         }
         (false, true) => {
             rest(check, other, each);
-            check.repair.mend(Mend { from: tables.1, to: vec![tables.0], rows: Vec::new() });
+            check.repair.mend(Mend {
+                from: tables.1,
+                to: vec![tables.0],
+                rows: Vec::new(),
+                without: Vec::new(),
+            });
         }
         (false, false) => {
             let message = "both copies are damaged: rows of them may be lost".into();
@@ -69,8 +79,9 @@ fn merge(
 ) {
     let order = first.subject().order;
     let (mut one, mut other) = (next(check, &mut first), next(check, &mut second));
-    // Rows that the first copy must get from the second; whether there is anything to do; whether it can be done.
-    let (mut rows, mut differ, mut is_clear) = (Vec::new(), false, true);
+    // Rows that the first copy must get from the second, and rows of its own that must go; whether there is anything to
+    // do; whether it is clear what.
+    let (mut rows, mut without, mut differ, mut is_clear) = (Vec::new(), Vec::new(), false, true);
     loop {
         let compared = match (&one, &other) {
             (None, None) => break,
@@ -86,14 +97,21 @@ fn merge(
         let counts = match (compared, &one, &other) {
             (Ordering::Less, Some(row), _) => {
                 found(check, &second, row, "no such row");
-                is_clear &= ask(check, valid, row);
-                one.take()
+                if ask(check, valid, row) {
+                    one.take()
+                } else {
+                    without.push(row.key.clone());
+                    None
+                }
             }
             (Ordering::Greater, _, Some(row)) => {
                 found(check, &first, row, "no such row");
-                is_clear &= ask(check, valid, row);
-                rows.push((row.key.clone(), row.flags, row.value.clone()));
-                other.take()
+                if ask(check, valid, row) {
+                    rows.push((row.key.clone(), row.flags, row.value.clone()));
+                    other.take()
+                } else {
+                    None
+                }
             }
             (_, Some(row), Some(copy)) if (&row.key, &row.value) != (&copy.key, &copy.value) => {
                 found(check, &second, row, "another value");
@@ -119,8 +137,8 @@ fn merge(
     }
     if differ && is_clear && !first.is_damaged && !second.is_damaged {
         let (from, copy) = (first.subject().table, second.subject().table);
-        let to = if rows.is_empty() { vec![copy] } else { vec![from, copy] };
-        check.repair.mend(Mend { from, to, rows });
+        let to = if rows.is_empty() && without.is_empty() { vec![copy] } else { vec![from, copy] };
+        check.repair.mend(Mend { from, to, rows, without });
     }
 }
 

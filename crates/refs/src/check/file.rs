@@ -16,6 +16,8 @@ use std::collections::HashSet;
 const INLINE: u64 = 0x800;
 /// Bytes of a stream summary, after which inline content stands.
 const SUMMARY: usize = 0x3C;
+/// Most security identifiers without a descriptor that are told apart.
+const MOST_IDS: usize = 1 << 16;
 /// The live data among the runs of a file.
 const LIVE: u64 = 0x1000;
 /// The row that counts them.
@@ -127,10 +129,9 @@ impl Check<'_> {
                 });
             }
         }
-        if self.knows_security && !self.security.contains(&record.security) {
-            let message =
-                format!("security descriptor {:#x}: there is none with this number", record.security);
-            self.find_in(&owner, "security", Severity::Notice, message);
+        if !self.security.contains(&record.security) && self.unknown_security.len() < MOST_IDS {
+            let path = self.owner_path(&owner);
+            self.unknown_security.entry(record.security).or_insert((0, path)).0 += 1;
         }
         if !self.has_markers() {
             // How attributes are framed before 3.5 is not read here: their clusters are not known.

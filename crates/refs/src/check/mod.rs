@@ -19,6 +19,7 @@ mod order;
 mod page;
 mod repair;
 mod runs;
+mod security;
 mod space;
 mod tree;
 mod used;
@@ -114,8 +115,9 @@ struct Check<'d> {
     /// Upper-case letters: the volume's own, once they are read.
     upper: Box<[u16]>,
     objects: BTreeMap<u64, objects::Object>,
+    /// The security descriptors there are; those that are named without being there, how often, and where first.
     security: HashSet<u64>,
-    knows_security: bool,
+    unknown_security: BTreeMap<u64, (u64, String)>,
     /// Directories that a name leads to: the directory above, and the name.
     reached: HashMap<u64, (u64, Box<[u16]>)>,
     /// Directories that nothing leads to, and what their own records say of where they were.
@@ -169,7 +171,7 @@ impl<'d> Check<'d> {
             upper: (0..=u16::MAX).map(crate::system::windows_upper).collect(),
             objects: BTreeMap::new(),
             security: HashSet::new(),
-            knows_security: false,
+            unknown_security: BTreeMap::new(),
             reached: HashMap::new(),
             orphans: HashMap::new(),
             walked: 0,
@@ -195,6 +197,7 @@ impl<'d> Check<'d> {
         directory::walk_all(self);
         directory::compare_parents(self);
         links::finish(self);
+        security::finish(self);
         space::compare(self);
     }
 

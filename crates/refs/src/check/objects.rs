@@ -4,7 +4,7 @@ use super::order::Order;
 use super::page::{Subject, plain};
 use super::repair::Mend;
 use super::tree::{Cursor, TreeRow};
-use super::{Check, copies};
+use super::{Check, copies, security};
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
 use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::{ObjectRow, PageReference, Root};
@@ -32,7 +32,7 @@ const DOUBLED: [(&str, u64, u64); 4] = [
 /// Where the tree header of the object table has the highest number given out.
 const COUNTER: usize = 0x38;
 /// The security descriptors.
-const SECURITY: u64 = 0x530;
+pub const SECURITY: u64 = 0x530;
 /// A directory that has no name anywhere.
 pub const METADATA_DIRECTORY: u64 = 0x520;
 /// More rows than any of these tables has that must be held in memory.
@@ -141,7 +141,7 @@ pub fn read_own(check: &mut Check<'_>) {
                 let message = format!("{name}: expected object {missing:#x}, found none");
                 check.find("object-missing", Severity::Inconsistent, None, message);
                 let from = if one.is_none() { second } else { first };
-                check.repair.mend(Mend { from, to: vec![missing], rows: Vec::new() });
+                check.repair.mend(Mend { from, to: vec![missing], rows: Vec::new(), without: Vec::new() });
                 if let Some(mut cursor) = one.or(other) {
                     while let Some(row) = cursor.next(check) {
                         keep(check, row);
@@ -158,9 +158,8 @@ pub fn read_own(check: &mut Check<'_>) {
     }
     if let Some(mut cursor) = cursor(check, "security descriptors", SECURITY) {
         while let Some(row) = cursor.next(check) {
-            security(check, &row);
+            security::row(check, &row);
         }
-        check.knows_security = !cursor.is_damaged;
     }
     let doubled = |number| DOUBLED.iter().any(|(_, first, second)| number == *first || number == *second);
     let others: Vec<u64> =
@@ -222,18 +221,5 @@ fn log(check: &mut Check<'_>, area: Option<system::LogArea>) {
     check.claim_fixed("log", area.data.start, area.data.end - area.data.start);
     for control in area.control.into_iter().filter(|&control| control >= super::FIRST_CLUSTERS) {
         check.claim_fixed("log's control page", control, 1);
-    }
-}
-
-fn security(check: &mut Check<'_>, row: &TreeRow) {
-    match system::read_security_row(&row.key, &row.value) {
-        Some((id, _)) => {
-            check.security.insert(id);
-        }
-        None => {
-            let message =
-                format!("security descriptors: row at offset {}: its hash or length is wrong", row.at);
-            check.find("security-row", Severity::Inconsistent, None, message);
-        }
     }
 }

@@ -35,16 +35,17 @@ pub fn compare(check: &mut Check<'_>) {
             let row = cursor.next(check);
             check.is_again = false;
             let Some(row) = row else { break };
-            if let Err(error) = one(check, tier, &row, &mut seen, is_damaged) {
+            if let Err(error) = one(check, tier, &row, &mut seen) {
                 let message = format!("{}: {}", root.name(), plain(&error));
                 check.find("allocator-row", Severity::Inconsistent, None, message);
                 // The row may have any key: it is not found by that of its container.
                 check.repair.renew(root);
+                is_damaged = true;
             }
         }
         is_damaged |= cursor.is_damaged;
     }
-    check.tiers = (0..seen.len()).map(|index| tier(check, index, &seen[index], is_damaged)).collect();
+    check.tiers = (0..seen.len()).map(|index| tier(check, index, &seen[index])).collect();
     // Clusters that nothing leads to must be kept as long as it is not known what they hold.
     check.is_space_known = !check.is_content_lost || !is_damaged;
     for (index, seen) in seen.iter().enumerate() {
@@ -61,18 +62,18 @@ fn owner(seen: &Seen) -> Tier {
     }
 }
 
-/// Which tier a container belongs to: by its rows or, where these are lost, by what it holds.
-fn tier(check: &Check<'_>, index: usize, seen: &Seen, is_damaged: bool) -> Tier {
-    let held = check.starts[index].map_or([false; 3], |start| check.used.tiers(start));
-    match held {
-        [_, _, true] if is_damaged => Tier::Small,
-        [_, true, _] if is_damaged => Tier::Container,
+/// Which tier a container belongs to: that of what it holds or, if it holds nothing, by its rows.
+fn tier(check: &Check<'_>, index: usize, seen: &Seen) -> Tier {
+    match check.starts[index].map_or([false; 3], |start| check.used.tiers(start)) {
+        [true, false, false] => Tier::Medium,
+        [false, true, false] => Tier::Container,
+        [false, false, true] => Tier::Small,
         _ => owner(seen),
     }
 }
 
 /// Compares one row with what is in use.
-fn one(check: &mut Check<'_>, tier: Tier, row: &TreeRow, seen: &mut [Seen], is_damaged: bool) -> Result<()> {
+fn one(check: &mut Check<'_>, tier: Tier, row: &TreeRow, seen: &mut [Seen]) -> Result<()> {
     let found = AllocatorRow::from_bytes(&row.value, row.at)?;
     let clusters = check.geometry.per_container;
     if row.key.len() != AllocatorRow::KEY || row.key != row.value[..AllocatorRow::KEY] {
@@ -115,7 +116,7 @@ fn one(check: &mut Check<'_>, tier: Tier, row: &TreeRow, seen: &mut [Seen], is_d
         }
         let uniform = if found.used == 0 { 0 } else { clusters };
         let used = if found.bits.is_some() { found.used } else { uniform };
-        if tier == Tier::Medium && self::tier(check, index, state, is_damaged) != Tier::Medium {
+        if tier == Tier::Medium && self::tier(check, index, state) != Tier::Medium {
             if used != clusters {
                 let free = clusters - used;
                 return Err(Error::damaged(
@@ -208,7 +209,8 @@ fn owners(check: &mut Check<'_>, index: usize, seen: &Seen, is_damaged: bool) {
                 root.name()
             );
             check.find("tier", Severity::Inconsistent, None, message);
-            check.repair.space();
+            // Rows of another allocator must go.
+            TIERS.iter().for_each(|(_, root)| check.repair.renew(*root));
         }
     }
     let row = &check.containers[index];

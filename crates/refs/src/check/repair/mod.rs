@@ -34,6 +34,8 @@ pub struct Repair {
     clock: u64,
     /// The object table's count of numbers given out is too small.
     is_counter_wrong: bool,
+    /// The security descriptors are lost, and no file has one that is not known.
+    is_security_lost: bool,
     /// Changes of rows.
     tasks: Vec<Task>,
 }
@@ -49,6 +51,8 @@ pub struct Mend {
     pub to: Vec<u64>,
     /// Rows of the other copy that count instead of, or besides, its own.
     pub rows: Vec<Row>,
+    /// Keys of its own rows that do not count.
+    pub without: Vec<Vec<u8>>,
 }
 
 /// A change of rows.
@@ -73,6 +77,8 @@ pub enum Task {
     Name { file: (u64, u64) },
     /// The record of a file with several names links to one of them.
     LinkBack { file: (u64, u64), directory: u64, name: Box<[u16]> },
+    /// A security descriptor gets its row, under the key that it must have.
+    Security { key: Vec<u8>, value: Vec<u8> },
     /// The names of a file with several are counted.
     Count { file: (u64, u64) },
 }
@@ -121,6 +127,11 @@ impl Repair {
         self.is_counter_wrong = true;
     }
 
+    /// Has the security descriptors made anew.
+    pub fn renew_security(&mut self) {
+        self.is_security_lost = true;
+    }
+
     /// Has rows changed.
     pub fn add(&mut self, task: Task) {
         if self.tasks.len() < MOST_TASKS {
@@ -136,6 +147,11 @@ impl Repair {
     /// Whether anything was noted that takes a commit.
     fn is_commit_needed(&self) -> bool {
         let trees = !self.rebuilds.is_empty() || !self.copies.is_empty() || !self.renewed.is_empty();
-        trees || self.is_space_wrong || self.clock > 0 || self.is_counter_wrong || !self.tasks.is_empty()
+        trees
+            || self.is_security_lost
+            || self.is_space_wrong
+            || self.clock > 0
+            || self.is_counter_wrong
+            || !self.tasks.is_empty()
     }
 }

@@ -3,9 +3,12 @@
 use super::Task;
 use super::apply::Plan;
 use crate::check::file::object_links;
+use crate::check::objects::SECURITY;
 use crate::core::{Core, ROOT_DIRECTORY, make_index, make_object_link};
+use crate::format::file_time;
 use crate::layout::record::{OBJECT_LINK, key};
 use crate::layout::{Record, Root, ShortEntry};
+use crate::system;
 use crate::tree::Tree;
 use platter_vfs::{Name, NameRules, Result};
 
@@ -30,6 +33,7 @@ pub fn carry_out(core: &mut Core, plan: &mut Plan) -> Result<()> {
                 };
                 amend(core, plan, file.0, &row, change)?;
             }
+            Task::Security { key, value } => security(core, plan, &key, &value)?,
             Task::Count { file } => {
                 let row = key::body(file.1, file.0);
                 let change = |record: &mut Record| record.links = object_links(record).len() as u32;
@@ -98,6 +102,9 @@ fn raise(core: &mut Core, plan: &Plan, directory: u64, least: u64) -> Result<()>
 }
 
 fn own(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
+    if directory == ROOT_DIRECTORY {
+        return own_of_root(core, plan);
+    }
     let known = plan.reached.get(&directory).or_else(|| plan.orphans.get(&directory));
     let Some((above, name)) = known.filter(|_| is_sound(core, plan, directory)) else { return Ok(()) };
     if record(core, directory, &key::OWN)?.is_some() || !is_sound(core, plan, *above) {
@@ -114,6 +121,18 @@ fn own(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
     record.times = entry.times;
     record.rows = vec![make_object_link(*above, name), make_index()];
     put_record(core, directory, &key::OWN, 1, &record)
+}
+
+/// The root directory has no entry that its record could be made from.
+fn own_of_root(core: &mut Core, plan: &Plan) -> Result<()> {
+    if !is_sound(core, plan, ROOT_DIRECTORY) || record(core, ROOT_DIRECTORY, &key::OWN)?.is_some() {
+        return Ok(());
+    }
+    let now = file_time(core.pages.device().now());
+    let security = system::security_id(&system::directory_descriptor());
+    let mut record = Record::new(0x1F0, now, 0, security);
+    record.rows = vec![make_object_link(ROOT_DIRECTORY, &[u16::from(b'.')]), make_index()];
+    put_record(core, ROOT_DIRECTORY, &key::OWN, 1, &record)
 }
 
 fn link(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
@@ -214,10 +233,28 @@ fn leads_to_root(plan: &Plan, mut directory: u64) -> bool {
     false
 }
 
-/// Whether a directory can take a name.
+/// Whether a directory can take a name. That of an entry which leads nowhere can be taken.
 fn may_be(core: &mut Core, plan: &Plan, directory: u64, name: &[u16]) -> Result<bool> {
-    let is_name = NameRules::WINDOWS.check(&Name::from_units(name)).is_ok();
-    Ok(is_name && is_sound(core, plan, directory) && row_of(core, directory, name)?.is_none())
+    if NameRules::WINDOWS.check(&Name::from_units(name)).is_err() || !is_sound(core, plan, directory) {
+        return Ok(false);
+    }
+    match row_of(core, directory, name)? {
+        None => Ok(true),
+        Some((row, value)) => Ok(row[2..4] == [2, 0] && is_dead(core, plan, &value)?),
+    }
+}
+
+/// Whether an entry leads nowhere.
+fn is_dead(core: &mut Core, plan: &Plan, value: &[u8]) -> Result<bool> {
+    let Ok(entry) = ShortEntry::from_bytes(value, 0) else { return Ok(false) };
+    if plan.is_directory_lost {
+        return Ok(false);
+    }
+    if core.object(entry.object).is_err() {
+        return Ok(true);
+    }
+    let body = key::body(entry.ordinal, entry.object);
+    Ok(!entry.is_directory() && record(core, entry.object, &body)?.is_none())
 }
 
 /// A name in the root directory that begins so and is not taken.
@@ -260,7 +297,7 @@ fn enter(
             .is_ok_and(|other| !other.is_directory() && (other.object, other.ordinal) == (home, ordinal))
     };
     let is_ours = taken.as_ref().is_some_and(|(row, value)| key::units(row) == name && is_ours(value));
-    let is_free = is_reached && taken.is_none() && may_be(core, plan, directory, name)?;
+    let is_free = is_reached && may_be(core, plan, directory, name)?;
     if is_ours || is_free {
         return put_short(core, directory, name, &entry);
     }
@@ -285,4 +322,30 @@ fn name_body(core: &mut Core, plan: &Plan, (home, ordinal): (u64, u64)) -> Resul
     let link = make_object_link(directory, &name);
     amend(core, plan, home, &key::body(ordinal, home), move |record| record.rows.push(link))?;
     enter(core, plan, (home, ordinal), directory, &name)
+}
+
+/// Puts a security descriptor under its own key. A row that is wrong goes if its descriptor is known from elsewhere.
+fn security(core: &mut Core, plan: &Plan, key: &[u8], value: &[u8]) -> Result<()> {
+    if !is_sound(core, plan, SECURITY) {
+        return Ok(());
+    }
+    let id = |key: &[u8], value: &[u8]| system::read_security_row(key, value).map(|(id, _)| id);
+    let whole = match id(key, value) {
+        Some(_) => Some((key.to_vec(), value.to_vec())),
+        // Of a row that is wrong, the descriptor may be whole and only the key wrong, or it is one that all volumes have.
+        None => {
+            let own = value.get(12..).map(system::security_row).filter(|(_, own)| own[..] == *value);
+            own.or_else(|| system::security_rows().into_iter().find(|(known, _)| known[8..] == *tail(key)))
+        }
+    };
+    let Some((right, value)) = whole else { return Ok(()) };
+    let (tree, pages) = core.tree_mut(SECURITY)?;
+    if right != key {
+        tree.remove(pages, key)?;
+    }
+    tree.put(pages, &right, 0, &value).map(drop)
+}
+
+fn tail(key: &[u8]) -> &[u8] {
+    key.get(8..).unwrap_or(&[])
 }

@@ -2,11 +2,13 @@
 
 use super::apply::{Plan, tier};
 use super::{Mend, Row};
+use crate::check::objects::SECURITY;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::parent_child;
 use crate::layout::Root;
 use crate::layout::bytes::put;
 use crate::pages::Pages;
+use crate::space::Tier;
 use crate::system;
 use crate::tree::{Order, Tree};
 use platter_vfs::Result;
@@ -23,6 +25,10 @@ pub fn mend(core: &mut Core, plan: &mut Plan) -> Result<()> {
         copies.into_iter().partition(|mend| root_of(mend.from).is_some());
     for mend in tables.into_iter().chain(objects) {
         alike(core, mend, &plan.damaged)?;
+    }
+    if plan.repair.is_security_lost {
+        renew_security(core)?;
+        plan.damaged.remove(&SECURITY);
     }
     for table in std::mem::take(&mut plan.repair.rebuilds) {
         let is_renewed = root_of(table).is_some_and(|root| plan.repair.renewed.contains(&(root as usize)));
@@ -81,7 +87,8 @@ fn alike(core: &mut Core, mend: Mend, damaged: &HashSet<u64>) -> Result<()> {
     let Some(source) = tree(core, mend.from) else { return Ok(()) };
     let Some(mut all) = rows(&mut core.pages, &source)? else { return Ok(()) };
     let order = order(core, mend.from);
-    all.retain(|(key, ..)| !mend.rows.iter().any(|(other, ..)| order.same(key, other)));
+    let replaced = || mend.rows.iter().map(|(key, ..)| key).chain(&mend.without);
+    all.retain(|(key, ..)| !replaced().any(|other| order.same(key, other)));
     all.extend(mend.rows);
     for table in mend.to {
         let Some(new) = filled(&mut core.pages, &source, table, &all)? else { return Ok(()) };
@@ -114,6 +121,21 @@ fn rebuild(core: &mut Core, table: u64) -> Result<()> {
     let Some(new) = filled(&mut core.pages, &old, table, &all)? else { return Ok(()) };
     set_tree(core, table, new)?;
     old.destroy(&mut core.pages)
+}
+
+/// Makes the table of security descriptors anew, with those that every volume has.
+fn renew_security(core: &mut Core) -> Result<()> {
+    let extra = system::schema(14, 0x140).map_or(0, |schema| schema.root_extra as usize);
+    let order = Order::SecondWord;
+    let mut new =
+        Tree::create(&mut core.pages, SECURITY, 0x140, order.clone(), Tier::Medium, &vec![0; extra], 0)?;
+    for (key, value) in system::security_rows() {
+        new.put(&mut core.pages, &key, 0, &value)?;
+    }
+    if tree(core, SECURITY).is_none() {
+        core.add_object(SECURITY, 0x140, order, extra, 0, None)?;
+    }
+    set_tree(core, SECURITY, new)
 }
 
 /// Makes roots anew from what the check found out.
