@@ -4,10 +4,9 @@ mod common;
 
 use common::{Place, content};
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// 2020-02-03 04:05:06 UTC: an even second, which FAT can hold.

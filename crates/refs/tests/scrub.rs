@@ -6,7 +6,8 @@ use common::{VOLUMES, Volume, check_clean, open};
 use platter_device::{Device, MemoryDevice, Mirror, Queue, Result, Sectors};
 use platter_refs::Refs;
 use platter_vfs::{
-    Cursor, FileSystem, Format, Kind, Name, Node, Place, ScrubOptions, ScrubReport, Severity, Silent,
+    CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, Place, ScrubOptions, ScrubReport, Severity,
+    Silent,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -257,7 +258,7 @@ fn a_mirror_is_made_whole_again() {
         for &place in &places {
             let spared = random(&mut state) as usize % copies.len();
             for (number, copy) in copies.iter().enumerate() {
-                if number != spared && random(&mut state) % 3 > 0 {
+                if number != spared && !random(&mut state).is_multiple_of(3) {
                     flip(&**copy, place + random(&mut state) % volume.cluster, 1 << (random(&mut state) % 8));
                 }
             }
@@ -419,6 +420,10 @@ fn salvage_removes_files_whose_extents_are_lost() {
         assert_eq!((&report.removed, &report.stuck), (&vec![lost.clone()], &Vec::new()));
         assert_eq!(report.remaining, Some(Severity::Inconsistent));
         assert_eq!(scrub(device.clone(), ScrubOptions::default()).found, 0);
+        // What the lost pages knew of is given back by a repair.
+        let repaired = Refs::ANY.check(&*device, CheckOptions { repair: true }, &Silent).unwrap();
+        assert_eq!(repaired.remaining, None, "{:#?}", repaired.findings);
+        check_clean(&*device).unwrap();
         let system = open(device);
         for (path, bytes) in &planted {
             match *path == lost {

@@ -113,13 +113,15 @@ pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
     let mut tables: BTreeMap<u64, Vec<Found>> = BTreeMap::new();
     for page in &found {
         let first = page.place / u64::from(cluster);
-        (first..first + u64::from(geometry.page_clusters())).for_each(|cluster| drop(used.insert(cluster)));
+        for cluster in first..first + u64::from(geometry.page_clusters()) {
+            used.insert(cluster);
+        }
         if !page.is_stream && (page.is_root || page.level == 0) {
             tables.entry(page.table).or_default().push(*page);
         }
     }
     tables.values_mut().for_each(|pages| pages.sort_by_key(|page| std::cmp::Reverse(page.clock)));
-    let none = Space::new(Vec::new(), geometry.per_container, geometry.page_clusters());
+    let none = Space::new(Vec::new(), geometry.per_container);
     let pages = Pages::new(geometry, ContainerMap::default(), none, device.clone(), CACHE);
     let mut scan = Scan { pages, tables, used };
     scan.pages.map = container_map(&scan, &found);
@@ -194,7 +196,7 @@ fn container_map(scan: &Scan, found: &[Found]) -> ContainerMap {
     let mut starts: Vec<u64> = (0..count).map(|index| index * per_container).collect();
     let mut put = |number: u64, start: u64| {
         let index = number.wrapping_sub(ContainerMap::FIRST);
-        let fits = start % per_container == 0
+        let fits = start.is_multiple_of(per_container)
             && start.checked_add(per_container).is_some_and(|end| end <= geometry.clusters);
         if let (Some(slot), true) = (starts.get_mut(index as usize), fits) {
             *slot = start;
