@@ -1,7 +1,8 @@
 //! The commands there are.
 
 use crate::commands::{
-    cat, check, compare, completions, cp, info, integrity, ls, man, mkdir, mkfs, mv, report, rm, run, scrub,
+    cat, check, compare, completions, cp, info, integrity, ls, man, mkdir, mkfs, mv, recover, report, rm,
+    run, scrub,
 };
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     Rm(rm::Arguments),
     Check(check::Arguments),
     Scrub(scrub::Arguments),
+    Recover(recover::Arguments),
     Integrity(integrity::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -63,6 +65,7 @@ impl Command {
             Command::Rm(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),
             Command::Scrub(arguments) => arguments.run(),
+            Command::Recover(arguments) => arguments.run(),
             Command::Integrity(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(),
             Command::Man(arguments) => arguments.run(),

@@ -13,6 +13,7 @@ pub mod man;
 pub mod mkdir;
 pub mod mkfs;
 pub mod mv;
+pub mod recover;
 pub mod report;
 pub mod rm;
 pub mod run;

@@ -454,7 +454,7 @@ fn system_time(time: Timestamp) -> Option<SystemTime> {
 }
 
 /// The times that a host file can be given.
-fn times(change: &Change) -> FileTimes {
+pub fn times(change: &Change) -> FileTimes {
     let mut times = FileTimes::new();
     if let Some(time) = change.modified.and_then(system_time) {
         times = times.set_modified(time);

@@ -138,3 +138,50 @@ fn scrub_finds_salvages_and_mends() {
     let (_, said) = place.ends(8, "scrub f.img");
     assert!(said.contains("fat has no checksums to scrub"), "{said}");
 }
+
+#[test]
+fn recover_copies_out_what_is_left() {
+    let place = Place::new("recover");
+    fs::create_dir_all(place.path("tree/below/empty")).unwrap();
+    let contents =
+        [("large", 3_000_000), ("below/small", 100), ("below/gone", 50_000), ("below/gone too", 60_000)];
+    for (number, (name, length)) in contents.into_iter().enumerate() {
+        fs::write(place.path("tree").join(name), content(number as u64, length)).unwrap();
+    }
+    place.works("mkfs refs+integrity a.img --size 512M");
+    place.works("cp -r tree a.img:/");
+    place.works("rm a.img:/tree/below/gone");
+    // Boot records, superblocks and checkpoints.
+    let bytes = fs::read(place.path("a.img")).unwrap();
+    let file = File::options().write(true).open(place.path("a.img")).unwrap();
+    for at in (0..bytes.len()).step_by(4096) {
+        if at == 0 || at == bytes.len() - 4096 || [&b"SUPB"[..], b"CHKP"].contains(&&bytes[at..at + 4]) {
+            file.write_all_at(&[0xFF; 4096], at as u64).unwrap();
+        }
+    }
+    place.fails("ls a.img:/");
+    let said = place.works("recover a.img out");
+    assert!(said.contains("4 files") && said.contains("1 of the files were deleted"), "{said}");
+    let same = |path: &str, number: u64, length| {
+        assert!(fs::read(place.path("out").join(path)).unwrap() == content(number, length), "{path}");
+    };
+    same("tree/large", 0, 3_000_000);
+    same("tree/below/small", 1, 100);
+    same("deleted/tree/below/gone", 2, 50_000);
+    same("tree/below/gone too", 3, 60_000);
+    assert!(place.path("out/tree/below/empty").is_dir());
+    let times = ["tree/large", "out/tree/large"]
+        .map(|path| fs::metadata(place.path(path)).unwrap().modified().unwrap());
+    assert!(times[0].duration_since(times[1]).unwrap_or_default().as_nanos() < 100);
+    assert!(place.fails("recover a.img out").contains("is not empty"));
+    // A damaged cluster becomes zeroes, and is told.
+    damage(&place, "a.img", &content(0, 3_000_000)[40_960..41_000]);
+    let (said, _) = place.ends(1, "recover a.img again");
+    assert!(said.contains("again/tree/large: 4,096 bytes are zeroes"), "{said}");
+    let mut expected = content(0, 3_000_000);
+    expected[40_960..45_056].fill(0);
+    assert!(fs::read(place.path("again/tree/large")).unwrap() == expected);
+    fs::write(place.path("zeroes"), vec![0; 1 << 20]).unwrap();
+    assert!(place.fails("recover zeroes none").contains("no file system is recognised"));
+    assert!(place.fails("recover --as fat32 a.img third").contains("has no recovery"));
+}

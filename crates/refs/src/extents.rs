@@ -285,6 +285,11 @@ impl Extents {
         Ok(())
     }
 
+    /// The first cluster of the stream after a leaf.
+    pub fn end_of(&self, index: usize) -> u32 {
+        self.leaves.get(index).map_or(u32::MAX, |leaf| leaf.last + 1)
+    }
+
     /// Loads every leaf that has a part of the range, and their neighbours where runs may be joined.
     pub fn load_range(&mut self, pages: &mut Pages, from: u32, to: u32) -> Result<()> {
         if self.leaves.is_empty() || from >= to {

@@ -346,6 +346,12 @@ impl Pages {
         Ok(writes)
     }
 
+    /// Forgets all clean pages: for who follows references that may be out of date, and lead to places where another
+    /// page is by now.
+    pub fn forget_clean(&mut self) {
+        self.clean.clear();
+    }
+
     /// Forgets clean pages beyond the limit. Not to be called while pages taken by [`Pages::take_dirty`] are not yet
     /// on the device.
     pub fn make_room(&mut self) {

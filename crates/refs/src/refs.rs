@@ -5,8 +5,8 @@ use crate::layout::BootRecord;
 use crate::open::{self, Notes};
 use platter_device::Device;
 use platter_vfs::{
-    CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised, Result,
-    ScrubOptions, ScrubReport,
+    CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
+    RecoverReport, Result, ScrubOptions, ScrubReport, Visit,
 };
 use std::sync::Arc;
 
@@ -70,5 +70,14 @@ impl Format for Refs {
         progress: &dyn Progress,
     ) -> Result<ScrubReport> {
         crate::scrub::scrub(device, options, progress)
+    }
+
+    fn recover(
+        &self,
+        device: Arc<dyn Device>,
+        progress: &dyn Progress,
+        visit: Visit<'_>,
+    ) -> Result<RecoverReport> {
+        crate::recover::recover(device, progress, visit)
     }
 }

@@ -11,7 +11,7 @@
 
 mod data;
 mod names;
-mod streams;
+pub(crate) mod streams;
 
 use crate::core::{Core, Entity, Id, Place};
 use crate::format::{file_time, write};
@@ -265,7 +265,7 @@ fn attributes(kind: Kind, size: u64, allocated: u64, flags: u32, times: [u64; 4]
 }
 
 /// A time from units of 100 ns since 1601.
-fn timestamp(units: u64) -> Timestamp {
+pub(crate) fn timestamp(units: u64) -> Timestamp {
     let seconds = (units / 10_000_000) as i64 - 11_644_473_600;
     Timestamp { seconds, nanoseconds: (units % 10_000_000) as u32 * 100 }
 }

@@ -6,7 +6,8 @@ use common::{VOLUMES, Volume, check_clean, open};
 use platter_device::{Device, MemoryDevice, Mirror, Queue, Result, Sectors};
 use platter_refs::Refs;
 use platter_vfs::{
-    Cursor, FileSystem, Format, Kind, Name, Node, Place, ScrubOptions, ScrubReport, Severity, Silent,
+    CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, Place, ScrubOptions, ScrubReport, Severity,
+    Silent,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -419,6 +420,10 @@ fn salvage_removes_files_whose_extents_are_lost() {
         assert_eq!((&report.removed, &report.stuck), (&vec![lost.clone()], &Vec::new()));
         assert_eq!(report.remaining, Some(Severity::Inconsistent));
         assert_eq!(scrub(device.clone(), ScrubOptions::default()).found, 0);
+        // What the lost pages knew of is given back by a repair.
+        let repaired = Refs::ANY.check(&*device, CheckOptions { repair: true }, &Silent).unwrap();
+        assert_eq!(repaired.remaining, None, "{:#?}", repaired.findings);
+        check_clean(&*device).unwrap();
         let system = open(device);
         for (path, bytes) in &planted {
             match *path == lost {

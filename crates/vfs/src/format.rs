@@ -1,6 +1,9 @@
 //! Formats: what can be recognised, made, opened and checked.
 
-use crate::{CheckOptions, CheckReport, Error, FileSystem, Progress, Result, ScrubOptions, ScrubReport};
+use crate::{
+    CheckOptions, CheckReport, Error, FileSystem, Progress, RecoverReport, Result, ScrubOptions, ScrubReport,
+    Visit,
+};
 use platter_device::Device;
 use std::sync::Arc;
 
@@ -75,5 +78,19 @@ pub trait Format: Send + Sync {
         _progress: &dyn Progress,
     ) -> Result<ScrubReport> {
         Err(Error::Unsupported { format: self.name(), what: "checksums to scrub" })
+    }
+
+    /// Looks through the whole device for what is left of a volume that may be beyond opening, and tells `visit` of
+    /// everything that is found. Nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::NotThisFormat`] if nothing of such a volume is there; what `visit` gives.
+    fn recover(
+        &self,
+        _device: Arc<dyn Device>,
+        _progress: &dyn Progress,
+        _visit: Visit<'_>,
+    ) -> Result<RecoverReport> {
+        Err(Error::Unsupported { format: self.name(), what: "recovery" })
     }
 }

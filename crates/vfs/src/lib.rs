@@ -16,6 +16,7 @@ mod memory;
 pub mod model;
 mod name;
 mod plan;
+mod recover;
 mod scrub;
 mod system;
 mod types;
@@ -26,6 +27,7 @@ pub use format::{Format, FormatOptions, OpenOptions, Recognised};
 pub use memory::{MemoryFileSystem, MemoryOptions};
 pub use name::{CaseRule, Name, NameRules, upper_case};
 pub use plan::Plan;
+pub use recover::{RecoverReport, Recovered, RecoveredData, Visit};
 pub use scrub::{Damaged, ScrubOptions, ScrubReport};
 pub use system::FileSystem;
 pub use types::{

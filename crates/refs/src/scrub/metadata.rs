@@ -8,8 +8,8 @@ use super::{Lost, LostStreams, Owner, extents, has_record, structure};
 use crate::core::{Core, FIRST_OBJECT, ROOT_DIRECTORY};
 use crate::layout::{Node, ObjectRow, PageReference, Record, Root};
 use crate::pages::{Address, Page};
+use crate::seen::Seen;
 use platter_vfs::{Error, Progress, Result, ScrubReport, Severity};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -264,23 +264,5 @@ fn look_at_record(directory: u64, row_key: &[u8], record: &Record, below: &mut B
                 Err(error) => below.errors.push((holds, directory, error)),
             }
         }
-    }
-}
-
-/// Clusters where pages were seen, so that none is read twice, whatever leads to it.
-#[derive(Default)]
-struct Seen(HashMap<u64, Box<[u64; Seen::WORDS]>>);
-
-impl Seen {
-    const WORDS: usize = 256;
-
-    /// Adds a cluster. Returns whether it was not there.
-    fn insert(&mut self, cluster: u64) -> bool {
-        let bits =
-            self.0.entry(cluster / (64 * Seen::WORDS as u64)).or_insert_with(|| Box::new([0; Seen::WORDS]));
-        let (word, bit) = ((cluster / 64) as usize % Seen::WORDS, cluster % 64);
-        let is_new = bits[word] >> bit & 1 == 0;
-        bits[word] |= 1 << bit;
-        is_new
     }
 }

@@ -12,7 +12,7 @@
 mod anchors;
 mod data;
 mod metadata;
-mod reader;
+pub(crate) mod reader;
 mod salvage;
 
 use crate::core::{Core, ROOT_DIRECTORY, object_link};

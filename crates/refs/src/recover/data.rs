@@ -1,0 +1,204 @@
+//! The content of what was found.
+
+use super::scan::Scan;
+use crate::extents::{Extent, Found};
+use crate::layout::Record;
+use crate::layout::record::DATA;
+use crate::stream::{self, Content, StreamState};
+use platter_device::Buffer;
+use platter_vfs::{Error, Name, RecoveredData, Result};
+
+/// Runs that are kept in memory.
+const RUNS: usize = 1 << 16;
+
+/// Streams by name.
+type Named = Vec<(Name, StreamState)>;
+
+/// The streams of a record. Named ones that cannot be read do not keep the file's own data from being found.
+pub fn open(
+    scan: &mut Scan,
+    record: Record,
+    table: u64,
+    is_old: bool,
+) -> Result<(Option<StreamState>, Named)> {
+    if is_old {
+        // References of old records may lead to places where another page is by now.
+        scan.pages.forget_clean();
+    }
+    let has_data = record.rows.iter().any(|row| row.kind() == DATA);
+    let mut whole = record.clone();
+    let found = stream::take_streams(&mut whole, &mut scan.pages, table).or_else(|_| {
+        let mut own = record;
+        own.take(|row| row.kind() != DATA);
+        stream::take_streams(&mut own, &mut scan.pages, table)
+    });
+    let (own, named) = found?;
+    let own = own.or_else(|| (!has_data).then(|| StreamState::empty(false)));
+    Ok((own, named.into_iter().map(|found| (Name::from_units(&found.name), found.state)).collect()))
+}
+
+/// The content of a stream.
+pub struct Data<'s> {
+    scan: &'s mut Scan,
+    state: StreamState,
+}
+
+impl<'s> Data<'s> {
+    /// The content of this stream.
+    pub fn new(scan: &'s mut Scan, state: StreamState) -> Data<'s> {
+        Data { scan, state }
+    }
+
+    /// No content.
+    pub fn empty(scan: &'s mut Scan) -> Data<'s> {
+        Data { scan, state: StreamState::empty(false) }
+    }
+
+    /// Bytes.
+    pub fn size(&self) -> u64 {
+        self.state.size
+    }
+
+    /// Whether nothing else has taken the clusters since, as far as can be told: no page and no file is there, and
+    /// checksums agree.
+    pub fn is_left(&mut self) -> bool {
+        let mut at = 0;
+        let mut buffer = Buffer::new(self.scan.pages.geometry.cluster as usize);
+        loop {
+            match self.find(at) {
+                Ok(Some(run)) => {
+                    for index in 0..run.count {
+                        let Ok(cluster) = self.real(run.cluster + u64::from(index)) else { return false };
+                        if self.scan.used.contains(cluster) {
+                            return false;
+                        }
+                        if let Some(checksum) = run.checksum {
+                            let place = self.scan.pages.geometry.offset(cluster);
+                            let read = self.scan.pages.device().read_at(place, &mut buffer);
+                            if read.is_err() || crc32c::crc32c(&buffer) != checksum {
+                                return false;
+                            }
+                        }
+                    }
+                    at = run.end();
+                }
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Notes that the clusters are those of a file that is there.
+    pub fn claim(&mut self) {
+        let mut at = 0;
+        loop {
+            match self.find(at) {
+                Ok(Some(run)) => {
+                    for index in 0..run.count {
+                        if let Ok(cluster) = self.real(run.cluster + u64::from(index)) {
+                            self.scan.used.insert(cluster);
+                        }
+                    }
+                    at = run.end();
+                }
+                Ok(None) => return,
+                Err(after) => at = after,
+            }
+        }
+    }
+
+    fn real(&self, cluster: u64) -> Result<u64> {
+        self.scan.pages.map.real(&self.scan.pages.geometry, cluster, 1)
+    }
+
+    /// The run at a cluster of the stream or the next after it, from there on. Where that cannot be read, the first
+    /// cluster after what is missing.
+    fn find(&mut self, mut at: u32) -> std::result::Result<Option<Extent>, u32> {
+        let Content::Extents(extents) = &mut self.state.content else { return Ok(None) };
+        loop {
+            match extents.find(at) {
+                Found::Extent(run) => {
+                    let skip = at - run.at;
+                    let cluster = run.cluster.saturating_add(u64::from(skip));
+                    return Ok(Some(Extent { at, count: run.count - skip, cluster, ..run }));
+                }
+                Found::Hole(u32::MAX) => return Ok(None),
+                Found::Hole(next) => at = next.max(at + 1),
+                Found::Absent(index) => {
+                    if extents.loaded() > RUNS {
+                        extents.unload();
+                    }
+                    if extents.load(&mut self.scan.pages, index).is_err() {
+                        return Err(extents.end_of(index).max(at + 1));
+                    }
+                }
+            }
+        }
+    }
+
+    fn read_clusters(&mut self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let cluster = self.scan.pages.geometry.cluster as usize;
+        let first = offset / cluster as u64;
+        let end = (offset + buffer.len() as u64).div_ceil(cluster as u64);
+        let mut whole = Buffer::new((end - first) as usize * cluster);
+        let (mut at, end) = (first as u32, end as u32);
+        // Neighbouring clusters are one transfer.
+        let mut transfers: Vec<(u64, usize, usize)> = Vec::new();
+        let mut checks: Vec<(usize, u32, u64)> = Vec::new();
+        while at < end {
+            let run = match self.find(at) {
+                Ok(Some(run)) if run.at < end => run,
+                Ok(_) => break,
+                Err(_) => {
+                    let found = "a page that is gone";
+                    return Err(Error::damaged("stream's extents", 0, "a page for this range", found));
+                }
+            };
+            for index in 0..run.count.min(end - run.at) {
+                let place = self.scan.pages.geometry.offset(self.real(run.cluster + u64::from(index))?);
+                let position = (run.at + index - first as u32) as usize * cluster;
+                match transfers.last_mut() {
+                    Some((start, from, length))
+                        if *start + *length as u64 == place && *from + *length == position =>
+                    {
+                        *length += cluster
+                    }
+                    _ => transfers.push((place, position, cluster)),
+                }
+                checks.extend(run.checksum.map(|checksum| (position, checksum, place)));
+            }
+            at = run.end();
+        }
+        for (place, position, length) in transfers {
+            self.scan.pages.device().read_at(place, &mut whole[position..position + length])?;
+        }
+        for (position, expected, place) in checks {
+            let found = crc32c::crc32c(&whole[position..position + cluster]);
+            if found != expected {
+                let (expected, found) = (format!("CRC32-C {expected:08x}"), format!("{found:08x}"));
+                return Err(Error::damaged("checksum of a file's data", place, expected, found));
+            }
+        }
+        let head = (offset % cluster as u64) as usize;
+        buffer.copy_from_slice(&whole[head..head + buffer.len()]);
+        Ok(())
+    }
+}
+
+impl RecoveredData for Data<'_> {
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let length = self.state.size.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        let buffer = &mut buffer[..length];
+        if let Content::Inline(content) = &self.state.content {
+            let start = offset.min(content.len() as u64) as usize;
+            let there = &content[start..content.len().min(start + length)];
+            buffer[..there.len()].copy_from_slice(there);
+            buffer[there.len()..].fill(0);
+            return Ok(length);
+        }
+        if length > 0 {
+            self.read_clusters(offset, buffer)?;
+        }
+        Ok(length)
+    }
+}

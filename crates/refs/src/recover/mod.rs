@@ -1,0 +1,238 @@
+//! Copying out what is left of a volume whose checkpoints, tables or superblocks are gone.
+//!
+//! Every metadata page says which table it belongs to, where it is, and when it was written. So the device is looked
+//! through for pages ([`scan`]); the newest root of each directory gives its tree; what only older pages know of was
+//! deleted, or its page is gone ([`directory`]). Checkpoints, superblocks and the object table are not needed. The
+//! container table is used if it is found.
+
+mod data;
+mod directory;
+mod scan;
+
+use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY, object_link};
+use crate::layout::Record;
+use crate::layout::record::{self, key};
+use crate::volume::{streams, timestamp};
+use data::Data;
+use directory::{Directory, Leads, Row};
+use platter_device::Device;
+use platter_vfs::{Kind, Name, Progress, RecoverReport, Recovered, Result, Visit};
+use scan::Scan;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// More directories inside each other than any volume has.
+const DEEPEST: usize = 1024;
+
+/// Finds what is left on a device and tells `visit` of it.
+///
+/// # Errors
+/// [`platter_vfs::Error::NotThisFormat`] if there is no page of ReFS on the device; what `visit` gives.
+pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
+    let scan = scan::scan(&device, progress)?;
+    let places = Places::find(&scan);
+    let mut recovery =
+        Recovery { scan, places, bodies: HashMap::new(), report: RecoverReport::default(), visit };
+    let mut tables: Vec<u64> =
+        recovery.scan.tables.keys().copied().filter(|&table| is_directory(table)).collect();
+    // Directories before what is in them.
+    tables
+        .sort_by_cached_key(|&table| recovery.places.path(table).map_or(usize::MAX, |(path, _)| path.len()));
+    // Files that are there first: what was deleted may lie where one of them is by now.
+    for is_deleted in [false, true] {
+        for (number, &table) in tables.iter().enumerate() {
+            recovery.directory(table, is_deleted)?;
+            let what = if is_deleted { "deleted files" } else { "files" };
+            progress.progress(what, number as u64 + 1, tables.len() as u64);
+        }
+    }
+    Ok(recovery.report)
+}
+
+fn is_directory(table: u64) -> bool {
+    matches!(table, ROOT_DIRECTORY | FIRST_OBJECT..)
+}
+
+/// Where a directory is: the directory above, its name there, and whether it was removed from it.
+struct Place {
+    above: u64,
+    name: Vec<u16>,
+    is_deleted: bool,
+}
+
+/// Where the directories are.
+struct Places(HashMap<u64, Place>);
+
+impl Places {
+    fn find(scan: &Scan) -> Places {
+        let mut places: HashMap<u64, Place> = HashMap::new();
+        let mut own: HashMap<u64, (u64, Vec<u16>)> = HashMap::new();
+        let mut whole: HashSet<u64> = HashSet::new();
+        for &table in scan.tables.keys().filter(|&&table| is_directory(table)) {
+            let directory = Directory::collect(scan, table);
+            if directory.is_whole {
+                whole.insert(table);
+            }
+            let mut put = |row: &Row, is_deleted: bool| {
+                if row.key.first() == Some(&0x10)
+                    && let Ok(record) = Record::from_bytes(&row.value, 0)
+                    && let Some(link) = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK)
+                {
+                    own.entry(table).or_insert_with(|| object_link(link));
+                }
+                let Some((name, Leads::Directory(object))) = row.name() else { return };
+                let place = Place { above: table, name, is_deleted };
+                match places.get(&object) {
+                    Some(known) if !known.is_deleted || is_deleted => {}
+                    _ => drop(places.insert(object, place)),
+                }
+            };
+            directory.rows.iter().for_each(|row| put(row, false));
+            directory.older.iter().for_each(|row| put(row, directory.is_whole));
+        }
+        // What no directory knows of says itself where it was.
+        for (table, (above, name)) in own {
+            let is_deleted = whole.contains(&above);
+            places.entry(table).or_insert(Place { above, name, is_deleted });
+        }
+        Places(places)
+    }
+
+    /// The names that lead to a directory, as far as they are known, and whether it was deleted.
+    fn path(&self, table: u64) -> Option<(Vec<Name>, bool)> {
+        let (mut names, mut deleted, mut at) = (Vec::new(), false, table);
+        while at != ROOT_DIRECTORY {
+            let Some(place) = self.0.get(&at) else {
+                names.push(Name::from(&*format!("directory {at:x}")));
+                break;
+            };
+            names.push(Name::from_units(&place.name));
+            deleted |= place.is_deleted;
+            at = place.above;
+            if names.len() > DEEPEST {
+                return None;
+            }
+        }
+        names.reverse();
+        Some((names, deleted))
+    }
+}
+
+struct Recovery<'v> {
+    scan: Scan,
+    places: Places,
+    /// Records of files with several names, by home directory and number.
+    bodies: HashMap<u64, HashMap<u64, Record>>,
+    report: RecoverReport,
+    visit: Visit<'v>,
+}
+
+impl Recovery<'_> {
+    /// Recovers a directory and its files: those that are there, or those that were deleted.
+    fn directory(&mut self, table: u64, want_deleted: bool) -> Result<()> {
+        let Some((path, is_deleted)) = self.places.path(table) else { return Ok(()) };
+        if is_deleted && !want_deleted {
+            return Ok(());
+        }
+        let directory = Directory::collect(&self.scan, table);
+        if is_deleted == want_deleted && table != ROOT_DIRECTORY {
+            let own =
+                directory.rows.iter().chain(&directory.older).find(|row| row.key.first() == Some(&0x10));
+            let record = own.and_then(|row| Record::from_bytes(&row.value, 0).ok());
+            let times = record.map_or([0; 4], |record| record.times);
+            self.report.directories += 1;
+            let entry = entry(path.clone(), is_deleted, Kind::Directory, times);
+            (self.visit)(&entry, &mut Data::empty(&mut self.scan))?;
+        }
+        let older_deleted = is_deleted || directory.is_whole;
+        for (rows, is_deleted) in [(&directory.rows, is_deleted), (&directory.older, older_deleted)] {
+            if is_deleted != want_deleted {
+                continue;
+            }
+            for row in rows {
+                let Some((name, leads)) = row.name() else { continue };
+                let mut path = path.clone();
+                path.push(Name::from_units(&name));
+                match leads {
+                    Leads::Directory(_) => {}
+                    Leads::File(record) => self.file(path, table, *record, is_deleted)?,
+                    Leads::Body(home, ordinal) => match self.body(home, ordinal) {
+                        Some(record) => self.file(path, home, record, is_deleted)?,
+                        None if is_deleted => self.report.overwritten += 1,
+                        None => self.lose(&path, "its record is gone"),
+                    },
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The record of a file with several names.
+    fn body(&mut self, home: u64, ordinal: u64) -> Option<Record> {
+        if !self.bodies.contains_key(&home) {
+            let directory = Directory::collect(&self.scan, home);
+            let mut bodies = HashMap::new();
+            for row in directory.rows.iter().chain(&directory.older) {
+                if row.key.len() == key::body(0, 0).len()
+                    && row.key.first() == Some(&0x40)
+                    && let Ok(record) = Record::from_bytes(&row.value, 0)
+                {
+                    bodies.entry(crate::layout::bytes::u64_at(&row.key, 8)).or_insert(record);
+                }
+            }
+            self.bodies.insert(home, bodies);
+        }
+        self.bodies.get(&home)?.get(&ordinal).cloned()
+    }
+
+    fn file(&mut self, path: Vec<Name>, table: u64, record: Record, is_deleted: bool) -> Result<()> {
+        if let Ok(target) = streams::link_target(&record) {
+            self.report.files += 1;
+            self.report.deleted += u64::from(is_deleted);
+            let link = entry(path, is_deleted, Kind::SymbolicLink, record.times);
+            let link = Recovered { target: Some(target), ..link };
+            return (self.visit)(&link, &mut Data::empty(&mut self.scan));
+        }
+        let times = record.times;
+        let (own, named) = match data::open(&mut self.scan, record, table, is_deleted) {
+            Ok(found) => found,
+            Err(_) if is_deleted => {
+                self.report.overwritten += 1;
+                return Ok(());
+            }
+            Err(error) => {
+                self.lose(&path, &error.to_string());
+                return Ok(());
+            }
+        };
+        let all = own.into_iter().map(|state| (None, state));
+        for (stream, state) in all.chain(named.into_iter().map(|(name, state)| (Some(name), state))) {
+            let mut data = Data::new(&mut self.scan, state);
+            if is_deleted && !data.is_left() {
+                self.report.overwritten += 1;
+                continue;
+            }
+            if !is_deleted {
+                data.claim();
+            }
+            self.report.files += u64::from(stream.is_none());
+            self.report.deleted += u64::from(stream.is_none() && is_deleted);
+            let file = entry(path.clone(), is_deleted, Kind::File, times);
+            let file = Recovered { stream, size: data.size(), ..file };
+            (self.visit)(&file, &mut data)?;
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, path: &[Name], why: &str) {
+        if self.report.lost.len() < RecoverReport::KEPT {
+            let path: String = path.iter().map(|name| format!("/{name}")).collect();
+            self.report.lost.push((path, why.into()));
+        }
+    }
+}
+
+fn entry(path: Vec<Name>, deleted: bool, kind: Kind, times: [u64; 4]) -> Recovered {
+    let (modified, accessed) = (timestamp(times[1]), timestamp(times[3]));
+    Recovered { path, stream: None, deleted, kind, size: 0, modified, accessed, target: None }
+}

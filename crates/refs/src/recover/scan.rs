@@ -1,0 +1,225 @@
+//! Looking through a whole device for metadata pages.
+
+use crate::geometry::{ContainerMap, Geometry};
+use crate::layout::bytes::{u16_at, u32_at};
+use crate::layout::node::{ROOT, STREAM};
+use crate::layout::page::{HEADER, NODE};
+use crate::layout::{Algorithm, ContainerRow, PageHeader, PageReference, Root, Version, page};
+use crate::open::{self, Notes};
+use crate::pages::{Page, Pages};
+use crate::scrub::reader::{Piece, Reader};
+use crate::seen::Seen;
+use crate::space::Space;
+use platter_device::Device;
+use platter_vfs::{Error, Progress, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes looked at in one go.
+const WINDOW: u64 = 256 << 20;
+/// Bytes of clean pages that are kept.
+const CACHE: usize = 16 << 20;
+
+/// A page, by its own header.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// Where it stands on the device, in bytes.
+    pub place: u64,
+    /// Its first cluster, as its own table counts.
+    pub cluster: u64,
+    /// Its table.
+    pub table: u64,
+    /// When it was written.
+    pub clock: u64,
+    /// Levels below it.
+    pub level: u8,
+    /// Whether it is the topmost of its table.
+    pub is_root: bool,
+    volume: u32,
+    /// Whether it has runs of a stream.
+    is_stream: bool,
+    /// Whether it takes one cluster.
+    is_single: bool,
+}
+
+/// What a scan found.
+pub struct Scan {
+    /// Reads pages.
+    pub pages: Pages,
+    /// Roots and leaves by table, the newest first.
+    pub tables: BTreeMap<u64, Vec<Found>>,
+    /// Clusters that pages are in, of whatever age.
+    pub used: Seen,
+}
+
+impl Scan {
+    /// The page itself, if it is one as far as can be told without its checksum.
+    pub fn page(&self, found: &Found) -> Option<Page> {
+        let mut clusters = [0; 4];
+        for (index, cluster) in
+            clusters.iter_mut().take(self.pages.geometry.page_clusters() as usize).enumerate()
+        {
+            *cluster = found.cluster.checked_add(index as u64)?;
+        }
+        let reference = PageReference { clusters, checksum: crate::layout::Checksum::NONE };
+        let mut bytes = vec![0; self.pages.geometry.page()];
+        self.pages.device().read_at(found.place, &mut bytes).ok()?;
+        Page::from_bytes(bytes, &self.pages.geometry, &reference, found.table, found.place).ok()
+    }
+}
+
+/// Whether the table's cluster numbers are real ones.
+fn is_real(table: u64) -> bool {
+    Root::ALL.iter().any(|root| root.table() == table && root.is_real())
+}
+
+/// Looks through the device.
+pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
+    let mut notes = Notes::default();
+    let boot = open::boot_record(&**device, &mut notes).ok();
+    let anchors = open::anchors(&**device, &mut notes).ok();
+    let mut found = headers(&**device, progress);
+    let volume = match &anchors {
+        Some(anchors) => anchors.geometry.signature,
+        None => most(found.iter().map(|page| page.volume)).ok_or_else(|| Error::NotThisFormat {
+            format: "ReFS",
+            reason: "no metadata page of ReFS is on the device".into(),
+        })?,
+    };
+    found.retain(|page| page.volume == volume);
+    let cluster = match &boot {
+        Some(boot) => boot.cluster(),
+        None if most(found.iter().map(|page| page.is_single)) == Some(true) => 65536,
+        None => 4096,
+    };
+    found.retain(|page| page.is_single == (cluster == 65536) && page.place % u64::from(cluster) == 0);
+    let container = boot.as_ref().map_or(64 << 20, |boot| boot.container);
+    let clusters = match &boot {
+        Some(boot) => boot.sectors * u64::from(boot.sector) / u64::from(cluster),
+        None => device.len() / u64::from(cluster),
+    };
+    let geometry = Geometry {
+        version: boot.as_ref().map_or(Version::V3_14, |boot| boot.version),
+        cluster,
+        clusters,
+        per_container: (container / u64::from(cluster)) as u32,
+        // References say which checksum they have.
+        algorithm: Algorithm::Crc64,
+        reference: PageReference::compact(Algorithm::Crc64),
+        signature: volume,
+    };
+    let mut used = Seen::default();
+    let mut tables: BTreeMap<u64, Vec<Found>> = BTreeMap::new();
+    for page in &found {
+        let first = page.place / u64::from(cluster);
+        for cluster in first..first + u64::from(geometry.page_clusters()) {
+            used.insert(cluster);
+        }
+        if !page.is_stream && (page.is_root || page.level == 0) {
+            tables.entry(page.table).or_default().push(*page);
+        }
+    }
+    tables.values_mut().for_each(|pages| pages.sort_by_key(|page| std::cmp::Reverse(page.clock)));
+    let none = Space::new(Vec::new(), geometry.per_container);
+    let pages = Pages::new(geometry, ContainerMap::default(), none, device.clone(), CACHE);
+    let mut scan = Scan { pages, tables, used };
+    scan.pages.map = container_map(&scan, &found);
+    Ok(scan)
+}
+
+/// What there is most of.
+fn most<T: std::hash::Hash + Eq>(all: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: HashMap<T, u64> = HashMap::new();
+    all.for_each(|one| *counts.entry(one).or_default() += 1);
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(one, _)| one)
+}
+
+/// The headers of everything that looks like a page.
+fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<Found> {
+    const STEP: u64 = 4096;
+    let length = device.len() / STEP * STEP;
+    let reader = Reader::new(device, None);
+    let (all, done) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+    for window in (0..length).step_by(WINDOW as usize) {
+        let end = length.min(window + WINDOW);
+        let pieces: Vec<Piece> = (window..end)
+            .step_by(STEP as usize)
+            .map(|offset| Piece { offset, length: STEP as u32 })
+            .collect();
+        reader.read(
+            &pieces,
+            &|_, _| Ok(()),
+            &|number, outcome| {
+                let header = outcome.good.and_then(|bytes| header(pieces[number].offset, bytes));
+                if let Some(header) = header {
+                    all.lock().unwrap_or_else(PoisonError::into_inner).push(header);
+                }
+            },
+            &|bytes| {
+                let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                progress.progress("looking for metadata", done, length);
+            },
+        );
+    }
+    let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.sort_unstable_by_key(|found| found.place);
+    all
+}
+
+fn header(place: u64, bytes: &[u8]) -> Option<Found> {
+    if !bytes.starts_with(&NODE) || page::header_version(bytes) != 2 {
+        return None;
+    }
+    let header = PageHeader::from_bytes(bytes);
+    let start = HEADER.checked_add(u32_at(bytes, HEADER) as usize)?;
+    let kind = bytes.get(start + 0x0C..start + 0x0E)?;
+    let node = u16_at(kind, 0).to_le_bytes();
+    Some(Found {
+        place,
+        cluster: header.clusters[0],
+        table: header.table,
+        clock: header.clock,
+        level: node[0],
+        is_root: node[1] & ROOT != 0,
+        volume: header.volume,
+        is_stream: node[1] & STREAM != 0,
+        is_single: header.clusters[1] == 0,
+    })
+}
+
+/// Where containers lie: as the newest rows of the container tables say, else as the pages in them do, else in order.
+fn container_map(scan: &Scan, found: &[Found]) -> ContainerMap {
+    let geometry = &scan.pages.geometry;
+    let per_container = u64::from(geometry.per_container);
+    let count = geometry.containers();
+    let mut starts: Vec<u64> = (0..count).map(|index| index * per_container).collect();
+    let mut put = |number: u64, start: u64| {
+        let index = number.wrapping_sub(ContainerMap::FIRST);
+        let fits = start.is_multiple_of(per_container)
+            && start.checked_add(per_container).is_some_and(|end| end <= geometry.clusters);
+        if let (Some(slot), true) = (starts.get_mut(index as usize), fits) {
+            *slot = start;
+        }
+    };
+    let mut pages: Vec<&Found> = found.iter().filter(|page| !is_real(page.table)).collect();
+    pages.sort_by_key(|page| page.clock);
+    for page in pages {
+        let (number, inside) = geometry.split(page.cluster);
+        if let Some(start) = (page.place / u64::from(geometry.cluster)).checked_sub(u64::from(inside)) {
+            put(number, start);
+        }
+    }
+    let tables = [Root::Containers, Root::ContainersCopy].map(Root::table);
+    let leaves = tables.iter().filter_map(|table| scan.tables.get(table)).flatten();
+    let mut leaves: Vec<&Found> = leaves.filter(|page| page.level == 0).collect();
+    leaves.sort_by_key(|page| page.clock);
+    for page in leaves.into_iter().filter_map(|found| scan.page(found)) {
+        for row in page.node().rows() {
+            if let Ok(row) = ContainerRow::from_bytes(row.value, 0) {
+                put(row.number, row.start);
+            }
+        }
+    }
+    ContainerMap::new(starts, geometry.per_container)
+}

@@ -1,0 +1,27 @@
+//! Which clusters were seen: a bitmap that takes memory only where something is in it.
+
+use std::collections::HashMap;
+
+/// A set of cluster numbers.
+#[derive(Default)]
+pub struct Seen(HashMap<u64, Box<[u64; Seen::WORDS]>>);
+
+impl Seen {
+    const WORDS: usize = 256;
+
+    /// Adds a cluster. Returns whether it was not there.
+    pub fn insert(&mut self, cluster: u64) -> bool {
+        let bits =
+            self.0.entry(cluster / (64 * Seen::WORDS as u64)).or_insert_with(|| Box::new([0; Seen::WORDS]));
+        let (word, bit) = ((cluster / 64) as usize % Seen::WORDS, cluster % 64);
+        let is_new = bits[word] >> bit & 1 == 0;
+        bits[word] |= 1 << bit;
+        is_new
+    }
+
+    /// Whether a cluster is there.
+    pub fn contains(&self, cluster: u64) -> bool {
+        let bits = self.0.get(&(cluster / (64 * Seen::WORDS as u64)));
+        bits.is_some_and(|bits| bits[(cluster / 64) as usize % Seen::WORDS] >> (cluster % 64) & 1 == 1)
+    }
+}

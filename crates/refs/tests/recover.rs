@@ -1,0 +1,217 @@
+//! Copying out what is left of volumes that cannot be opened.
+
+mod common;
+
+use common::{VOLUMES, open};
+use platter_device::{Device, MemoryDevice};
+use platter_refs::Refs;
+use platter_vfs::{FileSystem, Format, Kind, Name, Node, RecoverReport, RenameFlags, Silent};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What was recovered: for each path, whether it was deleted, and its content.
+type Harvest = BTreeMap<String, (bool, Option<Vec<u8>>)>;
+
+fn recover(device: Arc<dyn Device>) -> (RecoverReport, Harvest) {
+    let mut harvest = Harvest::new();
+    let report = Refs::ANY.recover(device, &Silent, &mut |found, data| {
+        let mut path: String = found.path.iter().map(|name| format!("/{name}")).collect();
+        if let Some(stream) = &found.stream {
+            path += &format!(":{stream}");
+        }
+        let content = match found.kind {
+            Kind::Directory => Some(b"directory".to_vec()),
+            Kind::SymbolicLink => found.target.clone().map(String::into_bytes),
+            Kind::File => {
+                let mut bytes = vec![0; found.size as usize];
+                data.read(0, &mut bytes).ok().map(|got| bytes[..got].to_vec())
+            }
+        };
+        // What was deleted, or is in a damaged directory, may have the name of something else.
+        harvest.entry(path).or_insert((found.deleted, content));
+        Ok(())
+    });
+    (report.unwrap(), harvest)
+}
+
+fn content(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed + 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+/// A tree with everything that there may be, and some history.
+fn plant(device: Arc<MemoryDevice>) -> Harvest {
+    let system = open(device);
+    let mut planted = Harvest::new();
+    let make = |above: Node, name: &str, kind: Kind| system.create(above, &Name::from(name), kind).unwrap();
+    let below = make(Node::ROOT, "below", Kind::Directory);
+    let deep = make(below, "deep", Kind::Directory);
+    make(deep, "empty", Kind::Directory);
+    for path in ["/below", "/below/deep", "/below/deep/empty"] {
+        planted.insert(path.into(), (false, Some(b"directory".to_vec())));
+    }
+    let mut put = |path: &str, node: Node, length: usize| {
+        let bytes = content(planted.len() as u64, length);
+        system.write(node, 0, &bytes).unwrap();
+        planted.insert(path.into(), (false, Some(bytes)));
+    };
+    for number in 0..300 {
+        let name = format!("file {number}");
+        let node = make(deep, &name, Kind::File);
+        put(&format!("/below/deep/{name}"), node, 37 * number);
+        system.forget(node, 1);
+        if number % 50 == 0 {
+            system.sync_all().unwrap();
+        }
+    }
+    let large = make(Node::ROOT, "large", Kind::File);
+    put("/large", large, 3_456_789);
+    let named = system.stream(large, &Name::from("stream"), true).unwrap();
+    put("/large:stream", named, 5000);
+    let two = make(Node::ROOT, "two", Kind::File);
+    put("/two", two, 10_000);
+    system.link(two, deep, &Name::from("names")).unwrap();
+    system.symlink(Node::ROOT, &Name::from("link"), "below/deep").unwrap();
+    planted.insert("/below/deep/names".into(), planted["/two"].clone());
+    planted.insert("/link".into(), (false, Some(b"below/deep".to_vec())));
+    // What is renamed is there once, under its last name.
+    let (old, new) = (Name::from("file 7"), Name::from("renamed"));
+    system.rename(deep, &old, deep, &new, RenameFlags::default()).unwrap();
+    let renamed = planted.remove("/below/deep/file 7").unwrap();
+    planted.insert("/below/deep/renamed".into(), renamed);
+    system.unmount().unwrap();
+    planted
+}
+
+fn erase(device: &dyn Device, at: u64, length: u64) {
+    device.write_at(at, &vec![0xA5; length as usize]).unwrap();
+}
+
+/// Erases boot records, superblocks and checkpoints.
+fn behead(device: &MemoryDevice, cluster: u64) {
+    let last = device.len() - 64 * cluster;
+    let mut bytes = vec![0; cluster as usize];
+    for at in (0..64 * cluster).chain(last..device.len()).step_by(cluster as usize) {
+        device.read_at(at, &mut bytes).unwrap();
+        if at == 0 || at == device.len() - cluster || bytes.starts_with(b"SUPB") {
+            erase(device, at, cluster);
+        }
+    }
+    erase_where(device, cluster, |bytes| bytes.starts_with(b"CHKP"));
+}
+
+fn erase_where(device: &dyn Device, cluster: u64, gone: impl Fn(&[u8]) -> bool) -> usize {
+    let mut bytes = vec![0; 4096];
+    let mut count = 0;
+    for at in (0..device.len() / cluster).map(|number| number * cluster) {
+        device.read_at(at, &mut bytes).unwrap();
+        if gone(&bytes) {
+            erase(device, at, cluster);
+            count += 1;
+        }
+    }
+    count
+}
+
+fn table(bytes: &[u8]) -> Option<u64> {
+    bytes.starts_with(b"MSB+").then(|| u64::from_le_bytes(bytes[0x48..0x50].try_into().unwrap()))
+}
+
+/// What was not deleted.
+fn there(harvest: &Harvest) -> Harvest {
+    harvest.iter().filter(|(_, found)| !found.0).map(|(path, found)| (path.clone(), found.clone())).collect()
+}
+
+#[test]
+fn everything_is_found_without_any_of_the_first_structures() {
+    for volume in VOLUMES {
+        let device = volume.make();
+        let planted = plant(device.clone());
+        let (report, harvest) = recover(device.clone());
+        let names = |harvest: &Harvest| harvest.keys().cloned().collect::<BTreeSet<_>>();
+        assert_eq!(names(&there(&harvest)), names(&planted), "{volume:?}");
+        assert!(there(&harvest) == planted, "{volume:?}: content");
+        assert_eq!((&report.lost, report.directories), (&Vec::new(), 3));
+        behead(&device, volume.cluster);
+        assert!(there(&recover(device.clone()).1) == planted, "{volume:?}: beheaded");
+        // Object tables, container tables, allocators, schemas and all other roots.
+        assert!(
+            erase_where(&*device, volume.cluster, |bytes| table(bytes).is_some_and(|table| table < 0x500))
+                > 10
+        );
+        assert!(there(&recover(device).1) == planted, "{volume:?}: without tables");
+    }
+}
+
+#[test]
+fn deleted_files_are_found_until_something_else_is_there() {
+    for volume in VOLUMES {
+        let device = volume.make();
+        let planted = plant(device.clone());
+        let system = open(device.clone());
+        let look = |path: &str| {
+            path.split('/')
+                .skip(1)
+                .fold(Node::ROOT, |node, name| system.lookup(node, &Name::from(name)).unwrap())
+        };
+        let deep = look("/below/deep");
+        for number in 100..110 {
+            system.unlink(deep, &Name::from(&*format!("file {number}"))).unwrap();
+        }
+        system.unlink(Node::ROOT, &Name::from("large")).unwrap();
+        system.rmdir(deep, &Name::from("empty")).unwrap();
+        system.unmount().unwrap();
+        let (report, harvest) = recover(device);
+        let deleted: Vec<&String> =
+            planted.keys().filter(|path| !there(&harvest).contains_key(*path)).collect();
+        assert!(deleted.len() >= 12, "{deleted:?}");
+        for (path, (is_deleted, found)) in &harvest {
+            if *is_deleted && found.is_some() && planted.contains_key(path) {
+                assert!(*found == planted[path].1, "{volume:?}: {path} has other content");
+            }
+        }
+        for number in 100..110 {
+            assert!(harvest[&format!("/below/deep/file {number}")].0, "{volume:?}: {number}");
+        }
+        assert!(harvest["/large"].0 && harvest["/large:stream"].0 && harvest["/below/deep/empty"].0);
+        assert!(report.deleted >= 11, "{report:?}");
+    }
+}
+
+#[test]
+fn with_damage_everywhere_most_is_still_found() {
+    let volume = VOLUMES[1];
+    let device = volume.make();
+    let planted = plant(device.clone());
+    let mut state = common::seed();
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    for _ in 0..6 {
+        // A third of all pages loses a few bytes somewhere.
+        let mut bytes = vec![0; 4096];
+        for at in (0..device.len() / 4096).map(|number| number * 4096) {
+            device.read_at(at, &mut bytes).unwrap();
+            if table(&bytes).is_some() && random() % 3 == 0 {
+                let start = random() as usize % 4000;
+                bytes[start..start + 4].fill(random() as u8);
+                device.write_at(at, &bytes).unwrap();
+            }
+        }
+        let (_, harvest) = recover(device.clone());
+        let whole = harvest.iter().filter(|(path, found)| planted.get(*path) == Some(*found)).count();
+        assert!(whole > planted.len() / 2, "{whole} of {}", planted.len());
+    }
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is() {
+    let device = Arc::new(MemoryDevice::new(16 << 20, platter_device::Sectors::SMALL));
+    let error = Refs::ANY.recover(device, &Silent, &mut |_, _| Ok(())).unwrap_err();
+    assert!(error.to_string().contains("no metadata page"), "{error}");
+}
