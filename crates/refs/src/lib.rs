@@ -6,6 +6,8 @@ mod core;
 mod extents;
 mod format;
 mod geometry;
+#[cfg(test)]
+mod golden;
 pub mod layout;
 mod listing;
 mod open;
