@@ -192,6 +192,11 @@ impl Pages {
         }
     }
 
+    /// The device below.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
     /// Byte offset on the device of a page.
     pub fn offset(&self, address: Address) -> Result<u64> {
         let clusters = u64::from(self.geometry.page_clusters());

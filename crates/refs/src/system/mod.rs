@@ -20,7 +20,8 @@ pub use log::{LOG_BLOCK, LogArea, LogControl, log_record};
 pub use reparse::reparse_row;
 pub use schema::{schema, schema_rows};
 pub use security::{
-    directory_descriptor, file_descriptor, read_security_row, security_id, security_rows, system_descriptor,
+    directory_descriptor, file_descriptor, read_security_row, security_id, security_row, security_rows,
+    system_descriptor,
 };
 pub use upcase::{read_upcase, upcase_rows};
 pub use volume_information::{label_row, read_label, volume_information_rows};
