@@ -102,8 +102,7 @@ fn one(check: &mut Check<'_>, tier: Tier, row: &TreeRow, seen: &mut [Seen]) -> R
         let range = format!("{:#x} and {:#x} more", found.start, found.count);
         return Err(Error::damaged("range of an allocator row", row.at, "whole containers", range));
     };
-    for index in first..first + pieces as usize {
-        let state = &mut seen[index];
+    for (index, state) in seen.iter_mut().enumerate().skip(first).take(pieces as usize) {
         state.rows[tier as usize] += 1;
         if state.rows[tier as usize] > 1 {
             let what = FIRST_CONTAINER + index as u64;
