@@ -5,7 +5,7 @@ use super::tree::{Cursor, TreeRow};
 use super::{Check, copies};
 use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::{ContainerRow, Root};
-use platter_vfs::{Error, Severity};
+use platter_vfs::{Error, Result, Severity};
 use std::collections::HashMap;
 
 /// What the space check needs of a container row.
@@ -25,13 +25,11 @@ pub fn read(check: &mut Check<'_>) {
     let (first, second) = (check.root_cursor(Root::Containers), check.root_cursor(Root::ContainersCopy));
     let places = places(check, first.again());
     let valid = |check: &mut Check<'_>, row: &TreeRow| {
-        let last = FIRST_CONTAINER + check.geometry.clusters / u64::from(check.geometry.per_container);
-        let count = u64::from(check.geometry.per_container);
-        ContainerRow::from_bytes(&row.value, row.at).is_ok_and(|found| {
-            let is_place = found.start % count == 0 && found.start <= check.geometry.clusters - count;
+        let most = check.geometry.clusters / u64::from(check.geometry.per_container);
+        plausible(check, row).is_ok_and(|found| {
             let is_single = places.get(&found.start).is_none_or(|&containers| containers < 2);
-            let is_number = found.number == u64_at(&row.key, 0) && found.number < last;
-            is_number && u64::from(found.count) == count && is_place && is_single
+            let is_key = row.key[..] == row.value[..ContainerRow::KEY] && u64_at(&row.key, 8) == 1 << 32;
+            found.number - FIRST_CONTAINER < most && is_single && is_key
         })
     };
     copies::walk(check, first, second, &valid, &mut row);
@@ -88,11 +86,22 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
     check.containers.push(container);
 }
 
-fn read_row(check: &Check<'_>, row: &TreeRow) -> platter_vfs::Result<ContainerRow> {
-    let found = ContainerRow::from_bytes(&row.value, row.at)?;
+/// Reads the row that comes next.
+fn read_row(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
+    let found = plausible(check, row)?;
     let expected = FIRST_CONTAINER + check.containers.len() as u64;
-    if found.number != expected || u64_at(&row.key, 0) != expected {
+    if found.number != expected {
         return Err(Error::damaged("number of a container", row.at, expected, found.number));
+    }
+    Ok(found)
+}
+
+/// Reads a row that, taken for itself, can be true.
+fn plausible(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
+    let found = ContainerRow::from_bytes(&row.value, row.at)?;
+    let number = u64_at(&row.key, 0);
+    if found.number != number || number < FIRST_CONTAINER {
+        return Err(Error::damaged("number of a container", row.at, number, found.number));
     }
     let count = check.geometry.per_container;
     let length = u64_at(&row.value, row.value.len() - 8);
@@ -126,7 +135,7 @@ impl Check<'_> {
             order: Order::Words,
             tier,
             severity: Severity::Inconsistent,
-            renewable: root != Root::References,
+            renewable: true,
         };
         Cursor::new(subject, self.anchors.checkpoint.roots[root as usize], self.checkpoint_at)
     }

@@ -92,8 +92,8 @@ fn cursor(check: &Check<'_>, number: u64) -> Option<Cursor> {
         table: number,
         order: Order::Directory,
         tier: Tier::Medium,
-        severity: Severity::DataLoss,
-        renewable: false,
+        severity: if number == METADATA_DIRECTORY { Severity::Inconsistent } else { Severity::DataLoss },
+        renewable: number == METADATA_DIRECTORY,
     };
     Some(Cursor::new(subject, object.root, object.at))
 }
@@ -136,7 +136,11 @@ impl Walk {
             }
         }
         if cursor.is_damaged {
-            check.is_directory_lost = true;
+            if self.object == METADATA_DIRECTORY {
+                check.repair.renew_metadata();
+            } else {
+                check.is_directory_lost = true;
+            }
         } else if !self.has_own {
             let message = "directory: expected a row of its own record, found none".into();
             self.find(check, "own-record", Severity::Inconsistent, message);
@@ -178,7 +182,10 @@ impl Walk {
     fn own(&mut self, check: &mut Check<'_>, row: &TreeRow) {
         self.has_own = true;
         let spot = Spot { table: self.object, row: &row.key, directory: self.object, name: &[], at: row.at };
-        let Some(record) = check.record(&spot, &row.value) else { return };
+        let Some(record) = check.record(&spot, &row.value) else {
+            check.repair.add(Task::Own { directory: self.object });
+            return;
+        };
         check.directory_streams(&spot, &record);
         let links = object_links(&record);
         let expected = check.reached.get(&self.object).map(|(above, name)| (*above, name.to_vec()));

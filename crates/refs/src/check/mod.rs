@@ -138,6 +138,8 @@ struct Check<'d> {
     is_incomplete: bool,
     /// And what it may belong to cannot be made anew.
     is_content_lost: bool,
+    /// Clusters belong to several files, and no table says that they may.
+    is_crossed: bool,
     /// A part of a directory or of the object table could not be read.
     is_directory_lost: bool,
 }
@@ -183,6 +185,7 @@ impl<'d> Check<'d> {
             damaged: HashSet::new(),
             is_incomplete: false,
             is_content_lost: false,
+            is_crossed: false,
             is_directory_lost: false,
         })
     }

@@ -124,9 +124,10 @@ pub fn read_own(check: &mut Check<'_>) {
                     0x07 => system::upcase_rows(check.geometry.cluster, system::windows_upper),
                     _ => Vec::new(),
                 };
-                let valid = |_: &mut Check<'_>, row: &TreeRow| match first {
+                let valid = |check: &mut Check<'_>, row: &TreeRow| match first {
                     0x09 if u32_at(&row.key, 0) == 1 => {
-                        system::LogArea::from_rows([(&row.key[..], &row.value[..])]).is_some()
+                        sound_log(check, system::LogArea::from_rows([(&row.key[..], &row.value[..])]))
+                            .is_some()
                     }
                     _ => super::is_known(&known, row),
                 };
@@ -204,14 +205,17 @@ fn upcase(check: &mut Check<'_>, table: Option<Box<[u16]>>) {
     }
 }
 
-fn log(check: &mut Check<'_>, area: Option<system::LogArea>) {
+/// The place of the log, if it is inside the volume.
+fn sound_log(check: &Check<'_>, area: Option<system::LogArea>) -> Option<system::LogArea> {
     let clusters = check.geometry.clusters;
-    let sound = area.filter(|area| {
-        area.data.start < area.data.end
-            && area.data.end <= clusters
-            && area.control.iter().all(|&at| at < clusters)
-    });
-    let Some(area) = sound else {
+    area.filter(|area| {
+        let is_inside = area.data.start < area.data.end && area.data.end <= clusters;
+        is_inside && area.control.iter().all(|&at| at < clusters)
+    })
+}
+
+fn log(check: &mut Check<'_>, area: Option<system::LogArea>) {
+    let Some(area) = sound_log(check, area) else {
         let message = "logfile information: expected a range of clusters inside the volume, found none";
         check.find("log-area", Severity::Inconsistent, None, message.into());
         check.is_incomplete = true;

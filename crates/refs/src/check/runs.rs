@@ -299,6 +299,7 @@ impl Walk<'_> {
 
     fn report(&self, check: &mut Check<'_>) {
         if self.crossed > 0 {
+            check.is_crossed = true;
             let (count, first) = (self.crossed, self.first_crossed);
             let message = format!(
                 "{count} clusters of a stream belong to something else too, the first from cluster {first:#x} on"

@@ -5,6 +5,7 @@ use super::page::{MOST_LEVELS, Page, Role, Subject, named, plain};
 use crate::layout::PageReference;
 use crate::layout::bytes::u64_at;
 use platter_vfs::Severity;
+use std::collections::HashSet;
 
 /// A row of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct Cursor {
     pub is_damaged: bool,
     /// Whether a key was out of place.
     is_disordered: bool,
+    /// Pages of a walk that does not count clusters, by which one that leads to another twice is known.
+    visited: HashSet<u64>,
 }
 
 struct Level {
@@ -66,6 +69,7 @@ impl Cursor {
             is_finished: false,
             is_damaged: false,
             is_disordered: false,
+            visited: HashSet::new(),
         }
     }
 
@@ -154,6 +158,10 @@ impl Cursor {
         above: Option<Vec<u8>>,
         most: Option<Vec<u8>>,
     ) {
+        if check.is_again && !self.visited.insert(reference.clusters[0]) {
+            self.is_damaged = true;
+            return;
+        }
         match check.page(&self.subject, &reference, role, from) {
             Some(page) if self.levels.len() <= usize::from(MOST_LEVELS) => {
                 self.counted.0 += u64::from(page.node().level() == 0);

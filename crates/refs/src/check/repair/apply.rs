@@ -13,6 +13,7 @@ use platter_device::Device;
 use platter_vfs::{CheckReport, Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where the names of directories are.
 pub type Names = HashMap<u64, (u64, Box<[u16]>)>;
@@ -26,6 +27,10 @@ pub struct Plan {
     pub orphans: Names,
     /// Trees of which a part cannot be read: they are left alone.
     pub damaged: HashSet<u64>,
+    /// The time.
+    pub now: Duration,
+    /// Clusters belong to several files.
+    pub is_crossed: bool,
     /// A part of a directory is lost.
     pub is_directory_lost: bool,
     starts: Vec<u64>,
@@ -77,6 +82,8 @@ fn plan(check: Check<'_>) -> Option<(CheckReport, Option<Plan>)> {
         reached: check.reached,
         orphans: check.orphans,
         damaged: check.damaged,
+        now: check.device.now(),
+        is_crossed: check.is_crossed,
         is_directory_lost: check.is_directory_lost,
         upper: check.upper.into(),
     };

@@ -34,6 +34,8 @@ pub struct Repair {
     clock: u64,
     /// The object table's count of numbers given out is too small.
     is_counter_wrong: bool,
+    /// The directory that has no name is lost.
+    is_metadata_lost: bool,
     /// The security descriptors are lost, and no file has one that is not known.
     is_security_lost: bool,
     /// Changes of rows.
@@ -127,6 +129,11 @@ impl Repair {
         self.is_counter_wrong = true;
     }
 
+    /// Has the directory made anew that has no name.
+    pub fn renew_metadata(&mut self) {
+        self.is_metadata_lost = true;
+    }
+
     /// Has the security descriptors made anew.
     pub fn renew_security(&mut self) {
         self.is_security_lost = true;
@@ -148,6 +155,7 @@ impl Repair {
     fn is_commit_needed(&self) -> bool {
         let trees = !self.rebuilds.is_empty() || !self.copies.is_empty() || !self.renewed.is_empty();
         trees
+            || self.is_metadata_lost
             || self.is_security_lost
             || self.is_space_wrong
             || self.clock > 0

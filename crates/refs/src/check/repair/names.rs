@@ -3,7 +3,7 @@
 use super::Task;
 use super::apply::Plan;
 use crate::check::file::object_links;
-use crate::check::objects::SECURITY;
+use crate::check::objects::{METADATA_DIRECTORY, SECURITY};
 use crate::core::{Core, ROOT_DIRECTORY, make_index, make_object_link};
 use crate::format::file_time;
 use crate::layout::record::{OBJECT_LINK, key};
@@ -102,8 +102,8 @@ fn raise(core: &mut Core, plan: &Plan, directory: u64, least: u64) -> Result<()>
 }
 
 fn own(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
-    if directory == ROOT_DIRECTORY {
-        return own_of_root(core, plan);
+    if directory == ROOT_DIRECTORY || directory == METADATA_DIRECTORY {
+        return own_without_entry(core, plan, directory);
     }
     let known = plan.reached.get(&directory).or_else(|| plan.orphans.get(&directory));
     let Some((above, name)) = known.filter(|_| is_sound(core, plan, directory)) else { return Ok(()) };
@@ -123,16 +123,20 @@ fn own(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
     put_record(core, directory, &key::OWN, 1, &record)
 }
 
-/// The root directory has no entry that its record could be made from.
-fn own_of_root(core: &mut Core, plan: &Plan) -> Result<()> {
-    if !is_sound(core, plan, ROOT_DIRECTORY) || record(core, ROOT_DIRECTORY, &key::OWN)?.is_some() {
+/// The volume's own directories have no entries that their records could be made from.
+fn own_without_entry(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
+    if !is_sound(core, plan, directory) || record(core, directory, &key::OWN)?.is_some() {
         return Ok(());
     }
-    let now = file_time(core.pages.device().now());
-    let security = system::security_id(&system::directory_descriptor());
-    let mut record = Record::new(0x1F0, now, 0, security);
-    record.rows = vec![make_object_link(ROOT_DIRECTORY, &[u16::from(b'.')]), make_index()];
-    put_record(core, ROOT_DIRECTORY, &key::OWN, 1, &record)
+    let (name, attributes, descriptor) = match directory {
+        ROOT_DIRECTORY => (".", 0, system::directory_descriptor()),
+        _ => ("FS Metadata", Record::DIRECTORY | 6, system::system_descriptor()),
+    };
+    let now = file_time(plan.now);
+    let mut record = Record::new(0x1F0, now, attributes, system::security_id(&descriptor));
+    let name: Vec<u16> = name.encode_utf16().collect();
+    record.rows = vec![make_object_link(ROOT_DIRECTORY, &name), make_index()];
+    put_record(core, directory, &key::OWN, 1, &record)
 }
 
 fn link(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Whole tables: copies made alike, trees written anew.
 
 use super::apply::{Plan, tier};
-use super::{Mend, Row};
-use crate::check::objects::SECURITY;
+use super::{Mend, Row, Task};
+use crate::check::objects::{METADATA_DIRECTORY, SECURITY};
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::parent_child;
 use crate::layout::Root;
@@ -29,6 +29,14 @@ pub fn mend(core: &mut Core, plan: &mut Plan) -> Result<()> {
     if plan.repair.is_security_lost {
         renew_security(core)?;
         plan.damaged.remove(&SECURITY);
+    }
+    // This directory has nothing in it but its record, which is made anew like any other.
+    if plan.damaged.remove(&METADATA_DIRECTORY) {
+        let extra = system::schema(14, 0x130).map_or(0, |schema| schema.root_extra as usize);
+        let (order, pages) = (core.order(), &mut core.pages);
+        let new = Tree::create(pages, METADATA_DIRECTORY, 0x130, order, Tier::Medium, &vec![0; extra], 1)?;
+        set_tree(core, METADATA_DIRECTORY, new)?;
+        plan.repair.add(Task::Own { directory: METADATA_DIRECTORY });
     }
     for table in std::mem::take(&mut plan.repair.rebuilds) {
         let is_renewed = root_of(table).is_some_and(|root| plan.repair.renewed.contains(&(root as usize)));
@@ -152,7 +160,8 @@ pub fn renew(core: &mut Core, plan: &Plan) -> Result<()> {
                 vec![(key, 0, value)]
             }
             Root::ContainerIndex => Vec::new(),
-            // What files share cannot be found out again.
+            // Where files share nothing there is nothing to be counted.
+            Root::References if !plan.is_crossed => Vec::new(),
             _ => continue,
         };
         let minor = plan.geometry.version.minor;
@@ -163,7 +172,8 @@ pub fn renew(core: &mut Core, plan: &Plan) -> Result<()> {
         }
         let old = core.roots[index].clone();
         let pages = &mut core.pages;
-        let mut new = Tree::create(pages, root.table(), root.schema(), Order::Words, tier(root), &extra, 0)?;
+        let schema = if root == Root::References { 0 } else { root.schema() };
+        let mut new = Tree::create(pages, root.table(), schema, Order::Words, tier(root), &extra, 0)?;
         for (key, flags, value) in rows {
             new.put(pages, &key, flags, &value)?;
         }
