@@ -1,0 +1,269 @@
+//! Single bits and single sectors go bad at random places of a populated volume with integrity streams: what is read is
+//! right or an error, and on a mirror both copies are right again afterwards.
+
+mod common;
+
+use common::{VOLUMES, Volume, open};
+use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
+use platter_refs::Refs;
+use platter_vfs::{
+    Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Result, ScrubOptions, Silent,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a path leads to: a directory, or this content.
+type Tree = BTreeMap<String, Option<Vec<u8>>>;
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut bits = *state;
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ bits >> 31
+}
+
+fn content(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| random(&mut state).to_le_bytes()).collect();
+    bytes.truncate(length);
+    bytes
+}
+
+/// Small and large files, scattered ones, with holes, streams, several names, links.
+fn populate(volume: &impl FileSystem, cluster: u64) {
+    let make = |directory, name: &str, kind| volume.create(directory, &Name::from(name), kind).unwrap();
+    let mut above = Node::ROOT;
+    for depth in 0..4 {
+        above = make(above, &format!("directory {depth}"), Kind::Directory);
+        for number in 0..40 {
+            let node = make(above, &format!("file {number}"), Kind::File);
+            volume.write(node, 0, &content(number, 150 * number as usize)).unwrap();
+        }
+        volume.symlink(above, &Name::from("link"), "some/where").unwrap();
+    }
+    let scattered = make(Node::ROOT, "scattered", Kind::File);
+    for number in 0..200 {
+        volume.write(scattered, 2 * number * cluster, &content(number, cluster as usize)).unwrap();
+    }
+    let large = make(Node::ROOT, "large", Kind::File);
+    volume.write(large, 0, &content(1, 500_000)).unwrap();
+    volume.link(large, above, &Name::from("large too")).unwrap();
+    for (name, length) in [("small", 60), ("not small", 100_000)] {
+        let stream = volume.stream(large, &Name::from(name), true).unwrap();
+        volume.write(stream, 0, &content(2, length)).unwrap();
+    }
+}
+
+/// Every name with its content, as far as it can be read; the errors are counted.
+fn read(volume: &dyn FileSystem) -> (Tree, usize) {
+    let (mut tree, mut errors) = (Tree::new(), 0);
+    let mut todo = vec![(Node::ROOT, String::new())];
+    while let Some((directory, path)) = todo.pop() {
+        let (mut cursor, mut entries) = (Cursor::START, Vec::new());
+        loop {
+            entries.clear();
+            if let Err(error) = volume.read_directory(directory, cursor, 100, &mut entries) {
+                errors += precise(&error);
+                break;
+            }
+            let Some(last) = entries.last() else { break };
+            cursor = last.next;
+            for entry in &entries {
+                let path = format!("{path}/{}", entry.name);
+                let one = |wanted: Result<Option<Vec<u8>>>, tree: &mut Tree, path: String| match wanted {
+                    Ok(content) => {
+                        tree.insert(path, content);
+                        0
+                    }
+                    Err(error) => precise(&error),
+                };
+                match volume.lookup(directory, &entry.name) {
+                    Err(error) => errors += precise(&error),
+                    Ok(node) if entry.attributes.kind == Kind::Directory => {
+                        tree.insert(path.clone(), None);
+                        todo.push((node, path));
+                    }
+                    Ok(node) if entry.attributes.kind == Kind::SymbolicLink => {
+                        let target = volume.read_link(node).map(|target| Some(target.into_bytes()));
+                        errors += one(target, &mut tree, path);
+                    }
+                    Ok(node) => {
+                        errors += one(whole(volume, node).map(Some), &mut tree, path.clone());
+                        match volume.streams(node) {
+                            Err(error) => errors += precise(&error),
+                            Ok(streams) => {
+                                for stream in streams {
+                                    let content = volume
+                                        .stream(node, &stream.name, false)
+                                        .and_then(|node| whole(volume, node));
+                                    let path = format!("{path}:{}", stream.name);
+                                    errors += one(content.map(Some), &mut tree, path);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    (tree, errors)
+}
+
+fn whole(volume: &dyn FileSystem, node: Node) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; volume.attributes(node)?.size as usize];
+    let got = volume.read(node, 0, &mut bytes)?;
+    assert_eq!(got, bytes.len());
+    Ok(bytes)
+}
+
+/// One error, which must say what is damaged.
+fn precise(error: &Error) -> usize {
+    assert!(matches!(error, Error::Damaged(_)), "{error:?}");
+    1
+}
+
+/// Cluster by cluster, where the device has anything but zeroes: most damage elsewhere hits nothing.
+fn in_use(device: &dyn Device) -> Vec<u64> {
+    let mut bytes = vec![0; 1 << 20];
+    let mut all = Vec::new();
+    for at in (0..device.len()).step_by(1 << 20) {
+        device.read_at(at, &mut bytes).unwrap();
+        let clusters = bytes.chunks(4096).zip(0..).filter(|(one, _)| one.iter().any(|&byte| byte != 0));
+        all.extend(clusters.map(|(_, index)| at + 4096 * index));
+    }
+    all
+}
+
+/// Damages a bit or a sector of one of these places.
+fn damage(device: &dyn Device, places: &[u64], state: &mut u64) -> String {
+    let at = places[(random(state) % places.len() as u64) as usize];
+    let mut bytes = vec![0; 4096];
+    device.read_at(at, &mut bytes).unwrap();
+    let what = if random(state).is_multiple_of(2) {
+        let bit = (random(state) % (8 * 4096)) as usize;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        format!("bit {bit} of the cluster at {at:#x}")
+    } else {
+        let sector = (random(state) % 8) as usize;
+        bytes[512 * sector..512 * (sector + 1)].copy_from_slice(&content(random(state), 512));
+        format!("sector {sector} of the cluster at {at:#x}")
+    };
+    device.write_at(at, &bytes).unwrap();
+    what
+}
+
+struct Planted {
+    volume: Volume,
+    device: Arc<MemoryDevice>,
+    places: Vec<u64>,
+    tree: Tree,
+}
+
+fn planted(volume: Volume) -> Planted {
+    let device = volume.make();
+    let system = open(device.clone());
+    populate(&system, volume.cluster);
+    system.unmount().unwrap();
+    let (tree, errors) = read(&open(device.clone()));
+    assert_eq!(errors, 0);
+    Planted { volume, places: in_use(&*device), device, tree }
+}
+
+/// How often damage was without effect, confined to some errors, or kept the volume from being opened.
+#[derive(Debug, Default)]
+struct Seen {
+    harmless: usize,
+    confined: usize,
+    not_opened: usize,
+}
+
+impl Planted {
+    fn without_a_copy(&self, seeds: std::ops::Range<u64>) -> Seen {
+        let mut seen = Seen::default();
+        for seed in seeds {
+            let device = Arc::new(OverlayDevice::new(self.device.clone()));
+            let what = damage(&*device, &self.places, &mut (seed ^ 0x5EED_0000_0000));
+            let what = format!("{:?}, seed {seed}, {what}", self.volume);
+            let system = match Refs::ANY.open(device, OpenOptions { read_only: true, ..Default::default() }) {
+                Ok(system) => system,
+                Err(error) => {
+                    assert!(matches!(error, Error::Damaged(_)), "{what}: {error}");
+                    seen.not_opened += 1;
+                    continue;
+                }
+            };
+            let (tree, errors) = read(&*system);
+            for (path, content) in &tree {
+                let planted = self.tree.get(path).unwrap_or_else(|| panic!("{what}: {path} is new"));
+                assert!(planted == content, "{what}: {path} is wrong");
+            }
+            let lost = self.tree.len() - tree.len();
+            assert!(lost == 0 || errors > 0, "{what}: {lost} names are missing, and nothing says so");
+            *(if errors == 0 { &mut seen.harmless } else { &mut seen.confined }) += 1;
+        }
+        seen
+    }
+
+    /// Damages one of two copies; returns whether they are the same afterwards.
+    fn on_a_mirror(&self, seed: u64) -> bool {
+        let copies: Vec<Arc<OverlayDevice>> =
+            (0..2).map(|_| Arc::new(OverlayDevice::new(self.device.clone()))).collect();
+        let mut state = seed ^ 0x5EED_0000_0001;
+        let damaged = &copies[(random(&mut state) % 2) as usize];
+        let what = damage(&**damaged, &self.places, &mut state);
+        let what = format!("{:?}, seed {seed}, {what}", self.volume);
+        let both = copies.iter().map(|copy| -> Arc<dyn Device> { copy.clone() }).collect();
+        let mirror: Arc<Mirror> = Arc::new(Mirror::new(both).unwrap());
+        let system = Refs::ANY.open(mirror.clone(), OpenOptions { read_only: true, ..Default::default() });
+        let (tree, errors) = read(&*system.unwrap_or_else(|error| panic!("{what}: {error}")));
+        assert!(errors == 0 && tree == self.tree, "{what}: {errors} errors");
+        let report = Refs::ANY.scrub(mirror.clone(), &ScrubOptions::default(), &Silent).unwrap();
+        assert_eq!(report.remaining, None, "{what}: {report:?}");
+        let repaired = report.found + mirror.repaired().iter().sum::<u64>() > 0;
+        // What nothing refers to, such as a page of an earlier commit, no one reads and no one repairs.
+        let same = self.places.iter().all(|&place| {
+            let mut bytes = [[0; 4096]; 2];
+            copies.iter().zip(&mut bytes).for_each(|(copy, bytes)| copy.read_at(place, bytes).unwrap());
+            bytes[0] == bytes[1]
+        });
+        assert!(same || !repaired, "{what}: the copies differ");
+        same
+    }
+}
+
+fn kinds() -> impl Iterator<Item = Volume> {
+    VOLUMES.into_iter().filter(|volume| volume.integrity)
+}
+
+#[test]
+fn what_is_read_is_right_or_an_error() {
+    for volume in kinds() {
+        let seen = planted(volume).without_a_copy(0..40);
+        assert!(seen.harmless > 0 && seen.confined > 20 && seen.not_opened < 3, "{volume:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn a_mirror_repairs_what_was_damaged() {
+    for volume in kinds() {
+        let planted = planted(volume);
+        let repaired = (0..16).filter(|&seed| planted.on_a_mirror(seed)).count();
+        assert!(repaired > 7, "{volume:?}: {repaired}");
+    }
+}
+
+/// 100,000 places, half of them on mirrors: `cargo test --release -p platter-refs --test damage -- --ignored
+/// --nocapture`, with `PLATTER_SEED=n` for others.
+#[test]
+#[ignore = "a campaign: takes an hour"]
+fn a_hundred_thousand_places() {
+    let all: Vec<Planted> = kinds().map(planted).collect();
+    for round in 0..100_000 / 100 {
+        let start = 1_000_000 * common::seed() + 50 * round;
+        let planted = &all[round as usize % all.len()];
+        let seen = planted.without_a_copy(start..start + 50);
+        let repaired = (start..start + 50).filter(|&seed| planted.on_a_mirror(seed)).count();
+        println!("{} done; {:?}: {seen:?}; {repaired} of 50 repaired", 100 * (round + 1), planted.volume);
+    }
+}
