@@ -4,7 +4,7 @@ use crate::failure::{About, Failure, shown};
 use crate::image::{Image, MIRROR};
 use clap::Args;
 use platter_device::{
-    Device, Error, FileDevice, FileOptions, refuse_in_use, refuse_unlike_copies, select_partition,
+    Caching, Device, Error, FileDevice, FileOptions, refuse_in_use, refuse_unlike_copies, select_partition,
 };
 use platter_vfs::{Cursor, Entry, FileSystem, Name, Node, OpenOptions};
 use std::ffi::OsStr;
@@ -47,13 +47,22 @@ pub enum Access {
 
 /// Opens an image file or block device, or several as a mirror.
 pub fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
+    open_cached(image, access, Caching::default())
+}
+
+fn open_cached(image: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>, Failure> {
     let image = Image::parse(image)?;
-    let opened = image.paths.iter().map(|path| open_file(path, access)).collect::<Result<_, _>>()?;
+    let open = |path: &PathBuf| open_file_cached(path, access, caching);
+    let opened = image.paths.iter().map(open).collect::<Result<_, _>>()?;
     image.device(opened)
 }
 
 /// Opens one image file or block device.
 pub fn open_file(path: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
+    open_file_cached(path, access, Caching::default())
+}
+
+fn open_file_cached(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>, Failure> {
     let (read_only, force) = match access {
         Access::Read => (true, true),
         Access::Write { force } => (false, force),
@@ -61,14 +70,44 @@ pub fn open_file(path: &Path, access: Access) -> Result<Arc<dyn Device>, Failure
     if !force {
         refuse_in_use(path)?;
     }
-    let options = FileOptions { read_only, exclusive: !force, ..FileOptions::default() };
+    let options = FileOptions { read_only, exclusive: !force, caching: Caching::default() };
+    let device = FileDevice::open(path, options)?;
+    if caching == options.caching {
+        return Ok(Arc::new(device));
+    }
+    // Past the page cache, an image may have larger sectors than its volume was made for.
+    let sectors = device.sectors();
+    drop(device);
+    let direct = FileDevice::open(path, FileOptions { caching, ..options })?;
+    if direct.sectors() == sectors {
+        return Ok(Arc::new(direct));
+    }
+    drop(direct);
     Ok(Arc::new(FileDevice::open(path, options)?))
 }
 
 /// Opens an image file or block device, and in it the partition that is meant, if it has any.
 pub fn open_part(image: &Path, partition: Option<u32>, access: Access) -> Result<Arc<dyn Device>, Failure> {
+    open_part_cached(image, partition, access, Caching::default())
+}
+
+/// [`open_part`] past the page cache, where that is possible: for who wants to know what the medium holds.
+pub fn open_part_direct(
+    image: &Path,
+    partition: Option<u32>,
+    access: Access,
+) -> Result<Arc<dyn Device>, Failure> {
+    open_part_cached(image, partition, access, Caching::DirectIfPossible)
+}
+
+fn open_part_cached(
+    image: &Path,
+    partition: Option<u32>,
+    access: Access,
+    caching: Caching,
+) -> Result<Arc<dyn Device>, Failure> {
     let known = |device: &dyn Device| matches!(platter_formats::recognise(device), Ok(Some(_)));
-    let part = select_partition(open_device(image, access)?, partition, &known)?;
+    let part = select_partition(open_cached(image, access, caching)?, partition, &known)?;
     look_at_copies(&*part, access)?;
     Ok(part)
 }

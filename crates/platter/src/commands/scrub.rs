@@ -5,7 +5,7 @@ use crate::failure::{About, CHECK_FAILED, Failure, Outcome, shown};
 use crate::image::Image;
 use crate::output::{Output, grouped};
 use crate::progress::{Bar, Unit};
-use crate::volume::{Access, WriteOptions, open_part};
+use crate::volume::{Access, WriteOptions, open_part_direct};
 use clap::Args;
 use platter_device::{parse_size, show_size};
 use platter_vfs::{ScrubOptions, ScrubReport};
@@ -97,7 +97,7 @@ impl Arguments {
         let Arguments { image, rate, limit, from, salvage, json, volume } = self;
         let writes = salvage || Image::parse(&image)?.is_mirror;
         let access = if writes { Access::Write { force: volume.force } } else { Access::Read };
-        let device = open_part(&image, volume.partition, access)?;
+        let device = open_part_direct(&image, volume.partition, access)?;
         let Some((format, recognised)) = platter_formats::recognise(&*device).about(shown(&image))? else {
             let error = platter_formats::unknown(&*device).about(shown(&image))?;
             return Err(Failure::new(shown(&image), error));
