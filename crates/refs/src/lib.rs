@@ -1,4 +1,42 @@
-//! ReFS.
+//! ReFS 3.4 to 3.14: made (3.14), opened, read, written, checked, scrubbed and recovered, with integrity streams.
+//!
+//! ReFS is a tree of trees in which no metadata page is ever overwritten. A boot record leads to a superblock, that to
+//! two checkpoints, of which the newer one counts, and the checkpoint to thirteen roots; everything else is rows of
+//! B+-trees. A change copies the pages that it touches to new places, up to the roots, and is complete when a
+//! checkpoint that names the new roots is on disk. So what a power cut leaves needs no repair. Files with *integrity*
+//! are never overwritten either, and have a checksum for each cluster.
+//!
+//! The entry is [`Refs`], which makes, opens, checks, scrubs and recovers volumes; an open one is a [`RefsVolume`].
+//! What is there and what not yet, the format with its sources, and how it is written is in `docs/refs.md`.
+//!
+//! # The modules, in reading order
+//!
+//! *What stands on disk*
+//! - [`layout`]: one type for each structure: boot record, superblock, checkpoint, pages, nodes, records, rows of
+//!   tables.
+//! - `system`: the rows of the tables that every volume has: schemas, upcase table, security descriptors, the log's
+//!   place.
+//! - `geometry`: sizes, and how virtual and real cluster numbers relate.
+//!
+//! *In memory*
+//! - `space`: which clusters are free, parked or held, by tier and container.
+//! - `pages`: metadata pages: read once and verified, changed as copies only, sealed with checksums.
+//! - `tree`: B+-trees over them.
+//! - `extents`: the runs of a stream, in leaves. `stream`: a stream's size, content and lock.
+//! - `core`: all metadata under one lock: objects, nodes in use, and `gather`, which makes a commit of what changed.
+//! - `listing`: where directory listings go on.
+//!
+//! *A volume*
+//! - `format`: making one. `open`: opening one, with every copy that there is to fall back on.
+//! - `volume`: the open one: `names`, `data` (the ways data takes), `streams` (what else a record holds), and the
+//!   commit.
+//! - `refs`: the formats `refs` and `refs+integrity`.
+//!
+//! *Damage*
+//! - `check`: the second implementation, from the device alone, and its repairs.
+//! - `scrub`: everything that has a checksum, from every copy of the device.
+//! - `recover`: what is left of a volume that cannot be opened. `seen`: the clusters that it and the scrub went
+//!   through.
 #![forbid(unsafe_code)]
 
 mod check;
