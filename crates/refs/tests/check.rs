@@ -450,6 +450,21 @@ const CASES: &[Case] = &[
         let deep = surgeon.directory(&["deep"]);
         surgeon.edit_value(Of::Object(deep), |row| *row == key::OWN, |value| put(value, 0, 9u32));
     }),
+    case("reparse point that is not in the index", &["reparse-index"], |surgeon| {
+        surgeon.remove_row(Of::Object(0x540), |key| key.len() == 24);
+        surgeon.remove_row(Of::Object(0x541), |key| key.len() == 24);
+    }),
+    case("row of the reparse index about nothing", &["reparse-index"], |surgeon| {
+        for object in [0x540, 0x541] {
+            let mut row = surgeon.rows(Of::Object(object))[0].0.clone();
+            put(&mut row, 16, 0x7777u64);
+            surgeon.insert_row(Of::Object(object), |node| node.len(), (&row, 0, &[]));
+        }
+    }),
+    case("no directory without a name", &["object-missing"], |surgeon| {
+        surgeon.remove_row(Of::Root(Root::Objects), |key| u64_at(key, 8) == 0x520);
+        surgeon.remove_row(Of::Root(Root::ObjectsCopy), |key| u64_at(key, 8) == 0x520);
+    }),
     case("security of a file", &["security"], |surgeon| {
         surgeon.edit_record(ROOT, |row| is_name(&units("empty"), row), |record| record.security = 9);
     }),
@@ -461,6 +476,16 @@ const CASES: &[Case] = &[
     }),
     case("hard link that leads to another number", &["entry-dead", "entry-missing"], |surgeon| {
         surgeon.edit_value(ROOT, |row| is_name(&units("small"), row), |value| put(value, 0, 0x7777u64));
+    }),
+    fatal("log with changes", &["log-live"], |surgeon| {
+        let place =
+            surgeon.rows(Of::Object(9)).into_iter().find(|(key, _)| key[..] == [1, 0, 0, 0]).unwrap().1;
+        let mut block = vec![0; 4096];
+        block[..4].copy_from_slice(b"MLog");
+        put(&mut block, 0x28, surgeon.checkpoint.log);
+        put(&mut block, 0x54, 0x78u32);
+        put(&mut block, 0x78 + 0x30, 2u32);
+        surgeon.device.write_at(u64_at(&place, 0) * surgeon.cluster, &block).unwrap();
     }),
     fatal("root directory", &["page-checksum"], |surgeon| surgeon.flip(ROOT, 0, 9000)),
     fatal("page of a directory", &["page-checksum"], |surgeon| {

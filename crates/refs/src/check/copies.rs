@@ -34,6 +34,7 @@ pub fn walk(
                 to: vec![tables.1],
                 rows: Vec::new(),
                 without: Vec::new(),
+                is_whole: false,
             });
         }
         (false, true) => {
@@ -43,6 +44,7 @@ pub fn walk(
                 to: vec![tables.0],
                 rows: Vec::new(),
                 without: Vec::new(),
+                is_whole: false,
             });
         }
         (false, false) => {
@@ -138,7 +140,7 @@ fn merge(
     if differ && is_clear && !first.is_damaged && !second.is_damaged {
         let (from, copy) = (first.subject().table, second.subject().table);
         let to = if rows.is_empty() && without.is_empty() { vec![copy] } else { vec![from, copy] };
-        check.repair.mend(Mend { from, to, rows, without });
+        check.repair.mend(Mend { from, to, rows, without, is_whole: false });
     }
 }
 

@@ -6,7 +6,7 @@ use super::order::Order;
 use super::page::Subject;
 use super::runs::nameless;
 use super::tree::{Cursor, TreeRow};
-use super::{Check, Task, links};
+use super::{Check, Task, links, reparse};
 use crate::core::ROOT_DIRECTORY;
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::record::key;
@@ -35,7 +35,13 @@ pub fn walk_all(check: &mut Check<'_>) {
     }
     check.reached.insert(ROOT_DIRECTORY, (ROOT_DIRECTORY, units(".").into()));
     walk_from(check, ROOT_DIRECTORY);
-    if check.objects.contains_key(&METADATA_DIRECTORY) {
+    if !check.objects.contains_key(&METADATA_DIRECTORY) {
+        let message = format!(
+            "object table: expected the directory without a name ({METADATA_DIRECTORY:#x}), found none"
+        );
+        check.find("object-missing", Severity::Inconsistent, None, message);
+        check.repair.renew_metadata();
+    } else {
         check.reached.insert(METADATA_DIRECTORY, (ROOT_DIRECTORY, units("FS Metadata").into()));
         walk_from(check, METADATA_DIRECTORY);
     }
@@ -187,6 +193,7 @@ impl Walk {
             return;
         };
         check.directory_streams(&spot, &record);
+        reparse::directory(check, &record);
         let links = object_links(&record);
         let expected = check.reached.get(&self.object).map(|(above, name)| (*above, name.to_vec()));
         let is_nameless = self.object == METADATA_DIRECTORY;
@@ -262,6 +269,7 @@ impl Walk {
                     at: row.at,
                 };
                 if let Some(record) = check.file(&spot, &row.value) {
+                    reparse::file(check, self.object, &record);
                     self.ordinal(check, &name, record.ordinal, row.at);
                     if record.links != 1 {
                         let message = format!(
@@ -344,6 +352,7 @@ impl Walk {
         self.ordinal(check, &fallback, ordinal, row.at);
         match check.file(&spot, &row.value) {
             Some(record) => {
+                reparse::file(check, self.object, &record);
                 if record.ordinal != ordinal {
                     let message = format!(
                         "number in the record at offset {}: expected {ordinal}, found {}",

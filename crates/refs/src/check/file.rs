@@ -142,7 +142,7 @@ impl Check<'_> {
     }
 
     /// Whether keys of attributes say how many of their kind there may be.
-    fn has_markers(&self) -> bool {
+    pub fn has_markers(&self) -> bool {
         self.geometry.version >= Version { major: 3, minor: 5 }
             && self.geometry.reference != PageReference::LEGACY
     }

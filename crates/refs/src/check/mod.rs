@@ -18,6 +18,7 @@ mod objects;
 mod order;
 mod page;
 mod repair;
+mod reparse;
 mod runs;
 mod security;
 mod space;
@@ -52,8 +53,13 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     let mut check = Check::checked(device, progress)?;
     let mut rounds = Vec::new();
     while options.repair && rounds.len() < ROUNDS && check.repair.is_needed() {
-        rounds.push(repair::apply(check)?);
+        let before = repair::apply(check)?;
         check = Check::checked(device, progress)?;
+        let is_stuck = check.report.findings == before.findings;
+        rounds.push(before);
+        if is_stuck {
+            break;
+        }
     }
     Ok(merge(rounds, check.into_report()))
 }
@@ -125,6 +131,7 @@ struct Check<'d> {
     /// Directories walked.
     walked: u64,
     links: links::Links,
+    reparse: reparse::Points,
     /// Ranges of clusters that several files may share.
     shared: Vec<(u64, u64)>,
     /// Who wants to see the runs of files.
@@ -138,6 +145,8 @@ struct Check<'d> {
     is_incomplete: bool,
     /// And what it may belong to cannot be made anew.
     is_content_lost: bool,
+    /// The log holds changes that Windows will carry out: nothing may be written before.
+    is_log_live: bool,
     /// Clusters belong to several files, and no table says that they may.
     is_crossed: bool,
     /// A part of a directory or of the object table could not be read.
@@ -178,6 +187,7 @@ impl<'d> Check<'d> {
             orphans: HashMap::new(),
             walked: 0,
             links: links::Links::default(),
+            reparse: reparse::Points::default(),
             shared: Vec::new(),
             visitor: None,
             tiers: Vec::new(),
@@ -185,6 +195,7 @@ impl<'d> Check<'d> {
             damaged: HashSet::new(),
             is_incomplete: false,
             is_content_lost: false,
+            is_log_live: false,
             is_crossed: false,
             is_directory_lost: false,
         })
@@ -201,6 +212,7 @@ impl<'d> Check<'d> {
         directory::compare_parents(self);
         links::finish(self);
         security::finish(self);
+        reparse::finish(self);
         space::compare(self);
     }
 

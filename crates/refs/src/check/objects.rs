@@ -118,7 +118,7 @@ pub fn read_own(check: &mut Check<'_>) {
                 rows.push((row.key, row.value));
             }
         };
-        match (cursor(check, name, first), cursor(check, name, second)) {
+        match (own_cursor(check, name, first), own_cursor(check, name, second)) {
             (Some(one), Some(other)) => {
                 let known = match first {
                     0x07 => system::upcase_rows(check.geometry.cluster, system::windows_upper),
@@ -142,7 +142,13 @@ pub fn read_own(check: &mut Check<'_>) {
                 let message = format!("{name}: expected object {missing:#x}, found none");
                 check.find("object-missing", Severity::Inconsistent, None, message);
                 let from = if one.is_none() { second } else { first };
-                check.repair.mend(Mend { from, to: vec![missing], rows: Vec::new(), without: Vec::new() });
+                check.repair.mend(Mend {
+                    from,
+                    to: vec![missing],
+                    rows: Vec::new(),
+                    without: Vec::new(),
+                    is_whole: false,
+                });
                 if let Some(mut cursor) = one.or(other) {
                     while let Some(row) = cursor.next(check) {
                         keep(check, row);
@@ -157,7 +163,7 @@ pub fn read_own(check: &mut Check<'_>) {
             _ => {}
         }
     }
-    if let Some(mut cursor) = cursor(check, "security descriptors", SECURITY) {
+    if let Some(mut cursor) = own_cursor(check, "security descriptors", SECURITY) {
         while let Some(row) = cursor.next(check) {
             security::row(check, &row);
         }
@@ -168,14 +174,14 @@ pub fn read_own(check: &mut Check<'_>) {
     for number in
         others.into_iter().filter(|&number| !doubled(number) && number != SECURITY && !is_directory(number))
     {
-        if let Some(mut cursor) = cursor(check, "object", number) {
+        if let Some(mut cursor) = own_cursor(check, "object", number) {
             while cursor.next(check).is_some() {}
         }
     }
 }
 
 /// A walk through an object that is not a directory.
-fn cursor(check: &Check<'_>, name: &str, number: u64) -> Option<Cursor> {
+pub fn own_cursor(check: &Check<'_>, name: &str, number: u64) -> Option<Cursor> {
     let object = check.objects.get(&number)?;
     let order = match number {
         SECURITY => Order::SecondWord,
@@ -222,8 +228,29 @@ fn log(check: &mut Check<'_>, area: Option<system::LogArea>) {
         check.is_content_lost = true;
         return;
     };
+    live_log(check, &area);
     check.claim_fixed("log", area.data.start, area.data.end - area.data.start);
     for control in area.control.into_iter().filter(|&control| control >= super::FIRST_CLUSTERS) {
         check.claim_fixed("log's control page", control, 1);
+    }
+}
+
+/// Reports a log with a record that the checkpoint does not contain: one stands where the oldest that matters would.
+fn live_log(check: &mut Check<'_>, area: &system::LogArea) {
+    let oldest = check.anchors.checkpoint.log;
+    let place = (oldest & 0xFFFF_FFFF) * system::LOG_BLOCK as u64;
+    let at = check.geometry.offset(area.data.start) + place;
+    if at + system::LOG_BLOCK as u64 > check.geometry.offset(area.data.end) {
+        return;
+    }
+    let mut block = vec![0; system::LOG_BLOCK];
+    let record = check.device.read_at(at, &mut block).ok().and_then(|()| system::log_record(&block));
+    if let Some(record) = record.filter(|&record| record >= oldest) {
+        let message = format!(
+            "log: record {record:#x} at offset {at} is not in the checkpoint; Windows carries it out when it mounts the \
+             volume, and nothing can be repaired before"
+        );
+        check.find("log-live", Severity::Inconsistent, None, message);
+        check.is_log_live = true;
     }
 }

@@ -7,6 +7,7 @@ use crate::layout::bytes::u16_at;
 use crate::layout::{AllocatorRow, Root};
 use crate::space::Tier;
 use platter_vfs::{Error, Result, Severity};
+use std::collections::HashMap;
 
 /// What was found of a container.
 #[derive(Clone, Copy, Default)]
@@ -27,6 +28,7 @@ const TIERS: [(Tier, Root); 3] = [
 /// Compares all allocators with the clusters in use. Everything else has been walked.
 pub fn compare(check: &mut Check<'_>) {
     let mut seen = vec![Seen::default(); check.starts.len()];
+    let places = check.starts.iter().zip(0..).filter_map(|(start, index)| Some(((*start)?, index))).collect();
     let mut is_damaged = false;
     for (tier, root) in TIERS {
         let mut cursor = check.root_cursor(root);
@@ -35,7 +37,7 @@ pub fn compare(check: &mut Check<'_>) {
             let row = cursor.next(check);
             check.is_again = false;
             let Some(row) = row else { break };
-            if let Err(error) = one(check, tier, &row, &mut seen) {
+            if let Err(error) = one(check, tier, &row, &mut seen, &places) {
                 let message = format!("{}: {}", root.name(), plain(&error));
                 check.find("allocator-row", Severity::Inconsistent, None, message);
                 // The row may have any key: it is not found by that of its container.
@@ -73,7 +75,13 @@ fn tier(check: &Check<'_>, index: usize, seen: &Seen) -> Tier {
 }
 
 /// Compares one row with what is in use.
-fn one(check: &mut Check<'_>, tier: Tier, row: &TreeRow, seen: &mut [Seen]) -> Result<()> {
+fn one(
+    check: &mut Check<'_>,
+    tier: Tier,
+    row: &TreeRow,
+    seen: &mut [Seen],
+    places: &HashMap<u64, usize>,
+) -> Result<()> {
     let found = AllocatorRow::from_bytes(&row.value, row.at)?;
     let clusters = check.geometry.per_container;
     if row.key.len() != AllocatorRow::KEY || row.key != row.value[..AllocatorRow::KEY] {
@@ -88,7 +96,7 @@ fn one(check: &mut Check<'_>, tier: Tier, row: &TreeRow, seen: &mut [Seen]) -> R
         return Err(Error::damaged("count of used clusters", row.at, found.used, u16_at(&row.value, 0x16)));
     }
     let first = match tier {
-        Tier::Small => check.starts.iter().position(|start| *start == Some(found.start)),
+        Tier::Small => places.get(&found.start).copied(),
         _ => {
             let (container, inside) = check.geometry.split(found.start);
             container.checked_sub(FIRST_CONTAINER).filter(|_| inside == 0).map(|index| index as usize)

@@ -55,6 +55,8 @@ pub struct Mend {
     pub rows: Vec<Row>,
     /// Keys of its own rows that do not count.
     pub without: Vec<Vec<u8>>,
+    /// None of its own rows counts.
+    pub is_whole: bool,
 }
 
 /// A change of rows.

@@ -17,6 +17,9 @@ use std::collections::{BTreeSet, HashSet};
 /// More rows than this are not written anew: they would all be in memory.
 const MOST_ROWS: usize = 1 << 22;
 
+/// The number last given to a child of the directory without a name, on every volume.
+const LAST_METADATA: u64 = 0x500;
+
 /// Makes copies alike, and writes trees anew whose order or counts are wrong.
 pub fn mend(core: &mut Core, plan: &mut Plan) -> Result<()> {
     // The volume's own tables come before the objects that they lead to.
@@ -31,11 +34,16 @@ pub fn mend(core: &mut Core, plan: &mut Plan) -> Result<()> {
         plan.damaged.remove(&SECURITY);
     }
     // This directory has nothing in it but its record, which is made anew like any other.
-    if plan.damaged.remove(&METADATA_DIRECTORY) {
+    if plan.repair.is_metadata_lost {
+        plan.damaged.remove(&METADATA_DIRECTORY);
         let extra = system::schema(14, 0x130).map_or(0, |schema| schema.root_extra as usize);
         let (order, pages) = (core.order(), &mut core.pages);
         let new = Tree::create(pages, METADATA_DIRECTORY, 0x130, order, Tier::Medium, &vec![0; extra], 1)?;
+        if tree(core, METADATA_DIRECTORY).is_none() {
+            core.add_object(METADATA_DIRECTORY, 0x130, core.order(), extra, 1, Some(LAST_METADATA))?;
+        }
         set_tree(core, METADATA_DIRECTORY, new)?;
+        plan.reached.entry(METADATA_DIRECTORY).or_insert_with(|| (ROOT_DIRECTORY, [].into()));
         plan.repair.add(Task::Own { directory: METADATA_DIRECTORY });
     }
     for table in std::mem::take(&mut plan.repair.rebuilds) {
@@ -95,8 +103,10 @@ fn alike(core: &mut Core, mend: Mend, damaged: &HashSet<u64>) -> Result<()> {
     let Some(source) = tree(core, mend.from) else { return Ok(()) };
     let Some(mut all) = rows(&mut core.pages, &source)? else { return Ok(()) };
     let order = order(core, mend.from);
-    let replaced = || mend.rows.iter().map(|(key, ..)| key).chain(&mend.without);
-    all.retain(|(key, ..)| !replaced().any(|other| order.same(key, other)));
+    let gone: HashSet<&[u8]> =
+        mend.rows.iter().map(|(key, ..)| key).chain(&mend.without).map(|key| &key[..]).collect();
+    all.retain(|(key, ..)| !mend.is_whole && !gone.contains(&key[..]));
+    drop(gone);
     all.extend(mend.rows);
     for table in mend.to {
         let Some(new) = filled(&mut core.pages, &source, table, &all)? else { return Ok(()) };
