@@ -5,10 +5,10 @@ mod damaged;
 
 use common::{VOLUMES, Volume, open};
 use damaged::{Did, Of, Surgeon, attribute, is_body, is_name, start, units};
-use platter_device::{Device, MemoryDevice, OverlayDevice};
+use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::layout::bytes::{put, u32_at, u64_at};
 use platter_refs::layout::record::{self, key};
-use platter_refs::layout::{ContainerRow, Node as TreeNode, NodeMut, ROOTS, Root, ShortEntry};
+use platter_refs::layout::{ContainerRow, Node as TreeNode, NodeMut, PageReference, ROOTS, Root, ShortEntry};
 use platter_refs::{Refs, walk_runs};
 use platter_vfs::{
     CheckOptions, CheckReport, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Severity, Silent,
@@ -659,6 +659,41 @@ fn runs_of_all_files_are_walked() {
     }
 }
 
+#[test]
+fn a_page_that_another_copy_has_is_not_lost() {
+    let sound: Arc<dyn Device> = populated(&VOLUMES[1]);
+    let copies: Vec<Arc<dyn Device>> =
+        (0..2).map(|_| Arc::new(OverlayDevice::new(sound.clone())) as Arc<dyn Device>).collect();
+    let surgeons = [Surgeon::new(&*copies[0]), Surgeon::new(&*copies[1])];
+    let many = surgeons[0].directory(&["many"]);
+    for of in [ROOT, Of::Object(many), Of::Root(Root::Objects), Of::Root(Root::MediumAllocator)] {
+        let pages = Surgeon::new(&*sound).pages(of).len();
+        for page in (0..pages).rev() {
+            surgeons[page % 2].flip_at(
+                surgeons[0].offset(Surgeon::new(&*sound).pages(of)[page].clusters[0], of),
+                16384,
+                9000,
+            );
+        }
+    }
+    let mirror = Mirror::new(copies.clone()).unwrap();
+    let report = check(&mirror, false);
+    let codes = report.findings.iter().all(|finding| finding.code == "page-copy");
+    assert!(codes && report.found > 0, "{}", told(&report));
+    let repaired = check(&mirror, true);
+    let again = check(&mirror, false);
+    assert_eq!((repaired.exit_code(), again.found), (1, 0), "{}", told(&again));
+}
+
+/// Where the pages of all trees are, and how long they are.
+fn pages(surgeon: &Surgeon<'_>) -> Vec<(u64, usize)> {
+    let objects = surgeon.rows(Of::Root(Root::Objects));
+    let trees = Root::ALL.map(Of::Root).into_iter();
+    let trees = trees.chain(objects.iter().map(|(key, _)| Of::Object(u64_at(key, 8))));
+    let place = |page: &PageReference, of| (surgeon.offset(page.clusters[0], of), surgeon.page_size());
+    trees.flat_map(|of| surgeon.pages(of).iter().map(|page| place(page, of)).collect::<Vec<_>>()).collect()
+}
+
 /// A bit of any page is found if it matters, and never makes the check fail otherwise.
 #[test]
 fn single_bits_never_panic() {
@@ -672,13 +707,7 @@ fn single_bits_never_panic() {
     for volume in [VOLUMES[0], VOLUMES[3], VOLUMES[4]] {
         let sound: Arc<dyn Device> = populated(&volume);
         let surgeon = Surgeon::new(&*sound);
-        let mut places: Vec<(u64, usize)> = Vec::new();
-        let objects = surgeon.rows(Of::Root(Root::Objects));
-        let trees = Root::ALL.map(Of::Root).into_iter();
-        for of in trees.chain(objects.iter().map(|(key, _)| Of::Object(u64_at(key, 8)))) {
-            let pages = surgeon.pages(of).into_iter();
-            places.extend(pages.map(|page| (surgeon.offset(page.clusters[0], of), surgeon.page_size())));
-        }
+        let mut places = pages(&surgeon);
         let first = [0, 0x1E, surgeon.superblock.checkpoints[0], surgeon.superblock.checkpoints[1]];
         places.extend(first.map(|cluster| (cluster * surgeon.cluster, 0x400)));
         for _ in 0..100 {
@@ -785,15 +814,4 @@ fn sealed_damage_never_panics_and_never_grows() {
 #[ignore = "a campaign: takes minutes"]
 fn sealed_damage_of_many_kinds() {
     campaign(common::seed()..common::seed() + 5000);
-}
-#[test]
-#[ignore = "one"]
-fn one_seed() {
-    let seed = common::seed();
-    let sound = [VOLUMES[0], VOLUMES[3]].map(|volume| -> Arc<dyn Device> { populated(&volume) });
-    let device = OverlayDevice::new(sound[seed as usize % 2].clone());
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    let of = damage_sealed(&mut Surgeon::new(&device), &mut random);
-    println!("{of:?}\n{}", told(&check(&device, false)));
-    println!("REPAIR\n{}", told(&check(&device, true)));
 }

@@ -144,13 +144,18 @@ impl Check<'_> {
             return None;
         }
         let mut bytes = vec![0; self.geometry.page()];
-        if let Err(error) = self.device.read_at(at, &mut bytes) {
-            self.lost(subject, role, "unreadable", format!("page at offset {at}: {error}"));
-            return None;
-        }
-        if let Err((code, error)) = self.verify(subject, reference, role, &bytes, at) {
-            self.lost(subject, role, code, plain(&error));
-            return None;
+        let read = self.device.read_at(at, &mut bytes).map_err(|error| ("unreadable", error.into()));
+        let verified = read.and_then(|()| self.verify(subject, reference, role, &bytes, at));
+        if let Err((code, error)) = verified {
+            let Some(good) = self.other_copy(subject, reference, role, at) else {
+                let message = match &error {
+                    Error::Damaged(damage) => damage.to_string(),
+                    error => format!("page at offset {at}: {error}"),
+                };
+                self.lost(subject, role, code, message);
+                return None;
+            };
+            bytes = good;
         }
         let page = Page { start: HEADER + u32_at(&bytes, HEADER) as usize, bytes, at };
         let clock = PageHeader::from_bytes(&page.bytes).clock;
@@ -230,6 +235,38 @@ impl Check<'_> {
             return wrong("node", "node", place + offset as u64, expected, found);
         }
         Ok(())
+    }
+
+    /// Looks for a page that cannot be used in the copies that the device keeps.
+    fn other_copy(
+        &mut self,
+        subject: &Subject,
+        reference: &PageReference,
+        role: Role,
+        at: u64,
+    ) -> Option<Vec<u8>> {
+        let copies = self.device.copies();
+        if copies < 2 {
+            return None;
+        }
+        let (mut good, mut bad) = (None, Vec::new());
+        for copy in 0..copies {
+            let mut bytes = vec![0; self.geometry.page()];
+            let read = self.device.read_copy(copy, at, &mut bytes);
+            match read.is_ok() && self.verify(subject, reference, role, &bytes, at).is_ok() {
+                true => good = good.or(Some(bytes)),
+                false => bad.push(copy),
+            }
+        }
+        let good = good?;
+        let is_again = self.is_again;
+        for copy in bad.into_iter().filter(|_| !is_again) {
+            let message =
+                format!("page at offset {at}: copy {copy} of the device is damaged, another is good");
+            self.find("page-copy", Severity::Inconsistent, subject.path.clone(), named(subject, message));
+            self.repair.write_copy(copy, at, good.clone());
+        }
+        Some(good)
     }
 
     /// Reports a page that is lost, with all that is below it.

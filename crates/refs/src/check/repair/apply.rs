@@ -50,6 +50,10 @@ pub fn apply(check: Check<'_>) -> Result<CheckReport> {
     for (offset, bytes) in &check.repair.writes {
         device.write_at(*offset, bytes)?;
     }
+    for (copy, offset, bytes) in &check.repair.copy_writes {
+        // A copy that is out of service stays as it is.
+        let _ = device.repair_copy(*copy, *offset, bytes);
+    }
     device.flush()?;
     let Some((report, plan)) = plan(check) else { return Ok(CheckReport::default()) };
     let Some(plan) = plan else { return Ok(report) };

@@ -22,6 +22,8 @@ pub type Amendment = Box<dyn FnOnce(&mut Record) + Send>;
 pub struct Repair {
     /// Bytes for places of the device.
     writes: Vec<(u64, Vec<u8>)>,
+    /// Bytes for places of one of the device's copies.
+    copy_writes: Vec<(usize, u64, Vec<u8>)>,
     /// Trees to be written anew from their own rows.
     rebuilds: BTreeSet<u64>,
     /// Tables kept twice that are to be made alike.
@@ -99,6 +101,13 @@ impl Repair {
         self.writes.push((offset, bytes));
     }
 
+    /// Has bytes written over those of one of the device's copies.
+    pub fn write_copy(&mut self, copy: usize, offset: u64, bytes: Vec<u8>) {
+        if self.copy_writes.len() < MOST_TASKS / 16 {
+            self.copy_writes.push((copy, offset, bytes));
+        }
+    }
+
     /// Has a tree written anew from its own rows.
     pub fn rebuild(&mut self, table: u64) {
         self.rebuilds.insert(table);
@@ -150,7 +159,7 @@ impl Repair {
 
     /// Whether anything was noted.
     pub fn is_needed(&self) -> bool {
-        !self.writes.is_empty() || self.is_commit_needed()
+        !self.writes.is_empty() || !self.copy_writes.is_empty() || self.is_commit_needed()
     }
 
     /// Whether anything was noted that takes a commit.
