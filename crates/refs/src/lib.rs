@@ -43,6 +43,7 @@ mod check;
 mod core;
 mod extents;
 mod format;
+pub mod fuzzing;
 mod geometry;
 #[cfg(test)]
 mod golden;

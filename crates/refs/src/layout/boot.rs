@@ -153,7 +153,7 @@ impl BootRecord {
 }
 
 /// Rotate right and add, over everything but the first three bytes and the checksum itself.
-fn checksum(bytes: &[u8; BootRecord::SIZE]) -> u16 {
+pub(crate) fn checksum(bytes: &[u8; BootRecord::SIZE]) -> u16 {
     let counted = bytes[3..0x16].iter().chain(&bytes[0x18..]);
     counted.fold(0, |sum: u16, &byte| sum.rotate_right(1).wrapping_add(u16::from(byte)))
 }

@@ -11,6 +11,7 @@ pub mod record;
 mod superblock;
 
 pub use allocator::{AllocatorRow, ContainerRow, ObjectRow};
+pub(crate) use boot::checksum as boot_checksum;
 pub use boot::{BootRecord, Version};
 pub use checkpoint::{Checkpoint, ROOTS, Root};
 pub use checksum::{Algorithm, Checksum};
