@@ -346,6 +346,28 @@ impl Core {
         Ok(*last)
     }
 
+    /// Whether clusters are referred to more than once.
+    pub fn shares_clusters(&mut self) -> Result<bool> {
+        let mut found = false;
+        let (tree, pages) = self.root(Root::References);
+        tree.scan(pages, &[], |_| {
+            found = true;
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// Makes sure that the volume knows a security descriptor.
+    pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<()> {
+        let (row_key, value) = crate::system::security_row(descriptor);
+        let (tree, pages) = self.tree(0x530)?;
+        if tree.get(pages, &row_key, |_| ())?.is_none() {
+            let (tree, pages) = self.tree_mut(0x530)?;
+            tree.put(pages, &row_key, 0, &value)?;
+        }
+        Ok(())
+    }
+
     // Nodes in use
 
     /// The node of this number.

@@ -326,7 +326,9 @@ fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()>
         (0x541, 0x160, Order::Words, Vec::new()),
     ];
     for (number, schema, order, rows) in tables {
-        core.add_object(number, schema, order, extra_size(schema), 0, None)?;
+        // The lower half of a word of the schema stands in the tree header.
+        let kind = system::schema(14, schema).map_or(0, |schema| schema.word_8 as u16);
+        core.add_object(number, schema, order, extra_size(schema), kind, None)?;
         for (key, value) in rows {
             let (tree, pages) = core.tree_mut(number)?;
             tree.put(pages, &key, 0, &value)?;

@@ -252,7 +252,13 @@ pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes) -> R
     let mut first_error = None;
     for (slot, checkpoint) in &anchors.checkpoints {
         match core_at(device, anchors, *slot, checkpoint, notes) {
-            Ok(core) => return Ok(core),
+            Ok(mut core) => {
+                if let Some(error) = first_error {
+                    // What the newer checkpoint gave back may have been used again.
+                    core.frozen = Some(format!("the newest checkpoint leads to damage ({error}); see check"));
+                }
+                return Ok(core);
+            }
             Err(error) => {
                 first_error.get_or_insert(error);
             }

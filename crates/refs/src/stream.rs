@@ -313,6 +313,9 @@ pub fn take_streams(
     table: u64,
 ) -> Result<(Option<StreamState>, Vec<FoundStream>)> {
     let integrity = record.attributes & record::Record::INTEGRITY != 0;
+    if pages.geometry.version < (crate::layout::Version { major: 3, minor: 5 }) && !record.rows.is_empty() {
+        return Err(Error::Unsupported { format: "ReFS 3.4", what: "attributes that are read here yet" });
+    }
     let mut own = None;
     let mut named = Vec::new();
     let mut rest = Vec::new();

@@ -67,10 +67,17 @@ impl RefsVolume {
         let mut core = open::core(&device, &anchors, &mut notes)?;
         if options.read_only || device.read_only() {
             core.frozen = Some("it was opened so".into());
-        } else if core.checkpoint.reference == crate::layout::PageReference::LEGACY {
+        } else if anchors.geometry.version != crate::layout::Version::V3_14 {
             core.frozen = Some(format!("version {} is only read", anchors.geometry.version));
+        } else if core.shares_clusters()? {
+            core.frozen = Some(
+                "its files share clusters (clones, snapshots or deduplication), which is only read".into(),
+            );
         }
         core.security = system::security_id(&system::file_descriptor());
+        if core.frozen.is_none() {
+            core.provide_security(&system::file_descriptor())?;
+        }
         let precision = Some(Duration::from_nanos(100));
         let volume = RefsVolume {
             geometry: anchors.geometry,

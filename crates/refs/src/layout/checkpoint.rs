@@ -3,7 +3,7 @@
 //!
 //! Source: forefst `docs/structures/chkp.md` and libfsrefs' documentation, which agree once two lengths are added up:
 //! the roots are found through a list of 4-byte offsets, which stands at 0x94 or, from 3.14 on, at an offset that is
-//! stored there; after it, on the next 8 bytes, comes the page's own reference, and then the roots'.
+//! stored there; after it, on the next 16 bytes, comes the page's own reference, and then the roots'.
 
 use super::bytes::{put, u16_at, u32_at, u64_at};
 use super::page::{self, PageHeader};
