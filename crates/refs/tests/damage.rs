@@ -213,7 +213,7 @@ impl Planted {
         let damaged = &copies[(random(&mut state) % 2) as usize];
         let what = damage(&**damaged, &self.places, &mut state);
         let what = format!("{:?}, seed {seed}, {what}", self.volume);
-        let both = copies.iter().map(|copy| -> Arc<dyn Device> { copy.clone() }).collect();
+        let both = copies.iter().map(|copy| copy.clone() as Arc<dyn Device>).collect();
         let mirror: Arc<Mirror> = Arc::new(Mirror::new(both).unwrap());
         let system = Refs::ANY.open(mirror.clone(), OpenOptions { read_only: true, ..Default::default() });
         let (tree, errors) = read(&*system.unwrap_or_else(|error| panic!("{what}: {error}")));
