@@ -357,6 +357,11 @@ const CASES: &[Case] = &[
             );
         }
     }),
+    case("numbers of files", &["ordinal-twice"], |surgeon| {
+        surgeon.edit_record(ROOT, |row| is_name(&units("empty"), row), |record| record.ordinal = 5);
+        surgeon.edit_record(ROOT, |row| is_name(&units("link"), row), |record| record.ordinal = 5);
+        surgeon.edit_value(ROOT, |row| is_name(&units("many"), row), |value| put(value, 0, 5u64));
+    }),
     case("times of a directory's entry", &["entry-stale"], |surgeon| {
         surgeon.edit_value(ROOT, |row| is_name(&units("many"), row), |value| put(value, 0x18, 12_345u64));
     }),

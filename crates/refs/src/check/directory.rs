@@ -235,12 +235,13 @@ impl Walk {
         }
     }
 
-    fn ordinal(&mut self, check: &mut Check<'_>, name: &[u16], ordinal: u64, at: u64) {
+    fn ordinal(&mut self, check: &mut Check<'_>, name: &[u16], ordinal: u64, row: &TreeRow) {
         self.highest = self.highest.max(ordinal);
         if ordinal != 0 && !self.ordinals.insert(ordinal) {
             let message =
-                format!("number {ordinal} at offset {at}: something else in the directory has it too");
+                format!("number {ordinal} at offset {}: something else in the directory has it too", row.at);
             self.find_at(check, name, "ordinal-twice", Severity::Inconsistent, message);
+            check.repair.add(Task::Renumber { directory: self.object, key: row.key.clone() });
         }
     }
 
@@ -270,7 +271,7 @@ impl Walk {
                 };
                 if let Some(record) = check.file(&spot, &row.value) {
                     reparse::file(check, self.object, &record);
-                    self.ordinal(check, &name, record.ordinal, row.at);
+                    self.ordinal(check, &name, record.ordinal, row);
                     if record.links != 1 {
                         let message = format!(
                             "names of the file in its record at offset {}: expected 1, found {}",
@@ -287,7 +288,7 @@ impl Walk {
                 }
             }
             key::SHORT => match ShortEntry::from_bytes(&row.value, row.at) {
-                Ok(entry) if entry.is_directory() => self.below(check, &name, entry, row.at, waiting),
+                Ok(entry) if entry.is_directory() => self.below(check, &name, entry, row, waiting),
                 Ok(entry) => links::entry(check, self.object, &name, &entry),
                 Err(error) => {
                     self.find_at(check, &name, "entry", Severity::DataLoss, super::page::plain(&error));
@@ -310,10 +311,11 @@ impl Walk {
         check: &mut Check<'_>,
         name: &[u16],
         entry: ShortEntry,
-        at: u64,
+        row: &TreeRow,
         waiting: &mut Vec<Waiting>,
     ) {
-        self.ordinal(check, name, entry.ordinal, at);
+        let at = row.at;
+        self.ordinal(check, name, entry.ordinal, row);
         let number = entry.object;
         if !is_directory(number) || !check.objects.contains_key(&number) {
             let message =
@@ -349,7 +351,7 @@ impl Walk {
         let (directory, name) =
             links.first().map_or((self.object, &fallback[..]), |(above, name)| (*above, name));
         let spot = Spot { table: self.object, row: &row.key, directory, name, at: row.at };
-        self.ordinal(check, &fallback, ordinal, row.at);
+        self.ordinal(check, &fallback, ordinal, row);
         match check.file(&spot, &row.value) {
             Some(record) => {
                 reparse::file(check, self.object, &record);

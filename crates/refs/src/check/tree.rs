@@ -121,11 +121,27 @@ impl Cursor {
             let row = node.row(position);
             let at = level.page.place(node.offset(position));
             if !node.is_inner() {
+                let (order, upper) = (self.subject.order, &check.upper);
+                let follows = |before: &Option<Vec<u8>>| {
+                    before.as_ref().is_none_or(|before| order.is_ascending(upper, before, row.key))
+                };
+                let is_past =
+                    level.most.as_ref().is_some_and(|most| order.is_ascending(upper, most, row.key));
+                let wrong = if !follows(&self.last) {
+                    Some(("key-order", "a key greater than the one before"))
+                } else if !follows(&level.above) || is_past {
+                    Some(("key-bound", "a key within the bounds of the inner node"))
+                } else {
+                    None
+                };
                 let row = TreeRow { key: row.key.to_vec(), flags: row.flags, value: row.value.to_vec(), at };
-                let bounds = (level.above.clone(), level.most.clone());
                 self.counted.1 += 1;
-                self.compare(check, &row, bounds);
-                self.last = Some(row.key.clone());
+                let last = self.last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(&row.key);
+                if let Some((code, expected)) = wrong {
+                    self.misplaced(check, &row, code, expected);
+                }
                 return Some(row);
             }
             let is_last = position + 1 == node.len();
@@ -171,30 +187,11 @@ impl Cursor {
         }
     }
 
-    /// Compares a row's key with the one before, and with those of the inner nodes that led to it.
-    fn compare(
-        &mut self,
-        check: &mut Check<'_>,
-        row: &TreeRow,
-        (above, most): (Option<Vec<u8>>, Option<Vec<u8>>),
-    ) {
-        let (order, upper) = (self.subject.order, &check.upper);
-        let follows = |before: &Option<Vec<u8>>| {
-            before.as_ref().is_none_or(|before| order.is_ascending(upper, before, &row.key))
-        };
-        let in_order = follows(&self.last);
-        let bounded =
-            follows(&above) && most.as_ref().is_none_or(|most| !order.is_ascending(upper, most, &row.key));
-        if in_order && bounded {
-            return;
-        }
+    /// Reports a row that does not stand where its key says.
+    fn misplaced(&mut self, check: &mut Check<'_>, row: &TreeRow, code: &'static str, expected: &str) {
         self.is_disordered = true;
-        let (code, what) = match in_order {
-            false => ("key-order", "a key greater than the one before"),
-            true => ("key-bound", "a key within the bounds of the inner node"),
-        };
-        let message =
-            format!("row at offset {}: expected {what}, found {:02x?}", row.at, shortened(&row.key));
+        let found = shortened(&row.key);
+        let message = format!("row at offset {}: expected {expected}, found {found:02x?}", row.at);
         check.find(code, Severity::Inconsistent, self.subject.path.clone(), named(&self.subject, message));
         check.repair.rebuild(self.subject.table);
     }

@@ -65,6 +65,8 @@ pub struct Mend {
 pub enum Task {
     /// The number last given to a child of a directory is at least this one.
     Ordinal { directory: u64, least: u64 },
+    /// What a name leads to gets another number in its directory.
+    Renumber { directory: u64, key: Vec<u8> },
     /// A directory gets a record of its own.
     Own { directory: u64 },
     /// A directory's own record links to the name that leads to it.

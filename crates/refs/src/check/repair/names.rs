@@ -14,9 +14,13 @@ use platter_vfs::{Name, NameRules, Result};
 
 /// Carries out all changes of rows.
 pub fn carry_out(core: &mut Core, plan: &mut Plan) -> Result<()> {
-    for task in std::mem::take(&mut plan.repair.tasks) {
+    let mut tasks = std::mem::take(&mut plan.repair.tasks);
+    // New numbers are given once it is known which the last one was.
+    tasks.sort_by_key(|task| !matches!(task, Task::Ordinal { .. }));
+    for task in tasks {
         match task {
             Task::Ordinal { directory, least } => raise(core, plan, directory, least)?,
+            Task::Renumber { directory, key } => renumber(core, plan, directory, &key)?,
             Task::Own { directory } => own(core, plan, directory)?,
             Task::Link { directory } => link(core, plan, directory)?,
             Task::Refresh { directory } => refresh(core, plan, directory)?,
@@ -99,6 +103,25 @@ fn raise(core: &mut Core, plan: &Plan, directory: u64, least: u64) -> Result<()>
     let object = core.object(directory)?;
     object.last_child = Some(object.last_child.unwrap_or(1).max(least));
     Ok(())
+}
+
+/// Gives a file with one name, or the entry of a directory, a number of its own. That of a file with several names is
+/// in the keys of other rows, and stays.
+fn renumber(core: &mut Core, plan: &Plan, directory: u64, row: &[u8]) -> Result<()> {
+    if !is_sound(core, plan, directory) || row.len() < 4 || row[..2] != [0x30, 0] {
+        return Ok(());
+    }
+    let ordinal = core.new_ordinal(directory)?;
+    if row[2..4] == [key::LONG as u8, 0] {
+        return amend(core, plan, directory, row, |record| record.ordinal = ordinal);
+    }
+    let found = row_of(core, directory, &key::units(row))?;
+    match found.and_then(|(_, value)| ShortEntry::from_bytes(&value, 0).ok()) {
+        Some(entry) if entry.is_directory() => {
+            put_short(core, directory, &key::units(row), &ShortEntry { ordinal, ..entry })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn own(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
