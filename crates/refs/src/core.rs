@@ -213,8 +213,17 @@ impl Core {
     pub fn writable(&self) -> Result<()> {
         match &self.frozen {
             Some(reason) => Err(Error::ReadOnly(reason.clone())),
-            None => Ok(()),
+            None => self.whole(),
         }
+    }
+
+    /// Refuses to go on from a change that failed half-way.
+    fn whole(&self) -> Result<()> {
+        if self.pages.is_broken {
+            let reason = "a change of the metadata failed half-way; on disk everything is as it was at the last commit";
+            return Err(Error::ReadOnly(reason.into()));
+        }
+        Ok(())
     }
 
     /// A root's tree, with the pages.
@@ -773,6 +782,7 @@ impl Core {
 
     /// Brings all rows up to date and collects what a commit writes. From here on, changes belong to the next one.
     pub fn gather(&mut self) -> Result<Batch> {
+        self.whole()?;
         let clock = self.checkpoint.clock + 1;
         self.pages.space.prepare();
         let nodes = std::mem::take(&mut self.changed);

@@ -222,10 +222,10 @@ impl Extents {
             return Found::Hole(next());
         }
         let Some(rows) = &leaf.rows else { return Found::Absent(index) };
-        let after = rows.partition_point(|row| row.at <= at);
-        match after.checked_sub(1).map(|position| rows[position]) {
-            Some(row) if at < row.end() => Found::Extent(row),
-            _ => Found::Hole(rows.get(after).map_or_else(next, |row| row.at)),
+        match rows.get(first_from(rows, at)) {
+            Some(row) if row.at <= at => Found::Extent(*row),
+            Some(row) => Found::Hole(row.at),
+            None => Found::Hole(next()),
         }
     }
 
@@ -245,7 +245,7 @@ impl Extents {
                 debug_assert!(index > first, "the range is loaded");
                 return Err(Error::InvalidArgument("runs that were loaded are gone"));
             };
-            for row in &rows[rows.partition_point(|row| row.end() <= at)..] {
+            for row in &rows[first_from(rows, at)..] {
                 if row.at >= to {
                     break;
                 }
@@ -369,7 +369,7 @@ impl Extents {
     fn replace_one(&mut self, leaf: usize, new: &Extent, gone: &mut Vec<(u64, u32)>) -> bool {
         let leaf = &mut self.leaves[leaf];
         let Some(rows) = &mut leaf.rows else { return false };
-        let position = rows.partition_point(|row| row.at < new.at);
+        let position = first_from(rows, new.at);
         let Some(row) = rows.get_mut(position) else { return false };
         let is_alike = row.at == new.at
             && row.count == 1
@@ -451,6 +451,18 @@ impl Extents {
     pub fn loaded(&self) -> usize {
         self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).map(Vec::len).sum()
     }
+}
+
+/// The position of the first run that does not end before this cluster of the stream.
+fn first_from(rows: &[Extent], at: u32) -> usize {
+    // Runs with checksums are one cluster each: where none is missing, the place is known without a search.
+    if let Some(first) = rows.first()
+        && let Some(distance) = at.checked_sub(first.at)
+        && rows.get(distance as usize).is_some_and(|row| row.at == at)
+    {
+        return distance as usize;
+    }
+    rows.partition_point(|row| row.end() <= at)
 }
 
 /// Joins runs that lie one after the other on the volume as in the stream, around these positions.

@@ -166,6 +166,8 @@ pub struct Pages {
     clean: HashMap<Address, (Arc<Page>, u64)>,
     tick: u64,
     limit: usize,
+    /// Whether a change of a tree failed half-way: what is in memory must not be written then.
+    pub is_broken: bool,
     healed: AtomicU64,
 }
 
@@ -188,6 +190,7 @@ impl Pages {
             clean: HashMap::new(),
             tick: 0,
             limit,
+            is_broken: false,
             healed: AtomicU64::new(0),
         }
     }

@@ -325,6 +325,22 @@ impl Space {
         }
     }
 
+    /// Whether a tier has room for so many pages.
+    pub fn has_pages(&self, tier: Tier, pages: u64, clusters: u32) -> bool {
+        let mut room = 0;
+        for one in &self.containers {
+            if one.tier == tier && (tier != Tier::Medium || one.for_pages) {
+                room += u64::from(one.free / clusters);
+            } else if tier != Tier::Small && one.is_for_data() && one.free == self.per_container {
+                room += u64::from(self.per_container / clusters);
+            }
+            if room >= pages {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Takes the clusters of one page.
     ///
     /// # Errors

@@ -259,11 +259,22 @@ impl Tree {
             return Err(Error::InvalidArgument("a metadata row is too large"));
         }
         let mut put = Put { key, flags, value, replaced: false, leaves: 0 };
+        self.begin(pages)?;
         let root = self.root;
-        let changed = self.put_below(pages, &root, &mut put, true)?;
+        let changed = self.put_below(pages, &root, &mut put, true).inspect_err(|_| pages.is_broken = true)?;
         self.root = changed.now;
         self.count(pages, i64::from(!put.replaced), put.leaves);
         Ok(put.replaced)
+    }
+
+    /// Makes sure before a change that it will not end for want of pages in the middle.
+    fn begin(&self, pages: &Pages) -> Result<()> {
+        let clusters = pages.geometry.page_clusters();
+        if pages.space.has_pages(self.tier, MOST_LEVELS as u64, clusters) {
+            Ok(())
+        } else {
+            Err(Error::NoSpace)
+        }
     }
 
     fn put_below(
@@ -389,10 +400,14 @@ impl Tree {
         if self.get(pages, key, |_| ())?.is_none() {
             return Ok(false);
         }
+        self.begin(pages)?;
         let mut leaves = 0;
         let root = self.root;
-        self.root = self.remove_below(pages, &root, key, &mut leaves)?;
-        self.lower_root(pages)?;
+        let removed = self.remove_below(pages, &root, key, &mut leaves).and_then(|now| {
+            self.root = now;
+            self.lower_root(pages)
+        });
+        removed.inspect_err(|_| pages.is_broken = true)?;
         self.count(pages, -1, leaves);
         Ok(true)
     }
