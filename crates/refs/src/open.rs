@@ -161,11 +161,18 @@ pub fn root_tree(root: Root, reference: PageReference) -> Tree {
     Tree::open(root.table(), Order::Words, tier, reference)
 }
 
-/// Reads where the containers lie.
-pub fn container_map(pages: &mut Pages, tree: &Tree) -> Result<ContainerMap> {
+/// What the container table tells: where the containers lie, and which of them are set apart for pages.
+#[derive(Default)]
+struct Containers {
+    map: ContainerMap,
+    for_pages: Vec<bool>,
+}
+
+/// Reads the container table.
+fn containers(pages: &mut Pages, tree: &Tree) -> Result<Containers> {
     let geometry = pages.geometry.clone();
     let most = geometry.clusters / u64::from(geometry.per_container) + 1;
-    let mut starts = Vec::new();
+    let (mut starts, mut for_pages) = (Vec::new(), Vec::new());
     tree.scan(pages, &[], |row| {
         let found = ContainerRow::from_bytes(row.value, 0)?;
         let expected = ContainerMap::FIRST + starts.len() as u64;
@@ -185,24 +192,17 @@ pub fn container_map(pages: &mut Pages, tree: &Tree) -> Result<ContainerMap> {
             ));
         }
         starts.push(found.start);
+        for_pages.push(found.flags & (ContainerRow::METADATA | ContainerRow::DATA) == ContainerRow::METADATA);
         Ok(true)
     })?;
-    Ok(ContainerMap::new(starts, geometry.per_container))
+    Ok(Containers { map: ContainerMap::new(starts, geometry.per_container), for_pages })
 }
 
 /// Reads what is free, tier by tier.
-pub fn space(pages: &mut Pages, roots: &[Tree]) -> Result<Space> {
+fn space(pages: &mut Pages, roots: &[Tree], for_pages: Vec<bool>) -> Result<Space> {
     let geometry = pages.geometry.clone();
     let clusters = geometry.per_container;
     let count = pages.map.len();
-    let mut for_pages = vec![false; count];
-    roots[Root::Containers as usize].scan(pages, &[], |row| {
-        let row = ContainerRow::from_bytes(row.value, 0)?;
-        if let Some(slot) = for_pages.get_mut(row.number.wrapping_sub(ContainerMap::FIRST) as usize) {
-            *slot = row.flags & (ContainerRow::METADATA | ContainerRow::DATA) == ContainerRow::METADATA;
-        }
-        Ok(true)
-    })?;
     let mut all: Vec<Container> =
         (0..count).map(|_| Container::uniform(Tier::Medium, clusters, false)).collect();
     for (root, tier) in [
@@ -302,15 +302,15 @@ fn core_at(
         doubled.push((root, copy));
         Ok(())
     };
-    let mut map = ContainerMap::default();
+    let mut found = Containers::default();
     either(&mut pages, &mut roots, Root::Containers, Root::ContainersCopy, &mut |pages, tree| {
-        map = container_map(pages, tree)?;
+        found = containers(pages, tree)?;
         Ok(())
     })?;
-    pages.map = map;
+    pages.map = found.map;
     either(&mut pages, &mut roots, Root::Objects, Root::ObjectsCopy, &mut whole)?;
     either(&mut pages, &mut roots, Root::Schemas, Root::SchemasCopy, &mut whole)?;
-    pages.space = space(&mut pages, &roots)?;
+    pages.space = space(&mut pages, &roots, found.for_pages)?;
     let upper: Arc<[u16]> = Arc::from([]);
     let mut core = Core::new(pages, roots, checkpoint.clone(), anchors.superblock.clone(), slot, upper);
     // A copy that is damaged is made anew from the other one. What its pages took is found by a check.

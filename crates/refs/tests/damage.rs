@@ -5,7 +5,7 @@ mod common;
 
 use common::{VOLUMES, Volume, open};
 use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
-use platter_refs::Refs;
+use platter_refs::{Refs, RefsVolume};
 use platter_vfs::{
     Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Result, ScrubOptions, Silent,
 };
@@ -234,6 +234,41 @@ impl Planted {
 
 fn kinds() -> impl Iterator<Item = Volume> {
     VOLUMES.into_iter().filter(|volume| volume.integrity)
+}
+
+/// Where the metadata pages of a table are, old ones too.
+fn pages_of(device: &dyn Device, table: u64, page: usize) -> Vec<u64> {
+    let mut bytes = vec![0; page];
+    let mut found = Vec::new();
+    for at in (0..device.len() / page as u64).map(|number| number * page as u64) {
+        device.read_at(at, &mut bytes).unwrap();
+        if bytes.starts_with(b"MSB+") && bytes[0x48..0x50] == table.to_le_bytes() {
+            found.push(at);
+        }
+    }
+    found
+}
+
+/// Every table that is kept twice can lose either copy.
+#[test]
+fn a_volume_opens_without_one_copy_of_a_table() {
+    let volume = VOLUMES[1];
+    let device: Arc<dyn Device> = volume.make();
+    let system = open(device.clone());
+    populate(&system, volume.cluster);
+    system.unmount().unwrap();
+    let (expected, _) = read(&open(device.clone()));
+    for table in [0x01, 0x02, 0x04, 0x06, 0x0B, 0x0C, 0x07, 0x08] {
+        let damaged = Arc::new(OverlayDevice::new(device.clone()));
+        let pages = pages_of(&*device, table, 16384);
+        assert!(!pages.is_empty(), "table {table:#x}");
+        for at in pages {
+            damaged.write_at(at, &[0; 16384]).unwrap();
+        }
+        let system = RefsVolume::open(damaged, OpenOptions::default());
+        let system = system.unwrap_or_else(|error| panic!("without table {table:#x}: {error}"));
+        assert_eq!(read(&system), (expected.clone(), 0), "without table {table:#x}");
+    }
 }
 
 #[test]
