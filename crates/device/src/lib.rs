@@ -18,6 +18,7 @@ mod faults;
 mod file;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gather;
 mod host;
 mod memory;
 mod mirror;
@@ -37,6 +38,7 @@ pub use contents::contents;
 pub use error::{Error, Operation, Result};
 pub use faults::{Fault, Faults, When};
 pub use file::{Caching, FileDevice, FileOptions};
+pub use gather::Gather;
 pub use host::{Hardware, hardware, host_file_system};
 pub use memory::MemoryDevice;
 pub use mirror::{Mirror, MirrorEvent};

@@ -1,6 +1,6 @@
 //! What the engine drives: bytes somewhere, reached in the way a user of that place would.
 
-use platter_device::Device;
+use platter_device::{Device, Queue};
 use platter_vfs::{FileSystem, Node};
 use std::sync::Arc;
 
@@ -29,6 +29,14 @@ impl Subject {
         match self {
             Subject::Device { device, .. } => device,
             Subject::File { system, .. } => system.device(),
+        }
+    }
+
+    /// A queue for at most `depth` I/Os in flight.
+    pub fn queue(&self, depth: usize) -> crate::Result<Box<dyn Queue + '_>> {
+        match self {
+            Subject::Device { device, .. } => Ok(device.queue(depth)?),
+            Subject::File { system, .. } => Ok(system.queue(depth)?),
         }
     }
 

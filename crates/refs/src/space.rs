@@ -9,6 +9,7 @@
 //! disk. In the rows that this checkpoint is made of, it is free already.
 
 use platter_vfs::{Error, Result};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// Which allocator has a container.
@@ -67,10 +68,13 @@ pub struct Space {
     free: u64,
     /// Clusters for data that are freed but parked.
     parked: u64,
-    /// Where the next data is looked for, and the next page of each tier.
-    data: Place,
+    /// Where each writer's next data is looked for, and the next page of each tier.
+    data: [Option<Place>; WRITERS],
     pages: [Place; 3],
 }
+
+/// Writers whose data is kept apart, so that what each writes lies together.
+pub const WRITERS: usize = 16;
 
 #[derive(Clone, Copy, Default)]
 struct Place {
@@ -206,7 +210,7 @@ impl Space {
             leaving: Vec::new(),
             free,
             parked: 0,
-            data: Place::default(),
+            data: [None; WRITERS],
             pages: [Place::default(); 3],
         }
     }
@@ -262,8 +266,9 @@ impl Space {
         self.parked
     }
 
-    /// Takes up to `most` clusters for data, as one run, at `near` if that is free.
-    pub fn take_data(&mut self, most: u32, near: Option<(u32, u32)>) -> Option<Run> {
+    /// Takes up to `most` clusters for data, as one run: at `near` if that is free, else where this writer's last data
+    /// went. `writer` is less than [`WRITERS`].
+    pub fn take_data(&mut self, most: u32, near: Option<(u32, u32)>, writer: usize) -> Option<Run> {
         let allowed = self.free.min(u64::from(most)) as u32;
         if allowed == 0 {
             return None;
@@ -272,18 +277,34 @@ impl Space {
             && let Some(one) = self.containers.get(container as usize)
             && one.is_for_data()
             && cluster < self.per_container
+            && !one.is_taken(cluster)
             && let Some((start, count)) = one.find(cluster, allowed, 1, self.per_container)
-            && start == cluster
         {
             let run = self.mark(container as usize, start, count);
             self.hold(run);
             return Some(run);
         }
-        let place = self.data;
-        let run = self.next(place, Container::is_for_data, allowed, 1)?;
-        self.data = Place { container: run.container as usize, cluster: run.start + run.count };
+        let run = self.next_data(allowed, writer)?;
+        self.data[writer] = Some(Place { container: run.container as usize, cluster: run.start + run.count });
         self.hold(run);
         Some(run)
+    }
+
+    /// The next data of a writer: on in its container, then in one where no other writer is, then anywhere.
+    fn next_data(&mut self, most: u32, writer: usize) -> Option<Run> {
+        if let Some(place) = self.data[writer]
+            && let one = &self.containers[place.container]
+            && one.is_for_data()
+            && let Some((start, count)) = one.find(place.cluster, most, 1, self.per_container)
+        {
+            return Some(self.mark(place.container, start, count));
+        }
+        let container = self.data[writer].take().map_or(0, |place| place.container + 1);
+        let place = Place { container, cluster: 0 };
+        let others: SmallVec<[usize; WRITERS]> =
+            self.data.iter().flatten().map(|place| place.container).collect();
+        self.next(place, |index, one| one.is_for_data() && !others.contains(&index), most, 1)
+            .or_else(|| self.next(place, |_, one| one.is_for_data(), most, 1))
     }
 
     /// Hides a run that is in use from the rows on disk, until [`Space::keep`] or [`Space::park`].
@@ -347,13 +368,16 @@ impl Space {
     /// [`Error::NoSpace`].
     pub fn take_page(&mut self, tier: Tier, clusters: u32) -> Result<Run> {
         let place = self.pages[tier as usize];
-        let suits = move |one: &Container| one.tier == tier && (tier != Tier::Medium || one.for_pages);
+        let suits =
+            move |_: usize, one: &Container| one.tier == tier && (tier != Tier::Medium || one.for_pages);
         let run = match (self.next(place, suits, clusters, clusters), tier) {
             (Some(run), _) => run,
             (None, Tier::Medium) => match self.set_apart() {
                 Some(index) => self.mark(index, 0, clusters),
                 None => {
-                    self.next(self.data, Container::is_for_data, clusters, clusters).ok_or(Error::NoSpace)?
+                    let anywhere = Place::default();
+                    self.next(anywhere, |_, one| one.is_for_data(), clusters, clusters)
+                        .ok_or(Error::NoSpace)?
                 }
             },
             // A tier that is full takes over a container that nothing is in.
@@ -373,7 +397,7 @@ impl Space {
     fn next(
         &mut self,
         place: Place,
-        suits: impl Fn(&Container) -> bool,
+        suits: impl Fn(usize, &Container) -> bool,
         most: u32,
         unit: u32,
     ) -> Option<Run> {
@@ -383,7 +407,7 @@ impl Space {
             let from = if step == 0 { place.cluster } else { 0 };
             let one = &self.containers[index];
             if one.free > 0
-                && suits(one)
+                && suits(index, one)
                 && let Some((start, count)) = one.find(from, most, unit, self.per_container)
             {
                 return Some(self.mark(index, start, count));

@@ -21,7 +21,7 @@ use crate::layout::{BootRecord, Record, ShortEntry};
 use crate::open::{self, Notes};
 use crate::stream::{LARGEST, Stream};
 use crate::system;
-use platter_device::Device;
+use platter_device::{Device, Gather, Queue};
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind,
     Name, NameRules, Node, NodeStream, OpenOptions, Plan, Progress, RenameFlags, Result, Silent, Space,
@@ -338,6 +338,10 @@ impl FileSystem for RefsVolume {
 
     fn device(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(Box::new(Gather::new(self.device.queue(depth)?)))
     }
 
     fn space(&self) -> Result<Space> {

@@ -25,6 +25,9 @@ pub struct Plan {
     pub segments: Segments,
     /// For reads: ranges of the buffer that no segment fills and that read as zeroes. `finish_read` clears them.
     pub holes: SmallVec<[Range<u32>; 2]>,
+    /// For writes: `finish_write` will ask for a sync, which makes the data durable too, so that a write that is to be
+    /// durable need not be so on the device by itself.
+    pub is_synced_after: bool,
     /// For the file system: small values from plan to finish, such as a generation or a cluster number.
     pub notes: [u64; 4],
     /// For the file system: anything larger, kept between requests so that its memory is used again.
@@ -39,6 +42,7 @@ impl Plan {
         self.length = length;
         self.segments.clear();
         self.holes.clear();
+        self.is_synced_after = false;
         self.notes = [0; 4];
     }
 

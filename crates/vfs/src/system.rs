@@ -4,7 +4,7 @@ use crate::{
     Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, Integrity, Kind, Name, Node, NodeStream,
     Plan, Progress, RenameFlags, Result, Space, SyncScope, VolumeInfo,
 };
-use platter_device::{Buffer, Device};
+use platter_device::{Buffer, Device, Queue};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,6 +35,12 @@ pub trait FileSystem: Send + Sync {
 
     /// The device below, on which plans are carried out.
     fn device(&self) -> &Arc<dyn Device>;
+
+    /// A queue on the device below for at most `depth` plans in flight, for use by one thread. A format that puts new
+    /// data behind the last joins what different plans write there.
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(self.device().queue(depth)?)
+    }
 
     /// Space in all and free, exact at this moment.
     fn space(&self) -> Result<Space>;

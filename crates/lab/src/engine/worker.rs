@@ -116,7 +116,7 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
     if job.verify && !(job.pattern.block as usize).is_multiple_of(CELL) {
         return Job::refuse(format!("verified blocks are multiples of {CELL} bytes"));
     }
-    let queue = subject.device().queue(depth)?;
+    let queue = subject.queue(depth)?;
     let mut rng = fastrand::Rng::with_seed(job.seed ^ !(index as u64));
     let slots = (0..depth)
         .map(|_| {
@@ -222,7 +222,7 @@ impl Worker<'_> {
             }
         };
         let kind = if read { Kind::Read } else { Kind::Write };
-        let durable = !read && self.job.durability == Durability::WriteThrough;
+        let durable = !read && self.job.durability == Durability::WriteThrough && !slot.plan.is_synced_after;
         self.queue.submit(Request { tag: index as u64, kind, durable, segments, buffer });
         Ok(true)
     }
@@ -356,7 +356,7 @@ pub(crate) fn prepare(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
     let depth = preparing_depth(subject, range)?;
-    let mut queue = subject.device().queue(depth)?;
+    let mut queue = subject.queue(depth)?;
     let total = range.end - range.start;
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut filler = Buffer::new(PIECE as usize);

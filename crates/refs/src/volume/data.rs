@@ -7,11 +7,12 @@
 
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found};
-use crate::space::Run as Clusters;
+use crate::space::{Run as Clusters, WRITERS};
 use crate::stream::{Content, INLINE, StreamState};
 use platter_device::Buffer;
 use smallvec::SmallVec;
 use std::any::Any;
+use std::sync::atomic::AtomicUsize;
 
 /// What a plan remembers between its halves, kept from request to request.
 struct Memory {
@@ -450,6 +451,8 @@ impl RefsVolume {
         }
         let extents = state.extents();
         plan.notes[0] = NEW;
+        plan.is_synced_after = true;
+        let writer = writer();
         let mut at = from;
         while at < to {
             let here = (at - from) * cluster;
@@ -481,7 +484,7 @@ impl RefsVolume {
                     }
                 }
             }
-            let Some(run) = core.pages.space.take_data(most, near) else {
+            let Some(run) = core.pages.space.take_data(most, near, writer) else {
                 for (_, run) in memory.taken.drain(..) {
                     core.pages.space.give_back(run);
                 }
@@ -769,7 +772,7 @@ impl RefsVolume {
             }
             _ => None,
         };
-        let run = core.pages.space.take_data(1, near).ok_or(Error::NoSpace)?;
+        let run = core.pages.space.take_data(1, near, writer()).ok_or(Error::NoSpace)?;
         let number = core.cluster(&run);
         if let Err(error) = self.device.write_at(self.device_offset(number)?, &buffer) {
             core.pages.space.give_back(run);
@@ -941,6 +944,17 @@ impl RefsVolume {
         }
         Ok(all)
     }
+}
+
+/// Which writer the calling thread is, for [`Space::take_data`].
+///
+/// [`Space::take_data`]: crate::space::Space::take_data
+fn writer() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static WRITER: usize = NEXT.fetch_add(1, Ordering::Relaxed) % WRITERS;
+    }
+    WRITER.with(|writer| *writer)
 }
 
 /// Stands for the place of a cluster that has no checksum.

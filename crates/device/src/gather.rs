@@ -1,0 +1,227 @@
+//! Writes that follow each other on the device go to it as one.
+
+use crate::queue::{Completion, Kind, Queue, Request, Segment, Segments};
+use crate::{Buffer, Result};
+
+/// Writes larger than this gain nothing from company, in bytes.
+const SMALL: u32 = 64 << 10;
+/// The most bytes that go as one.
+const LARGEST: u32 = 256 << 10;
+/// How many gathered writes are in flight at once: one that the device works on, and one that waits for it. What comes
+/// meanwhile is gathered for the next.
+const AHEAD: usize = 2;
+
+/// A queue that joins small writes which follow each other on the device.
+///
+/// For file systems that put new data behind the last: what an application scattered reaches the device as few large
+/// writes. A write that begins where the one before it ended is kept back until the caller waits, and then for as long
+/// as two such writes are on their way; everything else goes on at once, and so does the first of a row. The wait is
+/// never for more writes to come, only for ones under way, so nothing is delayed on an idle device.
+///
+/// If a joined write fails, its parts are tried one by one: each learns its own outcome.
+pub struct Gather<'d> {
+    below: Box<dyn Queue + 'd>,
+    /// Writes kept back, each beginning where the one before it ends.
+    row: Vec<Request>,
+    /// Bytes in `row`.
+    bytes: u32,
+    /// Rows that nothing more joins.
+    ready: Vec<Vec<Request>>,
+    /// Where the last write ended.
+    end: u64,
+    /// What is in flight below, by tag.
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    /// Gathered writes in flight.
+    ahead: usize,
+    /// Requests of the caller in flight.
+    in_flight: usize,
+    /// Memory for joined writes, used again.
+    spare: Vec<Buffer>,
+    reaped: Vec<Completion>,
+}
+
+/// A request in flight below.
+enum Slot {
+    Free,
+    /// The caller's own, with its tag, and whether it was kept back.
+    Single(u64, bool),
+    /// Several.
+    Joined(Vec<Request>),
+}
+
+impl<'d> Gather<'d> {
+    /// Gathers what goes to `below`.
+    pub fn new(below: Box<dyn Queue + 'd>) -> Gather<'d> {
+        Gather {
+            below,
+            row: Vec::new(),
+            bytes: 0,
+            ready: Vec::new(),
+            end: u64::MAX,
+            slots: Vec::new(),
+            free: Vec::new(),
+            ahead: 0,
+            in_flight: 0,
+            spare: Vec::new(),
+            reaped: Vec::new(),
+        }
+    }
+
+    /// Hands a request on, under a tag of our own.
+    fn send(&mut self, request: Request, slot: Slot) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::Free);
+            self.slots.len() - 1
+        });
+        self.slots[number] = slot;
+        self.below.submit(Request { tag: number as u64, ..request });
+    }
+
+    /// Nothing more joins the row.
+    fn close(&mut self) {
+        if !self.row.is_empty() {
+            self.ready.push(std::mem::take(&mut self.row));
+            self.bytes = 0;
+        }
+    }
+
+    /// Hands on what was kept back, as far as there is room ahead.
+    fn release(&mut self) {
+        if self.ahead >= AHEAD {
+            return;
+        }
+        self.close();
+        let count = self.ready.len().min(AHEAD - self.ahead);
+        for mut row in self.ready.drain(..count).collect::<Vec<_>>() {
+            self.ahead += 1;
+            match row.pop() {
+                Some(request) if row.is_empty() => {
+                    let tag = request.tag;
+                    self.send(request, Slot::Single(tag, true));
+                }
+                Some(request) => {
+                    row.push(request);
+                    let joined = self.join(&row);
+                    self.send(joined, Slot::Joined(row));
+                }
+                None => self.ahead -= 1,
+            }
+        }
+    }
+
+    fn join(&mut self, row: &[Request]) -> Request {
+        let mut buffer = self.spare.pop().unwrap_or_else(|| Buffer::new(LARGEST as usize));
+        let mut length = 0;
+        for request in row {
+            let bytes = bytes(request);
+            buffer[length..length + bytes.len()].copy_from_slice(bytes);
+            length += bytes.len();
+        }
+        let whole = Segment { offset: row[0].segments[0].offset, at: 0, length: length as u32 };
+        Request {
+            tag: 0,
+            kind: Kind::Write,
+            durable: row[0].durable,
+            segments: Segments::from_slice(&[whole]),
+            buffer,
+        }
+    }
+
+    /// Sorts out what ended below; returns how many of the caller's requests did.
+    fn reap(&mut self, done: &mut Vec<Completion>) -> usize {
+        let before = done.len();
+        for completion in std::mem::take(&mut self.reaped) {
+            let number = completion.tag as usize;
+            self.free.push(number);
+            match std::mem::replace(&mut self.slots[number], Slot::Free) {
+                Slot::Free => unreachable!("a completion of nothing"),
+                Slot::Single(tag, kept) => {
+                    self.ahead -= usize::from(kept);
+                    done.push(Completion { tag, ..completion });
+                }
+                Slot::Joined(row) => {
+                    self.ahead -= 1;
+                    self.spare.push(completion.buffer);
+                    if completion.result.is_ok() {
+                        done.extend(row.into_iter().map(|request| Completion {
+                            tag: request.tag,
+                            result: Ok(()),
+                            segments: request.segments,
+                            buffer: request.buffer,
+                        }));
+                        continue;
+                    }
+                    for request in row {
+                        let tag = request.tag;
+                        self.send(request, Slot::Single(tag, false));
+                    }
+                }
+            }
+        }
+        self.in_flight -= done.len() - before;
+        done.len() - before
+    }
+}
+
+/// The bytes of a request of one segment.
+fn bytes(request: &Request) -> &[u8] {
+    let segment = &request.segments[0];
+    &request.buffer[segment.at as usize..][..segment.length as usize]
+}
+
+impl Queue for Gather<'_> {
+    fn submit(&mut self, request: Request) {
+        self.in_flight += 1;
+        let tag = request.tag;
+        let write = match (request.kind, &request.segments[..]) {
+            (Kind::Write, &[segment]) => Some(segment),
+            _ => None,
+        };
+        let Some(segment) = write else { return self.send(request, Slot::Single(tag, false)) };
+        let follows = segment.offset == self.end;
+        self.end = segment.offset.saturating_add(u64::from(segment.length));
+        let inside = segment.at as usize + segment.length as usize <= request.buffer.len();
+        if !follows || segment.length > SMALL || !inside {
+            self.close();
+            return self.send(request, Slot::Single(tag, false));
+        }
+        let alike = self.row.last().is_none_or(|last| last.durable == request.durable);
+        if !alike || self.bytes + segment.length > LARGEST {
+            self.close();
+        }
+        self.bytes += segment.length;
+        self.row.push(request);
+    }
+
+    /// Starts everything but the writes that are kept back: they start when the caller waits.
+    fn kick(&mut self) -> Result<()> {
+        self.below.kick()
+    }
+
+    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+        let mut got = 0;
+        loop {
+            self.release();
+            let more = usize::from(got < least && self.below.in_flight() > 0);
+            self.below.wait(more, &mut self.reaped)?;
+            got += self.reap(done);
+            if got >= least || self.in_flight == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+}
+
+impl Drop for Gather<'_> {
+    /// What was kept back is carried out like everything else that is in flight.
+    fn drop(&mut self) {
+        let mut done = Vec::new();
+        while self.in_flight > 0 && self.wait(self.in_flight, &mut done).is_ok() {}
+    }
+}
