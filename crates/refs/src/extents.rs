@@ -318,9 +318,7 @@ impl Extents {
             self.leaves.push(Leaf { first: from, last: from, page: None, rows: Some(Vec::new()) });
         }
         let (start, end) = (self.leaf(from), self.leaf(to - 1));
-        if let ([new], true) = (new, to - from == 1)
-            && self.replace_one(start, new, gone)
-        {
+        if start == end && new.len() == (to - from) as usize && self.replace_alike(start, new, gone) {
             return;
         }
         self.clusters += new.iter().map(|row| u64::from(row.count)).sum::<u64>();
@@ -333,7 +331,7 @@ impl Extents {
             let mut middle: [Option<Extent>; 2] = [None; 2];
             for row in &rows[low..high] {
                 let (cut_from, cut_to) = (row.at.max(from), row.end().min(to));
-                gone.push((row.cluster + u64::from(cut_from - row.at), cut_to - cut_from));
+                leave(gone, row.cluster + u64::from(cut_from - row.at), cut_to - cut_from);
                 self.clusters = self.clusters.saturating_sub(u64::from(cut_to - cut_from));
                 if row.at < from {
                     middle[0] = Some(Extent { count: from - row.at, ..*row });
@@ -365,23 +363,26 @@ impl Extents {
         self.mend(start, end);
     }
 
-    /// Puts a run of one cluster in the place of another: the commonest change of all, and the leaf keeps its shape.
-    fn replace_one(&mut self, leaf: usize, new: &Extent, gone: &mut Vec<(u64, u32)>) -> bool {
+    /// Puts runs of one cluster with checksums in the place of as many others: the commonest change of all, and the
+    /// leaf keeps its shape.
+    fn replace_alike(&mut self, leaf: usize, new: &[Extent], gone: &mut Vec<(u64, u32)>) -> bool {
         let leaf = &mut self.leaves[leaf];
         let Some(rows) = &mut leaf.rows else { return false };
-        let position = first_from(rows, new.at);
-        let Some(row) = rows.get_mut(position) else { return false };
-        let is_alike = row.at == new.at
-            && row.count == 1
-            && new.count == 1
-            && new.checksum.is_some()
-            && row.checksum.is_some();
-        if is_alike {
-            gone.push((row.cluster, 1));
-            *row = *new;
-            leaf.page = None;
+        let position = first_from(rows, new[0].at);
+        let Some(old) = rows.get_mut(position..position + new.len()) else { return false };
+        let is_alike = |(old, new): (&Extent, &Extent)| {
+            old.at == new.at
+                && (old.count, new.count) == (1, 1)
+                && old.checksum.is_some()
+                && new.checksum.is_some()
+        };
+        if !old.iter().zip(new).all(is_alike) {
+            return false;
         }
-        is_alike
+        old.iter().for_each(|row| leave(gone, row.cluster, 1));
+        old.copy_from_slice(new);
+        leaf.page = None;
+        true
     }
 
     /// Brings the bounds of leaves up to date after a change, splits those that are too large and drops empty ones.
@@ -450,6 +451,14 @@ impl Extents {
     /// How many runs are in memory.
     pub fn loaded(&self) -> usize {
         self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).map(Vec::len).sum()
+    }
+}
+
+/// Notes a run that is given up, as one with the run before it where they touch.
+fn leave(gone: &mut Vec<(u64, u32)>, cluster: u64, count: u32) {
+    match gone.last_mut() {
+        Some(last) if last.0 + u64::from(last.1) == cluster => last.1 += count,
+        _ => gone.push((cluster, count)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Making a volume.
 
+use crate::container::Container;
 use crate::core::{Batch, Core, ROOT_DIRECTORY, make_index, make_object_link};
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::put;
@@ -9,7 +10,7 @@ use crate::layout::{
     page,
 };
 use crate::pages::Pages;
-use crate::space::{Container, Space, Tier};
+use crate::space::{Space, Tier};
 use crate::system::{self, LOG_BLOCK, LogArea, LogControl};
 use crate::tree::{Order, Tree};
 use platter_device::{Buffer, Device};

@@ -40,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod container;
 mod core;
 mod extents;
 mod format;

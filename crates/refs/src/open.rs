@@ -1,5 +1,6 @@
 //! Opening a volume: from the boot record to the trees, with every copy that the format keeps to fall back on.
 
+use crate::container::Container;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::u64_at;
@@ -7,7 +8,7 @@ use crate::layout::{
     Algorithm, AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock, page,
 };
 use crate::pages::Pages;
-use crate::space::{Container, Space, Tier};
+use crate::space::{Space, Tier};
 use crate::system;
 use crate::tree::{Order, Tree};
 use platter_device::Device;

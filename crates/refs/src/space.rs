@@ -8,9 +8,9 @@
 //! refers to is never handed out again. So a freed run is *parked* until a checkpoint that does not refer to it is on
 //! disk. In the rows that this checkpoint is made of, it is free already.
 
+use crate::container::{Container, Set};
 use platter_vfs::{Error, Result};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 
 /// Which allocator has a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,26 +34,6 @@ pub struct Run {
     pub count: u32,
 }
 
-/// A container.
-#[derive(Clone, Debug)]
-pub struct Container {
-    /// Who has it.
-    pub tier: Tier,
-    /// Whether, in the medium tier, it is set apart for pages.
-    pub for_pages: bool,
-    /// One bit for each cluster, set where it is in use or parked; `None` if all are free, or all are not.
-    bits: Option<Box<[u64]>>,
-    /// Clusters that can be handed out.
-    free: u32,
-    /// Runs freed since the last hand-over to a commit.
-    parked: Vec<(u32, u32)>,
-    /// Runs in use that nothing on disk refers to: data on its way, and files without a name that are still open.
-    /// A power cut frees them.
-    held: BTreeMap<u32, u32>,
-    /// Whether it is in [`Space::changed`].
-    changed: bool,
-}
-
 /// All containers.
 pub struct Space {
     containers: Vec<Container>,
@@ -63,7 +43,7 @@ pub struct Space {
     /// Containers with parked runs.
     parking: Vec<u32>,
     /// What the commit under way will make free.
-    leaving: Vec<Run>,
+    leaving: Vec<(u32, Set)>,
     /// Clusters that can be handed out for data.
     free: u64,
     /// Clusters for data that are freed but parked.
@@ -82,126 +62,10 @@ struct Place {
     cluster: u32,
 }
 
-impl Container {
-    /// A container that is wholly free or wholly in use.
-    pub fn uniform(tier: Tier, clusters: u32, free: bool) -> Container {
-        Container {
-            tier,
-            for_pages: false,
-            bits: None,
-            free: if free { clusters } else { 0 },
-            parked: Vec::new(),
-            held: BTreeMap::new(),
-            changed: false,
-        }
-    }
-
-    /// A container with this bitmap.
-    pub fn mapped(tier: Tier, clusters: u32, bits: Box<[u64]>) -> Container {
-        let used: u32 = bits.iter().map(|word| word.count_ones()).sum();
-        Container {
-            tier,
-            for_pages: false,
-            bits: Some(bits),
-            free: clusters - used.min(clusters),
-            parked: Vec::new(),
-            held: BTreeMap::new(),
-            changed: false,
-        }
-    }
-
-    /// Whether data may be put into it.
-    pub fn is_for_data(&self) -> bool {
-        self.tier == Tier::Medium && !self.for_pages
-    }
-
-    /// The bitmap, to be filled before anything is taken from it; [`Container::recounted`] counts what it holds.
-    pub fn bits_mut(&mut self, clusters: u32) -> &mut [u64] {
-        self.bits.get_or_insert_with(|| vec![0; clusters.div_ceil(64) as usize].into_boxed_slice())
-    }
-
-    /// The container with what is free counted again.
-    pub fn recounted(self, clusters: u32) -> Container {
-        match self.bits {
-            Some(bits) => {
-                Container { for_pages: self.for_pages, ..Container::mapped(self.tier, clusters, bits) }
-            }
-            None => self,
-        }
-    }
-
-    /// Clusters in use as the next checkpoint sees it, and the bitmap of them where it is neither all nor none.
-    pub fn row(&self, clusters: u32) -> (u32, Option<Box<[u64]>>) {
-        let Some(bits) = &self.bits else {
-            debug_assert!(self.parked.is_empty() && self.held.is_empty());
-            return (clusters - self.free, None);
-        };
-        let mut bits = bits.clone();
-        let invisible =
-            self.parked.iter().copied().chain(self.held.iter().map(|(&start, &count)| (start, count)));
-        invisible.for_each(|(start, count)| set(&mut bits, start, count, false));
-        let used = bits.iter().map(|word| word.count_ones()).sum();
-        (used, (used != 0 && used != clusters).then_some(bits))
-    }
-
-    fn is_taken(&self, cluster: u32) -> bool {
-        match &self.bits {
-            Some(bits) => bits[cluster as usize / 64] >> (cluster % 64) & 1 == 1,
-            None => self.free == 0,
-        }
-    }
-
-    /// The first run of up to `most` free clusters from `from` on, its start and length multiples of `unit`.
-    fn find(&self, from: u32, most: u32, unit: u32, clusters: u32) -> Option<(u32, u32)> {
-        if self.free < unit {
-            return None;
-        }
-        let Some(bits) = &self.bits else {
-            return (from + unit <= clusters).then(|| (from, most.min((clusters - from) / unit * unit)));
-        };
-        let mut at = from;
-        while at + unit <= clusters {
-            if unit == 1 && at.is_multiple_of(64) && bits[at as usize / 64] == u64::MAX {
-                at += 64;
-                continue;
-            }
-            if (at..at + unit).any(|cluster| self.is_taken(cluster)) {
-                at += unit;
-                continue;
-            }
-            let mut end = at + unit;
-            while end + unit <= clusters
-                && end - at + unit <= most
-                && (end..end + unit).all(|cluster| !self.is_taken(cluster))
-            {
-                end += unit;
-            }
-            return Some((at, end - at));
-        }
-        None
-    }
-}
-
-/// Sets or clears a run of bits, word by word.
-fn set(bits: &mut [u64], start: u32, count: u32, to: bool) {
-    let (mut at, end) = (start, start + count);
-    while at < end {
-        let (word, bit) = (at as usize / 64, at % 64);
-        let here = (64 - bit).min(end - at);
-        let mask = if here == 64 { u64::MAX } else { ((1 << here) - 1) << bit };
-        if to {
-            bits[word] |= mask
-        } else {
-            bits[word] &= !mask
-        }
-        at += here;
-    }
-}
-
 impl Space {
     /// The space of a volume with these containers.
     pub fn new(containers: Vec<Container>, per_container: u32) -> Space {
-        let free = containers.iter().filter(|one| one.is_for_data()).map(|one| u64::from(one.free)).sum();
+        let free = containers.iter().filter(|one| one.is_for_data()).map(|one| u64::from(one.free())).sum();
         Space {
             containers,
             per_container,
@@ -218,14 +82,14 @@ impl Space {
     /// Sets a container apart for pages if those that are have little room left, and one has nothing in it.
     pub fn prepare(&mut self) {
         let for_pages = self.containers.iter().filter(|one| one.tier == Tier::Medium && one.for_pages);
-        let room: u64 = for_pages.map(|one| u64::from(one.free)).sum();
+        let room: u64 = for_pages.map(|one| u64::from(one.free())).sum();
         if room < u64::from(self.per_container / 4) {
             self.set_apart();
         }
     }
 
     fn set_apart(&mut self) -> Option<usize> {
-        let is_empty = |one: &Container| one.is_for_data() && one.free == self.per_container;
+        let is_empty = |one: &Container| one.is_for_data() && one.free() == self.per_container;
         let index = self.containers.iter().position(is_empty)?;
         self.containers[index].for_pages = true;
         self.free -= u64::from(self.per_container);
@@ -241,7 +105,7 @@ impl Space {
     /// The containers that changed since this was last asked.
     pub fn take_changed(&mut self) -> Vec<u32> {
         let changed = std::mem::take(&mut self.changed);
-        changed.iter().for_each(|&index| self.containers[index as usize].changed = false);
+        changed.iter().for_each(|&index| self.containers[index as usize].is_changed = false);
         changed
     }
 
@@ -251,7 +115,7 @@ impl Space {
     }
 
     fn touch(&mut self, index: usize) {
-        if !std::mem::replace(&mut self.containers[index].changed, true) {
+        if !std::mem::replace(&mut self.containers[index].is_changed, true) {
             self.changed.push(index as u32);
         }
     }
@@ -299,49 +163,39 @@ impl Space {
         {
             return Some(self.mark(place.container, start, count));
         }
-        let container = self.data[writer].take().map_or(0, |place| place.container + 1);
-        let place = Place { container, cluster: 0 };
+        self.data[writer] = None;
         let others: SmallVec<[usize; WRITERS]> =
             self.data.iter().flatten().map(|place| place.container).collect();
-        self.next(place, |index, one| one.is_for_data() && !others.contains(&index), most, 1)
-            .or_else(|| self.next(place, |_, one| one.is_for_data(), most, 1))
+        let index = self.roomiest(&others).or_else(|| self.roomiest(&[]))?;
+        let (start, count) = self.containers[index].find(0, most, 1, self.per_container)?;
+        Some(self.mark(index, start, count))
+    }
+
+    /// The container that new data goes to: the one with most room, but if nothing of it was ever used, only where no
+    /// used one is nearly empty. So data stays together, and an image file does not grow without need.
+    fn roomiest(&self, others: &[usize]) -> Option<usize> {
+        let nearly = self.per_container / 4 * 3;
+        let rank = |one: &Container| match (one.was_used, one.free()) {
+            (true, free) if free >= nearly => (2, free),
+            (false, free) if free >= nearly => (1, free),
+            (_, free) => (0, free),
+        };
+        let suits = |&(index, one): &(usize, &Container)| {
+            one.is_for_data() && one.free() > 0 && !others.contains(&index)
+        };
+        let all = self.containers.iter().enumerate().filter(suits);
+        all.max_by_key(|&(index, one)| (rank(one), std::cmp::Reverse(index))).map(|(index, _)| index)
     }
 
     /// Hides a run that is in use from the rows on disk, until [`Space::keep`] or [`Space::park`].
     pub fn hold(&mut self, run: Run) {
-        let words = self.per_container.div_ceil(64) as usize;
-        let one = &mut self.containers[run.container as usize];
-        one.bits.get_or_insert_with(|| vec![u64::MAX; words].into_boxed_slice());
-        one.held.insert(run.start, run.count);
+        self.containers[run.container as usize].hold(run.start, run.count, self.per_container);
         self.touch(run.container as usize);
     }
 
-    /// What of a run was held belongs to something on disk from the next checkpoint on. Runs that were taken one by one
-    /// may come back as one.
+    /// What of a run was held belongs to something on disk from the next checkpoint on.
     pub fn keep(&mut self, run: Run) {
-        let (from, to) = (run.start, run.start + run.count);
-        let one = &mut self.containers[run.container as usize];
-        let mut was_held = false;
-        while let Some((start, count)) =
-            one.held.range(..to).next_back().map(|(&start, &count)| (start, count))
-        {
-            if start + count <= from {
-                break;
-            }
-            was_held = true;
-            one.held.remove(&start);
-            if start + count > to {
-                one.held.insert(to, start + count - to);
-            }
-            if start < from {
-                one.held.insert(start, from - start);
-                break;
-            }
-        }
-        if was_held {
-            if one.free == 0 && one.parked.is_empty() && one.held.is_empty() {
-                one.bits = None;
-            }
+        if self.containers[run.container as usize].keep(run.start, run.count, self.per_container) {
             self.touch(run.container as usize);
         }
     }
@@ -351,8 +205,8 @@ impl Space {
         let mut room = 0;
         for one in &self.containers {
             if one.tier == tier && (tier != Tier::Medium || one.for_pages) {
-                room += u64::from(one.free / clusters);
-            } else if tier != Tier::Small && one.is_for_data() && one.free == self.per_container {
+                room += u64::from(one.free() / clusters);
+            } else if tier != Tier::Small && one.is_for_data() && one.free() == self.per_container {
                 room += u64::from(self.per_container / clusters);
             }
             if room >= pages {
@@ -406,7 +260,7 @@ impl Space {
             let index = (place.container + step) % total;
             let from = if step == 0 { place.cluster } else { 0 };
             let one = &self.containers[index];
-            if one.free > 0
+            if one.free() > 0
                 && suits(index, one)
                 && let Some((start, count)) = one.find(from, most, unit, self.per_container)
             {
@@ -417,15 +271,8 @@ impl Space {
     }
 
     fn mark(&mut self, index: usize, start: u32, count: u32) -> Run {
-        let per_container = self.per_container;
         let one = &mut self.containers[index];
-        let bits =
-            one.bits.get_or_insert_with(|| vec![0; per_container.div_ceil(64) as usize].into_boxed_slice());
-        set(bits, start, count, true);
-        one.free -= count;
-        if one.free == 0 && one.parked.is_empty() && one.held.is_empty() {
-            one.bits = None;
-        }
+        one.take(start, count, self.per_container);
         if one.is_for_data() {
             self.free -= u64::from(count);
         }
@@ -437,15 +284,9 @@ impl Space {
     pub fn park(&mut self, run: Run) {
         self.keep(run);
         let one = &mut self.containers[run.container as usize];
-        if one.parked.is_empty() {
+        if one.park(run.start, run.count, self.per_container) {
             self.parking.push(run.container);
         }
-        match one.parked.last_mut() {
-            Some(last) if last.0 + last.1 == run.start => last.1 += run.count,
-            _ => one.parked.push((run.start, run.count)),
-        }
-        let words = self.per_container.div_ceil(64) as usize;
-        one.bits.get_or_insert_with(|| vec![u64::MAX; words].into_boxed_slice());
         if one.is_for_data() {
             self.parked += u64::from(run.count);
         }
@@ -455,40 +296,29 @@ impl Space {
     /// Gives a run back that nothing on disk ever referred to.
     pub fn give_back(&mut self, run: Run) {
         self.keep(run);
-        self.release(run);
+        let one = &mut self.containers[run.container as usize];
+        one.release(run.start, run.count, self.per_container);
+        if one.is_for_data() {
+            self.free += u64::from(run.count);
+        }
         self.touch(run.container as usize);
     }
 
     /// A commit takes over what is parked.
     pub fn hand_over(&mut self) {
         for container in std::mem::take(&mut self.parking) {
-            let runs = self.containers[container as usize].parked.drain(..);
-            self.leaving.extend(runs.map(|(start, count)| Run { container, start, count }));
+            self.leaving.push((container, self.containers[container as usize].hand_over()));
         }
     }
 
     /// The checkpoint is on disk: what was parked when it was made can be handed out.
     pub fn settle(&mut self) {
-        for run in std::mem::take(&mut self.leaving) {
-            if self.containers[run.container as usize].is_for_data() {
-                self.parked -= u64::from(run.count);
+        for (container, left) in std::mem::take(&mut self.leaving) {
+            let one = &mut self.containers[container as usize];
+            let freed = u64::from(one.settle(&left, self.per_container));
+            if one.is_for_data() {
+                (self.free, self.parked) = (self.free + freed, self.parked - freed);
             }
-            self.release(run);
-        }
-    }
-
-    fn release(&mut self, run: Run) {
-        let per_container = self.per_container;
-        let one = &mut self.containers[run.container as usize];
-        let words = per_container.div_ceil(64) as usize;
-        let bits = one.bits.get_or_insert_with(|| vec![u64::MAX; words].into_boxed_slice());
-        set(bits, run.start, run.count, false);
-        one.free += run.count;
-        if one.free == per_container && one.parked.is_empty() && one.held.is_empty() {
-            one.bits = None;
-        }
-        if one.is_for_data() {
-            self.free += u64::from(run.count);
         }
     }
 }

@@ -10,6 +10,7 @@
 //! without integrity; so the volume needs no repair, whenever the power goes.
 
 mod data;
+mod keeper;
 mod names;
 pub(crate) mod streams;
 
@@ -21,19 +22,25 @@ use crate::layout::{BootRecord, Record, ShortEntry};
 use crate::open::{self, Notes};
 use crate::stream::{LARGEST, Stream};
 use crate::system;
+use keeper::Keeper;
 use platter_device::{Device, Gather, Queue};
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind,
     Name, NameRules, Node, NodeStream, OpenOptions, Plan, Progress, RenameFlags, Result, Silent, Space,
     SyncScope, Timestamp, VolumeInfo,
 };
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 /// An open ReFS volume.
 pub struct RefsVolume {
+    volume: Arc<Volume>,
+}
+
+/// What the caller's threads share with the one in the background.
+pub struct Volume {
     device: Arc<dyn Device>,
     geometry: Geometry,
     map: crate::geometry::ContainerMap,
@@ -54,6 +61,22 @@ pub struct RefsVolume {
     is_frozen: AtomicBool,
     /// Blocks answered from another copy and put right.
     healed: AtomicU64,
+    keeper: Keeper,
+}
+
+impl Deref for RefsVolume {
+    type Target = Volume;
+
+    fn deref(&self) -> &Volume {
+        &self.volume
+    }
+}
+
+impl Drop for RefsVolume {
+    /// Nothing is written any more once this returns.
+    fn drop(&mut self) {
+        self.volume.keeper.stop();
+    }
 }
 
 /// Volumes opened so far in this process.
@@ -79,7 +102,8 @@ impl RefsVolume {
             core.provide_security(&system::file_descriptor())?;
         }
         let precision = Some(Duration::from_nanos(100));
-        let volume = RefsVolume {
+        let volume = Arc::new_cyclic(|volume| Volume {
+            keeper: Keeper::new(volume.clone(), core.pages.space.free()),
             geometry: anchors.geometry,
             map: core.pages.map.clone(),
             is_frozen: AtomicBool::new(core.frozen.is_some()),
@@ -109,8 +133,8 @@ impl RefsVolume {
             id: OPENED.fetch_add(1, Ordering::Relaxed),
             healed: AtomicU64::new(0),
             device,
-        };
-        Ok(volume)
+        });
+        Ok(RefsVolume { volume })
     }
 
     /// What was found damaged on opening and got round by a copy.
@@ -122,7 +146,9 @@ impl RefsVolume {
     pub fn healed(&self) -> u64 {
         self.healed.load(Ordering::Relaxed) + self.core().pages.healed()
     }
+}
 
+impl Volume {
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }

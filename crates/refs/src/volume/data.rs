@@ -33,7 +33,7 @@ const IN_PLACE: u64 = 3;
 const NEW: u64 = 4;
 const SLOWLY: u64 = 5;
 
-impl RefsVolume {
+impl Volume {
     fn stream_of(&self, node: Node) -> Result<Arc<Stream>> {
         if let Some(stream) = self.streams.read().unwrap_or_else(PoisonError::into_inner).get(&node.0) {
             return Ok(stream.clone());
@@ -614,6 +614,7 @@ impl RefsVolume {
                 core.park(&gone)?;
                 self.stamp(&stream);
                 core.mark(stream.node);
+                self.keeper.parked(&core.pages.space);
                 Ok(true)
             }
         }

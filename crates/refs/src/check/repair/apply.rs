@@ -2,13 +2,14 @@
 
 use super::{Repair, names, relay, tables};
 use crate::check::{Anchors, Check};
+use crate::container::Container;
 use crate::core::Core;
 use crate::format::write;
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::{PageReference, Root};
 use crate::open::{CACHE, root_tree};
 use crate::pages::Pages;
-use crate::space::{Container, Space, Tier};
+use crate::space::{Space, Tier};
 use platter_device::Device;
 use platter_vfs::{CheckReport, Error, Result};
 use std::collections::{HashMap, HashSet};

@@ -1,0 +1,254 @@
+//! One container's clusters: which are in use, and which of those a checkpoint does not count.
+
+use crate::space::Tier;
+
+/// One bit for each cluster of a container.
+type Bits = Box<[u64]>;
+
+/// A container.
+#[derive(Clone, Debug)]
+pub struct Container {
+    /// Who has it.
+    pub tier: Tier,
+    /// Whether, in the medium tier, it is set apart for pages.
+    pub for_pages: bool,
+    /// Whether it is among those whose rows on disk must be written again.
+    pub is_changed: bool,
+    /// Whether something of it was written since the volume was opened, or before: storage that is provided as it is
+    /// written has room for it already.
+    pub was_used: bool,
+    /// Clusters that can be handed out.
+    free: u32,
+    /// What is in use, where it is neither all nor nothing.
+    mixed: Option<Box<Mixed>>,
+}
+
+/// The clusters of a container that are not all alike.
+#[derive(Clone, Debug)]
+struct Mixed {
+    /// In use, parked or held.
+    taken: Bits,
+    /// Freed since the last hand-over to a commit.
+    parked: Set,
+    /// In use, but nothing on disk refers to it: data on its way, and files without a name that are still open. A power
+    /// cut frees it.
+    held: Set,
+}
+
+/// Some of a container's clusters.
+#[derive(Clone, Debug, Default)]
+pub struct Set {
+    bits: Option<Bits>,
+    count: u32,
+}
+
+impl Set {
+    fn add(&mut self, start: u32, count: u32, words: usize) {
+        let bits = self.bits.get_or_insert_with(|| vec![0; words].into_boxed_slice());
+        self.count += count - set(bits, start, count, true);
+    }
+
+    /// Takes a run out; returns how many of its clusters were in.
+    fn remove(&mut self, start: u32, count: u32) -> u32 {
+        if self.count == 0 {
+            return 0;
+        }
+        let Some(bits) = &mut self.bits else { return 0 };
+        let were_in = set(bits, start, count, false);
+        self.count -= were_in;
+        were_in
+    }
+}
+
+impl Container {
+    /// A container that is wholly free or wholly in use.
+    pub fn uniform(tier: Tier, clusters: u32, free: bool) -> Container {
+        Container {
+            tier,
+            for_pages: false,
+            is_changed: false,
+            was_used: !free,
+            free: if free { clusters } else { 0 },
+            mixed: None,
+        }
+    }
+
+    /// A container with this bitmap of what is in use.
+    pub fn mapped(tier: Tier, clusters: u32, taken: Bits) -> Container {
+        let used: u32 = taken.iter().map(|word| word.count_ones()).sum();
+        let mixed = Mixed { taken, parked: Set::default(), held: Set::default() };
+        let mut one = Container::uniform(tier, clusters, false);
+        (one.free, one.mixed) = (clusters - used.min(clusters), Some(Box::new(mixed)));
+        one
+    }
+
+    /// Whether data may be put into it.
+    pub fn is_for_data(&self) -> bool {
+        self.tier == Tier::Medium && !self.for_pages
+    }
+
+    /// Clusters that can be handed out.
+    pub fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// The bitmap, to be filled before anything is taken from it; [`Container::recounted`] counts what it holds.
+    pub fn bits_mut(&mut self, clusters: u32) -> &mut [u64] {
+        &mut self.mixed(clusters).taken
+    }
+
+    /// The container with what is free counted again.
+    pub fn recounted(self, clusters: u32) -> Container {
+        match self.mixed {
+            Some(mixed) => {
+                Container { for_pages: self.for_pages, ..Container::mapped(self.tier, clusters, mixed.taken) }
+            }
+            None => self,
+        }
+    }
+
+    fn mixed(&mut self, clusters: u32) -> &mut Mixed {
+        let all = if self.free == 0 { u64::MAX } else { 0 };
+        self.mixed.get_or_insert_with(|| {
+            let taken = vec![all; clusters.div_ceil(64) as usize].into_boxed_slice();
+            Box::new(Mixed { taken, parked: Set::default(), held: Set::default() })
+        })
+    }
+
+    /// Forgets the bitmaps where they say no more than the count.
+    fn tidy(&mut self, clusters: u32) {
+        let is_uniform = self.free == 0 || self.free == clusters;
+        if is_uniform && self.mixed.as_ref().is_some_and(|mixed| mixed.parked.count + mixed.held.count == 0) {
+            self.mixed = None;
+        }
+    }
+
+    /// Clusters in use as the next checkpoint sees it.
+    pub fn used(&self, clusters: u32) -> u32 {
+        let invisible = self.mixed.as_ref().map_or(0, |mixed| mixed.parked.count + mixed.held.count);
+        clusters - self.free - invisible
+    }
+
+    /// Clusters in use as the next checkpoint sees it, and the bitmap of them where it is neither all nor none.
+    pub fn row(&self, clusters: u32) -> (u32, Option<Bits>) {
+        let used = self.used(clusters);
+        if used == 0 || used == clusters {
+            return (used, None);
+        }
+        let bits = self.mixed.as_ref().map(|mixed| {
+            let mut bits = mixed.taken.clone();
+            for hidden in [&mixed.parked, &mixed.held] {
+                if let Some(hidden) = hidden.bits.as_ref().filter(|_| hidden.count > 0) {
+                    bits.iter_mut().zip(hidden).for_each(|(word, hidden)| *word &= !hidden);
+                }
+            }
+            bits
+        });
+        (used, bits)
+    }
+
+    /// Whether a cluster cannot be handed out.
+    pub fn is_taken(&self, cluster: u32) -> bool {
+        match &self.mixed {
+            Some(mixed) => mixed.taken[cluster as usize / 64] >> (cluster % 64) & 1 == 1,
+            None => self.free == 0,
+        }
+    }
+
+    /// The first run of up to `most` free clusters from `from` on, its start and length multiples of `unit`.
+    pub fn find(&self, from: u32, most: u32, unit: u32, clusters: u32) -> Option<(u32, u32)> {
+        if self.free < unit {
+            return None;
+        }
+        let Some(mixed) = &self.mixed else {
+            return (from + unit <= clusters).then(|| (from, most.min((clusters - from) / unit * unit)));
+        };
+        let mut at = from;
+        while at + unit <= clusters {
+            if unit == 1 && at.is_multiple_of(64) && mixed.taken[at as usize / 64] == u64::MAX {
+                at += 64;
+                continue;
+            }
+            if (at..at + unit).any(|cluster| self.is_taken(cluster)) {
+                at += unit;
+                continue;
+            }
+            let mut end = at + unit;
+            while end + unit <= clusters
+                && end - at + unit <= most
+                && (end..end + unit).all(|cluster| !self.is_taken(cluster))
+            {
+                end += unit;
+            }
+            return Some((at, end - at));
+        }
+        None
+    }
+
+    /// Takes a run that is free.
+    pub fn take(&mut self, start: u32, count: u32, clusters: u32) {
+        set(&mut self.mixed(clusters).taken, start, count, true);
+        self.free -= count;
+        self.was_used = true;
+        self.tidy(clusters);
+    }
+
+    /// Hides a run that is in use from the rows on disk.
+    pub fn hold(&mut self, start: u32, count: u32, clusters: u32) {
+        let words = clusters.div_ceil(64) as usize;
+        self.mixed(clusters).held.add(start, count, words);
+    }
+
+    /// Hides a run no longer; whether some of it was hidden.
+    pub fn keep(&mut self, start: u32, count: u32, clusters: u32) -> bool {
+        let was_held = self.mixed.as_mut().is_some_and(|mixed| mixed.held.remove(start, count) > 0);
+        if was_held {
+            self.tidy(clusters);
+        }
+        was_held
+    }
+
+    /// Gives up a run that cannot be handed out yet. Returns whether it is the first since the last hand-over.
+    pub fn park(&mut self, start: u32, count: u32, clusters: u32) -> bool {
+        let words = clusters.div_ceil(64) as usize;
+        let parked = &mut self.mixed(clusters).parked;
+        let is_first = parked.count == 0;
+        parked.add(start, count, words);
+        is_first
+    }
+
+    /// Hands over what is parked: it no longer counts as such, and still cannot be handed out.
+    pub fn hand_over(&mut self) -> Set {
+        self.mixed.as_mut().map(|mixed| std::mem::take(&mut mixed.parked)).unwrap_or_default()
+    }
+
+    /// Frees what was handed over; returns how many clusters.
+    pub fn settle(&mut self, left: &Set, clusters: u32) -> u32 {
+        let Some(bits) = &left.bits else { return 0 };
+        self.mixed(clusters).taken.iter_mut().zip(bits).for_each(|(word, left)| *word &= !left);
+        self.free += left.count;
+        self.tidy(clusters);
+        left.count
+    }
+
+    /// Frees a run that is in use.
+    pub fn release(&mut self, start: u32, count: u32, clusters: u32) {
+        set(&mut self.mixed(clusters).taken, start, count, false);
+        self.free += count;
+        self.tidy(clusters);
+    }
+}
+
+/// Sets or clears a run of bits, word by word; returns how many of them were set before.
+fn set(bits: &mut [u64], start: u32, count: u32, to: bool) -> u32 {
+    let (mut at, end, mut were_set) = (start, start + count, 0);
+    while at < end {
+        let (word, bit) = (&mut bits[at as usize / 64], at % 64);
+        let here = (64 - bit).min(end - at);
+        let mask = if here == 64 { u64::MAX } else { ((1 << here) - 1) << bit };
+        were_set += (*word & mask).count_ones();
+        *word = if to { *word | mask } else { *word & !mask };
+        at += here;
+    }
+    were_set
+}
