@@ -6,12 +6,14 @@ use std::sync::RwLock;
 /// Bytes per lock: large enough that one lock covers nearly every transfer, small enough that threads rarely meet.
 const CHUNK: usize = 1 << 20;
 
-/// A device whose sectors live in memory. Memory is taken chunk by chunk as it is written; what was never written,
-/// or was discarded in whole chunks, reads as zeroes.
+/// A device whose sectors live in memory. Memory is taken chunk by chunk as it is written, unless the device is
+/// [`MemoryDevice::provided`]; what was never written, or was discarded in whole chunks, reads as zeroes.
 pub struct MemoryDevice {
     name: String,
     length: u64,
     sectors: Sectors,
+    /// Whether chunks are given up when they are discarded.
+    is_thin: bool,
     chunks: Vec<RwLock<Option<Box<[u8]>>>>,
 }
 
@@ -22,7 +24,19 @@ impl MemoryDevice {
         let count =
             usize::try_from(length.div_ceil(CHUNK as u64)).expect("a memory device fits the address space");
         let chunks = std::iter::repeat_with(RwLock::default).take(count).collect();
-        MemoryDevice { name: format!("mem:{length}"), length, sectors, chunks }
+        MemoryDevice { name: format!("mem:{length}"), length, sectors, is_thin: true, chunks }
+    }
+
+    /// A device that takes all its memory at once and keeps it, for measuring: no write pays for memory, whether it is
+    /// the first to its place or not.
+    pub fn provided(length: u64, sectors: Sectors) -> MemoryDevice {
+        let device = MemoryDevice { is_thin: false, ..MemoryDevice::new(length, sectors) };
+        for chunk in &device.chunks {
+            let mut slot = chunk.write().expect("no panic while locked");
+            // Zeroes that the system has not provided yet are provided by the first write to each of its pages.
+            chunk_of(&mut slot).chunks_mut(512).for_each(|sector| sector[0] = std::hint::black_box(0));
+        }
+        device
     }
 
     /// A device that holds `image`, padded with zeroes to whole sectors.
@@ -116,7 +130,7 @@ impl Device for MemoryDevice {
         })?;
         self.pieces(offset, length, |chunk, range, _| {
             let mut slot = chunk.write().expect("no panic while locked");
-            if range.len() == CHUNK {
+            if range.len() == CHUNK && self.is_thin {
                 *slot = None;
             } else if let Some(bytes) = slot.as_mut() {
                 bytes[range].fill(0);
@@ -135,6 +149,14 @@ mod tests {
     use super::*;
     use crate::{Buffer, Kind, Request, Segment};
     use smallvec::smallvec;
+
+    #[test]
+    fn a_provided_device_forgets_what_is_discarded_too() {
+        let device = MemoryDevice::provided(2 << 20, Sectors::SMALL);
+        device.write_at(4096, &[7; 512]).unwrap();
+        device.discard(0, 2 << 20).unwrap();
+        assert!(device.to_image().iter().all(|&byte| byte == 0));
+    }
 
     #[test]
     fn reads_back_what_was_written_across_chunks() {

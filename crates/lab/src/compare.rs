@@ -163,7 +163,7 @@ impl OpenStand {
         let options = FileOptions { caching, exclusive: true, ..FileOptions::default() };
         let (file, place) = match stand {
             Stand::Memory(length) => {
-                let device = Arc::new(MemoryDevice::new(*length, Sectors::SMALL));
+                let device = Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
                 let name = device.name().to_string();
                 return Ok(OpenStand {
                     device,

@@ -394,7 +394,7 @@ impl Core {
     /// Has a node stored at the next commit.
     pub fn mark(&mut self, node: u64) {
         self.news = true;
-        if self.entities.contains_key(&node) {
+        if !self.changed.contains(&node) && self.entities.contains_key(&node) {
             self.changed.insert(node);
         }
     }

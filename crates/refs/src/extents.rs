@@ -210,6 +210,16 @@ impl Extents {
         self.leaves.partition_point(|leaf| leaf.first <= at).saturating_sub(1)
     }
 
+    /// The leaves that the clusters of a range, which is not empty, are in or would go to.
+    fn span(&self, from: u32, to: u32) -> std::ops::RangeInclusive<usize> {
+        let first = self.leaf(from);
+        // Nearly every range lies in one leaf.
+        match self.leaves.get(first) {
+            Some(leaf) if to - 1 <= leaf.last => first..=first,
+            _ => first..=self.leaf(to - 1),
+        }
+    }
+
     /// What is at a cluster of the stream.
     pub fn find(&self, at: u32) -> Found {
         if self.leaves.is_empty() {
@@ -295,7 +305,7 @@ impl Extents {
         if self.leaves.is_empty() || from >= to {
             return Ok(());
         }
-        for index in self.leaf(from)..=self.leaf(to - 1) {
+        for index in self.span(from, to) {
             self.load(pages, index)?;
         }
         Ok(())
@@ -305,7 +315,7 @@ impl Extents {
     pub fn is_loaded(&self, from: u32, to: u32) -> bool {
         self.leaves.is_empty()
             || from >= to
-            || (self.leaf(from)..=self.leaf(to - 1)).all(|index| self.leaves[index].rows.is_some())
+            || self.span(from, to).all(|index| self.leaves[index].rows.is_some())
     }
 
     /// Puts `new` runs, in order, in the place of whatever is between `from` and `to`. What was there is appended to
@@ -317,7 +327,7 @@ impl Extents {
         if self.leaves.is_empty() {
             self.leaves.push(Leaf { first: from, last: from, page: None, rows: Some(Vec::new()) });
         }
-        let (start, end) = (self.leaf(from), self.leaf(to - 1));
+        let (start, end) = self.span(from, to).into_inner();
         if start == end && new.len() == (to - from) as usize && self.replace_alike(start, new, gone) {
             return;
         }

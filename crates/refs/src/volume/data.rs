@@ -401,6 +401,15 @@ impl Volume {
         while again {
             again = false;
             let state = stream.read();
+            // The commonest case, which nothing below keeps from new clusters.
+            if state.integrity
+                && is_whole
+                && !data.is_empty()
+                && end <= state.size
+                && state.extents().is_some()
+            {
+                break;
+            }
             let Content::Extents(extents) = &state.content else {
                 if is_whole && end >= INLINE && state.size == 0 {
                     break;
