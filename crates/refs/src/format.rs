@@ -254,8 +254,7 @@ fn empty(device: &dyn Device, geometry: &Geometry, superblock: &Superblock) -> R
     let count = geometry.containers();
     let starts = (0..count).map(|index| index * u64::from(geometry.per_container)).collect();
     let map = ContainerMap::new(starts, geometry.per_container);
-    let mut space = Space::new(containers(geometry), geometry.per_container);
-    space.touch_all();
+    let space = Space::new(containers(geometry), geometry.per_container);
     // Nothing is read back while the volume is made: the pages need no device.
     let nothing: Arc<dyn Device> = Arc::new(platter_device::MemoryDevice::new(0, device.sectors()));
     let mut pages = Pages::new(geometry.clone(), map, space, nothing, usize::MAX);
@@ -339,7 +338,8 @@ fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()>
     add_directory(core, ROOT_DIRECTORY, ROOT_DIRECTORY, &[u16::from(b'.')], now, attributes, security, 1)?;
     let name: Vec<u16> = "FS Metadata".encode_utf16().collect();
     let hidden = system::security_id(&system::system_descriptor());
-    add_directory(core, 0x520, ROOT_DIRECTORY, &name, now, 0x1000_0006, hidden, 0x500)
+    add_directory(core, 0x520, ROOT_DIRECTORY, &name, now, 0x1000_0006, hidden, 0x500)?;
+    core.renew_space()
 }
 
 /// Makes a directory's object, with its own record and its place in the parent-child table.

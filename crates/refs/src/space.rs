@@ -126,6 +126,12 @@ impl Container {
         }
     }
 
+    /// Clusters in use as the next checkpoint sees it.
+    pub fn used(&self, clusters: u32) -> u32 {
+        let invisible = self.parked.iter().map(|run| run.1).chain(self.held.values().copied());
+        clusters - self.free - invisible.sum::<u32>()
+    }
+
     /// Clusters in use as the next checkpoint sees it, and the bitmap of them where it is neither all nor none.
     pub fn row(&self, clusters: u32) -> (u32, Option<Box<[u64]>>) {
         let Some(bits) = &self.bits else {
@@ -239,11 +245,6 @@ impl Space {
         let changed = std::mem::take(&mut self.changed);
         changed.iter().for_each(|&index| self.containers[index as usize].changed = false);
         changed
-    }
-
-    /// Has the rows of all containers written.
-    pub fn touch_all(&mut self) {
-        (0..self.containers.len()).for_each(|index| self.touch(index));
     }
 
     fn touch(&mut self, index: usize) {

@@ -142,8 +142,7 @@ fn wipe(surgeon: &Surgeon<'_>, at: u64, length: usize) {
 fn busy(surgeon: &Surgeon<'_>) -> u64 {
     let rows = surgeon.rows(Of::Root(Root::MediumAllocator));
     let row = rows.iter().rfind(|(_, value)| value.len() > 0x18).expect("a partly used container");
-    let shift = (surgeon.boot.container / surgeon.cluster).trailing_zeros() + 1;
-    u64_at(&row.0, 0) >> shift
+    u64_at(&row.0, 0) / (surgeon.boot.container / surgeon.cluster) + 2
 }
 
 const CASES: &[Case] = &[

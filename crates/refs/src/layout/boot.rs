@@ -21,6 +21,13 @@ impl Version {
     pub const V3_10: Version = Version { major: 3, minor: 10 };
     /// Windows 11 24H2, Windows Server 2025.
     pub const V3_14: Version = Version { major: 3, minor: 14 };
+
+    /// Whether the medium allocator has rows of all containers, and says of those of other allocators that they are
+    /// wholly in use. At 3.4 each container has a row in one allocator only (forefst `allocators.md`); what lies
+    /// between is taken to be like what came later.
+    pub fn has_shared_allocators(self) -> bool {
+        self > Version::V3_4
+    }
 }
 
 impl std::fmt::Display for Version {

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::format::write;
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::{PageReference, Root};
-use crate::open::{CACHE, root_tree};
+use crate::open::{CACHE, ranges, root_tree};
 use crate::pages::Pages;
 use crate::space::{Container, Space, Tier};
 use platter_device::Device;
@@ -109,7 +109,9 @@ impl Plan {
         let allocators = [Root::MediumAllocator, Root::ContainerAllocator, Root::SmallAllocator];
         let is_renewed = |root: Root| self.repair.renewed.contains(&(root as usize));
         if self.repair.is_space_wrong || allocators.into_iter().any(is_renewed) {
-            core.pages.space.touch_all();
+            core.renew_space()?;
+        } else {
+            core.ranges = ranges(&mut core.pages, &core.roots, |_, _, _, _| Ok(()))?;
         }
         let batch = core.gather()?;
         write(&*device, &batch)?;

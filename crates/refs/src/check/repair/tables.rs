@@ -161,7 +161,7 @@ pub fn renew(core: &mut Core, plan: &Plan) -> Result<()> {
     for &index in &plan.repair.renewed {
         let root = Root::ALL[index];
         let rows: Vec<Row> = match root {
-            // Their rows are those of all containers, which the commit writes.
+            // Their rows are those of all containers, which follow.
             Root::MediumAllocator | Root::ContainerAllocator | Root::SmallAllocator => Vec::new(),
             Root::ParentChild if !plan.is_directory_lost => parents(plan),
             Root::IntegrityState => {
