@@ -252,11 +252,12 @@ fn space(pages: &mut Pages, roots: &[Tree], for_pages: Vec<bool>) -> Result<(Spa
     Ok((Space::new(all, clusters), ranges))
 }
 
-/// Opens the metadata of a volume.
-pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes) -> Result<Core> {
+/// Opens the metadata of a volume. Copies of tables that are not needed to read are looked at only if it is to be
+/// changed, so that none of its changes meets damage half-way.
+pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes, to_write: bool) -> Result<Core> {
     let mut first_error = None;
     for (slot, checkpoint) in &anchors.checkpoints {
-        match core_at(device, anchors, *slot, checkpoint, notes) {
+        match core_at(device, anchors, (*slot, checkpoint), notes, to_write) {
             Ok(mut core) => {
                 if let Some(error) = first_error {
                     // What the newer checkpoint gave back may have been used again.
@@ -275,9 +276,9 @@ pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes) -> R
 fn core_at(
     device: &Arc<dyn Device>,
     anchors: &Anchors,
-    slot: usize,
-    checkpoint: &Checkpoint,
+    (slot, checkpoint): (usize, &Checkpoint),
     notes: &mut Notes,
+    to_write: bool,
 ) -> Result<Core> {
     let geometry = anchors.geometry.clone();
     let none = Space::new(Vec::new(), geometry.per_container);
@@ -292,6 +293,7 @@ fn core_at(
                       with: &mut dyn FnMut(&mut Pages, &Tree) -> Result<()>|
      -> Result<()> {
         let first = match with(pages, &roots[root as usize].clone()) {
+            Ok(()) if !to_write => return Ok(()),
             Ok(()) => match whole(pages, &roots[copy as usize].clone()) {
                 Ok(()) => return Ok(()),
                 Err(error) => {

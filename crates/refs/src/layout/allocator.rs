@@ -95,7 +95,7 @@ impl AllocatorRow {
 
     /// The row's value. `medium` rows differ in one byte from 3.7 on.
     pub fn to_bytes(&self, version: Version, medium: bool) -> Vec<u8> {
-        let tier: u16 = if medium && version >= (Version { major: 3, minor: 7 }) { 0x200 } else { 0x100 };
+        let tier: u16 = if medium && version >= Version::V3_7 { 0x200 } else { 0x100 };
         let free = self.count.saturating_sub(self.used);
         let length = if self.bits.is_some() { Self::BITS + Self::BITMAP } else { Self::BITS };
         let mut value = vec![0; length];

@@ -8,7 +8,7 @@
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found};
 use crate::space::Run as Clusters;
-use crate::stream::{Content, INLINE, StreamState};
+use crate::stream::{Content, StreamState};
 use platter_device::Buffer;
 use smallvec::SmallVec;
 use std::any::Any;
@@ -401,7 +401,7 @@ impl RefsVolume {
             again = false;
             let state = stream.read();
             let Content::Extents(extents) = &state.content else {
-                if is_whole && end >= INLINE && state.size == 0 {
+                if is_whole && end >= self.geometry.version.least_outside() && state.size == 0 {
                     break;
                 }
                 stream.begin();
@@ -670,7 +670,7 @@ impl RefsVolume {
         let mut state = stream.write();
         let size = state.size.max(end);
         if let Content::Inline(content) = &mut state.content {
-            if size < INLINE {
+            if size < self.geometry.version.least_outside() {
                 content.resize(size as usize, 0);
                 content[offset as usize..end as usize].copy_from_slice(data);
                 state.size = size;
@@ -801,7 +801,7 @@ impl RefsVolume {
                 return Ok(());
             }
             if let Content::Inline(content) = &mut state.content {
-                if size < INLINE {
+                if size < self.geometry.version.least_outside() {
                     content.resize(size as usize, 0);
                 } else {
                     let content = std::mem::take(content);

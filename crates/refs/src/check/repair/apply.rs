@@ -5,7 +5,7 @@ use crate::check::{Anchors, Check};
 use crate::core::Core;
 use crate::format::write;
 use crate::geometry::{ContainerMap, Geometry};
-use crate::layout::{PageReference, Root};
+use crate::layout::{Root, Version};
 use crate::open::{CACHE, ranges, root_tree};
 use crate::pages::Pages;
 use crate::space::{Container, Space, Tier};
@@ -67,7 +67,8 @@ pub fn apply(check: Check<'_>) -> Result<CheckReport> {
 /// The plan, if there is anything to change and it is known where changes can go.
 fn plan(check: Check<'_>) -> Option<(CheckReport, Option<Plan>)> {
     let starts: Option<Vec<u64>> = check.starts.iter().copied().collect();
-    let is_known = check.is_space_known && check.geometry.reference != PageReference::LEGACY;
+    let version = check.geometry.version;
+    let is_known = check.is_space_known && (version.is_written() || version >= Version::V3_10);
     let starts = starts.filter(|_| is_known && check.repair.is_commit_needed());
     let Some(starts) = starts else { return Some((check.report, None)) };
     let clusters = check.geometry.per_container;
