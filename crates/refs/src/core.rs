@@ -4,14 +4,14 @@
 //! Rows of trees are changed at once, in memory. What is known of a node in use (times, sizes, extents) stays with the
 //! node, and goes to its row when a commit *gathers*.
 
+use crate::bulk::Bulk;
 use crate::geometry::Geometry;
 use crate::layout::bytes::put;
 use crate::layout::record::{self, key};
-use crate::layout::{
-    AllocatorRow, Attribute, Checkpoint, ContainerRow, ObjectRow, Record, Root, ShortEntry, Superblock,
-};
+use crate::layout::{Attribute, Checkpoint, ObjectRow, Record, Root, ShortEntry, Superblock};
 use crate::listing::Listings;
 use crate::pages::{Page, Pages};
+use crate::ranges::Ranges;
 use crate::space::{Run, Tier};
 use crate::stream::{self, Content, Stream, StreamState};
 use crate::tree::{Order, Tree};
@@ -133,6 +133,8 @@ pub struct Core {
     pub pages: Pages,
     /// The trees of the checkpoint, in its order.
     pub roots: Vec<Tree>,
+    /// Which rows the allocators have, by tier.
+    pub ranges: [Ranges; 3],
     /// The checkpoint last written.
     pub checkpoint: Checkpoint,
     /// The superblock.
@@ -185,6 +187,7 @@ impl Core {
         Core {
             pages,
             roots,
+            ranges: Default::default(),
             checkpoint,
             superblock,
             slot,
@@ -233,18 +236,19 @@ impl Core {
 
     /// Makes a damaged table anew from its good copy.
     pub fn copy_root(&mut self, damaged: Root, good: Root) -> Result<()> {
+        let source = self.roots[good as usize].clone();
+        let header = source.header(&mut self.pages)?;
+        let old = self.roots[damaged as usize].clone();
+        let mut bulk = Bulk::new(&self.pages, &old, &header);
         let mut rows = Vec::new();
-        let (tree, pages) = self.root(good);
-        tree.scan(pages, &[], |row| {
+        source.scan(&mut self.pages, &[], |row| {
             rows.push((row.key.to_vec(), row.flags, row.value.to_vec()));
             Ok(true)
         })?;
-        let header = tree.header(pages)?;
-        let old = self.roots[damaged as usize].clone();
-        let mut new = old.emptied(&mut self.pages, &header)?;
         for (key, flags, value) in rows {
-            new.put(&mut self.pages, &key, flags, &value)?;
+            bulk.add(&mut self.pages, &key, flags, &value)?;
         }
+        let new = bulk.finish(&mut self.pages)?;
         self.roots[damaged as usize] = new;
         self.news = true;
         Ok(())
@@ -839,68 +843,6 @@ impl Core {
             geometry.offset(cluster),
             self.checkpoint.to_bytes(cluster, geometry.signature, sizes, geometry.own_algorithm()),
         )
-    }
-
-    /// Stores the rows of containers whose use changed, until storing them changes nothing more: a page that has its
-    /// place since the last commit keeps it, so this ends.
-    pub fn store_space(&mut self) -> Result<()> {
-        loop {
-            let changed = self.pages.space.take_changed();
-            if changed.is_empty() {
-                return Ok(());
-            }
-            for index in changed {
-                self.store_container(index as usize)?;
-            }
-        }
-    }
-
-    fn store_container(&mut self, index: usize) -> Result<()> {
-        let geometry = self.geometry().clone();
-        let (clusters, number) =
-            (geometry.per_container, crate::geometry::ContainerMap::FIRST + index as u64);
-        let container = &self.pages.space.containers()[index];
-        let (tier, for_pages) = (container.tier, container.for_pages);
-        let (used, bits) = container.row(clusters);
-        let first = geometry.virtual_cluster(number, 0);
-        let start = self.pages.map.start(index);
-        let medium = match tier {
-            Tier::Medium => {
-                AllocatorRow { start: first, count: u64::from(clusters), used, bits: bits.clone() }
-            }
-            // What another tier has is wholly in use for this one.
-            _ => AllocatorRow { start: first, count: u64::from(clusters), used: clusters, bits: None },
-        };
-        self.put_allocator_row(Root::MediumAllocator, &medium)?;
-        match tier {
-            Tier::Medium => {}
-            Tier::Container => {
-                let row = AllocatorRow { start: first, count: u64::from(clusters), used, bits };
-                self.put_allocator_row(Root::ContainerAllocator, &row)?;
-            }
-            Tier::Small => {
-                let row = AllocatorRow { start, count: u64::from(clusters), used, bits };
-                self.put_allocator_row(Root::SmallAllocator, &row)?;
-            }
-        }
-        let flags = match (tier, used) {
-            (Tier::Medium, 0) if !for_pages => ContainerRow::EMPTY,
-            (Tier::Medium, _) if !for_pages => ContainerRow::DATA,
-            _ => ContainerRow::METADATA,
-        };
-        let row = ContainerRow { number, flags, count: clusters, free: u64::from(clusters - used), start };
-        let value = row.to_bytes(ContainerRow::size(geometry.cluster, geometry.reference));
-        for root in [Root::Containers, Root::ContainersCopy] {
-            let (tree, pages) = self.root(root);
-            tree.put(pages, &value[..ContainerRow::KEY], 0, &value)?;
-        }
-        Ok(())
-    }
-
-    fn put_allocator_row(&mut self, root: Root, row: &AllocatorRow) -> Result<()> {
-        let value = row.to_bytes(self.geometry().version, root == Root::MediumAllocator);
-        let (tree, pages) = self.root(root);
-        tree.put(pages, &value[..AllocatorRow::KEY], 0, &value).map(drop)
     }
 }
 

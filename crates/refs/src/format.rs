@@ -45,15 +45,22 @@ fn cannot(reason: String) -> Error {
 fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geometry, [u8; 16])> {
     let version = match options.variant.as_deref() {
         None | Some("3.14") => Version::V3_14,
-        Some(other) => return Err(cannot(format!("version {other} is not written; 3.14 is"))),
+        Some("3.4") => Version::V3_4,
+        Some(other) => return Err(cannot(format!("version {other} is not written; 3.14 and 3.4 are"))),
     };
-    let algorithm = match options.checksum.as_deref() {
-        None | Some("crc64") => Algorithm::Crc64,
-        Some("sha256") => Algorithm::Sha256,
-        Some(other) => {
-            return Err(cannot(format!(
-                "{other} is no metadata checksum of version {version}; crc64 and sha256 are"
-            )));
+    let is_old = version < Version::V3_10;
+    // With `none` pages have CRC64 values all the same, as Windows stores them; the boot record says that nobody needs
+    // to look at them.
+    let (algorithm, checksum) = match options.checksum.as_deref() {
+        Some("none") => (Algorithm::Crc64, 0),
+        None if is_old => (Algorithm::Crc64, 0),
+        None | Some("crc64") if !is_old => (Algorithm::Crc64, 2),
+        Some("sha256") if !is_old => (Algorithm::Sha256, 4),
+        other => {
+            let (other, known) =
+                (other.unwrap_or("crc64"), if is_old { "none" } else { "crc64, sha256 and none" });
+            let reason = format!("{other} is no metadata checksum of version {version}; it has {known}");
+            return Err(cannot(reason));
         }
     };
     let cluster = match options.cluster {
@@ -78,7 +85,7 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
         clusters,
         per_container,
         algorithm,
-        reference: PageReference::compact(algorithm),
+        reference: if is_old { PageReference::LEGACY } else { PageReference::compact(algorithm) },
         signature: page::volume_signature(&guid),
     };
     if geometry.containers() < FEWEST {
@@ -86,15 +93,23 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
         return Err(cannot(format!("the device has {} bytes; a volume needs {least}", device.len())));
     }
     let mut instance = [0; 16];
-    put(&mut instance, 0, mix(serial ^ 1));
-    put(&mut instance, 8, mix(serial ^ 2));
+    if checksum != 0 {
+        put(&mut instance, 0, mix(serial ^ 1));
+        put(&mut instance, 8, mix(serial ^ 2));
+    }
+    // A volume of 3.14 without checksums is what Windows makes of an older one.
+    let flags = match checksum {
+        _ if is_old => 0x06,
+        0 => 0x26,
+        _ => 0x66,
+    };
     let boot = BootRecord {
         sectors: clusters * u64::from(cluster) / u64::from(sector),
         sector,
         sectors_per_cluster: cluster / sector,
         version,
-        checksum: if algorithm == Algorithm::Sha256 { 4 } else { 2 },
-        flags: 0x66,
+        checksum,
+        flags,
         serial,
         container: CONTAINER,
         instance,
@@ -122,7 +137,7 @@ pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progres
     let now = file_time(device.now());
     let place = page_places(&geometry);
     let superblock = Superblock { guid, generation: 1, checkpoints: place };
-    let mut core = empty(device, &geometry, &superblock)?;
+    let mut core = empty(device, &geometry, &superblock, boot.checksum != 0)?;
     fill(&mut core, &label, now, options.integrity.unwrap_or(false))?;
     let batch = core.gather()?;
     put_log(device, &geometry, guid)?;
@@ -251,12 +266,16 @@ fn containers(geometry: &Geometry) -> Vec<Container> {
 }
 
 /// A core with empty roots.
-fn empty(device: &dyn Device, geometry: &Geometry, superblock: &Superblock) -> Result<Core> {
+fn empty(
+    device: &dyn Device,
+    geometry: &Geometry,
+    superblock: &Superblock,
+    is_verified: bool,
+) -> Result<Core> {
     let count = geometry.containers();
     let starts = (0..count).map(|index| index * u64::from(geometry.per_container)).collect();
     let map = ContainerMap::new(starts, geometry.per_container);
-    let mut space = Space::new(containers(geometry), geometry.per_container);
-    space.touch_all();
+    let space = Space::new(containers(geometry), geometry.per_container);
     // Nothing is read back while the volume is made: the pages need no device.
     let nothing: Arc<dyn Device> = Arc::new(platter_device::MemoryDevice::new(0, device.sectors()));
     let mut pages = Pages::new(geometry.clone(), map, space, nothing, usize::MAX);
@@ -267,7 +286,7 @@ fn empty(device: &dyn Device, geometry: &Geometry, superblock: &Superblock) -> R
             Root::MediumAllocator | Root::ContainerAllocator => Tier::Container,
             _ => Tier::Medium,
         };
-        let mut extra = vec![0; extra_size(root.schema())];
+        let mut extra = vec![0; extra_size(geometry.version, root.schema())];
         match root {
             Root::Objects | Root::ObjectsCopy => {
                 put(&mut extra, 0x00, 1u64);
@@ -281,11 +300,11 @@ fn empty(device: &dyn Device, geometry: &Geometry, superblock: &Superblock) -> R
     }
     let checkpoint = Checkpoint {
         version: geometry.version,
-        echo: true,
+        echo: is_verified,
         clock: 0,
         allocator_clock: 0,
         log: 1 << 32,
-        flags: 0x682,
+        flags: Checkpoint::flags(geometry.version, is_verified),
         reference: geometry.reference,
         roots: [PageReference { clusters: [0; 4], checksum: Checksum::NONE }; ROOTS],
     };
@@ -294,8 +313,8 @@ fn empty(device: &dyn Device, geometry: &Geometry, superblock: &Superblock) -> R
 }
 
 /// Bytes of a tree header after its fixed part.
-fn extra_size(schema: u32) -> usize {
-    system::schema(14, schema).map_or(0, |schema| schema.root_extra as usize)
+fn extra_size(version: Version, schema: u32) -> usize {
+    system::schema(version.minor, schema).map_or(0, |schema| schema.root_extra as usize)
 }
 
 /// Fills the tables that a new volume has.
@@ -328,8 +347,8 @@ fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()>
     ];
     for (number, schema, order, rows) in tables {
         // The lower half of a word of the schema stands in the tree header.
-        let kind = system::schema(14, schema).map_or(0, |schema| schema.word_8 as u16);
-        core.add_object(number, schema, order, extra_size(schema), kind, None)?;
+        let kind = system::schema(version.minor, schema).map_or(0, |schema| schema.word_8 as u16);
+        core.add_object(number, schema, order, extra_size(version, schema), kind, None)?;
         for (key, value) in rows {
             let (tree, pages) = core.tree_mut(number)?;
             tree.put(pages, &key, 0, &value)?;
@@ -340,7 +359,36 @@ fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()>
     add_directory(core, ROOT_DIRECTORY, ROOT_DIRECTORY, &[u16::from(b'.')], now, attributes, security, 1)?;
     let name: Vec<u16> = "FS Metadata".encode_utf16().collect();
     let hidden = system::security_id(&system::system_descriptor());
-    add_directory(core, 0x520, ROOT_DIRECTORY, &name, now, 0x1000_0006, hidden, 0x500)
+    add_directory(core, METADATA_DIRECTORY, ROOT_DIRECTORY, &name, now, 0x1000_0006, hidden, 0x500)?;
+    if version <= Version::V3_7 {
+        add_metadata_files(core, now, hidden)?;
+    }
+    core.renew_space()
+}
+
+/// The directory without a name that the driver keeps files of its own in.
+const METADATA_DIRECTORY: u64 = 0x520;
+
+/// The files that stand for tables in the directory of the driver's own, up to 3.7, with their numbers there.
+const METADATA_FILES: [(&str, u64); 3] =
+    [("Reparse Index", 0x400), ("Security Descriptor Stream", 0x200), ("Volume Direct IO File", 0x100)];
+
+/// Makes them: records without any attribute, and rows that lead from the numbers to the names.
+fn add_metadata_files(core: &mut Core, now: u64, security: u64) -> Result<()> {
+    let schema = core.geometry().version.file_schema();
+    for (name, number) in METADATA_FILES {
+        let units: Vec<u16> = name.encode_utf16().collect();
+        let security = if number == 0x200 { 0 } else { security };
+        let record = Record { ordinal: number, ..Record::new(schema, now, 0x20, security) };
+        let mut back = vec![0; 12 + 2 * units.len() + 2];
+        put(&mut back, 8, 0x0Cu16);
+        put(&mut back, 10, 2 * units.len() as u16 + 2);
+        units.iter().enumerate().for_each(|(index, unit)| put(&mut back, 12 + 2 * index, *unit));
+        let (tree, pages) = core.tree_mut(METADATA_DIRECTORY)?;
+        tree.put(pages, &key::name(key::LONG, &units), 1, &record.to_bytes())?;
+        tree.put(pages, &key::number(number), 0, &back)?;
+    }
+    Ok(())
 }
 
 /// Makes a directory's object, with its own record and its place in the parent-child table.
@@ -355,9 +403,9 @@ pub fn add_directory(
     security: u64,
     last_child: u64,
 ) -> Result<()> {
-    let order = core.order();
-    core.add_object(number, 0x130, order, extra_size(0x130), 1, Some(last_child))?;
-    let mut record = Record::new(0x1F0, now, attributes, security);
+    let (order, version) = (core.order(), core.geometry().version);
+    core.add_object(number, 0x130, order, extra_size(version, 0x130), 1, Some(last_child))?;
+    let mut record = Record::new(version.directory_schema(), now, attributes, security);
     record.rows = vec![make_object_link(above, name), make_index()];
     let (tree, pages) = core.tree_mut(number)?;
     tree.put(pages, &key::OWN, 1, &record.to_bytes())?;

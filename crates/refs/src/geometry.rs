@@ -105,6 +105,11 @@ impl ContainerMap {
         }
     }
 
+    /// The index of the container that lies in a piece of the volume of a container's size.
+    pub fn at(&self, place: u32) -> Option<usize> {
+        self.lying.get(place as usize).filter(|&&index| index != u32::MAX).map(|&index| index as usize)
+    }
+
     /// The first real cluster of the container with this index.
     pub fn start(&self, index: usize) -> u64 {
         self.starts[index]

@@ -39,6 +39,7 @@
 //!   through.
 #![forbid(unsafe_code)]
 
+mod bulk;
 mod check;
 mod container;
 mod core;
@@ -52,11 +53,13 @@ pub mod layout;
 mod listing;
 mod open;
 mod pages;
+mod ranges;
 mod recover;
 mod refs;
 mod scrub;
 mod seen;
 mod space;
+mod space_rows;
 mod stream;
 mod system;
 mod tree;

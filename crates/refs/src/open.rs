@@ -8,7 +8,9 @@ use crate::layout::{
     Algorithm, AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock, page,
 };
 use crate::pages::Pages;
+use crate::ranges::{Range, Ranges};
 use crate::space::{Space, Tier};
+use crate::space_rows::ALLOCATORS;
 use crate::system;
 use crate::tree::{Order, Tree};
 use platter_device::Device;
@@ -199,60 +201,64 @@ fn containers(pages: &mut Pages, tree: &Tree) -> Result<Containers> {
     Ok(Containers { map: ContainerMap::new(starts, geometry.per_container), for_pages })
 }
 
-/// Reads what is free, tier by tier.
-fn space(pages: &mut Pages, roots: &[Tree], for_pages: Vec<bool>) -> Result<Space> {
-    let geometry = pages.geometry.clone();
-    let clusters = geometry.per_container;
-    let count = pages.map.len();
-    let mut all: Vec<Container> =
-        (0..count).map(|_| Container::uniform(Tier::Medium, clusters, false)).collect();
-    for (root, tier) in [
-        (Root::MediumAllocator, Tier::Medium),
-        (Root::ContainerAllocator, Tier::Container),
-        (Root::SmallAllocator, Tier::Small),
-    ] {
+/// Reads which rows the allocators have, and hands out each of them.
+pub fn ranges(
+    pages: &mut Pages,
+    roots: &[Tree],
+    mut each: impl FnMut(&Pages, Tier, Range, &AllocatorRow) -> Result<()>,
+) -> Result<[Ranges; 3]> {
+    let mut ranges = <[Ranges; 3]>::default();
+    for (tier, root) in ALLOCATORS {
         let mut rows = Vec::new();
         roots[root as usize].scan(pages, &[], |row| {
             rows.push(AllocatorRow::from_bytes(row.value, 0)?);
             Ok(true)
         })?;
         for row in rows {
-            let first = match tier {
-                Tier::Small => pages.map.containing(&geometry, row.start)?,
-                _ => {
-                    let (container, inside) = geometry.split(row.start);
-                    (container.wrapping_sub(ContainerMap::FIRST), inside)
-                }
+            let Some((range, says)) = row.range(pages.geometry.per_container) else {
+                let found = format!("{:#x}+{}", row.start, row.count);
+                return Err(Error::damaged("range of an allocator row", 0, "whole containers", found));
             };
-            let pieces = row.count.div_ceil(u64::from(clusters)).max(1);
-            if first.0.checked_add(pieces).is_none_or(|end| end > count as u64)
-                || first.1 != 0
-                || row.bits.is_some() && row.count != u64::from(clusters)
-            {
+            ranges[tier as usize].read(range, says);
+            each(pages, tier, range, &row)?;
+        }
+    }
+    Ok(ranges)
+}
+
+/// Reads what is free, and which rows the allocators have.
+fn space(pages: &mut Pages, roots: &[Tree], for_pages: Vec<bool>) -> Result<(Space, [Ranges; 3])> {
+    let clusters = pages.geometry.per_container;
+    let mut all: Vec<Container> =
+        (0..pages.map.len()).map(|_| Container::uniform(Tier::Medium, clusters, false)).collect();
+    let ranges = ranges(pages, roots, |pages, tier, (first, count), row| {
+        for piece in 0..count {
+            let Some(index) = pages.map.at(first + piece) else {
+                let found = format!("{:#x}+{}", row.start, row.count);
                 return Err(Error::damaged(
                     "range of an allocator row",
                     0,
-                    "whole containers",
-                    format!("{:#x}+{}", row.start, row.count),
+                    "containers of the volume",
+                    found,
                 ));
-            }
-            for piece in 0..pieces {
-                all[(first.0 + piece) as usize] = match &row.bits {
-                    Some(bits) => Container::mapped(tier, clusters, bits.clone()),
-                    None => Container::uniform(tier, clusters, row.used == 0),
-                };
-            }
+            };
+            all[index] = match row.bits_of(piece, clusters) {
+                Some(bits) => Container::mapped(tier, clusters, bits.into()),
+                None => Container::uniform(tier, clusters, row.used == 0),
+            };
         }
-    }
+        Ok(())
+    })?;
     all.iter_mut().zip(for_pages).for_each(|(one, for_pages)| one.for_pages = for_pages);
-    Ok(Space::new(all, clusters))
+    Ok((Space::new(all, clusters), ranges))
 }
 
-/// Opens the metadata of a volume.
-pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes) -> Result<Core> {
+/// Opens the metadata of a volume. Copies of tables that are not needed to read are looked at only if it is to be
+/// changed, so that none of its changes meets damage half-way.
+pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes, to_write: bool) -> Result<Core> {
     let mut first_error = None;
     for (slot, checkpoint) in &anchors.checkpoints {
-        match core_at(device, anchors, *slot, checkpoint, notes) {
+        match core_at(device, anchors, (*slot, checkpoint), notes, to_write) {
             Ok(mut core) => {
                 if let Some(error) = first_error {
                     // What the newer checkpoint gave back may have been used again.
@@ -271,9 +277,9 @@ pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes) -> R
 fn core_at(
     device: &Arc<dyn Device>,
     anchors: &Anchors,
-    slot: usize,
-    checkpoint: &Checkpoint,
+    (slot, checkpoint): (usize, &Checkpoint),
     notes: &mut Notes,
+    to_write: bool,
 ) -> Result<Core> {
     let geometry = anchors.geometry.clone();
     let none = Space::new(Vec::new(), geometry.per_container);
@@ -288,6 +294,7 @@ fn core_at(
                       with: &mut dyn FnMut(&mut Pages, &Tree) -> Result<()>|
      -> Result<()> {
         let first = match with(pages, &roots[root as usize].clone()) {
+            Ok(()) if !to_write => return Ok(()),
             Ok(()) => match whole(pages, &roots[copy as usize].clone()) {
                 Ok(()) => return Ok(()),
                 Err(error) => {
@@ -311,14 +318,23 @@ fn core_at(
     pages.map = found.map;
     either(&mut pages, &mut roots, Root::Objects, Root::ObjectsCopy, &mut whole)?;
     either(&mut pages, &mut roots, Root::Schemas, Root::SchemasCopy, &mut whole)?;
-    pages.space = space(&mut pages, &roots, found.for_pages)?;
+    // What is free need not be known to read.
+    let (space, ranges, unknown) = match space(&mut pages, &roots, found.for_pages) {
+        Ok((space, ranges)) => (space, ranges, None),
+        Err(error) => (Space::new(Vec::new(), pages.geometry.per_container), Default::default(), Some(error)),
+    };
+    pages.space = space;
     let upper: Arc<[u16]> = Arc::from([]);
     let mut core = Core::new(pages, roots, checkpoint.clone(), anchors.superblock.clone(), slot, upper);
     // A copy that is damaged is made anew from the other one. What its pages took is found by a check.
-    for (damaged, good) in doubled {
+    for (damaged, good) in doubled.into_iter().filter(|_| unknown.is_none()) {
         core.copy_root(damaged, good)?;
     }
+    core.ranges = ranges;
     core.upper = upcase(&mut core, notes)?;
+    if let Some(error) = unknown {
+        core.frozen = Some(format!("what is free on it is not known ({error}); see check"));
+    }
     if log_is_live(&mut core, device) {
         core.frozen = Some(
             "its log holds changes that were not carried out; Windows does that when it mounts it".into(),

@@ -109,11 +109,6 @@ impl Space {
         changed
     }
 
-    /// Has the rows of all containers written.
-    pub fn touch_all(&mut self) {
-        (0..self.containers.len()).for_each(|index| self.touch(index));
-    }
-
     fn touch(&mut self, index: usize) {
         if !std::mem::replace(&mut self.containers[index].is_changed, true) {
             self.changed.push(index as u32);

@@ -11,8 +11,6 @@ use platter_vfs::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Content shorter than this stands in the record.
-pub const INLINE: u64 = 0x800;
 /// The extents of the live data among those of snapshots.
 const LIVE: u64 = 0x1000;
 /// Bytes of a stream summary.
@@ -313,9 +311,6 @@ pub fn take_streams(
     table: u64,
 ) -> Result<(Option<StreamState>, Vec<FoundStream>)> {
     let integrity = record.attributes & record::Record::INTEGRITY != 0;
-    if pages.geometry.version < (crate::layout::Version { major: 3, minor: 5 }) && !record.rows.is_empty() {
-        return Err(Error::Unsupported { format: "ReFS 3.4", what: "attributes that are read here yet" });
-    }
     let mut own = None;
     let mut named = Vec::new();
     let mut rest = Vec::new();

@@ -138,12 +138,22 @@ impl Tree {
         put(&mut header, 0x18, 0u64);
         put(&mut header, 0x20, 0u64);
         let root = pages.add(Page::with_header(pages.geometry.page(), &header, 0, ROOT), self.tier)?;
-        Ok(Tree { root, ..self.clone() })
+        Ok(self.at(root))
     }
 
     /// The tree header.
     pub fn header(&self, pages: &mut Pages) -> Result<Vec<u8>> {
         Ok(self.page(pages, &self.root)?.tree_header_view().to_vec())
+    }
+
+    /// A tree with the same number, order and tier, and another root.
+    pub fn at(&self, root: PageReference) -> Tree {
+        Tree { root, ..self.clone() }
+    }
+
+    /// Where its pages are allocated.
+    pub fn tier(&self) -> Tier {
+        self.tier
     }
 
     fn real(&self) -> bool {

@@ -87,10 +87,10 @@ impl RefsVolume {
     pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<RefsVolume> {
         let mut notes = Notes::default();
         let anchors = open::anchors(&*device, &mut notes)?;
-        let mut core = open::core(&device, &anchors, &mut notes)?;
+        let mut core = open::core(&device, &anchors, &mut notes, !options.read_only)?;
         if options.read_only || device.read_only() {
             core.frozen = Some("it was opened so".into());
-        } else if anchors.geometry.version != crate::layout::Version::V3_14 {
+        } else if !anchors.geometry.version.is_written() {
             core.frozen = Some(format!("version {} is only read", anchors.geometry.version));
         } else if core.shares_clusters()? {
             core.frozen = Some(
@@ -102,6 +102,7 @@ impl RefsVolume {
             core.provide_security(&system::file_descriptor())?;
         }
         let precision = Some(Duration::from_nanos(100));
+        let hard_links = anchors.geometry.version.has_hard_links();
         let volume = Arc::new_cyclic(|volume| Volume {
             keeper: Keeper::new(volume.clone(), core.pages.space.free()),
             geometry: anchors.geometry,
@@ -119,7 +120,7 @@ impl RefsVolume {
                 modified_precision: Duration::from_nanos(100),
                 created_precision: precision,
                 accessed_precision: precision,
-                hard_links: true,
+                hard_links,
                 symbolic_links: true,
                 streams: true,
                 extended_attributes: true,

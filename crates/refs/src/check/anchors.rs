@@ -133,7 +133,10 @@ fn superblocks(
     for (place, read) in places.iter().zip(read) {
         let at = place * u64::from(cluster);
         let message = match read {
-            Ok((found, _)) if found == best => continue,
+            Ok((found, bytes)) if found == best => {
+                untidy(&bytes, *place, (0x78, 0x7C), "superblock", (cluster, report, repair));
+                continue;
+            }
             Ok((found, _)) => {
                 format!("superblock at offset {at}: expected {}, found {}", shown(&best), shown(&found))
             }
@@ -148,6 +151,25 @@ fn superblocks(
 fn shown(superblock: &Superblock) -> String {
     let [first, second] = superblock.checkpoints;
     format!("generation {} with checkpoints at {first:#x} and {second:#x}", superblock.generation)
+}
+
+/// Reports a superblock or checkpoint whose reference to itself holds more than its own checksum covers: it leaves out
+/// the whole reference.
+fn untidy(
+    bytes: &[u8],
+    place: u64,
+    fields: (usize, usize),
+    name: &'static str,
+    (cluster, report, repair): (u32, &mut CheckReport, &mut Repair),
+) {
+    let tidy = moved(bytes, place, fields, cluster as usize);
+    if tidy != bytes {
+        let at = place * u64::from(cluster);
+        let message =
+            format!("{name} at offset {at}: its reference to itself holds more than place and checksum");
+        report.add(Finding { code: name, severity: Severity::Notice, path: None, message, repaired: false });
+        repair.write(at, tidy);
+    }
 }
 
 /// A superblock or checkpoint for another place, sealed anew; `fields` say where its seal is and how long.
@@ -185,7 +207,10 @@ fn checkpoints(
             Err(Error::damaged("place of a checkpoint", 0, expected, format!("{place:#x}")))
         };
         match read {
-            Ok((checkpoint, bytes)) => good.push((checkpoint, slot, bytes)),
+            Ok((checkpoint, bytes)) => {
+                untidy(&bytes, place, (0x58, 0x5C), "checkpoint", (geometry.cluster, report, repair));
+                good.push((checkpoint, slot, bytes));
+            }
             Err(error) => bad.push((slot, place, is_inside, error)),
         }
     }

@@ -8,12 +8,12 @@ use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::{
     Attribute, DATA, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, Record, SINGLE, STREAM_EXTENTS,
 };
-use crate::layout::{Node, PageReference, Version};
+use crate::layout::{Node, Version};
 use platter_vfs::{Name, NameRules, Severity};
 use std::collections::HashSet;
 
-/// Content of this size and more is never in the record.
-const INLINE: u64 = 0x800;
+/// Content of this size and more is never in the record from 3.10 on.
+const MOST_INLINE: u64 = 0x800;
 /// Bytes of a stream summary, after which inline content stands.
 const SUMMARY: usize = 0x3C;
 /// Most security identifiers without a descriptor that are told apart.
@@ -65,10 +65,8 @@ impl Check<'_> {
     pub fn file(&mut self, spot: &Spot<'_>, value: &[u8]) -> Option<Record> {
         let record = self.record(spot, value)?;
         self.report.files += 1;
-        if self.has_markers() {
-            let own = self.streams(spot, &record);
-            self.sizes(spot, &record, own);
-        }
+        let own = self.streams(spot, &record);
+        self.sizes(spot, &record, own);
         Some(record)
     }
 
@@ -117,7 +115,7 @@ impl Check<'_> {
         }
         for row in &record.rows {
             let (expected, found) = (row.value.len() as u64, u64_at(&row.key, 0));
-            if expected != found && self.has_markers() {
+            if expected != found {
                 let message = format!(
                     "length of attribute {:#x} in its key: expected {expected}, found {found}",
                     row.kind()
@@ -129,29 +127,20 @@ impl Check<'_> {
                 });
             }
         }
-        if !self.security.contains(&record.security) && self.unknown_security.len() < MOST_IDS {
+        // Number 0 is none.
+        if record.security != 0
+            && !self.security.contains(&record.security)
+            && self.unknown_security.len() < MOST_IDS
+        {
             let path = self.owner_path(&owner);
             self.unknown_security.entry(record.security).or_insert((0, path)).0 += 1;
-        }
-        if !self.has_markers() {
-            // How attributes are framed before 3.5 is not read here: their clusters are not known.
-            self.is_incomplete = true;
-            self.is_content_lost = true;
         }
         Some(record)
     }
 
-    /// Whether keys of attributes say how many of their kind there may be.
-    pub fn has_markers(&self) -> bool {
-        self.geometry.version >= Version { major: 3, minor: 5 }
-            && self.geometry.reference != PageReference::LEGACY
-    }
-
     /// Checks the named streams of a directory.
     pub fn directory_streams(&mut self, spot: &Spot<'_>, record: &Record) {
-        if self.has_markers() {
-            self.streams(spot, record);
-        }
+        self.streams(spot, record);
     }
 
     /// Checks all streams. Returns what was found of the data that has no name.
@@ -207,8 +196,9 @@ impl Check<'_> {
             self.lose(&owner, "inline", message);
             return Some(Found { size, allocated: 0, has_holes: false, is_damaged: true });
         }
-        if size >= INLINE {
-            let message = format!("inline stream: expected less than {INLINE} bytes, found {size}");
+        // Before, more than Platter puts there may be in the record.
+        if size >= MOST_INLINE && self.geometry.version >= Version::V3_10 {
+            let message = format!("inline stream: expected less than {MOST_INLINE} bytes, found {size}");
             self.find_in(&owner, "inline", Severity::Inconsistent, message);
         }
         let allocated = if rounded { size.next_multiple_of(8) } else { size };

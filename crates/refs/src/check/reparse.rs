@@ -42,7 +42,7 @@ pub fn directory(check: &mut Check<'_>, record: &Record) {
 /// Compares the index with what was met.
 pub fn finish(check: &mut Check<'_>) {
     let Points { keys, is_partial } = std::mem::take(&mut check.reparse);
-    if check.is_directory_lost || is_partial || !check.has_markers() {
+    if check.is_directory_lost || is_partial {
         return;
     }
     let Some(number) = INDEX.into_iter().find(|number| !check.damaged.contains(number)) else { return };

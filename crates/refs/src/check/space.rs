@@ -92,25 +92,20 @@ fn one(
             format!("{:02x?}", row.key),
         ));
     }
-    if found.bits.is_some() && u32::from(u16_at(&row.value, 0x16)) != found.used.min(0xFFFF) {
+    if found.bits.is_some() && u64::from(u16_at(&row.value, 0x16)) != found.used.min(0xFFFF) {
         return Err(Error::damaged("count of used clusters", row.at, found.used, u16_at(&row.value, 0x16)));
     }
-    let first = match tier {
-        Tier::Small => places.get(&found.start).copied(),
-        _ => {
-            let (container, inside) = check.geometry.split(found.start);
-            container.checked_sub(FIRST_CONTAINER).filter(|_| inside == 0).map(|index| index as usize)
-        }
-    };
-    // A uniform row may be about several containers.
-    let pieces = found.count.div_ceil(u64::from(clusters)).max(1);
-    let is_whole = found.count % u64::from(clusters) == 0 && (found.bits.is_none() || pieces == 1);
-    let first = first.filter(|&first| is_whole && pieces <= seen.len().saturating_sub(first) as u64);
-    let Some(first) = first else {
+    // A row may be about several containers.
+    let range = found.range(clusters).map(|(range, _)| range);
+    let outside = || {
         let range = format!("{:#x} and {:#x} more", found.start, found.count);
-        return Err(Error::damaged("range of an allocator row", row.at, "whole containers", range));
+        Error::damaged("range of an allocator row", row.at, "whole containers", range)
     };
-    for (index, state) in seen.iter_mut().enumerate().skip(first).take(pieces as usize) {
+    let (first, count) = range.filter(|range| range.1 as usize <= seen.len()).ok_or_else(outside)?;
+    for piece in 0..count {
+        let start = u64::from(first + piece) * u64::from(clusters);
+        let index = *places.get(&start).ok_or_else(outside)?;
+        let state = &mut seen[index];
         state.rows[tier as usize] += 1;
         if state.rows[tier as usize] > 1 {
             let what = FIRST_CONTAINER + index as u64;
@@ -121,8 +116,12 @@ fn one(
                 format!("another for {what}"),
             ));
         }
-        let uniform = if found.used == 0 { 0 } else { clusters };
-        let used = if found.bits.is_some() { found.used } else { uniform };
+        let part = found.bits_of(piece, clusters);
+        let used = match part {
+            Some(bits) => bits.iter().map(|word| word.count_ones()).sum(),
+            None if found.used == 0 => 0,
+            None => clusters,
+        };
         if tier == Tier::Medium && self::tier(check, index, state) != Tier::Medium {
             if used != clusters {
                 let free = clusters - used;
@@ -136,13 +135,13 @@ fn one(
             continue;
         }
         state.free = clusters - used;
-        bits(check, index, row.at, &found, used == clusters);
+        bits(check, index, row.at, part, used == clusters);
     }
     Ok(())
 }
 
 /// Compares a container's bits.
-fn bits(check: &mut Check<'_>, index: usize, at: u64, row: &AllocatorRow, is_full: bool) {
+fn bits(check: &mut Check<'_>, index: usize, at: u64, part: Option<&[u64]>, is_full: bool) {
     let Some(start) = check.starts[index] else { return };
     let clusters = check.geometry.per_container as usize;
     let (mut dangerous, mut lost) = (Count::default(), Count::default());
@@ -150,7 +149,7 @@ fn bits(check: &mut Check<'_>, index: usize, at: u64, row: &AllocatorRow, is_ful
         let inside = clusters - 64 * word;
         let mask = if inside >= 64 { u64::MAX } else { (1 << inside) - 1 };
         let used = check.used.bits(start).map_or(0, |bits| bits[word]) & mask;
-        let marked = match &row.bits {
+        let marked = match part {
             Some(bits) => bits.get(word).copied().unwrap_or(0) & mask,
             None if is_full => mask,
             None => 0,
@@ -200,9 +199,17 @@ impl Count {
 fn owners(check: &mut Check<'_>, index: usize, seen: &Seen, is_damaged: bool) {
     let number = FIRST_CONTAINER + index as u64;
     let [medium, container, small] = seen.rows.map(|rows| rows > 0);
-    if !is_damaged && (!medium || container && small) {
+    let is_shared = check.geometry.version.has_shared_allocators();
+    let is_right = if is_shared {
+        medium && !(container && small)
+    } else {
+        medium ^ container ^ small && !(medium && small)
+    };
+    if !is_damaged && !is_right {
+        let expected =
+            if is_shared { "a row of the medium allocator and at most one of another" } else { "one row" };
         let message = format!(
-            "container {number}: expected a row of the medium allocator and at most one of another, found {medium}, {container} and {small}"
+            "container {number}: expected {expected}, found of the medium, container and small allocator {medium}, {container} and {small}"
         );
         check.find("allocator-row", Severity::Inconsistent, None, message);
         check.repair.space();

@@ -5,17 +5,18 @@
 
 use super::bytes::{put, u16_at, u32_at, u64_at};
 use super::{PageReference, Version};
+use crate::ranges::{Range, Use};
 use platter_vfs::{Error, Result};
 
 /// A row of an allocator: which clusters of a range are in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocatorRow {
-    /// The first cluster, as the tier counts (virtual or real).
+    /// The first cluster. All allocators count real clusters.
     pub start: u64,
     /// Clusters.
     pub count: u64,
     /// Clusters in use.
-    pub used: u32,
+    pub used: u64,
     /// A bit for each cluster, set where it is in use; `None` if all are, or none is.
     pub bits: Option<Box<[u64]>>,
 }
@@ -26,21 +27,20 @@ impl AllocatorRow {
     const BITS: usize = 0x18;
     const PARTIAL: u16 = 0x01;
     const UNIFORM: u16 = 0x02;
-    const FREE: u16 = 0x05;
     /// Bytes of the bitmap, whatever the number of clusters.
     const BITMAP: usize = 2048;
 
     /// Reads a row's value.
     pub fn from_bytes(value: &[u8], at: u64) -> Result<AllocatorRow> {
         let (start, count, flags) = (u64_at(value, 0), u64_at(value, 8), u16_at(value, 0x12));
-        let free = u32::from(u16_at(value, 0x10));
+        let free = u64::from(u16_at(value, 0x10));
         let most = Self::BITMAP as u64 * 8;
         if value.len() < Self::BITS {
             return Err(Error::damaged("allocator row", at, "at least 24 bytes", value.len()));
         }
         if value.len() == Self::BITS || flags & Self::PARTIAL == 0 || flags & 0x0C != 0 {
-            // A uniform range. Where the count of free clusters does not fit, the flags tell.
-            let used = if flags & 0x0C != 0 || free > 0 { 0 } else { count.min(u64::from(u32::MAX)) as u32 };
+            // A uniform range. The count of free clusters ends at 0xFFFF.
+            let used = if flags & 0x0C != 0 || free > 0 { 0 } else { count };
             return Ok(AllocatorRow { start, count, used, bits: None });
         }
         if count > most {
@@ -56,31 +56,55 @@ impl AllocatorRow {
             return Err(Error::damaged("allocator row", at, Self::BITS + 8 * words, value.len()));
         };
         let bits: Box<[u64]> = (0..words).map(|word| u64_at(bitmap, 8 * word)).collect();
-        let used: u32 = bits.iter().map(|word| word.count_ones()).sum();
-        if u64::from(used) + u64::from(free) != count {
+        let used: u64 = bits.iter().map(|word| u64::from(word.count_ones())).sum();
+        if used + free != count {
             return Err(Error::damaged(
                 "allocator row's count of free clusters",
                 at + 0x10,
-                count.saturating_sub(u64::from(used)),
+                count.saturating_sub(used),
                 free,
             ));
         }
         Ok(AllocatorRow { start, count, used, bits: Some(bits) })
     }
 
+    /// Which containers of `clusters` clusters each it is about, by their places on the volume, and what it says of
+    /// them; `None` if it is not about whole ones.
+    pub fn range(&self, clusters: u32) -> Option<(Range, Use)> {
+        let clusters = u64::from(clusters);
+        if self.count == 0 || self.start % clusters != 0 || self.count % clusters != 0 {
+            return None;
+        }
+        let first = u32::try_from(self.start / clusters).ok()?;
+        let count = u32::try_from(self.count / clusters).ok()?;
+        first.checked_add(count)?;
+        let says = match (&self.bits, self.used) {
+            (Some(_), _) => Use::Part,
+            (None, 0) => Use::Free,
+            (None, _) => Use::Full,
+        };
+        Some(((first, count), says))
+    }
+
+    /// The part of the bitmap that is about the container at this position of its range.
+    pub fn bits_of(&self, position: u32, clusters: u32) -> Option<&[u64]> {
+        let words = clusters.div_ceil(64) as usize;
+        let first = position as usize * words;
+        self.bits.as_ref()?.get(first..first + words)
+    }
+
     /// The row's value. `medium` rows differ in one byte from 3.7 on.
     pub fn to_bytes(&self, version: Version, medium: bool) -> Vec<u8> {
-        let tier: u16 = if medium && version >= (Version { major: 3, minor: 7 }) { 0x200 } else { 0x100 };
-        let free = self.count - u64::from(self.used);
+        let tier: u16 = if medium && version >= Version::V3_7 { 0x200 } else { 0x100 };
+        let free = self.count.saturating_sub(self.used);
         let length = if self.bits.is_some() { Self::BITS + Self::BITMAP } else { Self::BITS };
         let mut value = vec![0; length];
         put(&mut value, 0x00, self.start);
         put(&mut value, 0x08, self.count);
         put(&mut value, 0x10, free.min(0xFFFF) as u16);
-        let (flags, header) = match (&self.bits, self.used) {
-            (Some(_), _) => (Self::PARTIAL, tier | Self::BITS as u16),
-            (None, 0) => (Self::FREE, tier),
-            (None, _) => (Self::UNIFORM, tier),
+        let (flags, header) = match self.bits {
+            Some(_) => (Self::PARTIAL, tier | Self::BITS as u16),
+            None => (Self::UNIFORM, tier),
         };
         put(&mut value, 0x12, flags);
         put(&mut value, 0x14, header);

@@ -17,10 +17,49 @@ pub struct Version {
 impl Version {
     /// Windows 10 1803, Windows Server 2019.
     pub const V3_4: Version = Version { major: 3, minor: 4 };
+    /// Windows 11 21H2.
+    pub const V3_7: Version = Version { major: 3, minor: 7 };
     /// The first with compact page references.
     pub const V3_10: Version = Version { major: 3, minor: 10 };
     /// Windows 11 24H2, Windows Server 2025.
     pub const V3_14: Version = Version { major: 3, minor: 14 };
+
+    /// Whether volumes of this version are made and written here, not only read.
+    pub fn is_written(self) -> bool {
+        matches!(self, Version::V3_4 | Version::V3_14)
+    }
+
+    /// Whether files can have several names.
+    pub fn has_hard_links(self) -> bool {
+        self >= Version::V3_14
+    }
+
+    /// The schema of a file's record.
+    pub fn file_schema(self) -> u32 {
+        match self {
+            Version { minor: ..=6, .. } => 0x180,
+            Version { minor: ..=13, .. } => 0x1C0,
+            _ => 0x1E0,
+        }
+    }
+
+    /// The schema of a directory's own record.
+    pub fn directory_schema(self) -> u32 {
+        self.file_schema() + 0x10
+    }
+
+    /// Content of this size and more is not put into the record. Before 3.11 other bounds held, which are not known for
+    /// certain; content in clusters is right at any.
+    pub fn least_outside(self) -> u64 {
+        if self >= Version::V3_10 { 0x800 } else { 1 }
+    }
+
+    /// Whether the medium allocator has rows of all containers, and says of those of other allocators that they are
+    /// wholly in use. At 3.4 each container has a row in one allocator only (forefst `allocators.md`); what lies
+    /// between is taken to be like what came later.
+    pub fn has_shared_allocators(self) -> bool {
+        self > Version::V3_4
+    }
 }
 
 impl std::fmt::Display for Version {

@@ -124,9 +124,13 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The roots' offsets are found through a pointer.
+    /// Flag: the roots' offsets are found through a pointer.
     pub const INDIRECT: u32 = 0x200;
-    /// Page checksums are verified.
+    /// Flag of every checkpoint.
+    const ALWAYS: u32 = 0x002;
+    /// Flag: the volume was made as 3.10 or later, and not as an older one that Windows has upgraded.
+    const NATIVE: u32 = 0x080;
+    /// Flag: checksums of pages are verified.
     pub const VERIFIED: u32 = 0x400;
     const FIXED: usize = 0x94;
     const INDIRECT_LIST: usize = 0xA8;
@@ -193,6 +197,17 @@ impl Checkpoint {
             reference,
             roots,
         })
+    }
+
+    /// The flags of a new volume.
+    pub fn flags(version: Version, is_verified: bool) -> u32 {
+        match (version >= Version::V3_14, is_verified) {
+            (false, _) => Checkpoint::ALWAYS,
+            (true, false) => Checkpoint::ALWAYS | Checkpoint::INDIRECT,
+            (true, true) => {
+                Checkpoint::ALWAYS | Checkpoint::NATIVE | Checkpoint::INDIRECT | Checkpoint::VERIFIED
+            }
+        }
     }
 
     /// The page for `cluster`.

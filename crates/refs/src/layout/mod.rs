@@ -5,6 +5,7 @@ mod boot;
 pub mod bytes;
 mod checkpoint;
 mod checksum;
+mod legacy;
 pub mod node;
 pub mod page;
 pub mod record;

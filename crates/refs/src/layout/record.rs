@@ -6,7 +6,7 @@
 
 use super::bytes::{put, u16_at, u32_at, u64_at};
 use super::node::{NODE_HEADER, ROOT, row_size};
-use super::{Node, NodeMut};
+use super::{Node, NodeMut, legacy};
 use crate::tree::tree_header;
 use platter_vfs::{Error, Result};
 
@@ -84,7 +84,7 @@ impl Attribute {
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The schema its header names: 0x1E0 for files and 0x1F0 for directories, at 3.14.
+    /// The schema its header names: [`Version::file_schema`](super::Version::file_schema) when it was made.
     pub schema: u32,
     /// Creation, modification, change and access, each in units of 100 ns since 1601.
     pub times: [u64; 4],
@@ -176,9 +176,20 @@ impl Record {
                 node.level(),
             ));
         }
+        let schema = u32_at(value, 0x0C);
+        let mut rows = node
+            .rows()
+            .map(|row| Attribute { key: row.key.to_vec(), flags: row.flags, value: row.value.to_vec() })
+            .collect();
+        let mut ea_size = u32_at(value, 0x78);
+        if legacy::is_legacy(schema) {
+            rows = legacy::to_modern(rows);
+            // The low half of the reparse tag stands there.
+            ea_size = 0;
+        }
         let times = std::array::from_fn(|index| u64_at(value, 0x28 + 8 * index));
         Ok(Record {
-            schema: u32_at(value, 0x0C),
+            schema,
             times,
             attributes: u32_at(value, 0x48),
             internal: u32_at(value, 0x4C),
@@ -186,16 +197,13 @@ impl Record {
             size: u64_at(value, 0x58),
             allocated: u64_at(value, 0x60),
             journal: [u64_at(value, 0x68), u64_at(value, 0x70)],
-            ea_size: u32_at(value, 0x78),
+            ea_size,
             reparse: u32_at(value, 0x7C),
             ordinal: u64_at(value, 0x80),
             origin: [u64_at(value, 0x88), u64_at(value, 0x90)],
             links: u32_at(value, 0x98),
             next_stream: u64_at(value, 0x9C),
-            rows: node
-                .rows()
-                .map(|row| Attribute { key: row.key.to_vec(), flags: row.flags, value: row.value.to_vec() })
-                .collect(),
+            rows,
         })
     }
 
@@ -210,7 +218,8 @@ impl Record {
         put(&mut standard, 0x38, self.allocated);
         put(&mut standard, 0x40, self.journal[0]);
         put(&mut standard, 0x48, self.journal[1]);
-        put(&mut standard, 0x50, self.ea_size);
+        let is_legacy = legacy::is_legacy(self.schema);
+        put(&mut standard, 0x50, if is_legacy { self.reparse & 0xFFFF } else { self.ea_size });
         put(&mut standard, 0x54, self.reparse);
         put(&mut standard, 0x58, self.ordinal);
         put(&mut standard, 0x60, self.origin[0]);
@@ -218,9 +227,12 @@ impl Record {
         put(&mut standard, 0x70, self.links);
         put(&mut standard, 0x74, self.next_stream);
         let mut value = tree_header(self.schema, 1, &standard);
-        put(&mut value, 0x20, self.rows.len() as u64);
-        let mut rows: Vec<&Attribute> = self.rows.iter().collect();
-        rows.sort_by(|left, right| left.order().cmp(&right.order()));
+        let framed = is_legacy.then(|| legacy::to_legacy(self));
+        let mut rows: Vec<&Attribute> = framed.as_ref().unwrap_or(&self.rows).iter().collect();
+        if !is_legacy {
+            rows.sort_by(|left, right| left.order().cmp(&right.order()));
+        }
+        put(&mut value, 0x20, rows.len() as u64);
         let size: usize = rows.iter().map(|row| row_size(&row.key, &row.value) + 4).sum();
         value.resize((Record::HEADER + NODE_HEADER + size).next_multiple_of(8), 0);
         let mut node = NodeMut::empty(&mut value[Record::HEADER..], 0, ROOT);

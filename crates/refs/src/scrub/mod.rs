@@ -42,7 +42,7 @@ pub fn scrub(
     let mut report = ScrubReport { copies: device.copies(), ..ScrubReport::default() };
     let found = open::anchors(&*device, &mut notes)?;
     anchors::scrub(&*device, &found, &mut report);
-    let mut core = open::core(&device, &found, &mut notes)?;
+    let mut core = open::core(&device, &found, &mut notes, false)?;
     let reader = reader::Reader::new(&*device, options.rate);
     let mut lost = BTreeMap::new();
     let walked = metadata::scrub(&mut core, &reader, progress, &mut report, &mut lost);

@@ -8,7 +8,7 @@
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found};
 use crate::space::{Run as Clusters, WRITERS};
-use crate::stream::{Content, INLINE, StreamState};
+use crate::stream::{Content, StreamState};
 use platter_device::Buffer;
 use smallvec::SmallVec;
 use std::any::Any;
@@ -411,7 +411,7 @@ impl Volume {
                 break;
             }
             let Content::Extents(extents) = &state.content else {
-                if is_whole && end >= INLINE && state.size == 0 {
+                if is_whole && end >= self.geometry.version.least_outside() && state.size == 0 {
                     break;
                 }
                 stream.begin();
@@ -683,7 +683,7 @@ impl Volume {
         let mut state = stream.write();
         let size = state.size.max(end);
         if let Content::Inline(content) = &mut state.content {
-            if size < INLINE {
+            if size < self.geometry.version.least_outside() {
                 content.resize(size as usize, 0);
                 content[offset as usize..end as usize].copy_from_slice(data);
                 state.size = size;
@@ -814,7 +814,7 @@ impl Volume {
                 return Ok(());
             }
             if let Content::Inline(content) = &mut state.content {
-                if size < INLINE {
+                if size < self.geometry.version.least_outside() {
                     content.resize(size as usize, 0);
                 } else {
                     let content = std::mem::take(content);

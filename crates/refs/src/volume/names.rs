@@ -109,7 +109,7 @@ impl RefsVolume {
                 let ordinal = core.new_ordinal(object)?;
                 let security = core.security;
                 let attributes = if kind == Kind::File { 0x20 | inherited } else { 0 };
-                let mut record = Record::new(0x1E0, now, attributes, security);
+                let mut record = Record::new(self.geometry.version.file_schema(), now, attributes, security);
                 record.ordinal = ordinal;
                 if let Some(target) = target {
                     streams::make_link(&mut record, target)?;
@@ -286,6 +286,9 @@ impl RefsVolume {
     }
 
     pub(super) fn link_entry(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
+        if !self.capabilities.hard_links {
+            return Err(Error::Unsupported { format: "ReFS before 3.14", what: "hard links" });
+        }
         let now = self.now();
         let mut core = self.change()?;
         let object = core.living_directory(directory)?;

@@ -16,15 +16,21 @@ pub struct Volume {
     pub sector: u32,
     pub checksum: &'static str,
     pub integrity: bool,
+    pub version: &'static str,
 }
 
-/// Both cluster sizes, with and without integrity.
-pub const VOLUMES: [Volume; 5] = [
-    Volume { cluster: 4096, sector: 512, checksum: "crc64", integrity: false },
-    Volume { cluster: 4096, sector: 512, checksum: "crc64", integrity: true },
-    Volume { cluster: 65536, sector: 512, checksum: "crc64", integrity: false },
-    Volume { cluster: 65536, sector: 4096, checksum: "crc64", integrity: true },
-    Volume { cluster: 4096, sector: 4096, checksum: "sha256", integrity: true },
+const V3_14: Volume =
+    Volume { cluster: 4096, sector: 512, checksum: "crc64", integrity: false, version: "3.14" };
+
+/// Both cluster sizes, with and without integrity; each checksum; both versions.
+pub const VOLUMES: [Volume; 7] = [
+    V3_14,
+    Volume { integrity: true, ..V3_14 },
+    Volume { cluster: 65536, ..V3_14 },
+    Volume { cluster: 65536, sector: 4096, integrity: true, ..V3_14 },
+    Volume { sector: 4096, checksum: "sha256", integrity: true, ..V3_14 },
+    Volume { checksum: "none", integrity: true, version: "3.4", ..V3_14 },
+    Volume { cluster: 65536, checksum: "none", version: "3.4", ..V3_14 },
 ];
 
 /// Bytes of the test volumes: hardly more than the least.
@@ -39,6 +45,7 @@ impl Volume {
             cluster: Some(self.cluster),
             serial: Some(8664),
             checksum: Some(self.checksum.into()),
+            variant: Some(self.version.into()),
             integrity: Some(self.integrity),
             ..FormatOptions::default()
         };

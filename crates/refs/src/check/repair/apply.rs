@@ -6,8 +6,8 @@ use crate::container::Container;
 use crate::core::Core;
 use crate::format::write;
 use crate::geometry::{ContainerMap, Geometry};
-use crate::layout::{PageReference, Root};
-use crate::open::{CACHE, root_tree};
+use crate::layout::{Root, Version};
+use crate::open::{CACHE, ranges, root_tree};
 use crate::pages::Pages;
 use crate::space::{Space, Tier};
 use platter_device::Device;
@@ -68,7 +68,8 @@ pub fn apply(check: Check<'_>) -> Result<CheckReport> {
 /// The plan, if there is anything to change and it is known where changes can go.
 fn plan(check: Check<'_>) -> Option<(CheckReport, Option<Plan>)> {
     let starts: Option<Vec<u64>> = check.starts.iter().copied().collect();
-    let is_known = check.is_space_known && check.geometry.reference != PageReference::LEGACY;
+    let version = check.geometry.version;
+    let is_known = check.is_space_known && (version.is_written() || version >= Version::V3_10);
     let starts = starts.filter(|_| is_known && check.repair.is_commit_needed());
     let Some(starts) = starts else { return Some((check.report, None)) };
     let clusters = check.geometry.per_container;
@@ -110,7 +111,9 @@ impl Plan {
         let allocators = [Root::MediumAllocator, Root::ContainerAllocator, Root::SmallAllocator];
         let is_renewed = |root: Root| self.repair.renewed.contains(&(root as usize));
         if self.repair.is_space_wrong || allocators.into_iter().any(is_renewed) {
-            core.pages.space.touch_all();
+            core.renew_space()?;
+        } else {
+            core.ranges = ranges(&mut core.pages, &core.roots, |_, _, _, _| Ok(()))?;
         }
         let batch = core.gather()?;
         write(&*device, &batch)?;

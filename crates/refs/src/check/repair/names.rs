@@ -140,7 +140,8 @@ fn own(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
     let Some(entry) = entry.filter(|entry| entry.is_directory() && entry.object == directory) else {
         return Ok(());
     };
-    let mut record = Record::new(0x1F0, entry.times[2], entry.attributes, security);
+    let mut record =
+        Record::new(core.geometry().version.directory_schema(), entry.times[2], entry.attributes, security);
     record.times = entry.times;
     record.rows = vec![make_object_link(*above, name), make_index()];
     put_record(core, directory, &key::OWN, 1, &record)
@@ -156,7 +157,12 @@ fn own_without_entry(core: &mut Core, plan: &Plan, directory: u64) -> Result<()>
         _ => ("FS Metadata", Record::DIRECTORY | 6, system::system_descriptor()),
     };
     let now = file_time(plan.now);
-    let mut record = Record::new(0x1F0, now, attributes, system::security_id(&descriptor));
+    let mut record = Record::new(
+        core.geometry().version.directory_schema(),
+        now,
+        attributes,
+        system::security_id(&descriptor),
+    );
     let name: Vec<u16> = name.encode_utf16().collect();
     record.rows = vec![make_object_link(ROOT_DIRECTORY, &name), make_index()];
     put_record(core, directory, &key::OWN, 1, &record)

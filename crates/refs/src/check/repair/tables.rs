@@ -36,7 +36,8 @@ pub fn mend(core: &mut Core, plan: &mut Plan) -> Result<()> {
     // This directory has nothing in it but its record, which is made anew like any other.
     if plan.repair.is_metadata_lost {
         plan.damaged.remove(&METADATA_DIRECTORY);
-        let extra = system::schema(14, 0x130).map_or(0, |schema| schema.root_extra as usize);
+        let extra =
+            system::schema(plan.geometry.version.minor, 0x130).map_or(0, |schema| schema.root_extra as usize);
         let (order, pages) = (core.order(), &mut core.pages);
         let new = Tree::create(pages, METADATA_DIRECTORY, 0x130, order, Tier::Medium, &vec![0; extra], 1)?;
         if tree(core, METADATA_DIRECTORY).is_none() {
@@ -143,7 +144,8 @@ fn rebuild(core: &mut Core, table: u64) -> Result<()> {
 
 /// Makes the table of security descriptors anew, with those that every volume has.
 fn renew_security(core: &mut Core) -> Result<()> {
-    let extra = system::schema(14, 0x140).map_or(0, |schema| schema.root_extra as usize);
+    let extra =
+        system::schema(core.geometry().version.minor, 0x140).map_or(0, |schema| schema.root_extra as usize);
     let order = Order::SecondWord;
     let mut new =
         Tree::create(&mut core.pages, SECURITY, 0x140, order.clone(), Tier::Medium, &vec![0; extra], 0)?;
@@ -161,7 +163,7 @@ pub fn renew(core: &mut Core, plan: &Plan) -> Result<()> {
     for &index in &plan.repair.renewed {
         let root = Root::ALL[index];
         let rows: Vec<Row> = match root {
-            // Their rows are those of all containers, which the commit writes.
+            // Their rows are those of all containers, which follow.
             Root::MediumAllocator | Root::ContainerAllocator | Root::SmallAllocator => Vec::new(),
             Root::ParentChild if !plan.is_directory_lost => parents(plan),
             Root::IntegrityState => {

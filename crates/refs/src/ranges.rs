@@ -1,0 +1,165 @@
+//! Which rows an allocator has: neighbours that are wholly free or wholly in use share one, so that a volume of 16 TiB
+//! has some rows instead of a quarter of a million.
+
+use std::collections::BTreeMap;
+
+/// What a row says of its containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// No cluster is in use.
+    Free,
+    /// All are.
+    Full,
+    /// A bitmap tells.
+    Part,
+}
+
+/// A range of containers, by their places on the volume: the first, and how many.
+pub type Range = (u32, u32);
+
+/// The rows of one allocator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranges {
+    rows: BTreeMap<u32, (u32, Use)>,
+}
+
+/// What brings the rows up to date.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Rows that go.
+    pub gone: Vec<Range>,
+    /// Rows that come, or change.
+    pub put: Vec<(Range, Use)>,
+}
+
+impl Ranges {
+    /// The rows for containers in order of their places; neighbours join.
+    pub fn of(containers: impl IntoIterator<Item = (u32, Use)>) -> Ranges {
+        let mut rows: BTreeMap<u32, (u32, Use)> = BTreeMap::new();
+        for (place, says) in containers {
+            match rows.last_entry() {
+                Some(mut last)
+                    if says != Use::Part && last.get().1 == says && last.key() + last.get().0 == place =>
+                {
+                    last.get_mut().0 += 1
+                }
+                _ => {
+                    rows.insert(place, (1, says));
+                }
+            }
+        }
+        Ranges { rows }
+    }
+
+    /// Takes in a row that was read.
+    pub fn read(&mut self, (first, count): Range, says: Use) {
+        self.rows.insert(first, (count, says));
+    }
+
+    /// All rows in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Range, Use)> + '_ {
+        self.rows.iter().map(|(&first, &(count, says))| ((first, count), says))
+    }
+
+    /// The row that a container is in.
+    fn around(&self, place: u32) -> Option<(Range, Use)> {
+        let (&first, &(count, says)) = self.rows.range(..=place).next_back()?;
+        (place - first < count).then_some(((first, count), says))
+    }
+
+    /// Says something else of a container; `None` if the allocator has no row of it any more.
+    pub fn set(&mut self, place: u32, says: Option<Use>) -> Change {
+        let old = self.around(place);
+        match (old, says) {
+            (None, None) => return Change::default(),
+            (Some(((_, 1), Use::Part)), Some(Use::Part)) => {
+                return Change { gone: Vec::new(), put: vec![((place, 1), Use::Part)] };
+            }
+            (Some((_, before)), Some(now)) if before == now && now != Use::Part => return Change::default(),
+            _ => {}
+        }
+        let (mut gone, mut put) = (Vec::new(), Vec::new());
+        let mut new = says.map(|says| ((place, 1), says));
+        if let Some(((first, count), before)) = old {
+            self.rows.remove(&first);
+            gone.push((first, count));
+            let end = first + count;
+            for (from, to) in [(first, place), (place + 1, end)].into_iter().filter(|(from, to)| from < to) {
+                // A bitmap for several containers, as others may write it, becomes one for each.
+                match before {
+                    Use::Part => put.extend((from..to).map(|place| ((place, 1), Use::Part))),
+                    _ => put.push(((from, to - from), before)),
+                }
+            }
+        }
+        if let Some(((first, count), says @ (Use::Free | Use::Full))) = &mut new {
+            if let Some((left, before)) = first.checked_sub(1).and_then(|place| self.around(place))
+                && before == *says
+            {
+                self.rows.remove(&left.0);
+                gone.push(left);
+                (*first, *count) = (left.0, left.1 + 1);
+            }
+            if let Some((right, before)) = self.around(place + 1)
+                && before == *says
+            {
+                self.rows.remove(&right.0);
+                gone.push(right);
+                *count += right.1;
+            }
+        }
+        put.extend(new);
+        self.rows.extend(put.iter().map(|&((first, count), says)| (first, (count, says))));
+        gone.retain(|range| put.iter().all(|(other, _)| other != range));
+        Change { gone, put }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_vfs::model::Random;
+
+    #[test]
+    fn rows_say_of_every_container_what_was_last_said_of_it() {
+        for seed in 0..50 {
+            let mut random = Random::new(seed);
+            let mut said: Vec<Option<Use>> = vec![Some(Use::Free); 40];
+            let mut ranges = Ranges::of((0..40).map(|place| (place, Use::Free)));
+            assert_eq!(ranges.rows.len(), 1);
+            // What stands on disk: changed only by what each change asks for.
+            let mut disk: BTreeMap<Range, Use> = ranges.iter().collect();
+            for _ in 0..500 {
+                let place = random.below(40) as u32;
+                let says =
+                    [None, Some(Use::Free), Some(Use::Full), Some(Use::Part)][random.below(4) as usize];
+                said[place as usize] = says;
+                let change = ranges.set(place, says);
+                for range in change.gone {
+                    assert!(disk.remove(&range).is_some(), "seed {seed}: {range:?} was there");
+                }
+                disk.extend(change.put);
+                assert_eq!(disk, ranges.iter().collect(), "seed {seed}");
+                let mut seen = vec![None; 40];
+                for ((first, count), says) in ranges.iter() {
+                    assert!(says != Use::Part || count == 1);
+                    for slot in &mut seen[first as usize..(first + count) as usize] {
+                        assert_eq!(slot.replace(says), None, "seed {seed}: two rows of one container");
+                    }
+                }
+                assert_eq!(seen, said, "seed {seed}");
+                let joined = said.iter().zip(0..).filter_map(|(says, place)| Some((place, (*says)?)));
+                assert_eq!(ranges, Ranges::of(joined), "seed {seed}: neighbours join");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bitmap_for_several_containers_becomes_one_for_each() {
+        let mut ranges = Ranges::default();
+        ranges.read((4, 3), Use::Part);
+        let change = ranges.set(5, Some(Use::Full));
+        assert_eq!(change.gone, [(4, 3)]);
+        assert_eq!(change.put, [((4, 1), Use::Part), ((6, 1), Use::Part), ((5, 1), Use::Full)]);
+    }
+}

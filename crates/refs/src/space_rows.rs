@@ -1,0 +1,150 @@
+//! What is free as a checkpoint tells it: the rows of the allocators and of the container tables.
+
+use crate::bulk::Bulk;
+use crate::core::Core;
+use crate::geometry::ContainerMap;
+use crate::layout::{AllocatorRow, ContainerRow, Root};
+use crate::ranges::{Range, Ranges, Use};
+use crate::space::Tier;
+use platter_vfs::Result;
+
+/// The allocators, by tier.
+pub const ALLOCATORS: [(Tier, Root); 3] = [
+    (Tier::Medium, Root::MediumAllocator),
+    (Tier::Container, Root::ContainerAllocator),
+    (Tier::Small, Root::SmallAllocator),
+];
+
+impl Core {
+    /// Stores the rows of containers whose use changed, until storing them changes nothing more: a page that has its
+    /// place since the last commit keeps it, so this ends.
+    pub fn store_space(&mut self) -> Result<()> {
+        loop {
+            let changed = self.pages.space.take_changed();
+            if changed.is_empty() {
+                return Ok(());
+            }
+            for index in changed {
+                self.store_container(index as usize)?;
+            }
+        }
+    }
+
+    fn store_container(&mut self, index: usize) -> Result<()> {
+        for (tier, root) in ALLOCATORS {
+            let says = self.says(tier, index);
+            let change = self.ranges[tier as usize].set(self.place(index), says);
+            for range in change.gone {
+                let (row, medium) = (self.row_of(range, Some(Use::Full)), tier == Tier::Medium);
+                let value = row.to_bytes(self.geometry().version, medium);
+                let (tree, pages) = self.root(root);
+                tree.remove(pages, &value[..AllocatorRow::KEY])?;
+            }
+            for (range, says) in change.put {
+                let row = self.row_of(range, (says != Use::Part).then_some(says));
+                let value = row.to_bytes(self.geometry().version, tier == Tier::Medium);
+                let (tree, pages) = self.root(root);
+                tree.put(pages, &value[..AllocatorRow::KEY], 0, &value)?;
+            }
+        }
+        let value = self.container_row(index);
+        for root in [Root::Containers, Root::ContainersCopy] {
+            let (tree, pages) = self.root(root);
+            tree.put(pages, &value[..ContainerRow::KEY], 0, &value)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the allocators and the container tables anew from what is in use.
+    pub fn renew_space(&mut self) -> Result<()> {
+        // What making them takes is stored by the commit.
+        self.pages.space.take_changed();
+        for (tier, root) in ALLOCATORS {
+            let count = self.pages.map.len();
+            let mut all: Vec<(u32, Use)> =
+                (0..count).filter_map(|index| Some((self.place(index), self.says(tier, index)?))).collect();
+            all.sort_unstable_by_key(|&(place, _)| place);
+            let ranges = Ranges::of(all);
+            let old = self.roots[root as usize].clone();
+            let header = old.header(&mut self.pages)?;
+            let mut bulk = Bulk::new(&self.pages, &old, &header);
+            for (range, says) in ranges.iter() {
+                let row = self.row_of(range, (says != Use::Part).then_some(says));
+                let value = row.to_bytes(self.geometry().version, tier == Tier::Medium);
+                bulk.add(&mut self.pages, &value[..AllocatorRow::KEY], 0, &value)?;
+            }
+            self.roots[root as usize] = bulk.finish(&mut self.pages)?;
+            self.ranges[tier as usize] = ranges;
+            old.destroy(&mut self.pages)?;
+        }
+        for root in [Root::Containers, Root::ContainersCopy] {
+            let old = self.roots[root as usize].clone();
+            let header = old.header(&mut self.pages)?;
+            let mut bulk = Bulk::new(&self.pages, &old, &header);
+            for index in 0..self.pages.map.len() {
+                let value = self.container_row(index);
+                bulk.add(&mut self.pages, &value[..ContainerRow::KEY], 0, &value)?;
+            }
+            self.roots[root as usize] = bulk.finish(&mut self.pages)?;
+            old.destroy(&mut self.pages)?;
+        }
+        self.news = true;
+        Ok(())
+    }
+
+    /// Which of the volume's pieces of a container's size a container lies in.
+    fn place(&self, index: usize) -> u32 {
+        (self.pages.map.start(index) / u64::from(self.geometry().per_container)) as u32
+    }
+
+    /// What an allocator says of a container.
+    fn says(&self, tier: Tier, index: usize) -> Option<Use> {
+        let clusters = self.geometry().per_container;
+        let container = &self.pages.space.containers()[index];
+        if container.tier == tier {
+            return Some(match container.used(clusters) {
+                0 => Use::Free,
+                used if used == clusters => Use::Full,
+                _ => Use::Part,
+            });
+        }
+        // What another tier has is wholly in use for this one.
+        (tier == Tier::Medium && self.geometry().version.has_shared_allocators()).then_some(Use::Full)
+    }
+
+    /// A row: uniform, or with the bitmap of its only container.
+    fn row_of(&self, (first, count): Range, uniform: Option<Use>) -> AllocatorRow {
+        let clusters = self.geometry().per_container;
+        let (start, whole) = (u64::from(first) * u64::from(clusters), u64::from(count) * u64::from(clusters));
+        let index = self.pages.map.at(first);
+        match (uniform, index) {
+            (None, Some(index)) => {
+                let (used, bits) = self.pages.space.containers()[index].row(clusters);
+                AllocatorRow { start, count: whole, used: u64::from(used), bits }
+            }
+            (Some(Use::Free), _) => AllocatorRow { start, count: whole, used: 0, bits: None },
+            _ => AllocatorRow { start, count: whole, used: whole, bits: None },
+        }
+    }
+
+    /// A container's row in the container tables.
+    fn container_row(&self, index: usize) -> Vec<u8> {
+        let geometry = self.geometry();
+        let clusters = geometry.per_container;
+        let container = &self.pages.space.containers()[index];
+        let used = container.used(clusters);
+        let flags = match (container.tier, used) {
+            (Tier::Medium, 0) if !container.for_pages => ContainerRow::EMPTY,
+            (Tier::Medium, _) if !container.for_pages => ContainerRow::DATA,
+            _ => ContainerRow::METADATA,
+        };
+        let row = ContainerRow {
+            number: ContainerMap::FIRST + index as u64,
+            flags,
+            count: clusters,
+            free: u64::from(clusters - used),
+            start: self.pages.map.start(index),
+        };
+        row.to_bytes(ContainerRow::size(geometry.cluster, geometry.reference))
+    }
+}
