@@ -207,6 +207,7 @@ impl RefsVolume {
         let upper = core.upper.clone();
         let folded =
             |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
+        core.load_streams(node.0)?;
         let entity = core.entity_mut(node.0)?;
         let wanted = folded(name.units());
         let position =
