@@ -575,7 +575,11 @@ impl FileSystem for RefsVolume {
 
     fn integrity(&self, node: Node) -> Result<Integrity> {
         let core = self.core();
-        let enabled = core.entity(node.0)?.record.attributes & Record::INTEGRITY != 0;
+        let owner = match core.entity(node.0)?.place {
+            Place::Part { of } => of,
+            _ => node.0,
+        };
+        let enabled = core.entity(owner)?.record.attributes & Record::INTEGRITY != 0;
         Ok(Integrity { enabled, enforced: true })
     }
 

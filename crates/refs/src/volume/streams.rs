@@ -235,6 +235,9 @@ impl RefsVolume {
     ) -> Result<()> {
         let streams = {
             let mut core = self.change()?;
+            if matches!(core.entity(node.0)?.place, Place::Part { .. }) {
+                return Err(Error::InvalidArgument("a named stream has the integrity of its file"));
+            }
             let entity = core.entity_mut(node.0)?;
             match integrity.enabled {
                 true => entity.record.attributes |= Record::INTEGRITY,
