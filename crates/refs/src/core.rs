@@ -103,7 +103,8 @@ impl Entity {
 }
 
 impl Entity {
-    fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
+    /// The streams of its own data and of the named ones.
+    pub fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
         self.stream.iter().chain(self.named.iter().map(|named| &named.stream))
     }
 

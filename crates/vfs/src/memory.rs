@@ -81,6 +81,7 @@ struct State {
     objects: BTreeMap<u64, Object>,
     next_node: u64,
     next_cursor: u64,
+    changes: u64,
     label: String,
     unmounted: bool,
 }
@@ -303,6 +304,7 @@ impl MemoryFileSystem {
                 objects: BTreeMap::new(),
                 next_node: Node::ROOT.0,
                 next_cursor: 0,
+                changes: 0,
                 label: String::new(),
                 unmounted: false,
             }),
@@ -336,6 +338,11 @@ impl MemoryFileSystem {
         self.lock().objects.len()
     }
 
+    /// A number that is another one after every change.
+    pub fn changes(&self) -> u64 {
+        self.lock().changes
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic while locked")
     }
@@ -346,8 +353,12 @@ impl MemoryFileSystem {
 
     /// The state, for a change.
     fn change(&self) -> Result<MutexGuard<'_, State>> {
-        let state = self.lock();
-        if state.unmounted { Err(Error::ReadOnly("it is unmounted".into())) } else { Ok(state) }
+        let mut state = self.lock();
+        if state.unmounted {
+            return Err(Error::ReadOnly("it is unmounted".into()));
+        }
+        state.changes += 1;
+        Ok(state)
     }
 
     fn stamp(&self) -> Timestamp {
