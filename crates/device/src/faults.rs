@@ -287,6 +287,10 @@ impl Device for Faults {
         self.write(Some(copy), offset, data, false)
     }
 
+    fn next_data(&self, offset: u64) -> u64 {
+        if self.journal.is_some() { offset.min(self.len()) } else { self.device.next_data(offset) }
+    }
+
     fn flush(&self) -> Result<()> {
         self.meet(Operation::Flush, 0, 0)?;
         match &self.journal {

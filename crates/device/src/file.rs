@@ -4,7 +4,7 @@ use crate::uring::{self, UringQueue};
 use crate::{
     Buffer, Device, Error, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue,
 };
-use rustix::fs::{FallocateFlags, FileType, FlockOperation, OFlags};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, OFlags, SeekFrom};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -255,6 +255,19 @@ impl Device for FileDevice {
             return Ok(());
         }
         writes.iter().try_for_each(|(offset, data)| self.shared.write_all(*offset, data))
+    }
+
+    fn next_data(&self, offset: u64) -> u64 {
+        let length = self.shared.length;
+        if self.shared.block || offset >= length {
+            return offset.min(length);
+        }
+        // Moves the file's own position, which nothing here uses.
+        match rustix::fs::seek(&self.shared.file, SeekFrom::Data(offset)) {
+            Ok(place) => place.min(length),
+            Err(rustix::io::Errno::NXIO) => length,
+            Err(_) => offset,
+        }
     }
 
     fn flush(&self) -> Result<()> {

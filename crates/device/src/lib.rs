@@ -144,6 +144,12 @@ pub trait Device: Send + Sync {
         self.write_at(offset, data)
     }
 
+    /// The first place from `offset` on that may read as anything but zeroes; [`Device::len`] if there is none. For who
+    /// reads a whole device, of which most may never have been written. A device that cannot tell answers `offset`.
+    fn next_data(&self, offset: u64) -> u64 {
+        offset.min(self.len())
+    }
+
     /// Returns when every write that had completed before the call survives a power cut.
     fn flush(&self) -> Result<()>;
 

@@ -118,6 +118,16 @@ impl Device for MemoryDevice {
         Ok(())
     }
 
+    fn next_data(&self, offset: u64) -> u64 {
+        let first = (offset / CHUNK as u64) as usize;
+        let is_there = |chunk: &RwLock<Option<_>>| chunk.read().expect("no panic while locked").is_some();
+        match self.chunks.iter().skip(first).position(is_there) {
+            Some(0) => offset.min(self.length),
+            Some(further) => (first + further) as u64 * CHUNK as u64,
+            None => self.length,
+        }
+    }
+
     fn flush(&self) -> Result<()> {
         Ok(())
     }
@@ -169,6 +179,18 @@ mod tests {
         device.discard(0, 4 << 20).unwrap();
         device.read_at(CHUNK as u64 - 512, &mut back).unwrap();
         assert!(back.iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn tells_where_something_was_written() {
+        let device = MemoryDevice::new(4 << 20, Sectors::SMALL);
+        assert_eq!(device.next_data(512), 4 << 20);
+        device.write_at(2 << 20, &[1; 512]).unwrap();
+        assert_eq!([0, 512, 2 << 20].map(|from| device.next_data(from)), [2 << 20; 3]);
+        assert_eq!(
+            [(2 << 20) + 512, 3 << 20, 9 << 20].map(|from| device.next_data(from)),
+            [(2 << 20) + 512, 4 << 20, 4 << 20]
+        );
     }
 
     #[test]

@@ -461,6 +461,11 @@ impl Device for Mirror {
         Ok(())
     }
 
+    fn next_data(&self, offset: u64) -> u64 {
+        let places = self.serving().1.map(|copy| self.device(copy).next_data(offset));
+        places.min().unwrap_or(offset).min(self.length)
+    }
+
     fn flush(&self) -> Result<()> {
         self.on_all(|device| device.flush())
     }

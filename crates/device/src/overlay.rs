@@ -108,6 +108,13 @@ impl Device for OverlayDevice {
         self.read_over(offset, buffer, |buffer| self.below.read_copy(copy, offset, buffer))
     }
 
+    fn next_data(&self, offset: u64) -> u64 {
+        let sector = u64::from(self.sectors().logical);
+        let written = self.read_lock().keys().map(|number| number * sector).filter(|&at| at >= offset).min();
+        let below = self.below.next_data(offset);
+        written.map_or(below, |written| written.min(below))
+    }
+
     fn flush(&self) -> Result<()> {
         Ok(())
     }

@@ -66,6 +66,11 @@ impl Device for Partition {
         self.device.write_at(self.shifted(offset, Operation::Write, data.len() as u64)?, data)
     }
 
+    fn next_data(&self, offset: u64) -> u64 {
+        let start = self.start + offset.min(self.length);
+        (self.device.next_data(start) - self.start).min(self.length)
+    }
+
     fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
         let mut moved = Vec::with_capacity(reads.len());
         for (offset, buffer) in reads {

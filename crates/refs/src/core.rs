@@ -103,7 +103,8 @@ impl Entity {
 }
 
 impl Entity {
-    fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
+    /// The streams of its own data and of the named ones.
+    pub fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
         self.stream.iter().chain(self.named.iter().map(|named| &named.stream))
     }
 
@@ -325,6 +326,7 @@ impl Core {
     ) -> Result<()> {
         let tree = Tree::create(&mut self.pages, number, schema, order, Tier::Medium, &vec![0; extra], kind)?;
         self.objects.insert(number, Object { tree, last_child, changed: true });
+        self.pages.edits += 1;
         self.changed_objects.insert(number);
         self.news = true;
         Ok(())
@@ -481,6 +483,15 @@ impl Core {
         Ok(self.insert(entity, number))
     }
 
+    /// Takes the root directory into use although its record cannot be read: what other pages have of it can be.
+    pub fn open_root_without_record(&mut self) {
+        let id = Id::Directory(ROOT_DIRECTORY);
+        let place = Place::Directory { above: ROOT_DIRECTORY, name: Vec::new() };
+        let record = Record::new(0x1F0, 0, Record::DIRECTORY, 0);
+        let entity = Entity { id, place, record, stream: None, named: Vec::new(), handed_out: 0 };
+        self.insert(entity, Some(Node::ROOT.0));
+    }
+
     /// Opens a file whose record this is.
     pub fn open_file(&mut self, id: Id, place: Place, mut record: Record) -> Result<u64> {
         if let Some(node) = self.node_of(id) {
@@ -630,6 +641,17 @@ impl Core {
         state.content = Content::Inline(Vec::new());
         drop(state);
         self.park(&gone)
+    }
+
+    /// Has all extents of a node's streams in memory, so that what is done with all of them will not fail half-way.
+    pub fn load_streams(&mut self, node: u64) -> Result<()> {
+        let streams: Vec<Arc<Stream>> = self.entity(node)?.all_streams().cloned().collect();
+        for stream in streams {
+            if let Content::Extents(extents) = &mut stream.write().content {
+                extents.load_range(&mut self.pages, 0, u32::MAX)?;
+            }
+        }
+        Ok(())
     }
 
     /// Has the pages of a stream's extents written anew with the number of another directory.

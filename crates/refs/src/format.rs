@@ -403,18 +403,18 @@ pub fn add_directory(
     security: u64,
     last_child: u64,
 ) -> Result<()> {
-    let (order, version) = (core.order(), core.geometry().version);
-    core.add_object(number, 0x130, order, extra_size(version, 0x130), 1, Some(last_child))?;
-    let mut record = Record::new(version.directory_schema(), now, attributes, security);
-    record.rows = vec![make_object_link(above, name), make_index()];
-    let (tree, pages) = core.tree_mut(number)?;
-    tree.put(pages, &key::OWN, 1, &record.to_bytes())?;
+    // First what another directory's damage can keep from being done: then nothing is changed yet.
     if number != ROOT_DIRECTORY {
         let row = parent_child(above, number);
         let (tree, pages) = core.root(Root::ParentChild);
         tree.put(pages, &row, 0, &row)?;
     }
-    Ok(())
+    let (order, version) = (core.order(), core.geometry().version);
+    core.add_object(number, 0x130, order, extra_size(version, 0x130), 1, Some(last_child))?;
+    let mut record = Record::new(version.directory_schema(), now, attributes, security);
+    record.rows = vec![make_object_link(above, name), make_index()];
+    let (tree, pages) = core.tree_mut(number)?;
+    tree.put(pages, &key::OWN, 1, &record.to_bytes()).map(drop)
 }
 
 /// The row that says which directory lies in which: key and value in one.

@@ -58,9 +58,9 @@ impl Geometry {
         (cluster >> self.shift(), (cluster & ((1 << self.shift()) - 1)) as u32)
     }
 
-    /// Byte offset of a real cluster.
+    /// Byte offset of a real cluster. A number that no device has gives an offset that no device has.
     pub fn offset(&self, cluster: u64) -> u64 {
-        cluster * u64::from(self.cluster)
+        cluster.saturating_mul(u64::from(self.cluster))
     }
 
     /// Whole containers of the volume. What is left over at its end, superblock copies included, belongs to none.

@@ -318,32 +318,75 @@ fn core_at(
     pages.map = found.map;
     either(&mut pages, &mut roots, Root::Objects, Root::ObjectsCopy, &mut whole)?;
     either(&mut pages, &mut roots, Root::Schemas, Root::SchemasCopy, &mut whole)?;
-    // What is free need not be known to read.
-    let (space, ranges, unknown) = match space(&mut pages, &roots, found.for_pages) {
-        Ok((space, ranges)) => (space, ranges, None),
-        Err(error) => (Space::new(Vec::new(), pages.geometry.per_container), Default::default(), Some(error)),
-    };
-    pages.space = space;
+    let (mut only_read, mut ranges) = (None, Default::default());
+    match space(&mut pages, &roots, found.for_pages) {
+        Ok((space, found)) => (pages.space, ranges) = (space, found),
+        Err(error) => only_read = Some(no_more_than_read("what is free is not known", error, notes)?),
+    }
     let upper: Arc<[u16]> = Arc::from([]);
     let mut core = Core::new(pages, roots, checkpoint.clone(), anchors.superblock.clone(), slot, upper);
     // A copy that is damaged is made anew from the other one. What its pages took is found by a check.
-    for (damaged, good) in doubled.into_iter().filter(|_| unknown.is_none()) {
-        core.copy_root(damaged, good)?;
+    for (damaged, good) in doubled {
+        match only_read {
+            None => core.copy_root(damaged, good)?,
+            Some(_) => core.roots[damaged as usize] = core.roots[good as usize].clone(),
+        }
     }
     core.ranges = ranges;
+    core.frozen = only_read.or_else(|| {
+        // A commit would write where a checkpoint must not be.
+        let error = commits(anchors, checkpoint).err()?;
+        notes.add(&error, "the volume is only read");
+        Some(format!("a commit has no good place ({error}); see check"))
+    });
     core.upper = upcase(&mut core, notes)?;
-    if let Some(error) = unknown {
-        core.frozen = Some(format!("what is free on it is not known ({error}); see check"));
-    }
     if log_is_live(&mut core, device) {
         core.frozen = Some(
             "its log holds changes that were not carried out; Windows does that when it mounts it".into(),
         );
     }
     core.find_last_object()?;
-    core.open_directory(ROOT_DIRECTORY)?;
+    if let Err(error) = core.open_directory(ROOT_DIRECTORY) {
+        core.frozen = Some(no_more_than_read("the root directory is damaged", error, notes)?);
+        core.open_root_without_record();
+    }
     core.news = false;
     Ok(core)
+}
+
+/// Whether a next checkpoint has a place and a clock.
+fn commits(anchors: &Anchors, checkpoint: &Checkpoint) -> Result<()> {
+    let geometry = &anchors.geometry;
+    let page = u64::from(geometry.page_clusters());
+    let taken = Superblock::places(geometry.clusters).into_iter().map(|place| (place, 1));
+    let places = anchors.superblock.checkpoints;
+    for (slot, place) in places.into_iter().enumerate() {
+        let other = (places[1 - slot], page);
+        let overlaps =
+            |(start, count): (u64, u64)| place < start.saturating_add(count) && start < place + page;
+        let is_inside = place > 0 && place.checked_add(page).is_some_and(|end| end <= geometry.clusters);
+        if !is_inside || taken.clone().chain([other]).any(overlaps) {
+            let field = 0xC0 + 8 * slot as u64;
+            let expected = format!("{page} clusters of its own inside the volume");
+            return Err(Error::damaged("place of a checkpoint", field, expected, format!("{place:#x}")));
+        }
+    }
+    match checkpoint.clock {
+        0..=LAST_CLOCK => Ok(()),
+        clock => Err(Error::damaged("clock of a checkpoint", 0, format!("at most {LAST_CLOCK}"), clock)),
+    }
+}
+
+/// No volume sees so many commits; from here on, there is room for more.
+const LAST_CLOCK: u64 = 1 << 62;
+
+/// Why a volume is only read: of what is damaged there is no second copy, and reading goes without it.
+fn no_more_than_read(what: &str, error: Error, notes: &mut Notes) -> Result<String> {
+    if !matches!(error, Error::Damaged(_) | Error::Device(_)) {
+        return Err(error);
+    }
+    notes.add(&error, "the volume is only read");
+    Ok(format!("{what} ({error}); see check"))
 }
 
 /// Whether the log has a record that the checkpoint does not contain: one stands where the oldest that matters would.

@@ -166,7 +166,9 @@ pub struct Pages {
     clean: HashMap<Address, (Arc<Page>, u64)>,
     tick: u64,
     limit: usize,
-    /// Whether a change of a tree failed half-way: what is in memory must not be written then.
+    /// How many rows were put into trees or taken out of them.
+    pub edits: u64,
+    /// Whether a change failed half-way: what is in memory must not be written then.
     pub is_broken: bool,
     healed: AtomicU64,
 }
@@ -190,6 +192,7 @@ impl Pages {
             clean: HashMap::new(),
             tick: 0,
             limit,
+            edits: 0,
             is_broken: false,
             healed: AtomicU64::new(0),
         }

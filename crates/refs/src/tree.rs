@@ -10,6 +10,7 @@ use crate::pages::{Page, Pages};
 use crate::space::Tier;
 use platter_vfs::{Error, Result};
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How the keys of a table are ordered.
@@ -99,13 +100,8 @@ pub struct Tree {
     tier: Tier,
 }
 
-/// What a change below left for the page above.
-struct Changed {
-    /// The page's reference as it is now.
-    now: PageReference,
-    /// If the page was split: the greatest key that stayed in it, and the new page after it.
-    split: Option<(Vec<u8>, PageReference)>,
-}
+/// A page that was split: the greatest key that stayed in it, and the new page after it.
+type Split = (Vec<u8>, PageReference);
 
 impl Tree {
     /// Bytes that a row takes at most, header included: two of them fit any page even after a split.
@@ -255,8 +251,12 @@ impl Tree {
 
     /// The page below another, one level lower.
     fn below(&self, pages: &mut Pages, above: &Page, reference: &PageReference) -> Result<Arc<Page>> {
+        self.at_level(pages, reference, above.node().level() - 1)
+    }
+
+    fn at_level(&self, pages: &mut Pages, reference: &PageReference, expected: u8) -> Result<Arc<Page>> {
         let page = self.page(pages, reference)?;
-        let (expected, found) = (above.node().level() - 1, page.node().level());
+        let found = page.node().level();
         if found != expected {
             return Err(Error::damaged("level of a node", 0, expected, found));
         }
@@ -264,16 +264,20 @@ impl Tree {
     }
 
     /// Puts a row in, in place of the one with the same key. Returns whether there was one.
+    ///
+    /// The way down is changed from the root on, and each page is referred to from the one above before anything below
+    /// is touched. So where a page cannot be read, the tree is whole and holds what it held.
     pub fn put(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<bool> {
         if row_size(key, value) > Tree::LARGEST_ROW {
             return Err(Error::InvalidArgument("a metadata row is too large"));
         }
         let mut put = Put { key, flags, value, replaced: false, leaves: 0 };
         self.begin(pages)?;
+        self.root = pages.change(&self.root, self.table, self.tier)?;
         let root = self.root;
-        let changed = self.put_below(pages, &root, &mut put, true).inspect_err(|_| pages.is_broken = true)?;
-        self.root = changed.now;
+        self.put_below(pages, &root, &mut put, true)?;
         self.count(pages, i64::from(!put.replaced), put.leaves);
+        pages.edits += 1;
         Ok(put.replaced)
     }
 
@@ -287,50 +291,58 @@ impl Tree {
         }
     }
 
+    /// Puts a row in below `at`, a page that can be changed.
     fn put_below(
         &self,
         pages: &mut Pages,
         at: &PageReference,
         put: &mut Put<'_>,
         is_root: bool,
-    ) -> Result<Changed> {
-        let now = pages.change(at, self.table, self.tier)?;
-        let node_is_inner = pages.dirty(&now, self.tier).node().is_inner();
-        if !node_is_inner {
-            let node = pages.dirty(&now, self.tier).node();
+    ) -> Result<Option<Split>> {
+        let node = pages.dirty(at, self.tier).node();
+        if !node.is_inner() {
             let (position, found) = node.find(|other| self.order.compare(other, put.key));
             put.replaced = found;
-            let mut node = pages.dirty(&now, self.tier).node_mut();
+            let mut node = pages.dirty(at, self.tier).node_mut();
             let done = match found {
                 true => node.replace(position, put.flags, put.value),
                 false => node.insert(position, put.key, put.flags, put.value),
             };
             if done {
-                return Ok(Changed { now, split: None });
+                return Ok(None);
             }
             if found {
                 node.remove(position);
             }
             let row = (put.key.to_vec(), put.flags, put.value.to_vec());
             put.leaves += 1;
-            return self.split(pages, now, position, row, is_root);
+            return self.split(pages, at, position, row, is_root);
         }
-        let node = pages.dirty(&now, self.tier).node();
         let position = self.child(&node, put.key);
-        let child = PageReference::from_bytes(node.row(position).value, 0)?;
-        let below = self.put_below(pages, &child, put, false)?;
-        let size = pages.geometry.reference;
-        let Some((greatest, right)) = below.split else {
-            self.point(pages, &now, position, &below.now);
-            return Ok(Changed { now, split: None });
-        };
-        self.point(pages, &now, position, &right);
-        let mut value = vec![0; size];
-        below.now.store(&mut value);
-        if pages.dirty(&now, self.tier).node_mut().insert(position, &greatest, 0, &value) {
-            return Ok(Changed { now, split: None });
+        let child = self.change_child(pages, at, position)?;
+        let Some((greatest, right)) = self.put_below(pages, &child, put, false)? else { return Ok(None) };
+        self.point(pages, at, position, &right);
+        let mut value = vec![0; pages.geometry.reference];
+        child.store(&mut value);
+        if pages.dirty(at, self.tier).node_mut().insert(position, &greatest, 0, &value) {
+            return Ok(None);
         }
-        self.split(pages, now, position, (greatest, 0, value), is_root)
+        self.split(pages, at, position, (greatest, 0, value), is_root)
+    }
+
+    /// Makes a page below `at`, a page that can be changed, one that can be changed too.
+    fn change_child(&self, pages: &mut Pages, at: &PageReference, position: usize) -> Result<PageReference> {
+        let (level, child) = {
+            let node = pages.dirty(at, self.tier).node();
+            if node.is_empty() {
+                return Err(Error::damaged("inner node", 0, "rows", "none"));
+            }
+            (node.level(), self.reference(&node, position)?)
+        };
+        self.at_level(pages, &child, level - 1)?;
+        let now = pages.change(&child, self.table, self.tier)?;
+        self.point(pages, at, position, &now);
+        Ok(now)
     }
 
     /// Stores a reference in an inner row.
@@ -339,16 +351,16 @@ impl Tree {
     }
 
     /// Splits a page that has no room for a row at `position`, and puts the row in. A root stays where it is and gets
-    /// two pages below it.
+    /// two pages below it. What fails here, although [`Tree::begin`] found room, leaves the tree without rows it had.
     fn split(
         &self,
         pages: &mut Pages,
-        now: PageReference,
+        now: &PageReference,
         position: usize,
         row: (Vec<u8>, u16, Vec<u8>),
         is_root: bool,
-    ) -> Result<Changed> {
-        let node = pages.dirty(&now, self.tier).node();
+    ) -> Result<Option<Split>> {
+        let node = pages.dirty(now, self.tier).node();
         let (level, count) = (node.level(), node.len());
         let mut rows: Vec<(Vec<u8>, u16, Vec<u8>)> =
             node.rows().map(|row| (row.key.to_vec(), row.flags, row.value.to_vec())).collect();
@@ -381,18 +393,16 @@ impl Tree {
         let size = pages.geometry.page();
         let mut right = Page::new(size, level);
         fill(&mut right, &rows[middle..]);
-        let right = pages.add(right, self.tier)?;
-        if !is_root {
-            let mut left = Page::new(size, level);
-            fill(&mut left, &rows[..middle]);
-            *pages.dirty(&now, self.tier) = left;
-            return Ok(Changed { now, split: Some((greatest, right)) });
-        }
         let mut left = Page::new(size, level);
         fill(&mut left, &rows[..middle]);
-        let left = pages.add(left, self.tier)?;
+        let right = pages.add(right, self.tier).inspect_err(|_| pages.is_broken = true)?;
+        if !is_root {
+            *pages.dirty(now, self.tier) = left;
+            return Ok(Some((greatest, right)));
+        }
+        let left = pages.add(left, self.tier).inspect_err(|_| pages.is_broken = true)?;
         let length = pages.geometry.reference;
-        let root = pages.dirty(&now, self.tier);
+        let root = pages.dirty(now, self.tier);
         let header = root.tree_header_view().to_vec();
         *root = Page::with_header(size, &header, level + 1, ROOT | INNER);
         let mut node = root.node_mut();
@@ -402,51 +412,49 @@ impl Tree {
         right.store(&mut value);
         let second = node.insert(1, &[], 0, &value);
         assert!(first && second, "a new root has room");
-        Ok(Changed { now, split: None })
+        Ok(None)
     }
 
-    /// Takes the row of this key out. Returns whether there was one.
+    /// Takes the row of this key out. Returns whether there was one. What holds for [`Tree::put`] where a page cannot be
+    /// read holds here; a neighbour that cannot be read is not joined with.
     pub fn remove(&mut self, pages: &mut Pages, key: &[u8]) -> Result<bool> {
         if self.get(pages, key, |_| ())?.is_none() {
             return Ok(false);
         }
         self.begin(pages)?;
-        let mut leaves = 0;
+        self.root = pages.change(&self.root, self.table, self.tier)?;
         let root = self.root;
-        let removed = self.remove_below(pages, &root, key, &mut leaves).and_then(|now| {
-            self.root = now;
-            self.lower_root(pages)
-        });
-        removed.inspect_err(|_| pages.is_broken = true)?;
+        let mut leaves = 0;
+        self.remove_below(pages, &root, key, &mut leaves)?;
+        self.lower_root(pages).inspect_err(|_| pages.is_broken = true)?;
         self.count(pages, -1, leaves);
+        pages.edits += 1;
         Ok(true)
     }
 
+    /// Takes a row out below `at`, a page that can be changed.
     fn remove_below(
         &self,
         pages: &mut Pages,
         at: &PageReference,
         key: &[u8],
         leaves: &mut i64,
-    ) -> Result<PageReference> {
-        let now = pages.change(at, self.table, self.tier)?;
-        let node = pages.dirty(&now, self.tier).node();
+    ) -> Result<()> {
+        let node = pages.dirty(at, self.tier).node();
         if !node.is_inner() {
             let (position, found) = node.find(|other| self.order.compare(other, key));
             if found {
-                pages.dirty(&now, self.tier).node_mut().remove(position);
+                pages.dirty(at, self.tier).node_mut().remove(position);
             }
-            return Ok(now);
+            return Ok(());
         }
         let position = self.child(&node, key);
-        let child = PageReference::from_bytes(node.row(position).value, 0)?;
-        let below = self.remove_below(pages, &child, key, leaves)?;
-        self.point(pages, &now, position, &below);
-        self.merge(pages, &now, position, leaves)?;
-        Ok(now)
+        let child = self.change_child(pages, at, position)?;
+        self.remove_below(pages, &child, key, leaves)?;
+        self.merge(pages, at, position, leaves).inspect_err(|_| pages.is_broken = true)
     }
 
-    /// Takes an empty child out, or joins a small one with a neighbour.
+    /// Takes an empty child out, or joins a small one with a neighbour. The child can be changed.
     fn merge(
         &self,
         pages: &mut Pages,
@@ -456,7 +464,7 @@ impl Tree {
     ) -> Result<()> {
         let node = pages.dirty(above, self.tier).node();
         let (count, level) = (node.len(), node.level());
-        let child = PageReference::from_bytes(node.row(position).value, 0)?;
+        let child = self.reference(&node, position)?;
         let page = pages.dirty(&child, self.tier);
         let (used, capacity) = (page.capacity() - page.node().free(), page.capacity());
         if used > capacity / 4 {
@@ -472,19 +480,24 @@ impl Tree {
             return Ok(());
         }
         let left_position = if position + 1 < count { position } else { position - 1 };
-        let at = |pages: &mut Pages, position| {
-            PageReference::from_bytes(pages.dirty(above, self.tier).node().row(position).value, 0)
+        let node = pages.dirty(above, self.tier).node();
+        let greatest = node.row(left_position).key.to_vec();
+        let references = (self.reference(&node, left_position), self.reference(&node, left_position + 1));
+        let (Ok(left), Ok(right)) = references else { return Ok(()) };
+        let read = |pages: &mut Pages, reference| self.at_level(pages, reference, level - 1);
+        // Before anything is changed: with a neighbour that is damaged, the child stays as small as it is.
+        let (Ok(left_page), Ok(right_page)) = (read(pages, &left), read(pages, &right)) else {
+            return Ok(());
         };
-        let (left, right) = (at(pages, left_position)?, at(pages, left_position + 1)?);
-        let other = self.page(pages, if left_position == position { &right } else { &left })?;
-        let other_used = other.capacity() - other.node().free();
-        if used + other_used > capacity * 3 / 4 {
+        let used = |page: &Page| page.capacity() - page.node().free();
+        if used(&left_page) + used(&right_page) + greatest.len() > capacity * 3 / 4
+            || left_page.node().is_empty()
+        {
             return Ok(());
         }
-        let left_now = pages.change(&left, self.table, self.tier)?;
-        let right_page = self.page(pages, &right)?;
-        let greatest = pages.dirty(above, self.tier).node().row(left_position).key.to_vec();
-        let left_page = pages.dirty(&left_now, self.tier);
+        drop(left_page);
+        let left = pages.change(&left, self.table, self.tier)?;
+        let left_page = pages.dirty(&left, self.tier);
         if level > 1 {
             // What took everything greater in the left page is bounded by what comes after it now.
             let last = left_page.node().len() - 1;
@@ -500,7 +513,7 @@ impl Tree {
         pages.free(&right, self.tier)?;
         *leaves -= i64::from(level == 1);
         // The row of the right page, with the greater key, now leads to the left one.
-        self.point(pages, above, left_position + 1, &left_now);
+        self.point(pages, above, left_position + 1, &left);
         pages.dirty(above, self.tier).node_mut().remove(left_position);
         Ok(())
     }
@@ -531,8 +544,10 @@ impl Tree {
                 *root = Page::with_header(size, &header, 0, ROOT);
                 return Ok(());
             }
-            let child = PageReference::from_bytes(node.row(0).value, 0)?;
-            let page = self.page(pages, &child)?;
+            let above = node.level();
+            let Ok(child) = self.reference(&node, 0) else { return Ok(()) };
+            // One that is damaged stays below.
+            let Ok(page) = self.at_level(pages, &child, above - 1) else { return Ok(()) };
             let level = page.node().level();
             let mut whole =
                 Page::with_header(size, &header, level, if level > 0 { ROOT | INNER } else { ROOT });
@@ -596,24 +611,27 @@ impl Tree {
         Ok(pages.seal(reference, self.table, self.tier, clock))
     }
 
-    /// Gives back all its pages.
+    /// Gives back all its pages, or none if one cannot be read.
     pub fn destroy(self, pages: &mut Pages) -> Result<()> {
-        let root = self.root;
-        self.destroy_page(pages, &root, 0)
-    }
-
-    fn destroy_page(&self, pages: &mut Pages, reference: &PageReference, depth: usize) -> Result<()> {
-        if depth > MOST_LEVELS {
-            return Err(too_deep());
-        }
-        let page = self.page(pages, reference)?;
-        if page.node().is_inner() {
-            for position in 0..page.node().len() {
+        let mut all = vec![self.root];
+        let mut seen = BTreeSet::from([self.root.clusters[0]]);
+        let mut inner = vec![self.page(pages, &self.root)?];
+        while let Some(page) = inner.pop() {
+            let level = page.node().level();
+            for position in 0..if level > 0 { page.node().len() } else { 0 } {
                 let child = self.reference(&page.node(), position)?;
-                self.destroy_page(pages, &child, depth + 1)?;
+                let page = self.at_level(pages, &child, level - 1)?;
+                if !seen.insert(child.clusters[0]) {
+                    let twice = format!("cluster {:#x} twice", child.clusters[0]);
+                    return Err(Error::damaged("tree", 0, "every page once", twice));
+                }
+                all.push(child);
+                if level > 1 {
+                    inner.push(page);
+                }
             }
         }
-        pages.free(reference, self.tier)
+        all.iter().try_for_each(|page| pages.free(page, self.tier)).inspect_err(|_| pages.is_broken = true)
     }
 }
 

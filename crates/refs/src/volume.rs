@@ -92,14 +92,10 @@ impl RefsVolume {
             core.frozen = Some("it was opened so".into());
         } else if !anchors.geometry.version.is_written() {
             core.frozen = Some(format!("version {} is only read", anchors.geometry.version));
-        } else if core.shares_clusters()? {
-            core.frozen = Some(
-                "its files share clusters (clones, snapshots or deduplication), which is only read".into(),
-            );
         }
         core.security = system::security_id(&system::file_descriptor());
         if core.frozen.is_none() {
-            core.provide_security(&system::file_descriptor())?;
+            core.frozen = only_read(&mut core)?;
         }
         let precision = Some(Duration::from_nanos(100));
         let hard_links = anchors.geometry.version.has_hard_links();
@@ -138,7 +134,7 @@ impl RefsVolume {
         Ok(RefsVolume { volume })
     }
 
-    /// What was found damaged on opening and got round by a copy.
+    /// What was found damaged on opening and got round.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -159,6 +155,15 @@ impl Volume {
         let core = self.core();
         core.writable()?;
         Ok(core)
+    }
+
+    /// Makes a change of several rows. If it fails when some of them are changed already, nothing of it is ever written.
+    fn as_one<T>(&self, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
+        let mut core = self.change()?;
+        let before = core.pages.edits;
+        let changed = change(&mut core);
+        core.pages.is_broken |= changed.is_err() && core.pages.edits != before;
+        changed
     }
 
     fn now(&self) -> u64 {
@@ -280,6 +285,25 @@ impl Volume {
     }
 }
 
+/// Why a volume that could be written is only read, if so.
+fn only_read(core: &mut Core) -> Result<Option<String>> {
+    let damaged = |error| match error {
+        Error::Damaged(_) | Error::Device(_) => {
+            Ok(Some(format!("what a write needs is damaged ({error}); see check")))
+        }
+        error => Err(error),
+    };
+    match core.shares_clusters() {
+        Ok(false) => {}
+        Ok(true) => {
+            let reason = "its files share clusters (clones, snapshots or deduplication), which is only read";
+            return Ok(Some(reason.into()));
+        }
+        Err(error) => return damaged(error),
+    }
+    core.provide_security(&system::file_descriptor()).map_or_else(damaged, |()| Ok(None))
+}
+
 /// Names as ReFS takes them.
 const NAMES: NameRules = NameRules::WINDOWS;
 
@@ -385,13 +409,14 @@ impl FileSystem for RefsVolume {
                 reason: "a label is at most 32 UTF-16 units long",
             });
         }
-        let mut core = self.change()?;
         let (key, value) = system::label_row(&units);
-        for object in [0x500, 0x501] {
-            let (tree, pages) = core.tree_mut(object)?;
-            tree.put(pages, &key, 0, &value)?;
-        }
-        Ok(())
+        self.as_one(|core| {
+            for object in [0x500, 0x501] {
+                let (tree, pages) = core.tree_mut(object)?;
+                tree.put(pages, &key, 0, &value)?;
+            }
+            Ok(())
+        })
     }
 
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
@@ -408,33 +433,37 @@ impl FileSystem for RefsVolume {
         self.relieve()?;
         match kind {
             Kind::SymbolicLink => Err(Error::InvalidArgument("a symbolic link is made with its target")),
-            kind => self.with_space(|| self.create_entry(directory, name, kind, None)),
+            kind => {
+                self.with_space(|| self.as_one(|core| self.create_entry(core, directory, name, kind, None)))
+            }
         }
     }
 
     fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
         self.relieve()?;
-        self.remove_entry(directory, name, false)
+        self.as_one(|core| self.remove_entry(core, directory, name, false))
     }
 
     fn rmdir(&self, directory: Node, name: &Name) -> Result<()> {
         self.relieve()?;
-        self.remove_entry(directory, name, true)
+        self.as_one(|core| self.remove_entry(core, directory, name, true))
     }
 
     fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
         self.relieve()?;
-        self.rename_entry(from, name, to, new_name, flags)
+        self.as_one(|core| self.rename_entry(core, from, name, to, new_name, flags))
     }
 
     fn link(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
         self.relieve()?;
-        self.with_space(|| self.link_entry(node, directory, name))
+        self.with_space(|| self.as_one(|core| self.link_entry(core, node, directory, name)))
     }
 
     fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
         self.relieve()?;
-        self.with_space(|| self.create_entry(directory, name, Kind::SymbolicLink, Some(target)))
+        self.with_space(|| {
+            self.as_one(|core| self.create_entry(core, directory, name, Kind::SymbolicLink, Some(target)))
+        })
     }
 
     fn read_link(&self, node: Node) -> Result<String> {
@@ -547,7 +576,11 @@ impl FileSystem for RefsVolume {
 
     fn integrity(&self, node: Node) -> Result<Integrity> {
         let core = self.core();
-        let enabled = core.entity(node.0)?.record.attributes & Record::INTEGRITY != 0;
+        let owner = match core.entity(node.0)?.place {
+            Place::Part { of } => of,
+            _ => node.0,
+        };
+        let enabled = core.entity(owner)?.record.attributes & Record::INTEGRITY != 0;
         Ok(Integrity { enabled, enforced: true })
     }
 

@@ -7,7 +7,8 @@ use common::{VOLUMES, Volume, open};
 use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::{Refs, RefsVolume};
 use platter_vfs::{
-    Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Result, ScrubOptions, Silent,
+    CheckOptions, Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Result, ScrubOptions,
+    Silent,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -189,6 +190,7 @@ impl Planted {
                 Ok(system) => system,
                 Err(error) => {
                     assert!(matches!(error, Error::Damaged(_)), "{what}: {error}");
+                    println!("not opened: {what}: {error}");
                     seen.not_opened += 1;
                     continue;
                 }
@@ -205,8 +207,8 @@ impl Planted {
         seen
     }
 
-    /// Damages one of two copies; returns whether they are the same afterwards.
-    fn on_a_mirror(&self, seed: u64) -> bool {
+    /// Damages one of two copies: all can be read as before, and the copies are the same afterwards.
+    fn on_a_mirror(&self, seed: u64) {
         let copies: Vec<Arc<OverlayDevice>> =
             (0..2).map(|_| Arc::new(OverlayDevice::new(self.device.clone()))).collect();
         let mut state = seed ^ 0x5EED_0000_0001;
@@ -221,14 +223,13 @@ impl Planted {
         let report = Refs::ANY.scrub(mirror.clone(), &ScrubOptions::default(), &Silent).unwrap();
         assert_eq!(report.remaining, None, "{what}: {report:?}");
         let repaired = report.found + mirror.repaired().iter().sum::<u64>() > 0;
-        // What nothing refers to, such as a page of an earlier commit, no one reads and no one repairs.
         let same = self.places.iter().all(|&place| {
             let mut bytes = [[0; 4096]; 2];
             copies.iter().zip(&mut bytes).for_each(|(copy, bytes)| copy.read_at(place, bytes).unwrap());
             bytes[0] == bytes[1]
         });
-        assert!(same || !repaired, "{what}: the copies differ");
-        same
+        assert!(same, "{what}: the copies differ");
+        assert!(repaired, "{what}: nothing was found");
     }
 }
 
@@ -271,6 +272,129 @@ fn a_volume_opens_without_one_copy_of_a_table() {
     }
 }
 
+/// The first superblock and either checkpoint can be lost, and the volume is as it was, to be written too.
+#[test]
+fn a_volume_opens_without_a_superblock_or_a_checkpoint() {
+    for volume in [VOLUMES[1], VOLUMES[3]] {
+        let device: Arc<dyn Device> = volume.make();
+        let system = open(device.clone());
+        populate(&system, volume.cluster);
+        system.unmount().unwrap();
+        let (expected, _) = read(&open(device.clone()));
+        let superblock = 30 * volume.cluster;
+        let mut bytes = vec![0; 4096];
+        device.read_at(superblock, &mut bytes).unwrap();
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let checkpoints = [word(0xC0), word(0xC8)].map(|cluster| cluster * volume.cluster);
+        let mut signature = vec![0; 4096];
+        for (at, expected) in [(superblock, b"SUPB"), (checkpoints[0], b"CHKP"), (checkpoints[1], b"CHKP")] {
+            device.read_at(at, &mut signature).unwrap();
+            assert!(signature.starts_with(expected), "{at:#x}");
+        }
+        for at in [superblock, checkpoints[0], checkpoints[1]] {
+            let damaged = Arc::new(OverlayDevice::new(device.clone()));
+            damaged.write_at(at, &vec![0; volume.cluster as usize]).unwrap();
+            let system = open(damaged.clone());
+            assert_eq!(read(&system), (expected.clone(), 0), "{volume:?}, without {at:#x}");
+            assert_eq!(system.notes().len(), 1, "{:?}", system.notes());
+            system.create(Node::ROOT, &Name::from("new"), Kind::File).unwrap();
+            system.unmount().unwrap();
+            let (mut now, errors) = read(&open(damaged));
+            assert_eq!((now.remove("/new"), errors), (Some(Some(Vec::new())), 0));
+            assert_eq!(now, expected);
+        }
+    }
+}
+
+/// What reading can go without does not keep a volume from being read: what is free, and the root directory's record.
+#[test]
+fn a_volume_whose_allocators_are_lost_is_read() {
+    let volume = VOLUMES[1];
+    let device: Arc<dyn Device> = volume.make();
+    let system = open(device.clone());
+    populate(&system, volume.cluster);
+    system.unmount().unwrap();
+    let (expected, _) = read(&open(device.clone()));
+    for table in [0x20, 0x21, 0x22, 0x03, 0x05, 0x530] {
+        let damaged = Arc::new(OverlayDevice::new(device.clone()));
+        pages_of(&*device, table, 16384).iter().for_each(|&at| damaged.write_at(at, &[0; 16384]).unwrap());
+        let system = open(damaged.clone());
+        assert_eq!(read(&system), (expected.clone(), 0), "without table {table:#x}");
+        let made = system.create(Node::ROOT, &Name::from("new"), Kind::Directory);
+        match table {
+            // Needed only for directories.
+            0x03 => assert!(matches!(made, Err(Error::Damaged(_))), "{made:?}"),
+            _ => assert!(matches!(made, Err(Error::ReadOnly(_))), "without table {table:#x}: {made:?}"),
+        }
+        let report = Refs::ANY.check(&*damaged, CheckOptions { repair: true }, &Silent).unwrap();
+        assert_eq!(report.remaining, None, "without table {table:#x}: {:#?}", report.findings);
+        assert_eq!(read(&open(damaged)), (expected.clone(), 0), "without table {table:#x}");
+    }
+    // A root directory in several pages.
+    let system = open(device.clone());
+    for number in 0..400 {
+        system.create(Node::ROOT, &Name::from(format!("file {number}").as_str()), Kind::File).unwrap();
+    }
+    system.unmount().unwrap();
+    let (all, _) = read(&open(device.clone()));
+    let mut only_read = 0;
+    for at in pages_of(&*device, 0x600, 16384) {
+        let damaged = Arc::new(OverlayDevice::new(device.clone()));
+        damaged.write_at(at + 512, &[7; 512]).unwrap();
+        let system = open(damaged);
+        let (found, errors) = read(&system);
+        assert!(found == all || errors > 0, "page {at:#x}");
+        let read_only =
+            matches!(system.create(Node::ROOT, &Name::from("new"), Kind::File), Err(Error::ReadOnly(_)));
+        only_read += usize::from(read_only);
+    }
+    assert!((1..4).contains(&only_read), "{only_read}");
+}
+
+/// Where a page of a directory is damaged, its own names cannot be removed, all others can, also those that are removed
+/// from a page next to it; and what is in use is never given away.
+#[test]
+fn a_damaged_page_of_a_directory_harms_only_its_own_names() {
+    let device: Arc<dyn Device> = VOLUMES[0].make();
+    let system = open(device.clone());
+    let name = |number: usize| Name::from(format!("file {number:04}").as_str());
+    for number in 0..400 {
+        system.create(Node::ROOT, &name(number), Kind::File).unwrap();
+    }
+    system.unmount().unwrap();
+    let with_damage = |at| {
+        let damaged = Arc::new(OverlayDevice::new(device.clone()));
+        let mut bytes = vec![0; 4096];
+        damaged.read_at(at, &mut bytes).unwrap();
+        bytes[2000] ^= 4;
+        damaged.write_at(at, &bytes).unwrap();
+        damaged
+    };
+    let lost = |at| {
+        let system = open(with_damage(at));
+        (0..400).filter(|&number| system.lookup(Node::ROOT, &name(number)).is_err()).count()
+    };
+    // Not the page with the directory's own record, without which the volume is only read.
+    let is_writable = |&at: &u64| open(with_damage(at)).sync_all().is_ok() && lost(at) < 400;
+    let leaf = pages_of(&*device, 0x600, 16384).into_iter().filter(is_writable).find(|&at| lost(at) > 0);
+    let (leaf, mut refused) = (leaf.expect("a page with names in it"), 0);
+    for number in 0..400 {
+        let damaged = with_damage(leaf);
+        let system = open(damaged.clone());
+        match system.unlink(Node::ROOT, &name(number)) {
+            Ok(()) => assert!(matches!(system.lookup(Node::ROOT, &name(number)), Err(Error::NotFound))),
+            Err(error) => refused += precise(&error),
+        }
+        system.create(Node::ROOT, &Name::from("zzz"), Kind::File).unwrap();
+        system.sync_all().unwrap();
+        system.unmount().unwrap();
+        let report = Refs::ANY.check(&*damaged, CheckOptions::default(), &Silent).unwrap();
+        let codes: Vec<&str> = report.findings.iter().map(|finding| finding.code).collect();
+        assert!(!codes.contains(&"marked-free"), "without {number}: {codes:?}");
+    }
+    assert_eq!(refused, lost(leaf));
+}
+
 #[test]
 fn what_is_read_is_right_or_an_error() {
     for volume in kinds() {
@@ -283,8 +407,7 @@ fn what_is_read_is_right_or_an_error() {
 fn a_mirror_repairs_what_was_damaged() {
     for volume in kinds() {
         let planted = planted(volume);
-        let repaired = (0..16).filter(|&seed| planted.on_a_mirror(seed)).count();
-        assert!(repaired > 7, "{volume:?}: {repaired}");
+        (0..16).for_each(|seed| planted.on_a_mirror(seed));
     }
 }
 
@@ -294,11 +417,21 @@ fn a_mirror_repairs_what_was_damaged() {
 #[ignore = "a campaign: takes an hour"]
 fn a_hundred_thousand_places() {
     let all: Vec<Planted> = kinds().map(planted).collect();
+    let mut total = Seen::default();
     for round in 0..100_000 / 100 {
         let start = 1_000_000 * common::seed() + 50 * round;
         let planted = &all[round as usize % all.len()];
         let seen = planted.without_a_copy(start..start + 50);
-        let repaired = (start..start + 50).filter(|&seed| planted.on_a_mirror(seed)).count();
-        println!("{} done; {:?}: {seen:?}; {repaired} of 50 repaired", 100 * (round + 1), planted.volume);
+        total.harmless += seen.harmless;
+        total.confined += seen.confined;
+        total.not_opened += seen.not_opened;
+        (start..start + 50).for_each(|seed| planted.on_a_mirror(seed));
+        if (round + 1).is_multiple_of(10) {
+            println!("{} done: {total:?}", 100 * (round + 1));
+        }
     }
+    println!(
+        "seed {}: 50,000 places without a copy: {total:?}; 50,000 on mirrors, all repaired",
+        common::seed()
+    );
 }

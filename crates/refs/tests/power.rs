@@ -6,7 +6,7 @@ mod common;
 use common::{Tested, VOLUMES, Volume, open};
 use platter_device::{Fault, Faults, Operation as DeviceOperation, Survivors, When};
 use platter_vfs::model::Random;
-use platter_vfs::model::power::{MakeOn, promised, record, tree, verify_promises};
+use platter_vfs::model::power::{MakeOn, Run, is_of_one_moment, promised, record, tree, verify_promises};
 use platter_vfs::{Error, FileSystem, Kind, Node, SyncScope};
 use std::sync::Arc;
 
@@ -40,6 +40,45 @@ fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
     cuts
 }
 
+/// Fails the power at random writes of a long run, on average at one of `gap`.
+fn long_run(volume: Volume, seed: u64, count: usize, gap: u64) -> usize {
+    let make: MakeOn<'_> = &|device, clock| Box::new(Tested::new(device, clock));
+    let mut run = Run::new(volume.make(), seed, count, &volume.shape(60_000), make);
+    let mut random = Random::new(seed);
+    let (mut cuts, mut next) = (0, random.below(2 * gap));
+    while run.step() {
+        let states = run.states();
+        let during = states.len() - 1;
+        let end = states[during].writes;
+        if next as usize >= end {
+            run.forget_past();
+            continue;
+        }
+        let (log, known) = (run.log(), promised(states, during));
+        while (next as usize) < end {
+            let k = next as usize;
+            let survivors = match random.below(8) {
+                0 => Survivors::None,
+                1 => Survivors::All,
+                2..4 => Survivors::First(random.below(log.in_doubt(k) as u64 + 1) as usize),
+                _ => Survivors::Random(random.number()),
+            };
+            let what = format!("{volume:?} seed {seed}: cut at write {k} of a long run, {survivors:?}");
+            let device: Arc<dyn platter_device::Device> = Arc::new(log.cut(k, survivors));
+            common::check_clean(&*device).unwrap_or_else(|fault| panic!("{what}: {fault}"));
+            let system = open(device);
+            verify_promises(&what, &system, &known);
+            let found = tree(&system);
+            let found = found.unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
+            is_of_one_moment(&found, states).unwrap_or_else(|fault| panic!("{what}: {fault}"));
+            cuts += 1;
+            next += 1 + random.below(2 * gap);
+        }
+        run.forget_past();
+    }
+    cuts
+}
+
 #[test]
 fn after_a_failed_commit_nothing_more_is_written() {
     for nth in 0..4 {
@@ -68,6 +107,29 @@ fn what_was_synced_survives_a_power_cut() {
     for volume in [VOLUMES[0], VOLUMES[1], VOLUMES[3], VOLUMES[5]] {
         let cuts = run(volume, 8664, 400, 5);
         assert!(cuts > 100, "{cuts} cuts");
+    }
+}
+
+#[test]
+fn a_long_run_survives_power_cuts_at_random() {
+    for (number, volume) in VOLUMES.into_iter().enumerate() {
+        let cuts = long_run(volume, 8664 + number as u64, 1_500, 20);
+        assert!(cuts > 20, "{volume:?}: {cuts} cuts");
+    }
+}
+
+/// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-refs --test power --
+/// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for others.
+#[test]
+#[ignore = "a campaign: takes an hour"]
+fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
+    let (mut runs, mut cuts) = (0, 0);
+    while cuts < 20_000 {
+        let volume = VOLUMES[runs as usize % VOLUMES.len()];
+        let seed = 1000 * common::seed() + runs;
+        cuts += long_run(volume, seed, 50_000, 40);
+        runs += 1;
+        println!("seed {seed}, {volume:?}: {cuts} cuts in {runs} runs");
     }
 }
 

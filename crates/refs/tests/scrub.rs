@@ -6,8 +6,8 @@ use common::{VOLUMES, Volume, check_clean, open};
 use platter_device::{Device, MemoryDevice, Mirror, Queue, Result, Sectors};
 use platter_refs::Refs;
 use platter_vfs::{
-    CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, Place, ScrubOptions, ScrubReport, Severity,
-    Silent,
+    CheckOptions, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Place, ScrubOptions, ScrubReport,
+    Severity, Silent,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -277,6 +277,67 @@ fn a_mirror_is_made_whole_again() {
         }
         assert_eq!(scrub(mirror, ScrubOptions::default()).found, 0);
     }
+}
+
+/// Copies are made alike also where no checksum tells which is right; but not where each of them is known to be wrong.
+#[test]
+fn what_has_no_checksum_is_compared() {
+    let good = VOLUMES[0].make();
+    let mut planted = plant(good.clone());
+    let system = open(good.clone());
+    let file = find(&system, "/large 1").unwrap();
+    system.set_integrity(file, Integrity { enabled: true, enforced: true }).unwrap();
+    system.unmount().unwrap();
+    let free = (300 << 20) + 123;
+    planted.retain(|path, _| path == "/large 0" || path == "/large 1");
+    let all = clusters(good.clone(), &planted, 4096);
+    let place = |path: &str, at: u64| all.iter().find(|one| (&one.0[..], one.1) == (path, at)).unwrap().2;
+    let (plain, other) = (place("/large 0", 40960), place("/large 0", 2 << 20));
+    let lost = place("/large 1", 8192);
+    let copies = [copy_of(&good), copy_of(&good)];
+    flip(&*copies[0], free, 1);
+    flip(&*copies[1], free + 4096, 1);
+    flip(&*copies[0], plain, 1);
+    flip(&*copies[1], plain + 4096, 1);
+    flip(&*copies[1], other, 1);
+    flip(&*copies[0], lost, 1);
+    flip(&*copies[1], lost + 600, 1);
+    // Behind the first boot record, in the sector of nothing.
+    flip(&*copies[1], 3000, 1);
+    let devices = copies.iter().map(|copy| copy.clone() as Arc<dyn Device>).collect();
+    let mirror: Arc<Mirror> = Arc::new(Mirror::new(devices).unwrap());
+    let mut before = vec![0; 3 << 20];
+    mirror.read_at(plain / 4096 * 4096, &mut before).unwrap();
+
+    let only = scrub(mirror.clone(), ScrubOptions { checksums_only: true, ..ScrubOptions::default() });
+    assert_eq!((only.found, only.compared), (1, 0), "{:#?}", only.damaged);
+    let (mut from, mut found) = (None, Vec::new());
+    loop {
+        // In several goes: what was compared is not compared again.
+        let limit = Some(200 << 20);
+        let report = scrub(mirror.clone(), ScrubOptions { limit, from, ..ScrubOptions::default() });
+        assert!(report.compared <= 200 << 20);
+        found.extend(report.damaged.into_iter().filter(|damaged| damaged.finding.code == "copies-differ"));
+        from = report.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    let told: Vec<_> = found.iter().map(|one| (one.finding.path.as_deref(), one.range.clone())).collect();
+    let large = Some("/large 0");
+    assert!(told.contains(&(large, Some(40960..49152))), "{found:#?}");
+    assert!(told.contains(&(large, Some(2 << 20..(2 << 20) + 4096))), "{found:#?}");
+    assert_eq!(told.iter().filter(|(path, _)| path.is_none()).count(), told.len() - 2, "{found:#?}");
+    assert!(found.iter().all(|one| one.finding.repaired));
+    let mut after = vec![0; 3 << 20];
+    mirror.read_at(plain / 4096 * 4096, &mut after).unwrap();
+    assert!(before == after, "what reads answer stays the same");
+    let (mut bytes, mut unlike) = ([vec![0; 4096], vec![0; 4096]], Vec::new());
+    for at in (0..good.len()).step_by(4096) {
+        copies.iter().zip(&mut bytes).for_each(|(copy, bytes)| copy.read_at(at, bytes).unwrap());
+        unlike.extend((bytes[0] != bytes[1]).then_some(at));
+    }
+    assert_eq!(unlike, [lost]);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The reference: a file system in memory, simple enough to be seen to be right.
 
 use crate::{
-    Attributes, Capabilities, CaseRule, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind,
-    Name, NameRules, Node, NodeStream, Place, Plan, RenameFlags, Result, Space, SyncScope, Timestamp,
-    VolumeInfo,
+    Attributes, Capabilities, CaseRule, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
+    Integrity, Kind, Name, NameRules, Node, NodeStream, Place, Plan, RenameFlags, Result, Space, SyncScope,
+    Timestamp, VolumeInfo,
 };
 use platter_device::Device;
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ pub struct MemoryOptions {
     pub format: &'static str,
     /// What it can do. What it cannot is refused.
     pub capabilities: Capabilities,
+    /// Whether the root directory has integrity streams turned on.
+    pub integrity: bool,
     /// The earliest time it can hold.
     pub earliest: Timestamp,
     /// The latest time it can hold.
@@ -42,10 +44,11 @@ impl Default for MemoryOptions {
                 extended_attributes: true,
                 sparse: true,
                 preallocate: true,
-                integrity: false,
+                integrity: true,
                 clone: false,
                 exchange: true,
             },
+            integrity: false,
             earliest: Timestamp { seconds: -11_644_473_600, nanoseconds: 0 },
             latest: Timestamp { seconds: 253_402_300_799, nanoseconds: 999_999_900 },
         }
@@ -65,6 +68,8 @@ impl Default for MemoryOptions {
 /// * Reading does not change the access time.
 /// * A directory's modification time changes when a name in it appears, disappears or changes.
 /// * A named stream has the times, flags and links of the node that it belongs to; writing it changes those.
+/// * A new file or directory has the integrity of its directory, a symbolic link none; a named stream has that of its
+///   node. Renaming and linking change nothing.
 /// * A name that could not be created is not an error to look for: it is just not there.
 pub struct MemoryFileSystem {
     options: MemoryOptions,
@@ -76,6 +81,7 @@ struct State {
     objects: BTreeMap<u64, Object>,
     next_node: u64,
     next_cursor: u64,
+    changes: u64,
     label: String,
     unmounted: bool,
 }
@@ -89,6 +95,8 @@ struct Object {
     modified: Timestamp,
     accessed: Timestamp,
     streams: Vec<(Name, Node)>,
+    /// Whether its data has checksums, which nobody sees; for a directory, whether what is made in it will have.
+    integrity: bool,
     /// For a named stream: the node it belongs to, whose times and flags are its own.
     part_of: Option<Node>,
     extended: BTreeMap<String, Vec<u8>>,
@@ -124,6 +132,7 @@ impl Object {
             modified: now,
             accessed: now,
             streams: Vec::new(),
+            integrity: false,
             part_of: None,
             extended: BTreeMap::new(),
         }
@@ -295,11 +304,14 @@ impl MemoryFileSystem {
                 objects: BTreeMap::new(),
                 next_node: Node::ROOT.0,
                 next_cursor: 0,
+                changes: 0,
                 label: String::new(),
                 unmounted: false,
             }),
         };
-        let root = Object::new(Content::Directory { parent: Node::ROOT, slots: Vec::new() }, system.stamp());
+        let mut root =
+            Object::new(Content::Directory { parent: Node::ROOT, slots: Vec::new() }, system.stamp());
+        root.integrity = system.options.integrity;
         system.state.get_mut().expect("new").objects.insert(Node::ROOT.0, root);
         system
     }
@@ -326,6 +338,11 @@ impl MemoryFileSystem {
         self.lock().objects.len()
     }
 
+    /// A number that is another one after every change.
+    pub fn changes(&self) -> u64 {
+        self.lock().changes
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic while locked")
     }
@@ -336,8 +353,12 @@ impl MemoryFileSystem {
 
     /// The state, for a change.
     fn change(&self) -> Result<MutexGuard<'_, State>> {
-        let state = self.lock();
-        if state.unmounted { Err(Error::ReadOnly("it is unmounted".into())) } else { Ok(state) }
+        let mut state = self.lock();
+        if state.unmounted {
+            return Err(Error::ReadOnly("it is unmounted".into()));
+        }
+        state.changes += 1;
+        Ok(state)
     }
 
     fn stamp(&self) -> Timestamp {
@@ -441,6 +462,7 @@ impl MemoryFileSystem {
         }
         let mut object = Object::new(content, now);
         object.handed_out = 1;
+        object.integrity = object.kind() != Kind::SymbolicLink && state.object(directory)?.integrity;
         let node = state.add(object);
         state.insert(directory, name, node, self.case())?;
         state.object_mut(directory)?.modified = now;
@@ -840,7 +862,9 @@ impl FileSystem for MemoryFileSystem {
         let (_, stream) = streams.remove(index);
         let face = state.face(stream)?;
         let (flags, times) = (face.flags, [face.created, face.modified, face.accessed]);
+        let integrity = face.integrity;
         state.object_mut(stream)?.stands_alone(&flags, times);
+        state.object_mut(stream)?.integrity = integrity;
         state.unname(stream)
     }
 
@@ -868,6 +892,22 @@ impl FileSystem for MemoryFileSystem {
             }
             None => extended.remove(name).map(|_| ()).ok_or(Error::NotFound),
         }
+    }
+
+    fn integrity(&self, node: Node) -> Result<Integrity> {
+        self.require(self.options.capabilities.integrity, "integrity streams")?;
+        Ok(Integrity { enabled: self.lock().face(node)?.integrity, enforced: true })
+    }
+
+    fn set_integrity(&self, node: Node, integrity: Integrity) -> Result<()> {
+        self.require(self.options.capabilities.integrity, "integrity streams")?;
+        let mut state = self.change()?;
+        let object = state.object_mut(node)?;
+        if object.part_of.is_some() {
+            return Err(Error::InvalidArgument("a named stream has the integrity of its file"));
+        }
+        object.integrity = integrity.enabled;
+        Ok(())
     }
 
     fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {

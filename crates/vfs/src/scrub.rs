@@ -1,4 +1,4 @@
-//! What a scrub of a volume finds: everything that has a checksum is read and verified.
+//! What a scrub of a volume finds: everything that has a checksum is read and verified, and copies are compared.
 
 use crate::{Finding, Severity};
 use std::ops::Range;
@@ -8,10 +8,14 @@ use std::ops::Range;
 pub struct ScrubOptions {
     /// Bytes per second to read from each copy at most.
     pub rate: Option<u64>,
-    /// Stop after about so many bytes of data; [`ScrubReport::next`] says where to go on.
+    /// Stop after about so many bytes of data, or of the device where copies are compared; [`ScrubReport::next`] says
+    /// where to go on.
     pub limit: Option<u64>,
     /// Where to go on with the data: what an earlier report's [`ScrubReport::next`] said.
     pub from: Option<String>,
+    /// Leave alone what has no checksum. Without this, the copies that a device keeps are compared from end to end, and
+    /// made alike where no checksum tells which is right.
+    pub checksums_only: bool,
     /// Remove files and streams whose data is lost.
     pub salvage: bool,
 }
@@ -44,7 +48,9 @@ pub struct ScrubReport {
     pub metadata: u64,
     /// Bytes of file data verified, in each copy.
     pub data: u64,
-    /// Copies that were compared.
+    /// Bytes compared between the copies, whatever they hold.
+    pub compared: u64,
+    /// Copies that were verified.
     pub copies: usize,
     /// Where to go on, if the data was not scrubbed to its end. It means nothing to anyone but the format.
     pub next: Option<String>,

@@ -57,6 +57,7 @@ pub fn reference(system: &dyn FileSystem) -> MemoryOptions {
     MemoryOptions {
         format: "FAT",
         capabilities: system.capabilities().clone(),
+        integrity: false,
         earliest: Timestamp { seconds: 315_532_800, nanoseconds: 0 },
         latest: Timestamp { seconds: 4_354_819_199, nanoseconds: 990_000_000 },
     }

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 /// Verify everything that has a checksum (ReFS)
 ///
 /// Reads all metadata, and the data of all files with integrity, in order of where they lie on the device. On a mirror
-/// every copy is read; what is damaged in one is repaired from another. Data of files without integrity has no checksum
-/// and is not read.
+/// every copy is read; what is damaged in one is repaired from another. Data of files without integrity has no checksum,
+/// so nothing can be said of it; on a mirror, its copies are compared, and those of free space too, and made alike.
 ///
 /// Exit codes are those of check: 0 nothing found, 1 all damage was repaired or removed, 4 damage is left, 8 the scrub
 /// could not be carried out, 16 wrong arguments.
@@ -27,12 +27,15 @@ pub struct Arguments {
     /// Read at most so many bytes a second from each copy
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     rate: Option<u64>,
-    /// Stop after about so many bytes of file data, and print the position to go on from
+    /// Stop after about so many bytes of file data (or compared between copies), and print the position to go on from
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     limit: Option<u64>,
     /// Go on with file data from a position that an earlier scrub printed; metadata is always read
     #[arg(long, value_name = "POSITION")]
     from: Option<String>,
+    /// Do not compare the copies of a mirror where there is no checksum
+    #[arg(long)]
+    checksums_only: bool,
     /// Remove files and named streams whose data is lost, and list them; without it only copies of a mirror are written
     #[arg(long)]
     salvage: bool,
@@ -58,6 +61,8 @@ struct Document<'a> {
     /// Bytes verified in each copy.
     metadata_bytes: u64,
     data_bytes: u64,
+    /// Bytes compared between the copies of a mirror.
+    compared_bytes: u64,
     copies: usize,
     /// Where to go on; null if all was scrubbed.
     next: Option<&'a str>,
@@ -94,7 +99,7 @@ impl Arguments {
     }
 
     fn scrub(self) -> Outcome {
-        let Arguments { image, rate, limit, from, salvage, json, volume } = self;
+        let Arguments { image, rate, limit, from, checksums_only, salvage, json, volume } = self;
         let writes = salvage || Image::parse(&image)?.is_mirror;
         let access = if writes { Access::Write { force: volume.force } } else { Access::Read };
         let device = open_part_direct(&image, volume.partition, access)?;
@@ -103,7 +108,7 @@ impl Arguments {
             return Err(Failure::new(shown(&image), error));
         };
         let bar = Bar::new(Unit::Bytes);
-        let options = ScrubOptions { rate, limit, from, salvage };
+        let options = ScrubOptions { rate, limit, from, checksums_only, salvage };
         let name = device.name().to_string();
         let report = format.scrub(device, &options, &bar).about(&name)?;
         drop(bar);
@@ -128,6 +133,7 @@ fn document<'a>(device: &'a str, format: String, report: &'a ScrubReport) -> Doc
         exit_code: report.exit_code(),
         metadata_bytes: report.metadata,
         data_bytes: report.data,
+        compared_bytes: report.compared,
         copies: report.copies,
         next: report.next.as_deref(),
         damaged: report
@@ -184,6 +190,9 @@ fn print(output: &mut Output, device: &str, format: &str, report: &ScrubReport) 
         show_size(report.metadata),
         show_size(report.data)
     ))?;
+    if report.compared > 0 {
+        output.line(format_args!("{} of each copy compared", show_size(report.compared)))?;
+    }
     match &report.next {
         Some(next) => output.line(format_args!("not all was read; to go on: --from {next}")),
         None => Ok(()),

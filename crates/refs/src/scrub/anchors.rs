@@ -36,6 +36,28 @@ pub fn scrub(device: &dyn Device, anchors: &Anchors, report: &mut ScrubReport) {
     }
 }
 
+/// Makes copies alike that differ although each is good, as after a power cut between the writes to them. They get what
+/// was taken on opening.
+fn alike(device: &dyn Device, code: &'static str, (at, length): (u64, usize), report: &mut ScrubReport) {
+    let read = |copy: usize| {
+        let mut bytes = vec![0; length];
+        device.read_copy(copy, at, &mut bytes).map(|()| bytes)
+    };
+    let mut good = vec![0; length];
+    if device.copies() < 2 || device.read_at(at, &mut good).is_err() {
+        return;
+    }
+    let copies = 0..device.copies();
+    let unlike: Vec<usize> = copies.filter(|&copy| read(copy).is_ok_and(|bytes| bytes != good)).collect();
+    if unlike.is_empty() {
+        return;
+    }
+    let repaired = unlike.iter().all(|&copy| device.repair_copy(copy, at, &good).is_ok());
+    let mut damaged = structure(code, Severity::Notice, None, at, device.copies(), (unlike, repaired, None));
+    damaged.finding.message = "the copies differ, each of them good; they all get the one in use".into();
+    report.add(damaged);
+}
+
 fn one(
     device: &dyn Device,
     code: &'static str,
@@ -58,7 +80,7 @@ fn one(
     }
     report.metadata += length as u64;
     if bad.is_empty() {
-        return;
+        return alike(device, code, (at, length), report);
     }
     let repaired =
         good.is_some_and(|good| bad.iter().all(|&copy| device.repair_copy(copy, at, &good).is_ok()));

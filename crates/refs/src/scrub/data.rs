@@ -3,13 +3,15 @@
 //! Directories are walked in the order of their numbers, and the clusters with a checksum collected into batches. A
 //! batch is verified in order of the clusters' places, so that the device reads forwards however the files lie in it.
 
+use super::copies::{Owned, Unlike};
 use super::metadata::Walked;
 use super::reader::{Piece, Reader};
 use super::{Lost, LostStreams, Owner, extents, has_record, sentence};
 use crate::core::Core;
 use crate::extents::Extent;
 use crate::layout::{Node, PageReference, Record};
-use platter_vfs::{Damaged, Error, Finding, Progress, Result, ScrubReport, Severity};
+use platter_vfs::{Damaged, Error, Finding, Progress, Result, ScrubReport, Severity, Silent};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +33,18 @@ pub struct Position {
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}.{}.{}", self.directory, self.record, self.cluster)
+    }
+}
+
+impl Position {
+    /// Behind all data: the copies have been compared up to this cluster of the device.
+    pub fn comparing(cluster: u64) -> Position {
+        Position { directory: u64::MAX, record: 0, cluster }
+    }
+
+    /// Up to which cluster of the device the copies have been compared.
+    pub fn compared(self) -> u64 {
+        if self.directory == u64::MAX { self.cluster } else { 0 }
     }
 }
 
@@ -79,6 +93,77 @@ struct Scrub<'s> {
     left: u64,
     batch: Vec<Cluster>,
     streams: Vec<Stream>,
+    /// Instead of verifying anything, finds out who has these.
+    unlike: Option<&'s mut Unlike>,
+}
+
+impl<'s> Scrub<'s> {
+    fn new(
+        core: &'s mut Core,
+        reader: &'s Reader<'s>,
+        progress: &'s dyn Progress,
+        report: &'s mut ScrubReport,
+        lost: &'s mut LostStreams,
+    ) -> Scrub<'s> {
+        let (done, batch, streams) = (AtomicU64::new(0), Vec::new(), Vec::new());
+        Scrub {
+            core,
+            reader,
+            progress,
+            report,
+            lost,
+            total: 0,
+            done,
+            left: u64::MAX,
+            batch,
+            streams,
+            unlike: None,
+        }
+    }
+}
+
+/// Finds out whose clusters these are, and reports what `alike` makes of those that no checksum covers: it makes the
+/// copies alike, and returns the places where that failed.
+pub fn find_owners(
+    core: &mut Core,
+    reader: &Reader<'_>,
+    walked: &Walked,
+    unlike: &mut Unlike,
+    report: &mut ScrubReport,
+    alike: &mut dyn FnMut(&Unlike) -> BTreeSet<u64>,
+) {
+    let mut lost = LostStreams::new();
+    let mut scrub = Scrub::new(core, reader, &Silent, report, &mut lost);
+    scrub.unlike = Some(unlike);
+    for &directory in &walked.directories {
+        scrub.directory(Position { directory, ..Position::default() });
+    }
+    let streams = std::mem::take(&mut scrub.streams);
+    unlike.owned.sort_unstable_by_key(|owned| (owned.stream, owned.at));
+    let failed = alike(unlike);
+    let cluster = u64::from(core.geometry().cluster);
+    let goes_on = |one: &Owned, next: &Owned| {
+        (one.stream, one.at + 1) == (next.stream, next.at)
+            && failed.contains(&one.place) == failed.contains(&next.place)
+    };
+    for run in unlike.owned.chunk_by(goes_on) {
+        let Stream { owner, size } = &streams[run[0].stream as usize];
+        let start = u64::from(run[0].at) * cluster;
+        let end = (start + run.len() as u64 * cluster).min(*size).max(start);
+        let message = format!(
+            "bytes {start} to {end}: the copies differ, and without integrity no checksum says which is right; \
+             what has been read so far is kept"
+        );
+        let finding = Finding {
+            code: "copies-differ",
+            severity: Severity::Inconsistent,
+            path: owner.path(core),
+            message,
+            repaired: !failed.contains(&run[0].place),
+        };
+        report.add(Damaged { finding, range: Some(start..end), place: run[0].place, copies: Vec::new() });
+    }
+    super::copies::report_rest(unlike, &failed, core.geometry(), report);
 }
 
 /// Verifies the data from a position on, at most about `limit` bytes of it.
@@ -92,18 +177,8 @@ pub fn scrub(
     lost: &mut LostStreams,
 ) {
     let total = walked.clusters * u64::from(core.geometry().cluster);
-    let mut scrub = Scrub {
-        core,
-        reader,
-        progress,
-        report,
-        lost,
-        total,
-        done: AtomicU64::new(0),
-        left: limit.unwrap_or(u64::MAX),
-        batch: Vec::new(),
-        streams: Vec::new(),
-    };
+    let mut scrub = Scrub::new(core, reader, progress, report, lost);
+    (scrub.total, scrub.left) = (total, limit.unwrap_or(u64::MAX));
     let mut next = None;
     for &directory in walked.directories.iter().filter(|&&directory| directory >= from.directory) {
         let from =
@@ -177,6 +252,16 @@ impl Scrub<'_> {
             }
             loop {
                 for row in rows.drain(..) {
+                    if let Some(unlike) = &mut self.unlike {
+                        let streams = &mut self.streams;
+                        unlike.meet(self.core, &row, &mut || {
+                            *index.get_or_insert_with(|| {
+                                streams.push(Stream { owner: owner.clone(), size });
+                                streams.len() as u32 - 1
+                            })
+                        });
+                        continue;
+                    }
                     let Some(checksum) = row.checksum else { continue };
                     number += 1;
                     if number <= skip {

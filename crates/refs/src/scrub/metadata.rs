@@ -46,6 +46,8 @@ pub struct Walked {
     pub directories: Vec<u64>,
     /// Clusters with a checksum.
     pub clusters: u64,
+    /// The first cluster of every page.
+    pub pages: Seen,
 }
 
 /// What the page's rows lead to.
@@ -77,7 +79,6 @@ pub fn scrub(
         below.tasks.push(task(reference, root.table(), root.is_real(), holds, None));
     }
     let mut walked = Walked::default();
-    let mut seen = Seen::default();
     let mut stack: Vec<Task> = Vec::new();
     let mut known = 0u64;
     let (done, size) = (AtomicU64::new(0), geometry.page() as u64);
@@ -95,7 +96,7 @@ pub fn scrub(
         }
         for mut task in below.tasks.drain(..) {
             match core.pages.offset(Address { real: task.real, cluster: task.reference.clusters[0] }) {
-                Ok(place) if seen.insert(place / u64::from(geometry.cluster)) => {
+                Ok(place) if walked.pages.insert(place / u64::from(geometry.cluster)) => {
                     task.place = place;
                     known += 1;
                     stack.push(task);

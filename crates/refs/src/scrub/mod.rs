@@ -4,12 +4,14 @@
 //! * [`anchors`]: boot records, superblocks, checkpoints.
 //! * [`metadata`]: all pages of all trees, some thousand at a time in order of their places.
 //! * [`data`]: the clusters of integrity streams, some gigabytes at a time in order of their places.
+//! * [`copies`]: what has no checksum, where the device keeps several copies.
 //! * [`salvage`]: takes what is lost out of the namespace.
 //!
-//! Memory is bounded: a bit for each cluster of the containers that have metadata, the numbers of the directories, and
-//! the pieces of one batch.
+//! Memory is bounded: a bit for each cluster of the containers that have metadata, the numbers of the directories, the
+//! pieces of one batch, and at most a million clusters that differ between copies.
 
 mod anchors;
+mod copies;
 mod data;
 mod metadata;
 pub(crate) mod reader;
@@ -47,6 +49,16 @@ pub fn scrub(
     let mut lost = BTreeMap::new();
     let walked = metadata::scrub(&mut core, &reader, progress, &mut report, &mut lost);
     data::scrub(&mut core, &reader, &walked, (from, options.limit), progress, &mut report, &mut lost);
+    if !options.checksums_only && report.next.is_none() && copies::can_compare(&*device) {
+        let limit = options.limit.map_or(u64::MAX, |limit| limit.saturating_sub(report.data));
+        let (mut unlike, next) =
+            copies::compare(&core, &reader, &walked.pages, (from, limit), progress, &mut report);
+        report.next = next.map(|position| position.to_string());
+        if !unlike.is_empty() {
+            let mut alike = |unlike: &copies::Unlike| copies::make_alike(&*device, &found, unlike);
+            data::find_owners(&mut core, &reader, &walked, &mut unlike, &mut report, &mut alike);
+        }
+    }
     drop(core);
     device.flush().or_else(|error| if device.read_only() { Ok(()) } else { Err(error) })?;
     if options.salvage {

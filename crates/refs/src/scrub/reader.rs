@@ -8,6 +8,7 @@ use platter_device::{Buffer, Device};
 use platter_vfs::{Error, Result};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Most bytes of a transfer.
@@ -82,6 +83,64 @@ impl<'d> Reader<'d> {
             return work();
         }
         std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    }
+
+    /// Reads a range of every copy, apart from what was never written. `each` hears of every `unit` that is not the same
+    /// in all copies, or cannot be read from one; `tell` of the bytes that are done. Both are called from several
+    /// threads.
+    pub fn compare(
+        &self,
+        range: Range<u64>,
+        unit: u64,
+        each: &(dyn Fn(u64) + Sync),
+        tell: &(dyn Fn(u64) + Sync),
+    ) {
+        let next = Mutex::new(range.start);
+        let take = || {
+            let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+            let start = self.device.next_data(*next) / unit * unit;
+            let start = start.max(*next).min(range.end);
+            let end = (start + TRANSFER).min(range.end);
+            tell(end - std::mem::replace(&mut *next, end));
+            start..end
+        };
+        let work = || {
+            let mut buffers: Vec<Buffer> =
+                (0..self.device.copies()).map(|_| Buffer::new(TRANSFER as usize)).collect();
+            loop {
+                let part = take();
+                if part.is_empty() {
+                    return;
+                }
+                self.compare_part(part, unit, &mut buffers, each);
+            }
+        };
+        std::thread::scope(|scope| (0..IN_FLIGHT).for_each(|_| drop(scope.spawn(work))));
+    }
+
+    fn compare_part(&self, part: Range<u64>, unit: u64, buffers: &mut [Buffer], each: &(dyn Fn(u64) + Sync)) {
+        let length = (part.end - part.start) as usize;
+        self.wait_for(length as u64);
+        let mut reads = buffers.iter_mut().enumerate();
+        let is_read =
+            reads.all(|(copy, buffer)| self.read_copy(copy, part.start, &mut buffer[..length]).is_ok());
+        let (first, others) = buffers.split_first_mut().expect("a device has a copy");
+        if is_read && others.iter().all(|other| other[..length] == first[..length]) {
+            return;
+        }
+        for at in (0..length).step_by(unit as usize) {
+            let here = at..(at + unit as usize).min(length);
+            let read = |copy: usize, buffer: &mut Buffer| {
+                is_read || self.read_copy(copy, part.start + at as u64, &mut buffer[here.clone()]).is_ok()
+            };
+            let mut is_same = read(0, first);
+            for (copy, other) in (1..).zip(others.iter_mut()) {
+                is_same &= read(copy, other) && other[here.clone()] == first[here.clone()];
+            }
+            if !is_same {
+                each(part.start + at as u64);
+            }
+        }
     }
 
     fn transfer(

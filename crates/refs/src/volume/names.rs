@@ -63,16 +63,16 @@ impl RefsVolume {
 
     pub(super) fn create_entry(
         &self,
+        core: &mut Core,
         directory: Node,
         name: &Name,
         kind: Kind,
         target: Option<&str>,
     ) -> Result<Node> {
         let now = self.now();
-        let mut core = self.change()?;
         let object = core.living_directory(directory)?;
         NAMES.check(name)?;
-        if self.row(&mut core, object, name)?.is_some() {
+        if self.row(core, object, name)?.is_some() {
             return Err(Error::Exists);
         }
         let above = core.entity(directory.0)?;
@@ -81,9 +81,9 @@ impl RefsVolume {
             Kind::Directory => {
                 let number = core.new_object_number();
                 let ordinal = core.new_ordinal(object)?;
-                let security = above_security(&core, directory)?;
+                let security = above_security(core, directory)?;
                 add_directory(
-                    &mut core,
+                    core,
                     number,
                     object,
                     name.units(),
@@ -135,20 +135,24 @@ impl RefsVolume {
                 )
             }
         };
-        self.touch_directory(&mut core, object, now)?;
-        self.hand_out(&mut core, node)
+        self.touch_directory(core, object, now)?;
+        self.hand_out(core, node)
     }
 
-    pub(super) fn remove_entry(&self, directory: Node, name: &Name, is_directory: bool) -> Result<()> {
+    pub(super) fn remove_entry(
+        &self,
+        core: &mut Core,
+        directory: Node,
+        name: &Name,
+        is_directory: bool,
+    ) -> Result<()> {
         let now = self.now();
-        let mut core = self.change()?;
         let object = core.living_directory(directory)?;
-        let (row_key, row) = self.row(&mut core, object, name)?.ok_or(Error::NotFound)?;
-        let node = self.open_row(&mut core, object, &row_key, row)?;
-        let removed = self
-            .removable(&mut core, node, is_directory)
-            .and_then(|()| self.unname(&mut core, object, &row_key, node));
-        let removed = removed.and_then(|()| self.touch_directory(&mut core, object, now));
+        let (row_key, row) = self.row(core, object, name)?.ok_or(Error::NotFound)?;
+        let node = self.open_row(core, object, &row_key, row)?;
+        let removed =
+            self.removable(core, node, is_directory).and_then(|()| self.unname(core, object, &row_key, node));
+        let removed = removed.and_then(|()| self.touch_directory(core, object, now));
         core.forget_idle(node)?;
         removed
     }
@@ -186,13 +190,17 @@ impl RefsVolume {
     /// Takes one name from a node.
     fn unname(&self, core: &mut Core, directory: u64, row_key: &[u8], node: u64) -> Result<()> {
         let entity = core.entity(node)?;
+        if entity.place != Place::Body || entity.record.links < 2 {
+            core.load_streams(node)?;
+        }
+        let entity = core.entity(node)?;
         match (entity.id, entity.place.clone()) {
             (Id::Directory(object), _) => {
                 self.rehome_bodies(core, object)?;
-                let (tree, pages) = core.tree_mut(directory)?;
-                tree.remove(pages, row_key)?;
                 let (tree, pages) = core.root(Root::ParentChild);
                 tree.remove(pages, &parent_child(directory, object))?;
+                let (tree, pages) = core.tree_mut(directory)?;
+                tree.remove(pages, row_key)?;
                 core.remove_object(object)?;
                 let entity = core.entity_mut(node)?;
                 entity.place = Place::Nowhere;
@@ -248,7 +256,8 @@ impl RefsVolume {
     fn rehome_bodies(&self, core: &mut Core, object: u64) -> Result<()> {
         let mut bodies = Vec::new();
         let (tree, pages) = core.tree(object)?;
-        tree.scan(pages, &[0x40, 0, 0, 0], |row| {
+        // From the start: a directory with a page that cannot be read must not go, as that page could not be given back.
+        tree.scan(pages, &[], |row| {
             if crate::layout::bytes::u16_at(row.key, 0) == 0x40 {
                 bodies.push((crate::layout::bytes::u64_at(row.key, 8), Record::from_bytes(row.value, 0)?));
             }
@@ -256,6 +265,7 @@ impl RefsVolume {
         })?;
         for (ordinal, record) in bodies {
             let node = core.open_file(Id::File(object, ordinal), Place::Body, record)?;
+            core.load_streams(node)?;
             let links = core.entity(node)?.record.rows.iter().filter(|row| row.kind() == OBJECT_LINK);
             let home =
                 links.map(object_link).map(|(directory, _)| directory).find(|&directory| directory != object);
@@ -285,12 +295,11 @@ impl RefsVolume {
         Ok(())
     }
 
-    pub(super) fn link_entry(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
+    pub(super) fn link_entry(&self, core: &mut Core, node: Node, directory: Node, name: &Name) -> Result<()> {
         if !self.capabilities.hard_links {
             return Err(Error::Unsupported { format: "ReFS before 3.14", what: "hard links" });
         }
         let now = self.now();
-        let mut core = self.change()?;
         let object = core.living_directory(directory)?;
         NAMES.check(name)?;
         let entity = core.entity(node.0)?;
@@ -302,7 +311,7 @@ impl RefsVolume {
             }
             _ => {}
         }
-        if self.row(&mut core, object, name)?.is_some() {
+        if self.row(core, object, name)?.is_some() {
             return Err(Error::Exists);
         }
         let entity = core.entity_mut(node.0)?;
@@ -311,20 +320,21 @@ impl RefsVolume {
             return Err(Error::NotPermitted("no further name fits the file's record"));
         }
         if let Place::Long { directory, name } = entity.place.clone() {
-            entity.record.rows.push(make_object_link(directory, &name));
-            entity.place = Place::Body;
             let (tree, pages) = core.tree_mut(directory)?;
             tree.remove(pages, &key::name(key::LONG, &name))?;
+            let entity = core.entity_mut(node.0)?;
+            entity.record.rows.push(make_object_link(directory, &name));
+            entity.place = Place::Body;
             // From now on the record is found by its number, also by whoever removes this directory.
             let clock = core.checkpoint.clock + 1;
             core.store_entity(node.0, clock)?;
         }
+        self.put_short(core, node.0, object, name.units())?;
         let entity = core.entity_mut(node.0)?;
         entity.record.rows.push(link);
         entity.record.links += 1;
         entity.record.times[2] = now;
-        self.put_short(&mut core, node.0, object, name.units())?;
-        self.touch_directory(&mut core, object, now)
+        self.touch_directory(core, object, now)
     }
 
     /// Puts a short row for a name of a file with several.
@@ -366,6 +376,7 @@ impl RefsVolume {
 
     pub(super) fn rename_entry(
         &self,
+        core: &mut Core,
         from: Node,
         name: &Name,
         to: Node,
@@ -373,24 +384,23 @@ impl RefsVolume {
         flags: RenameFlags,
     ) -> Result<()> {
         let now = self.now();
-        let mut core = self.change()?;
         if flags == RenameFlags::Exchange {
             return Err(self.unsupported_error("exchange of two entries"));
         }
         let source_directory = core.living_directory(from)?;
-        let (source_key, source) = self.row(&mut core, source_directory, name)?.ok_or(Error::NotFound)?;
-        let node = self.open_row(&mut core, source_directory, &source_key, source)?;
+        let (source_key, source) = self.row(core, source_directory, name)?.ok_or(Error::NotFound)?;
+        let node = self.open_row(core, source_directory, &source_key, source)?;
         let renamed = (|| {
             let target_directory = core.living_directory(to)?;
             NAMES.check(new_name)?;
             let entity = core.entity(node)?;
             let is_directory = entity.kind() == Kind::Directory;
             if let (true, Id::Directory(object)) = (is_directory, entity.id)
-                && self.is_inside(&mut core, target_directory, object)?
+                && self.is_inside(core, target_directory, object)?
             {
                 return Err(Error::IntoItself);
             }
-            if let Some((target_key, target)) = self.row(&mut core, target_directory, new_name)? {
+            if let Some((target_key, target)) = self.row(core, target_directory, new_name)? {
                 let same_row = target_directory == source_directory && target_key == source_key;
                 if same_row && key::units(&source_key) == new_name.units() {
                     return Ok(());
@@ -399,24 +409,24 @@ impl RefsVolume {
                     if flags == RenameFlags::NoReplace {
                         return Err(Error::Exists);
                     }
-                    let replaced = self.open_row(&mut core, target_directory, &target_key, target)?;
+                    let replaced = self.open_row(core, target_directory, &target_key, target)?;
                     if replaced == node {
                         return Ok(());
                     }
                     let allowed = match (is_directory, core.entity(replaced)?.kind() == Kind::Directory) {
                         (true, false) => Err(Error::NotADirectory),
                         (false, true) => Err(Error::IsADirectory),
-                        (_, directory) => self.removable(&mut core, replaced, directory),
+                        (_, directory) => self.removable(core, replaced, directory),
                     };
-                    let gone = allowed
-                        .and_then(|()| self.unname(&mut core, target_directory, &target_key, replaced));
+                    let gone =
+                        allowed.and_then(|()| self.unname(core, target_directory, &target_key, replaced));
                     core.forget_idle(replaced)?;
                     gone?;
                 }
             }
-            self.move_entry(&mut core, node, source_directory, &source_key, target_directory, new_name)?;
-            self.touch_directory(&mut core, source_directory, now)?;
-            self.touch_directory(&mut core, target_directory, now)
+            self.move_entry(core, node, source_directory, &source_key, target_directory, new_name)?;
+            self.touch_directory(core, source_directory, now)?;
+            self.touch_directory(core, target_directory, now)
         })();
         core.forget_idle(node)?;
         renamed
@@ -471,9 +481,12 @@ impl RefsVolume {
                 entity.record.rows.push(make_object_link(to, &units));
             }
             _ => {
+                let mut record = Record::from_bytes(&old.1, 0)?;
+                if from != to {
+                    core.load_streams(node)?;
+                }
                 let (tree, pages) = core.tree_mut(from)?;
                 tree.remove(pages, row_key)?;
-                let mut record = Record::from_bytes(&old.1, 0)?;
                 if from != to {
                     let ordinal = core.new_ordinal(to)?;
                     record.ordinal = ordinal;

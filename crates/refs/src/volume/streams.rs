@@ -207,6 +207,7 @@ impl RefsVolume {
         let upper = core.upper.clone();
         let folded =
             |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
+        core.load_streams(node.0)?;
         let entity = core.entity_mut(node.0)?;
         let wanted = folded(name.units());
         let position =
@@ -232,20 +233,56 @@ impl RefsVolume {
         integrity: Integrity,
         watch: &dyn Progress,
     ) -> Result<()> {
-        let streams = {
-            let mut core = self.change()?;
-            let entity = core.entity_mut(node.0)?;
-            match integrity.enabled {
-                true => entity.record.attributes |= Record::INTEGRITY,
-                false => entity.record.attributes &= !Record::INTEGRITY,
-            }
-            let own = entity.stream.iter().cloned();
-            own.chain(entity.named.iter().map(|named| named.stream.clone())).collect::<Vec<_>>()
-        };
-        streams.iter().try_for_each(|stream| self.convert(node, stream, integrity.enabled, watch))
+        if matches!(self.core().entity(node.0)?.place, Place::Part { .. }) {
+            return Err(Error::InvalidArgument("a named stream has the integrity of its file"));
+        }
+        match integrity.enabled {
+            true => self.add_checksums(node, watch),
+            false => self.drop_checksums(node, watch),
+        }
     }
 
-    fn convert(&self, node: Node, stream: &Stream, enabled: bool, watch: &dyn Progress) -> Result<()> {
+    /// What is written from now on has checksums, and the rest gets them. The record says so when all of it has.
+    fn add_checksums(&self, node: Node, watch: &dyn Progress) -> Result<()> {
+        loop {
+            let mut core = self.change()?;
+            let without = core.entity(node.0)?.all_streams().find(|stream| !stream.read().integrity).cloned();
+            let Some(stream) = without else {
+                core.entity_mut(node.0)?.record.attributes |= Record::INTEGRITY;
+                return Ok(());
+            };
+            drop(core);
+            self.convert(node, &stream, true, watch).inspect_err(|_| stream.write().integrity = false)?;
+        }
+    }
+
+    /// The record no longer says that all has checksums, and they are dropped. What a checkpoint on disk has a checksum
+    /// of must not be overwritten, so what is written goes to new clusters until one without them is there.
+    fn drop_checksums(&self, node: Node, watch: &dyn Progress) -> Result<()> {
+        let streams: Vec<Arc<Stream>> = {
+            let mut core = self.change()?;
+            let entity = core.entity_mut(node.0)?;
+            entity.record.attributes &= !Record::INTEGRITY;
+            entity.all_streams().filter(|stream| stream.read().integrity).cloned().collect()
+        };
+        let mut is_dropped = false;
+        for stream in &streams {
+            is_dropped |= self.convert(node, stream, false, watch)?;
+        }
+        if is_dropped {
+            self.commit_through(u64::MAX)?;
+        }
+        for stream in streams {
+            let mut core = self.change()?;
+            // A write in flight that went to new clusters brings its checksum with it or not; both are right.
+            stream.write().integrity = false;
+            core.mark(node.0);
+        }
+        Ok(())
+    }
+
+    /// Computes or drops the checksums of what a stream has. Returns whether it had anything.
+    fn convert(&self, node: Node, stream: &Stream, enabled: bool, watch: &dyn Progress) -> Result<bool> {
         /// Clusters converted at a time.
         const PIECE: u32 = 256;
         let cluster = self.geometry.cluster as usize;
@@ -259,7 +296,7 @@ impl RefsVolume {
             if !stream.is_quiet() {
                 continue;
             }
-            state.integrity = enabled;
+            state.integrity = true;
             let state = &mut *state;
             let Content::Extents(extents) = &mut state.content else { break };
             let end = (state.size.div_ceil(cluster as u64)) as u32;
@@ -304,6 +341,6 @@ impl RefsVolume {
             let what = if enabled { "computing checksums" } else { "removing checksums" };
             watch.progress(what, (u64::from(at) * cluster as u64).min(state.size), state.size);
         }
-        Ok(())
+        Ok(at > 0)
     }
 }

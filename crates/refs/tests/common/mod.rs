@@ -5,7 +5,8 @@ use platter_device::{Device, MemoryDevice, Sectors};
 use platter_refs::{Refs, RefsVolume};
 use platter_vfs::model::{Clock, ClockedDevice, Shape, Subject};
 use platter_vfs::{
-    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Result, Silent, Timestamp,
+    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, Node, OpenOptions, Result, Silent,
+    Timestamp,
 };
 use std::sync::Arc;
 
@@ -82,6 +83,7 @@ impl Subject for Tested {
         MemoryOptions {
             format: "ReFS",
             capabilities: open(self.device.clone()).capabilities().clone(),
+            integrity: open(self.device.clone()).integrity(Node::ROOT).unwrap().enabled,
             earliest: Timestamp { seconds: -11_644_473_600, nanoseconds: 0 },
             latest: Timestamp { seconds: 253_402_300_799, nanoseconds: 999_999_900 },
         }

@@ -84,6 +84,10 @@ impl Device for ClockedDevice {
         self.inner.repair_copy(copy, offset, data)
     }
 
+    fn next_data(&self, offset: u64) -> u64 {
+        self.inner.next_data(offset)
+    }
+
     fn flush(&self) -> Result<()> {
         self.inner.flush()
     }

@@ -27,14 +27,15 @@ use std::time::Duration;
 /// Makes a subject with a new and empty volume, whose device tells this clock's time.
 pub type Make<'a> = &'a dyn Fn(&Clock) -> Box<dyn Subject>;
 
-/// Applies the stream of `seed` with `count` operations, comparing everything after each `checkpoint` of them.
+/// Applies the stream of `seed` with `count` operations, comparing everything after each `checkpoint` of them, and
+/// unmounting, checking and opening again after each second time.
 ///
 /// # Panics
 /// If the volume and the reference differ, with the smallest stream that shows it.
 pub fn verify(seed: u64, count: usize, checkpoint: usize, shape: &Shape, make: Make<'_>) {
     let mut operations = generate(seed, count, shape);
-    for at in (0..operations.len()).skip(checkpoint.max(1)).step_by(checkpoint.max(1)) {
-        operations[at] = Operation::Compare;
+    for (number, at) in (checkpoint.max(1)..operations.len()).step_by(checkpoint.max(1)).enumerate() {
+        operations[at] = if number % 2 == 1 { Operation::Remount } else { Operation::Compare };
     }
     let Err((at, difference)) = attempt(&operations, make) else { return };
     operations.truncate(at + 1);

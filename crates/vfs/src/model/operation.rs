@@ -195,6 +195,11 @@ pub enum Operation {
         node: u16,
         name: String,
     },
+    /// Turns checksums on or off, after ending what is in flight.
+    SetIntegrity {
+        node: u16,
+        enabled: bool,
+    },
     /// Compares everything.
     Compare,
 }
@@ -439,7 +444,7 @@ impl Generator {
         use Operation::*;
         let has = self.shape.capabilities.clone();
         let ask = |generator: &mut Generator, has: bool| has || generator.random.chance(10);
-        match self.random.below(10) {
+        match self.random.below(if has.integrity { 11 } else { 10 }) {
             0..2 if ask(self, has.preallocate) => {
                 let start = self.size();
                 let end = start + self.random.below(20_000);
@@ -479,6 +484,10 @@ impl Generator {
             }
             9 if ask(self, has.extended_attributes) => {
                 Extended { node: self.file(), name: format!("user.{}", self.random.below(5)) }
+            }
+            10 => {
+                let node = if self.random.chance(70) { self.file() } else { self.directory() };
+                SetIntegrity { node, enabled: self.random.chance(50) }
             }
             _ => List { directory: self.directory(), most: 100 },
         }

@@ -2,10 +2,10 @@
 //! changed since is looked for on the device as it may be found after a cut.
 
 use super::{Clock, Operation, Random, Runner, Shape, Subject, generate};
-use crate::{Attributes, Cursor, FileSystem, Kind, Name, Node, SyncScope};
-use platter_device::{Device, Faults, Grain};
-use std::collections::BTreeMap;
+use crate::{Attributes, Cursor, FileSystem, Kind, Name, Node, SyncScope, Timestamp};
+use platter_device::{Device, Faults, Grain, Log};
 use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +68,13 @@ fn find(system: &dyn FileSystem, path: &[Name]) -> crate::Result<Item> {
 
 /// Everything on a file system.
 pub fn tree(system: &dyn FileSystem) -> crate::Result<Tree> {
+    tree_with(system, &mut |node, attributes| content(system, node, attributes))
+}
+
+fn tree_with(
+    system: &dyn FileSystem,
+    content: &mut dyn FnMut(Node, &Attributes) -> crate::Result<u64>,
+) -> crate::Result<Tree> {
     let mut tree = Tree::new();
     let mut open = vec![(Vec::new(), Node::ROOT)];
     while let Some((path, directory)) = open.pop() {
@@ -79,7 +86,7 @@ pub fn tree(system: &dyn FileSystem) -> crate::Result<Tree> {
             let mut attributes = entry.attributes;
             (attributes.allocated, attributes.links) = (0, 0);
             let node = system.lookup(directory, &entry.name)?;
-            let content = content(system, node, &attributes)?;
+            let content = content(node, &attributes)?;
             match attributes.kind {
                 Kind::Directory => open.push((path.clone(), node)),
                 _ => system.forget(node, 1),
@@ -111,6 +118,112 @@ pub struct State {
     pub tree: Arc<Tree>,
     /// What it made durable.
     pub synced: Synced,
+    /// Whether the operation was a single change.
+    pub is_one_change: bool,
+}
+
+/// A stream under way on a device that writes down what reaches it.
+pub struct Run {
+    seed: u64,
+    operations: std::vec::IntoIter<Operation>,
+    runner: Runner,
+    faults: Arc<Faults>,
+    /// How things were: at first, and after each operation since.
+    states: Vec<State>,
+    /// [`crate::MemoryFileSystem::changes`] at the last state.
+    changes: u64,
+    /// Sums of contents, by node, size and when it was last written.
+    known: HashMap<(Node, u64, Timestamp), u64>,
+}
+
+impl Run {
+    /// A stream with many operations that make something durable.
+    ///
+    /// # Panics
+    /// If the subject does not open.
+    pub fn new(device: Arc<dyn Device>, seed: u64, count: usize, shape: &Shape, subject: MakeOn<'_>) -> Run {
+        let mut operations = generate(seed, count, shape);
+        let mut random = Random::new(seed ^ 0x5EED);
+        for operation in &mut operations {
+            if random.chance(5) {
+                *operation = Operation::SyncAll;
+            } else if random.chance(5) {
+                let scope = if random.chance(50) { SyncScope::All } else { SyncScope::Data };
+                *operation = Operation::Sync { node: random.below(20) as u16, scope };
+            }
+        }
+        let faults = Arc::new(Faults::recording(device, seed, Grain::Logical));
+        let clock = Clock::new(Duration::from_secs(1_700_000_000));
+        let runner = Runner::new(subject(faults.clone(), &clock), clock).expect("a new volume opens");
+        let first =
+            State { writes: 0, tree: Arc::default(), synced: Synced::Everything, is_one_change: true };
+        let changes = runner.reference().changes();
+        let (operations, known) = (operations.into_iter(), HashMap::new());
+        Run { seed, operations, runner, faults, states: vec![first], changes, known }
+    }
+
+    /// Carries out the next operation. `false` if there is none.
+    ///
+    /// # Panics
+    /// If the volume and the reference differ.
+    pub fn step(&mut self) -> bool {
+        let Some(operation) = self.operations.next() else { return false };
+        let (seed, number) = (self.seed, self.states.len());
+        let stepped = self.runner.step(&operation);
+        stepped.unwrap_or_else(|difference| panic!("seed {seed}, state {number}: {difference}"));
+        let synced = match &operation {
+            Operation::SyncAll | Operation::Remount => Synced::Everything,
+            Operation::Sync { node, scope } => match self.runner.path(*node) {
+                Some(path) if !path.is_empty() => Synced::One(path, *scope == SyncScope::All),
+                _ => Synced::Nothing,
+            },
+            _ => Synced::Nothing,
+        };
+        let before = &self.states.last().expect("the first state").tree;
+        let changes = self.runner.reference().changes();
+        let tree = if changes == self.changes { before.clone() } else { Arc::new(self.look()) };
+        self.changes = changes;
+        let is_one_change = !matches!(operation, Operation::Clear { .. });
+        self.states.push(State { writes: self.faults.log().writes(), tree, synced, is_one_change });
+        true
+    }
+
+    /// Everything there is. What was not written since it was last looked at is not read again.
+    fn look(&mut self) -> Tree {
+        let (reference, known) = (self.runner.reference(), &mut self.known);
+        let mut sum = |node: Node, attributes: &Attributes| {
+            let key = (node, attributes.size, attributes.modified);
+            if let Some(&sum) = known.get(&key) {
+                return Ok(sum);
+            }
+            let sum = content(reference, node, attributes)?;
+            known.insert(key, sum);
+            Ok(sum)
+        };
+        let tree = tree_with(reference, &mut sum).expect("the reference reads");
+        if known.len() > 100_000 {
+            known.clear();
+        }
+        tree
+    }
+
+    /// How things were, the last operation's state last.
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    /// What the device saw.
+    pub fn log(&self) -> Log {
+        self.faults.log()
+    }
+
+    /// Lets go of states that no power cut can lead back to: those before everything was last made durable. A cut
+    /// during the last operation can still be judged.
+    pub fn forget_past(&mut self) {
+        let before = &self.states[..self.states.len() - 1];
+        let start = before.iter().rposition(|state| matches!(state.synced, Synced::Everything)).unwrap_or(0);
+        self.states.drain(..start);
+    }
 }
 
 /// Carries out a stream and notes how things were after each operation.
@@ -124,37 +237,36 @@ pub fn record(
     shape: &Shape,
     subject: MakeOn<'_>,
 ) -> (Arc<Faults>, Vec<State>) {
-    let mut operations = generate(seed, count, shape);
-    let mut random = Random::new(seed ^ 0x5EED);
-    for operation in &mut operations {
-        if random.chance(5) {
-            *operation = Operation::SyncAll;
-        } else if random.chance(5) {
-            let scope = if random.chance(50) { SyncScope::All } else { SyncScope::Data };
-            *operation = Operation::Sync { node: random.below(20) as u16, scope };
-        }
+    let mut run = Run::new(device, seed, count, shape, subject);
+    while run.step() {}
+    (run.faults, run.states)
+}
+
+/// Whether the names on a volume are those of one moment: of one of these states. Nothing is half-renamed then.
+///
+/// # Errors
+/// What is found in none of them.
+pub fn is_of_one_moment(found: &Tree, states: &[State]) -> Result<(), String> {
+    let names = |tree: &Tree| -> Vec<(Vec<Name>, Kind)> {
+        tree.iter().map(|(path, item)| (path.clone(), item.attributes.kind)).collect()
+    };
+    // An operation that is many changes can be cut between them.
+    if states.iter().any(|state| !state.is_one_change) {
+        return Ok(());
     }
-    let faults = Arc::new(Faults::recording(device, seed, Grain::Logical));
-    let clock = Clock::new(Duration::from_secs(1_700_000_000));
-    let mut runner = Runner::new(subject(faults.clone(), &clock), clock).unwrap();
-    let first = State { writes: 0, tree: Arc::default(), synced: Synced::Everything };
-    let mut states = vec![first];
-    for (number, operation) in operations.iter().enumerate() {
-        runner.step(operation).unwrap_or_else(|difference| panic!("seed {seed}, {number}: {difference}"));
-        let synced = match operation {
-            Operation::SyncAll | Operation::Remount => Synced::Everything,
-            Operation::Sync { node, scope } => match runner.path(*node) {
-                Some(path) if !path.is_empty() => Synced::One(path, *scope == SyncScope::All),
-                _ => Synced::Nothing,
-            },
-            _ => Synced::Nothing,
-        };
-        let now = tree(runner.reference()).expect("the reference reads");
-        let before = &states.last().expect("the first state").tree;
-        let tree = if **before == now { before.clone() } else { Arc::new(now) };
-        states.push(State { writes: faults.log().writes(), tree, synced });
+    let found = names(found);
+    if states.iter().rev().any(|state| names(&state.tree) == found) {
+        return Ok(());
     }
-    (faults, states)
+    let Some(last) = states.last().map(|state| names(&state.tree)) else { return Ok(()) };
+    let only = |one: &[(Vec<Name>, Kind)], other: &[(Vec<Name>, Kind)]| -> Vec<Vec<Name>> {
+        one.iter().filter(|name| !other.contains(name)).map(|(path, _)| path.clone()).collect()
+    };
+    Err(format!(
+        "names of no moment; at last {:?} are new and {:?} gone",
+        only(&found, &last),
+        only(&last, &found)
+    ))
 }
 
 /// A path, how it must be found, and whether its times count.

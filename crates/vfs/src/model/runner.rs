@@ -4,8 +4,8 @@ use super::clock::{Clock, ClockedDevice};
 use super::operation::{HANDLES, IN_FLIGHT, LISTINGS, Operation, Text};
 use super::random::Random;
 use crate::{
-    Attributes, Change, Cursor, DosFlags, Entry, Error, FileSystem, Kind, MemoryFileSystem, MemoryOptions,
-    Name, Node, Plan, Result, Timestamp,
+    Attributes, Change, Cursor, DosFlags, Entry, Error, FileSystem, Integrity, Kind, MemoryFileSystem,
+    MemoryOptions, Name, Node, Plan, Result, Timestamp,
 };
 use platter_device::{Buffer, MemoryDevice};
 use std::collections::{BTreeMap, BTreeSet};
@@ -436,6 +436,14 @@ impl Runner {
                 self.ask_same(what, |system, ours| system.extended_attribute(side(pair, ours), name))
                     .map(|_| ())
             }
+            Operation::SetIntegrity { node, enabled } => {
+                let Some(pair) = self.held(*node) else { return Ok(()) };
+                // It waits for writes in flight.
+                self.end_flights("finish before integrity changes")?;
+                let integrity = Integrity { enabled: *enabled, enforced: true };
+                self.ask(what, |system, ours| system.set_integrity(side(pair, ours), integrity))?;
+                self.compare_attributes(pair)
+            }
             Operation::Compare => self.compare_all(),
         }
     }
@@ -480,8 +488,11 @@ impl Runner {
         if pair == ROOT || self.written(pair) {
             return Ok(());
         }
-        self.ask_same("attributes", |system, ours| Ok(comparable(system.attributes(side(pair, ours))?)))
-            .map(|_| ())
+        self.ask_same("attributes", |system, ours| Ok(comparable(system.attributes(side(pair, ours))?)))?;
+        if self.reference.capabilities().integrity {
+            self.ask_same("integrity", |system, ours| system.integrity(side(pair, ours)))?;
+        }
+        Ok(())
     }
 
     fn compare_streams(&mut self, pair: Pair) -> Outcome {
@@ -752,10 +763,12 @@ impl Runner {
         }
     }
 
+    fn end_flights(&mut self, what: &str) -> Outcome {
+        (0..IN_FLIGHT).try_for_each(|flight| self.finish(what, flight, false))
+    }
+
     fn remount(&mut self) -> Outcome {
-        for flight in 0..IN_FLIGHT {
-            self.finish("finish before unmount", flight, false)?;
-        }
+        self.end_flights("finish before unmount")?;
         self.drop_listings(|_| true);
         let paths: Vec<Option<Vec<Name>>> = self
             .handles

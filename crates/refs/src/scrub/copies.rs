@@ -1,0 +1,177 @@
+//! What the copies of a device hold where no checksum tells what is right: they are compared from end to end, and made
+//! alike.
+//!
+//! That is data without integrity, of which it is said which file it belongs to, and what nothing refers to, such as
+//! pages of earlier commits. What has a checksum has been verified by then, and what of it no copy has is left as it is:
+//! each may hold a part that can still be of use.
+
+use super::data::Position;
+use super::reader::Reader;
+use super::structure;
+use crate::core::Core;
+use crate::extents::Extent;
+use crate::geometry::Geometry;
+use crate::layout::Superblock;
+use crate::open::Anchors;
+use crate::seen::Seen;
+use platter_device::Device;
+use platter_vfs::{Progress, ScrubReport, Severity};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Clusters that differ between copies.
+#[derive(Default)]
+pub struct Unlike {
+    clusters: BTreeSet<u64>,
+    /// Those that a stream has.
+    pub owned: Vec<Owned>,
+}
+
+/// A cluster of a stream that has no checksum.
+pub struct Owned {
+    /// Which stream, as its walker counts.
+    pub stream: u32,
+    /// Which cluster of the stream.
+    pub at: u32,
+    /// Where it stands on the device.
+    pub place: u64,
+}
+
+impl Unlike {
+    /// At most so many are dealt with at a time.
+    const MOST: usize = 1 << 20;
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.clusters.is_empty()
+    }
+
+    /// Notes what of them a stream has. What has a checksum is not to be touched any more. `stream` numbers the stream,
+    /// and is asked only if some of them are its.
+    pub fn meet(&mut self, core: &Core, row: &Extent, stream: &mut dyn FnMut() -> u32) {
+        let geometry = core.geometry();
+        let count = if row.checksum.is_some() { 1 } else { row.count };
+        let Ok(start) = core.pages.map.real(geometry, row.cluster, u64::from(count)) else { return };
+        let met: Vec<u64> = self.clusters.range(start..start + u64::from(count)).copied().collect();
+        for cluster in met {
+            match row.checksum {
+                Some(_) => drop(self.clusters.remove(&cluster)),
+                None => {
+                    let at = row.at + (cluster - start) as u32;
+                    self.owned.push(Owned { stream: stream(), at, place: geometry.offset(cluster) });
+                }
+            }
+        }
+    }
+}
+
+/// Whether there are copies to compare, all of them in service, and to be made alike.
+pub fn can_compare(device: &dyn Device) -> bool {
+    let mut sector = vec![0; device.sectors().logical as usize];
+    let mut is_there =
+        |copy| !matches!(device.read_copy(copy, 0, &mut sector), Err(platter_device::Error::Unusable { .. }));
+    device.copies() > 1 && !device.read_only() && (0..device.copies()).all(&mut is_there)
+}
+
+/// Compares the copies from a position on, at most about `limit` bytes. Returns what differs, but for what has a place
+/// of its own or is a page in use, and where to go on.
+pub fn compare(
+    core: &Core,
+    reader: &Reader<'_>,
+    pages: &Seen,
+    (from, limit): (Position, u64),
+    progress: &dyn Progress,
+    report: &mut ScrubReport,
+) -> (Unlike, Option<Position>) {
+    let geometry = core.geometry();
+    let end = geometry.offset(geometry.clusters);
+    let cluster = u64::from(geometry.cluster);
+    let mut start = geometry.offset(from.compared()).min(end);
+    let stop = start.saturating_add(limit.max(cluster) / cluster * cluster).min(end);
+    let (done, mut unlike) = (AtomicU64::new(start), Unlike::default());
+    /// Bytes between two looks at how much differs.
+    const PART: u64 = 1 << 30;
+    while start < stop && unlike.clusters.len() < Unlike::MOST {
+        let part = start..(start + PART).min(stop);
+        let found = Mutex::new(&mut unlike.clusters);
+        let is_page = |at: u64| {
+            (0..u64::from(geometry.page_clusters())).any(|back| pages.contains(at.wrapping_sub(back)))
+        };
+        reader.compare(
+            part.clone(),
+            cluster,
+            &|place| {
+                let at = place / cluster;
+                if !is_page(at) {
+                    found.lock().unwrap_or_else(PoisonError::into_inner).insert(at);
+                }
+            },
+            &|bytes| {
+                let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                progress.progress("comparing copies", done, end);
+            },
+        );
+        report.compared += part.end - part.start;
+        start = part.end;
+    }
+    (unlike, (start < end).then(|| Position::comparing(start / cluster)))
+}
+
+/// Makes the copies alike where they differ. They get what reads have answered all along. Returns the places where that
+/// failed.
+pub fn make_alike(device: &dyn Device, anchors: &Anchors, unlike: &Unlike) -> BTreeSet<u64> {
+    let (kept, geometry) = (places(anchors), &anchors.geometry);
+    let sector = u64::from(device.sectors().logical);
+    let mut failed = BTreeSet::new();
+    for &cluster in &unlike.clusters {
+        let start = geometry.offset(cluster);
+        let mut good = vec![0; geometry.cluster as usize];
+        let mut is_done = device.read_at(start, &mut good).is_ok();
+        for copy in 0..if is_done { device.copies() } else { 0 } {
+            let mut bytes = vec![0; good.len()];
+            let is_read = device.read_copy(copy, start, &mut bytes).is_ok();
+            for (at, good) in (start..).step_by(sector as usize).zip(good.chunks(sector as usize)) {
+                let inside = (at - start) as usize;
+                let is_same = is_read && bytes[inside..inside + good.len()] == *good;
+                if !is_same && !kept.iter().any(|kept| kept.contains(&at)) {
+                    is_done &= device.repair_copy(copy, at, good).is_ok();
+                }
+            }
+        }
+        if !is_done {
+            failed.insert(start);
+        }
+    }
+    failed
+}
+
+/// Reports what nothing refers to.
+pub fn report_rest(unlike: &Unlike, failed: &BTreeSet<u64>, geometry: &Geometry, report: &mut ScrubReport) {
+    let owned: BTreeSet<u64> = unlike.owned.iter().map(|owned| owned.place).collect();
+    let rest: Vec<u64> =
+        unlike.clusters.iter().map(|&at| geometry.offset(at)).filter(|at| !owned.contains(at)).collect();
+    let Some(&first) = rest.first() else { return };
+    let repaired = !rest.iter().any(|at| failed.contains(at));
+    let outcome = (Vec::new(), repaired, None);
+    let mut damaged = structure("copies-differ", Severity::Notice, None, first, report.copies, outcome);
+    damaged.finding.message = format!("{} clusters that no file has differ between the copies", rest.len());
+    report.add(damaged);
+}
+
+/// Bytes of the first structures, which are verified on their own.
+fn places(anchors: &Anchors) -> Vec<Range<u64>> {
+    let (geometry, boot) = (&anchors.geometry, &anchors.boot);
+    let sector = u64::from(boot.sector);
+    let last = (boot.sectors - 1) * sector;
+    let boots = [0..sector, last..last + sector];
+    let cluster = u64::from(geometry.cluster);
+    let superblocks =
+        Superblock::places(geometry.clusters).map(|place| place * cluster..(place + 1) * cluster);
+    let checkpoints = anchors.superblock.checkpoints.map(|place| {
+        let start = geometry.offset(place);
+        start..start.saturating_add(geometry.page() as u64)
+    });
+    boots.into_iter().chain(superblocks).chain(checkpoints).collect()
+}
