@@ -155,6 +155,11 @@ impl Container {
         }
     }
 
+    /// How many clusters of a part can be handed out.
+    pub fn free_in(&self, start: u32, count: u32) -> u32 {
+        (start..start + count).filter(|&cluster| !self.is_taken(cluster)).count() as u32
+    }
+
     /// The first run of up to `most` free clusters from `from` on, its start and length multiples of `unit`.
     pub fn find(&self, from: u32, most: u32, unit: u32, clusters: u32) -> Option<(u32, u32)> {
         if self.free < unit {

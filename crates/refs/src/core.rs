@@ -614,8 +614,7 @@ impl Core {
 
     /// The virtual number of a run's first cluster.
     pub fn cluster(&self, run: &Run) -> u64 {
-        self.geometry()
-            .virtual_cluster(crate::geometry::ContainerMap::FIRST + u64::from(run.container), run.start)
+        self.geometry().number(run.container, run.start)
     }
 
     /// Gives back runs that something on disk may still refer to.

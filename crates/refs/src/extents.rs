@@ -205,6 +205,11 @@ impl Extents {
         self.clusters
     }
 
+    /// The cluster of the stream after the last run.
+    pub fn end(&self) -> u64 {
+        self.leaves.last().map_or(0, |leaf| u64::from(leaf.last) + 1)
+    }
+
     /// The leaf that a cluster of the stream is in or would go to.
     fn leaf(&self, at: u32) -> usize {
         self.leaves.partition_point(|leaf| leaf.first <= at).saturating_sub(1)
@@ -451,6 +456,11 @@ impl Extents {
     /// All runs in order. Every leaf must be loaded.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.leaves.iter().flat_map(|leaf| leaf.rows.as_ref().expect("loaded").iter().copied())
+    }
+
+    /// The runs that are in memory, in order.
+    pub fn in_memory(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).flatten().copied()
     }
 
     /// Forgets the runs of leaves that are on disk as they are, to bound memory.

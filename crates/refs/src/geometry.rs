@@ -53,6 +53,19 @@ impl Geometry {
         container << self.shift() | u64::from(cluster)
     }
 
+    /// The virtual number of a cluster in the container with this index.
+    pub fn number(&self, index: u32, cluster: u32) -> u64 {
+        self.virtual_cluster(ContainerMap::FIRST + u64::from(index), cluster)
+    }
+
+    /// The index of the container that a virtual number is in, if containers with such numbers may be, and the cluster
+    /// in it.
+    pub fn place(&self, cluster: u64) -> Option<(u32, u32)> {
+        let (container, inside) = self.split(cluster);
+        let index = container.checked_sub(ContainerMap::FIRST)?;
+        Some((u32::try_from(index).ok()?, inside))
+    }
+
     /// Container and cluster in it of a virtual number.
     pub fn split(&self, cluster: u64) -> (u64, u32) {
         (cluster >> self.shift(), (cluster & ((1 << self.shift()) - 1)) as u32)

@@ -381,11 +381,10 @@ impl Pages {
         let run = self.space.take_page(tier, count)?;
         let first = match tier {
             Tier::Small => {
-                let number =
-                    self.geometry.virtual_cluster(ContainerMap::FIRST + u64::from(run.container), run.start);
+                let number = self.geometry.number(run.container, run.start);
                 self.map.real(&self.geometry, number, u64::from(count))?
             }
-            _ => self.geometry.virtual_cluster(ContainerMap::FIRST + u64::from(run.container), run.start),
+            _ => self.geometry.number(run.container, run.start),
         };
         let mut clusters = [0; 4];
         clusters.iter_mut().take(count as usize).zip(first..).for_each(|(slot, cluster)| *slot = cluster);

@@ -51,7 +51,15 @@ pub struct Space {
     /// Where each writer's next data is looked for, and the next page of each tier.
     data: [Option<Place>; WRITERS],
     pages: [Place; 3],
+    /// The container that scattered data is put together in, and where what is in its way goes.
+    together: Option<usize>,
+    outside: Option<Place>,
 }
+
+/// Parts of a container that are emptied one at a time.
+const WINDOWS: u32 = 16;
+/// A part with less than one cluster in so many free is not worth emptying.
+const WORTH: u32 = 32;
 
 /// Writers whose data is kept apart, so that what each writes lies together.
 pub const WRITERS: usize = 16;
@@ -76,6 +84,8 @@ impl Space {
             parked: 0,
             data: [None; WRITERS],
             pages: [Place::default(); 3],
+            together: None,
+            outside: None,
         }
     }
 
@@ -159,9 +169,7 @@ impl Space {
             return Some(self.mark(place.container, start, count));
         }
         self.data[writer] = None;
-        let others: SmallVec<[usize; WRITERS]> =
-            self.data.iter().flatten().map(|place| place.container).collect();
-        let index = self.roomiest(&others).or_else(|| self.roomiest(&[]))?;
+        let index = self.roomiest(&self.writers()).or_else(|| self.roomiest(&[]))?;
         let (start, count) = self.containers[index].find(0, most, 1, self.per_container)?;
         Some(self.mark(index, start, count))
     }
@@ -180,6 +188,79 @@ impl Space {
         };
         let all = self.containers.iter().enumerate().filter(suits);
         all.max_by_key(|&(index, one)| (rank(one), std::cmp::Reverse(index))).map(|(index, _)| index)
+    }
+
+    /// Takes a whole run of clusters for data, where the last such was taken or in the container with most room.
+    pub fn take_run(&mut self, count: u32) -> Option<Run> {
+        let writers = self.writers();
+        for index in [self.together, self.roomiest(&writers)].into_iter().flatten() {
+            if let Some(start) = self.run_in(index, count) {
+                self.together = Some(index);
+                let run = self.mark(index, start, count);
+                self.hold(run);
+                return Some(run);
+            }
+        }
+        self.together = None;
+        None
+    }
+
+    /// The first cluster of a run of free ones in a container for data.
+    fn run_in(&self, index: usize, count: u32) -> Option<u32> {
+        let one = self.containers.get(index).filter(|one| one.is_for_data() && one.free() >= count)?;
+        let mut from = 0;
+        while let Some((start, length)) = one.find(from, count, 1, self.per_container) {
+            if length == count {
+                return Some(start);
+            }
+            from = start + length;
+        }
+        None
+    }
+
+    /// The part of a container that is best emptied: of the one with most room that nobody is writing to, that in which
+    /// most is free. `None` if there is none with one cluster in [`WORTH`] free. What is put together goes there next.
+    pub fn to_empty(&mut self) -> Option<Run> {
+        let writers = self.writers();
+        let suits = |&(index, one): &(usize, &Container)| one.is_for_data() && !writers.contains(&index);
+        let all = self.containers.iter().enumerate().filter(suits);
+        let (index, one) = all.max_by_key(|(_, one)| one.free())?;
+        let count = self.per_container / WINDOWS;
+        let windows = (0..WINDOWS).map(|window| (one.free_in(window * count, count), window * count));
+        let (free, start) = windows.max()?;
+        self.together = Some(index);
+        (free >= count / WORTH).then_some(Run { container: index as u32, start, count })
+    }
+
+    /// Takes up to `most` clusters for data, as one run, anywhere but in this container.
+    pub fn take_outside(&mut self, most: u32, container: usize) -> Option<Run> {
+        let index = match self.outside {
+            Some(place) if place.container != container => place,
+            _ => Place { container: self.roomiest(&[container])?, cluster: 0 },
+        };
+        let find = |place: Place| {
+            let one = &self.containers[place.container];
+            let found = one.is_for_data().then(|| one.find(place.cluster, most, 1, self.per_container));
+            found.flatten().map(|(start, count)| (place.container, start, count))
+        };
+        let (index, start, count) = match find(index) {
+            Some(found) => found,
+            None => find(Place { container: self.roomiest(&[container])?, cluster: 0 })?,
+        };
+        self.outside = Some(Place { container: index, cluster: start + count });
+        let run = self.mark(index, start, count);
+        self.hold(run);
+        Some(run)
+    }
+
+    /// Whether all of a run is free.
+    pub fn is_free(&self, run: Run) -> bool {
+        self.containers[run.container as usize].free_in(run.start, run.count) == run.count
+    }
+
+    /// The containers that writers are at.
+    fn writers(&self) -> SmallVec<[usize; WRITERS]> {
+        self.data.iter().flatten().map(|place| place.container).collect()
     }
 
     /// Hides a run that is in use from the rows on disk, until [`Space::keep`] or [`Space::park`].

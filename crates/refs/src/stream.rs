@@ -58,6 +58,8 @@ pub struct Stream {
     pub is_link: AtomicBool,
     /// Its node waits for the last plan to end.
     pub is_forgotten: AtomicBool,
+    /// Parts of it were written to other places since it was last put together.
+    pub is_scattered: AtomicBool,
 }
 
 impl Stream {
@@ -74,6 +76,7 @@ impl Stream {
             read_only: AtomicBool::new(read_only),
             is_link: AtomicBool::new(false),
             is_forgotten: AtomicBool::new(false),
+            is_scattered: AtomicBool::new(false),
         }
     }
 

@@ -9,6 +9,7 @@
 //! The last checkpoint that was written whole. Nothing that it refers to is overwritten, other than the data of files
 //! without integrity; so the volume needs no repair, whenever the power goes.
 
+mod cleaner;
 mod data;
 mod keeper;
 mod names;
@@ -100,7 +101,7 @@ impl RefsVolume {
         let precision = Some(Duration::from_nanos(100));
         let hard_links = anchors.geometry.version.has_hard_links();
         let volume = Arc::new_cyclic(|volume| Volume {
-            keeper: Keeper::new(volume.clone(), core.pages.space.free()),
+            keeper: Keeper::new(volume.clone(), core.pages.space.free(), anchors.geometry.cluster),
             geometry: anchors.geometry,
             map: core.pages.map.clone(),
             is_frozen: AtomicBool::new(core.frozen.is_some()),

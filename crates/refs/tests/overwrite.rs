@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{VOLUMES, open};
+use common::{VOLUMES, check_clean, open};
 use platter_vfs::{FileSystem, Kind, Name, Node};
 
 /// A file that takes half of the free space is overwritten at random until ten times its size was written; nothing is
@@ -34,4 +34,52 @@ fn overwriting_never_runs_out_of_space() {
         let now = system.space().unwrap().free;
         assert!(now + 200 >= free, "{volume:?}: {free} clusters were free, now {now}");
     }
+}
+
+/// A file that was overwritten at random on a nearly full volume is put together again while nobody uses it: its
+/// content stays, no space leaks, and in the end it lies in few parts.
+#[test]
+fn scattered_files_are_put_together() {
+    let volume = VOLUMES[1];
+    let device = volume.make();
+    let system = open(device.clone());
+    let space = system.space().unwrap();
+    let clusters = space.free / 10 * 9;
+    let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+    let content = |at: u64, round: u64| vec![(at * 7 + round) as u8; space.cluster as usize];
+    let mut rounds = vec![0u64; clusters as usize];
+    for at in 0..clusters {
+        system.write(node, at * space.cluster, &content(at, 0)).unwrap();
+    }
+    system.sync_all().unwrap();
+    let free = system.space().unwrap().free;
+    let mut random = 8664u64;
+    for round in 1..=clusters {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let at = (random >> 33) % clusters;
+        rounds[at as usize] = round;
+        system.write(node, at * space.cluster, &content(at, round)).unwrap();
+    }
+    let parts = || system.extents(node).unwrap().len() as u64;
+    let before = parts();
+    let most = clusters * space.cluster / (1 << 20) * 17;
+    let started = std::time::Instant::now();
+    while parts() > most {
+        assert!(started.elapsed().as_secs() < 120, "{before} parts, still {} and not {most}", parts());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(before > 4 * most, "{before} parts are not scattered");
+    system.unmount().unwrap();
+    drop(system);
+    let system = open(device.clone());
+    let node = system.lookup(Node::ROOT, &Name::from("file")).unwrap();
+    let mut found = vec![0; space.cluster as usize];
+    for at in 0..clusters {
+        system.read(node, at * space.cluster, &mut found).unwrap();
+        assert!(found == content(at, rounds[at as usize]), "cluster {at}");
+    }
+    let now = system.space().unwrap().free;
+    assert!(now + 200 >= free, "{free} clusters were free, now {now}");
+    system.unmount().unwrap();
+    check_clean(&*device).unwrap();
 }

@@ -1,4 +1,5 @@
-//! The thread in the background: commits before what waits for a commit becomes much.
+//! The thread in the background: commits before what waits for a commit becomes much, and has scattered files put
+//! together while nobody uses the volume.
 //!
 //! Data that is never overwritten in place leaves its old clusters behind, and they can be used again only after a
 //! commit. Without one a volume would use up all its free space first, and storage that is provided as it is written
@@ -8,16 +9,24 @@ use super::Volume;
 use crate::space::Space;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-/// Clusters that may wait for a commit: at least, at most, and as a share of what was free at first.
-const LEAST: u64 = 16 << 10;
-const MOST: u64 = 64 << 10;
+/// What may wait for a commit: at least and at most, in bytes, and as a share of what was free at first.
+const LEAST: u64 = 64 << 20;
+const MOST: u64 = 256 << 20;
 const SHARE: u64 = 16;
+/// What may wait for a commit, in bytes, where less than that is left to be handed out.
+const FULL: u64 = 16 << 20;
+
+/// How often a volume with scattered files is looked at, and how many times in a row nothing must be under way.
+const LOOK: Duration = Duration::from_millis(20);
+const QUIET: u32 = 10;
 
 /// Tells the thread what to do. It is started when there is something for the first time.
 pub(super) struct Keeper {
-    /// Clusters that may wait for a commit.
+    /// Clusters that may wait for a commit: as a rule, and where fewer are left.
     patience: u64,
+    patience_when_full: u64,
     volume: Weak<Volume>,
     orders: Arc<Orders>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -35,6 +44,12 @@ struct Wanted {
     stop: bool,
 }
 
+impl Wanted {
+    fn is_any(self) -> bool {
+        self.commit || self.stop
+    }
+}
+
 impl Orders {
     fn lock(&self) -> MutexGuard<'_, Wanted> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
@@ -45,11 +60,18 @@ impl Orders {
         self.news.notify_one();
     }
 
-    /// Waits for something to do, which is done with then.
-    fn take(&self) -> Wanted {
+    /// Waits for something to do, which is done with then; no longer than `most`.
+    fn take(&self, most: Option<Duration>) -> Wanted {
         let mut wanted = self.lock();
-        while !wanted.commit && !wanted.stop {
-            wanted = self.news.wait(wanted).unwrap_or_else(PoisonError::into_inner);
+        while !wanted.is_any() {
+            wanted = match most {
+                None => self.news.wait(wanted).unwrap_or_else(PoisonError::into_inner),
+                Some(most) => {
+                    let waited = self.news.wait_timeout(wanted, most).unwrap_or_else(PoisonError::into_inner);
+                    wanted = waited.0;
+                    break;
+                }
+            };
         }
         let taken = *wanted;
         wanted.commit = false;
@@ -58,10 +80,12 @@ impl Orders {
 }
 
 impl Keeper {
-    /// For a volume with so many free clusters.
-    pub fn new(volume: Weak<Volume>, free: u64) -> Keeper {
+    /// For a volume with so many free clusters of a size in bytes.
+    pub fn new(volume: Weak<Volume>, free: u64, cluster: u32) -> Keeper {
+        let cluster = u64::from(cluster);
         Keeper {
-            patience: (free / SHARE).clamp(LEAST, MOST),
+            patience: (free / SHARE).clamp(LEAST / cluster, MOST / cluster),
+            patience_when_full: FULL / cluster,
             volume,
             orders: Arc::default(),
             thread: Mutex::default(),
@@ -70,10 +94,16 @@ impl Keeper {
 
     /// Something was parked.
     pub fn parked(&self, space: &Space) {
-        if space.parked() >= self.patience && !self.orders.lock().commit {
+        if self.is_much(space) && !self.orders.lock().commit {
             self.start();
             self.orders.give(|wanted| wanted.commit = true);
         }
+    }
+
+    /// Whether too much waits for a commit.
+    pub fn is_much(&self, space: &Space) -> bool {
+        let (parked, left) = (space.parked(), space.free() - space.parked());
+        parked >= self.patience || parked >= self.patience_when_full.max(left)
     }
 
     fn start(&self) {
@@ -99,10 +129,23 @@ impl Keeper {
 }
 
 fn work(orders: &Orders, volume: &Weak<Volume>) {
+    let (mut is_scattered, mut quiet) = (false, 0);
     loop {
-        let wanted = orders.take();
+        let wanted = orders.take(is_scattered.then_some(LOOK));
         let Some(volume) = volume.upgrade().filter(|_| !wanted.stop) else { return };
-        // A failure freezes the volume, and whoever writes next hears of it.
-        let _ = volume.commit_through(u64::MAX);
+        let mut done = Ok(());
+        if wanted.commit {
+            done = volume.commit_through(u64::MAX);
+        }
+        quiet = if volume.is_quiet() { quiet + 1 } else { 0 };
+        if quiet >= QUIET && is_scattered {
+            done = done.and(volume.clean(&|| orders.lock().is_any() || !volume.is_quiet()).map(drop));
+            quiet = 0;
+        }
+        is_scattered = !volume.scattered().is_empty();
+        if done.is_err() {
+            // The volume is frozen, and whoever writes next hears why.
+            return;
+        }
     }
 }

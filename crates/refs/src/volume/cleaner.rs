@@ -1,0 +1,230 @@
+//! Puts files together again that overwriting has scattered.
+//!
+//! Data that is never overwritten in place lies in the order in which it was written, so a file that was written at
+//! random is read slowly in order. While nobody uses the volume, its pieces are copied to runs of free clusters, each
+//! cluster verified on the way. Where no container has such a run, one is emptied first: what is in it goes to free
+//! clusters elsewhere.
+//!
+//! Everything that is moved is compared once more when it is put on record: if the file was changed meanwhile, the copy
+//! is given up. So nobody waits for the cleaner but those who need the same lock for a moment.
+
+use super::Volume;
+use crate::extents::{Extent as Run, Extents};
+use crate::space::Run as Clusters;
+use crate::stream::{Content, Stream};
+use platter_device::Buffer;
+use platter_vfs::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A file is put together in pieces of this size, in bytes.
+const PIECE: u32 = 1 << 20;
+/// A piece in no more parts than this is left as it is: a device reads parts of 64 KiB nearly as fast as one.
+const PARTS: usize = 16;
+
+impl Volume {
+    /// The streams that were scattered since they were last put together.
+    pub(super) fn scattered(&self) -> Vec<Arc<Stream>> {
+        let streams = self.streams.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        streams.values().filter(|stream| stream.is_scattered.load(Ordering::Relaxed)).cloned().collect()
+    }
+
+    /// Whether nothing is being read or written.
+    pub(super) fn is_quiet(&self) -> bool {
+        let streams = self.streams.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        streams.values().all(|stream| stream.is_quiet())
+    }
+
+    /// Puts scattered streams together until `is_enough`; returns how many clusters were moved.
+    ///
+    /// # Errors
+    /// What a commit gives. What cannot be read, and what changes meanwhile, is left as it is.
+    pub(super) fn clean(&self, is_enough: &dyn Fn() -> bool) -> Result<u64> {
+        let mut moved = 0;
+        let each = PIECE / self.geometry.cluster;
+        for stream in self.scattered() {
+            stream.is_scattered.store(false, Ordering::Relaxed);
+            let end = match &stream.read().content {
+                Content::Extents(extents) => extents.end() as u32,
+                Content::Inline(_) => 0,
+            };
+            let mut from = 0;
+            while from < end {
+                if is_enough() || self.is_frozen.load(Ordering::Acquire) {
+                    stream.is_scattered.store(true, Ordering::Relaxed);
+                    return Ok(moved);
+                }
+                let to = from.saturating_add(each).min(end);
+                if let Some(rows) = self.parts(&stream, from, to)? {
+                    let count = rows.len() as u32;
+                    let taken = self.core().pages.space.take_run(count);
+                    let place = match taken {
+                        None if self.make_room(is_enough, &mut moved)? => continue,
+                        None => return Ok(moved),
+                        Some(place) => place,
+                    };
+                    if self.shift(&stream, &rows, &[place])? {
+                        moved += u64::from(count);
+                    }
+                    self.commit_if_much_waits()?;
+                }
+                from = to;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// The rows of a piece that is whole, has checksums and lies in many parts.
+    fn parts(&self, stream: &Stream, from: u32, to: u32) -> Result<Option<Vec<Run>>> {
+        match self.load(stream, from, to) {
+            Ok(()) => {}
+            Err(Error::Damaged(_) | Error::Device(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let state = stream.read();
+        let (Content::Extents(extents), true) = (&state.content, state.integrity) else { return Ok(None) };
+        if !extents.is_loaded(from, to) {
+            return Ok(None);
+        }
+        let rows = extents.within(from, to)?;
+        let is_whole = rows.len() == (to - from) as usize && rows.iter().all(|row| row.checksum.is_some());
+        let parts = 1 + rows.windows(2).filter(|pair| pair[0].cluster + 1 != pair[1].cluster).count();
+        Ok((is_whole && parts > PARTS.min(rows.len() / 4)).then_some(rows))
+    }
+
+    /// Moves everything out of a part of a container that has most room. `false` if there is none worth it, or it is
+    /// enough.
+    fn make_room(&self, is_enough: &dyn Fn() -> bool, moved: &mut u64) -> Result<bool> {
+        self.commit_through(u64::MAX)?;
+        let found = self.core().pages.space.to_empty();
+        let Some(part) = found else { return Ok(false) };
+        let first = self.geometry.number(part.container, part.start);
+        let clusters = first..first + u64::from(part.count);
+        let streams: Vec<Arc<Stream>> = {
+            let streams = self.streams.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            streams.values().cloned().collect()
+        };
+        let each = (PIECE / self.geometry.cluster) as usize;
+        for stream in streams {
+            let inside: Vec<Run> = {
+                let state = stream.read();
+                let (Content::Extents(extents), true) = (&state.content, state.integrity) else { continue };
+                let is_inside = |row: &Run| row.checksum.is_some() && clusters.contains(&row.cluster);
+                extents.in_memory().filter(is_inside).collect()
+            };
+            for rows in inside.chunks(each) {
+                if is_enough() || self.is_frozen.load(Ordering::Acquire) {
+                    return Ok(false);
+                }
+                let Some(places) = self.take_elsewhere(rows.len() as u32, part.container as usize) else {
+                    return Ok(false);
+                };
+                if self.shift(&stream, rows, &places)? {
+                    *moved += rows.len() as u64;
+                }
+                self.commit_if_much_waits()?;
+            }
+        }
+        self.commit_through(u64::MAX)?;
+        // Something else may be in it that could not be moved: then there is no use in trying again.
+        Ok(self.core().pages.space.is_free(part))
+    }
+
+    fn take_elsewhere(&self, count: u32, index: usize) -> Option<Vec<Clusters>> {
+        let mut core = self.core();
+        let mut places: Vec<Clusters> = Vec::new();
+        let mut left = count;
+        while left > 0 {
+            let Some(place) = core.pages.space.take_outside(left, index) else {
+                places.into_iter().for_each(|place| core.pages.space.give_back(place));
+                return None;
+            };
+            left -= place.count;
+            places.push(place);
+        }
+        Some(places)
+    }
+
+    /// Copies clusters of a stream to other places, and puts them on record if nothing of them changed meanwhile.
+    fn shift(&self, stream: &Stream, rows: &[Run], places: &[Clusters]) -> Result<bool> {
+        let shifted = self.copy(rows, places).and_then(|()| self.record_shift(stream, rows, places));
+        if !matches!(shifted, Ok(true)) {
+            let mut core = self.core();
+            places.iter().for_each(|&place| core.pages.space.give_back(place));
+        }
+        match shifted {
+            // What is damaged stays where it is, and a read says so. What was freed meanwhile looks the same.
+            Err(Error::Damaged(_) | Error::Device(_)) => Ok(false),
+            shifted => shifted,
+        }
+    }
+
+    /// Reads rows, verified, and writes them to other places.
+    fn copy(&self, rows: &[Run], places: &[Clusters]) -> Result<()> {
+        let cluster = self.geometry.cluster as usize;
+        let mut buffer = Buffer::new(rows.len() * cluster);
+        {
+            let mut reads: Vec<(u64, &mut [u8])> = Vec::with_capacity(rows.len());
+            for (row, content) in rows.iter().zip(buffer.chunks_mut(cluster)) {
+                reads.push((self.device_offset(row.cluster)?, content));
+            }
+            self.device.read_batch(&mut reads)?;
+        }
+        for (row, content) in rows.iter().zip(buffer.chunks(cluster)) {
+            // Not answered from another copy of the device: what looks damaged may have been freed and used again.
+            let found = crc32c::crc32c(content);
+            if row.checksum != Some(found) {
+                let (offset, expected) = (self.device_offset(row.cluster)?, format!("{:08x?}", row.checksum));
+                return Err(Error::damaged(
+                    "checksum of a file's data",
+                    offset,
+                    expected,
+                    format!("{found:08x}"),
+                ));
+            }
+        }
+        let mut writes: Vec<(u64, &[u8])> = Vec::with_capacity(places.len());
+        let mut at = 0;
+        for place in places {
+            let bytes = place.count as usize * cluster;
+            writes.push((
+                self.device_offset(self.geometry.number(place.container, place.start))?,
+                &buffer[at..at + bytes],
+            ));
+            at += bytes;
+        }
+        Ok(self.device.write_batch(&writes)?)
+    }
+
+    fn record_shift(&self, stream: &Stream, rows: &[Run], places: &[Clusters]) -> Result<bool> {
+        let mut core = self.change()?;
+        let mut state = stream.write();
+        let state = &mut *state;
+        let (Content::Extents(extents), true, false) = (&mut state.content, state.integrity, state.orphan)
+        else {
+            return Ok(false);
+        };
+        let is_same = |extents: &Extents, row: &Run| matches!(extents.find(row.at), crate::extents::Found::Extent(now) if now == *row);
+        if !rows.iter().all(|row| is_same(extents, row)) {
+            return Ok(false);
+        }
+        let clusters = places.iter().flat_map(|place| {
+            let first = self.geometry.number(place.container, place.start);
+            first..first + u64::from(place.count)
+        });
+        let mut gone = Vec::new();
+        for (row, cluster) in rows.iter().zip(clusters) {
+            extents.replace(row.at, row.end(), &[Run { cluster, ..*row }], &mut gone);
+        }
+        state.generation += 1;
+        places.iter().for_each(|&place| core.pages.space.keep(place));
+        core.mark(stream.node);
+        core.park(&gone)?;
+        Ok(true)
+    }
+
+    fn commit_if_much_waits(&self) -> Result<()> {
+        let is_much = self.keeper.is_much(&self.core().pages.space);
+        if is_much { self.commit_through(u64::MAX) } else { Ok(()) }
+    }
+}
