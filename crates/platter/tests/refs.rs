@@ -35,7 +35,12 @@ fn mkfs_takes_what_the_format_has() {
     place.works("mkfs refs b.img --full --force");
     assert!(place.works("integrity get b.img:/").starts_with("off "));
     assert!(place.fails("mkfs refs c.img --size 512M --version 3.1").contains("version 3.1 is not written"));
-    assert!(place.fails("mkfs refs c.img --size 512M --checksum md5").contains("crc64 and sha256"));
+    assert!(place.fails("mkfs refs c.img --size 512M --checksum md5").contains("crc64, sha256 and none"));
+    assert!(place.works("mkfs refs d.img --size 512M --version 3.4").contains("ReFS 3.4"));
+    assert!(
+        place.fails("mkfs refs e.img --size 512M --version 3.4 --checksum crc64").contains("it has none")
+    );
+    place.works("mkfs refs e.img --size 512M --checksum none");
     assert!(place.fails("mkfs refs c.img --size 512M --cluster 8k").contains("4096 and 65536"));
     for (option, what) in
         [("--integrity off", "integrity streams"), ("--checksum crc64", "metadata checksums")]

@@ -636,7 +636,7 @@ impl Extents {
                 let mut page = Page::new(size, 0);
                 page.with_area(|area| store_rows(area, rows, STREAM | FIXED, false));
                 let place = pages.add(page, Tier::Medium)?;
-                leaf.page = Some(pages.seal(&place, self.table, Tier::Medium, clock));
+                leaf.page = Some(pages.seal(&[place], self.table, Tier::Medium, clock)[0]);
             }
         }
         let leaf_pages = self.leaves.len() as u64;
@@ -653,7 +653,7 @@ impl Extents {
                     store_children(area, children, level, STREAM | INNER, pages.geometry.reference)
                 });
                 let place = pages.add(page, Tier::Medium)?;
-                let sealed = pages.seal(&place, self.table, Tier::Medium, clock);
+                let sealed = pages.seal(&[place], self.table, Tier::Medium, clock)[0];
                 self.inner.push(sealed);
                 above.push((children[children.len() - 1].0, sealed));
             }

@@ -69,8 +69,9 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
         Some(other) => return Err(cannot(format!("clusters of {other} bytes; 4096 and 65536 are possible"))),
     };
     let sector = device.sectors().logical.max(512);
-    let clusters = device.len() / u64::from(cluster);
     let per_container = (CONTAINER / u64::from(cluster)) as u32;
+    // Whole containers, as Windows rounds.
+    let clusters = device.len() / CONTAINER * u64::from(per_container);
     let now = device.now().as_nanos() as u64;
     let serial = options.serial.unwrap_or_else(|| mix(now));
     let guid: [u8; 16] = {
@@ -89,7 +90,7 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
         signature: page::volume_signature(&guid),
     };
     if geometry.containers() < FEWEST {
-        let least = FEWEST * CONTAINER + 4 * u64::from(cluster);
+        let least = FEWEST * CONTAINER;
         return Err(cannot(format!("the device has {} bytes; a volume needs {least}", device.len())));
     }
     let mut instance = [0; 16];
@@ -175,12 +176,13 @@ fn wipe(device: &dyn Device, geometry: &Geometry, full: bool, progress: &dyn Pro
         return Ok(());
     }
     device.write_at(0, &zeroes[..(64 * u64::from(geometry.cluster)).min(PIECE) as usize])?;
-    let tail = 64 * u64::from(geometry.cluster);
+    let tail = (64 * u64::from(geometry.cluster)).min(PIECE);
     let sector = u64::from(device.sectors().logical);
-    let end = device.len() / sector * sector;
-    let mut at = end - tail.min(PIECE);
-    at -= at % sector;
-    device.write_at(at, &zeroes[..(end - at) as usize])?;
+    // The end of the volume, and that of the device: where another volume's may have been.
+    for end in [length, device.len() / sector * sector] {
+        let at = (end - tail) / sector * sector;
+        device.write_at(at, &zeroes[..(end - at) as usize])?;
+    }
     Ok(())
 }
 
@@ -262,6 +264,8 @@ fn containers(geometry: &Geometry) -> Vec<Container> {
     fixed(0, log_area(geometry));
     let second = page_places(geometry)[1] / u64::from(clusters);
     fixed(second, 0..page);
+    // The copies of the superblock and that of the boot record.
+    fixed(count - 1, u64::from(clusters) - 3..u64::from(clusters));
     all.into_iter().map(|one| one.recounted(clusters)).collect()
 }
 

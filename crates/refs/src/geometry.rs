@@ -76,9 +76,9 @@ impl Geometry {
         cluster.saturating_mul(u64::from(self.cluster))
     }
 
-    /// Whole containers of the volume. What is left over at its end, superblock copies included, belongs to none.
+    /// Whole containers of the volume.
     pub fn containers(&self) -> u64 {
-        (self.clusters.saturating_sub(4)) / u64::from(self.per_container)
+        self.clusters / u64::from(self.per_container)
     }
 }
 

@@ -50,11 +50,10 @@ pub fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord>
         Ok(record) => return fits(record, device),
         Err(error) => error,
     };
-    // The copy is in the volume's last sector, and the volume ends with its last whole cluster.
-    let sector = sector as u64;
-    let ends = [65536, 4096].map(|cluster| device.len() / cluster * cluster - sector);
-    for end in ends.into_iter().chain([device.len() / sector * sector - sector]) {
-        if let Ok(record) = at(end).and_then(|record| fits(record, device)) {
+    for end in BootRecord::ends(device.len(), sector as u64) {
+        let copy =
+            end.checked_sub(sector as u64).map(|place| at(place).and_then(|record| fits(record, device)));
+        if let Some(Ok(record)) = copy {
             notes.add(&first, "the copy of the boot record was used");
             return Ok(record);
         }

@@ -7,13 +7,16 @@
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::u32_at;
 use crate::layout::page::{HEADER, NODE};
-use crate::layout::{Checksum, Node, NodeMut, PageHeader, PageReference};
+use crate::layout::{Algorithm, Checksum, Node, NodeMut, PageHeader, PageReference};
 use crate::space::{Run, Space, Tier};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Pages that a thread of its own is worth the while for.
+const FEWEST_PER_THREAD: usize = 16;
 
 /// Where a page is: which numbering, and its first cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -330,20 +333,51 @@ impl Pages {
         self.park(address)
     }
 
-    /// Gives a page its header and checksum, and returns the reference that the page above holds.
-    pub fn seal(&mut self, reference: &PageReference, table: u64, tier: Tier, clock: u64) -> PageReference {
+    /// Gives pages of a tree their headers and checksums, and returns the references that the pages above them hold.
+    pub fn seal(
+        &mut self,
+        references: &[PageReference],
+        table: u64,
+        tier: Tier,
+        clock: u64,
+    ) -> Vec<PageReference> {
         let (volume, algorithm) = (self.geometry.signature, self.geometry.algorithm);
-        let page = self.dirty(reference, tier);
-        let header = PageHeader {
-            signature: NODE,
-            volume,
-            clock,
-            tree_clock: clock,
-            clusters: reference.clusters,
-            table,
+        let address =
+            |reference: &PageReference| Address { real: tier == Tier::Small, cluster: reference.clusters[0] };
+        let take = |reference: &PageReference| {
+            (*reference, self.dirty.remove(&address(reference)).expect("changed before"))
         };
-        header.store(&mut page.bytes);
-        PageReference { clusters: reference.clusters, checksum: algorithm.of(&page.bytes) }
+        let mut pages: Vec<(PageReference, Arc<Page>)> = references.iter().map(take).collect();
+        let seal = |(reference, page): &mut (PageReference, Arc<Page>)| {
+            let page = Arc::make_mut(page);
+            let header = PageHeader {
+                signature: NODE,
+                volume,
+                clock,
+                tree_clock: clock,
+                clusters: reference.clusters,
+                table,
+            };
+            header.store(&mut page.bytes);
+            reference.checksum = algorithm.of(&page.bytes);
+        };
+        // The other checksums take less time than a thread to start.
+        let threads = match algorithm {
+            Algorithm::Sha256 => std::thread::available_parallelism().map_or(1, usize::from),
+            _ => 1,
+        };
+        let share = pages.len().div_ceil(threads).max(FEWEST_PER_THREAD);
+        let middle = pages.len().saturating_sub(share);
+        let (rest, first) = pages.split_at_mut(middle);
+        std::thread::scope(|scope| {
+            for chunk in rest.chunks_mut(share) {
+                scope.spawn(|| chunk.iter_mut().for_each(seal));
+            }
+            first.iter_mut().for_each(seal);
+        });
+        let sealed = pages.iter().map(|(reference, _)| *reference).collect();
+        self.dirty.extend(pages.into_iter().map(|(reference, page)| (address(&reference), page)));
+        sealed
     }
 
     /// All pages that wait to be written, with their places on the device. They count as clean from now on.

@@ -599,16 +599,24 @@ impl Tree {
     fn seal_page(&self, pages: &mut Pages, reference: &PageReference, clock: u64) -> Result<PageReference> {
         let node = pages.dirty(reference, self.tier).node();
         if node.is_inner() {
+            let above_leaves = node.level() == 1;
             let children: Vec<PageReference> =
                 node.rows().map(|row| PageReference::from_bytes(row.value, 0)).collect::<Result<_>>()?;
-            for (position, child) in children.iter().enumerate() {
-                if pages.is_dirty(child, self.tier) {
-                    let sealed = self.seal_page(pages, child, clock)?;
-                    self.point(pages, reference, position, &sealed);
+            let changed: Vec<usize> = (0..children.len())
+                .filter(|&position| pages.is_dirty(&children[position], self.tier))
+                .collect();
+            let children: Vec<PageReference> = changed.iter().map(|&position| children[position]).collect();
+            let sealed = match above_leaves {
+                true => pages.seal(&children, self.table, self.tier, clock),
+                false => {
+                    children.iter().map(|child| self.seal_page(pages, child, clock)).collect::<Result<_>>()?
                 }
+            };
+            for (&position, sealed) in changed.iter().zip(&sealed) {
+                self.point(pages, reference, position, sealed);
             }
         }
-        Ok(pages.seal(reference, self.table, self.tier, clock))
+        Ok(pages.seal(&[*reference], self.table, self.tier, clock)[0])
     }
 
     /// Gives back all its pages, or none if one cannot be read.

@@ -34,13 +34,13 @@ pub struct Arguments {
     /// Size of the image file
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
-    /// Version or kind: 3.14 for refs; 12, 16 or 32 for fat, which chooses by size
+    /// Version or kind: 3.14 (the default) or 3.4 for refs; 12, 16 or 32 for fat, which chooses by size
     #[arg(long)]
     version: Option<String>,
     /// Cluster size; the format chooses by default. 4k or 64k for refs, 512 to 64k for FAT
     #[arg(long, value_parser = parse_size)]
     cluster: Option<u64>,
-    /// Checksum of metadata, for refs only: crc64 (the default) or sha256
+    /// Checksum of metadata, for refs only: crc64 (the default at 3.14), sha256 or none (all that 3.4 has)
     #[arg(long, value_name = "ALGORITHM")]
     checksum: Option<String>,
     /// Whether the data of new files is checksummed, for refs only; off by default. What was made can be changed with

@@ -97,10 +97,10 @@ fn boot_record(device: &dyn Device, report: &mut CheckReport, repair: &mut Repai
         }
         Err(error) => error,
     };
-    // The copy is in the volume's last sector, and the volume ends with its last whole cluster.
     let sector = u64::from(device.sectors().logical.max(BootRecord::SIZE as u32));
-    for end in [65536, 4096, sector].map(|unit| device.len() / unit * unit) {
-        if let Ok((record, bytes)) = sector_at(device, end - sector) {
+    for end in BootRecord::ends(device.len(), sector) {
+        let copy = end.checked_sub(sector).map(|place| sector_at(device, place));
+        if let Some(Ok((record, bytes))) = copy {
             find(report, "boot-record", format!("{}; its copy is good", super::page::plain(&error)));
             repair.write(0, bytes);
             return Ok(record);

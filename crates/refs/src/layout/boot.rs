@@ -92,6 +92,12 @@ pub struct BootRecord {
 }
 
 impl BootRecord {
+    /// Where a volume on a device of this many bytes can end, most likely first: after its last whole container, as
+    /// those of Windows do, or its last whole cluster. The last sector before holds the copy of the boot record.
+    pub fn ends(length: u64, sector: u64) -> [u64; 4] {
+        [64 << 20, 65536, 4096, sector].map(|unit| length / unit * unit)
+    }
+
     /// Bytes of it that mean something; the rest of the sector is zero.
     pub const SIZE: usize = 512;
 

@@ -20,7 +20,8 @@ pub struct Volume {
     pub version: &'static str,
 }
 
-const V3_14: Volume =
+/// As mkfs makes them by default.
+pub const V3_14: Volume =
     Volume { cluster: 4096, sector: 512, checksum: "crc64", integrity: false, version: "3.14" };
 
 /// Both cluster sizes, with and without integrity; each checksum; both versions.

@@ -315,14 +315,14 @@ impl<'d> Surgeon<'d> {
 
     /// Changes the allocator row of a container, as the medium allocator has it.
     pub fn edit_medium(&mut self, container: u64, change: impl FnOnce(&mut AllocatorRow)) {
-        let start = (container - 2) * u64::from(self.per_container);
+        let start = (container - 2) * self.per_container;
         let suits = |key: &[u8]| u64_at(key, 0) == start;
         let of = Of::Root(Root::MediumAllocator);
         let value = self.rows(of).into_iter().find(|(key, _)| suits(key)).expect("the row").1;
         let mut row = AllocatorRow::from_bytes(&value, 0).unwrap();
         change(&mut row);
-        let count = |bits: &Box<[u64]>| bits.iter().map(|word| u64::from(word.count_ones())).sum();
-        row.used = row.bits.as_ref().map_or(row.used, count);
+        let count = |bits: &[u64]| bits.iter().map(|word| u64::from(word.count_ones())).sum();
+        row.used = row.bits.as_deref().map_or(row.used, count);
         self.replace_value(of, suits, &row.to_bytes(self.boot.version, true));
     }
 }
