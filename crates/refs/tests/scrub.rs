@@ -317,7 +317,7 @@ fn what_has_no_checksum_is_compared() {
         let limit = Some(200 << 20);
         let report = scrub(mirror.clone(), ScrubOptions { limit, from, ..ScrubOptions::default() });
         assert!(report.compared <= 200 << 20);
-        found.extend(report.damaged.into_iter().filter(|damaged| damaged.finding.code == "copies-differ"));
+        found.extend(report.damaged.into_iter().filter(|damaged| damaged.finding.code == "mirror-differs"));
         from = report.next;
         if from.is_none() {
             break;

@@ -155,7 +155,7 @@ pub fn report_rest(unlike: &Unlike, failed: &BTreeSet<u64>, geometry: &Geometry,
     let Some(&first) = rest.first() else { return };
     let repaired = !rest.iter().any(|at| failed.contains(at));
     let outcome = (Vec::new(), repaired, None);
-    let mut damaged = structure("copies-differ", Severity::Notice, None, first, report.copies, outcome);
+    let mut damaged = structure("mirror-differs", Severity::Notice, None, first, report.copies, outcome);
     damaged.finding.message = format!("{} clusters that no file has differ between the copies", rest.len());
     report.add(damaged);
 }

@@ -155,7 +155,7 @@ pub fn find_owners(
              what has been read so far is kept"
         );
         let finding = Finding {
-            code: "copies-differ",
+            code: "mirror-differs",
             severity: Severity::Inconsistent,
             path: owner.path(core),
             message,
