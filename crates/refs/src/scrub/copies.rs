@@ -119,7 +119,7 @@ pub fn compare(
     (unlike, (start < end).then(|| Position::comparing(start / cluster)))
 }
 
-/// Makes the copies alike where they differ. They get what reads have answered all along. Returns the places where that
+/// Makes the copies alike where they differ. They get what a read of the cluster has answered all along. Returns the places where that
 /// failed.
 pub fn make_alike(device: &dyn Device, anchors: &Anchors, unlike: &Unlike) -> BTreeSet<u64> {
     let (kept, geometry) = (places(anchors), &anchors.geometry);
