@@ -21,6 +21,7 @@ use crate::geometry::Geometry;
 use crate::layout::record::key;
 use crate::layout::{BootRecord, Record, ShortEntry};
 use crate::open::{self, Notes};
+use crate::space::Tier;
 use crate::stream::{LARGEST, Stream};
 use crate::system;
 use keeper::Keeper;
@@ -158,9 +159,13 @@ impl Volume {
         Ok(core)
     }
 
-    /// Makes a change of several rows. If it fails when some of them are changed already, nothing of it is ever written.
-    fn as_one<T>(&self, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
+    /// Makes a change of several rows, with room for so many pages. If it fails when some of them are changed already,
+    /// nothing of it is ever written.
+    fn as_one<T>(&self, room: u64, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
         let mut core = self.change()?;
+        if !core.pages.space.has_pages(Tier::Medium, room, self.geometry.page_clusters()) {
+            return Err(Error::NoSpace);
+        }
         let before = core.pages.edits;
         let changed = change(&mut core);
         core.pages.is_broken |= changed.is_err() && core.pages.edits != before;
@@ -174,12 +179,18 @@ impl Volume {
     /// Runs an operation that allocates. If there is no room, a commit may bring some: then once more.
     fn with_space<T>(&self, mut operation: impl FnMut() -> Result<T>) -> Result<T> {
         match operation() {
-            Err(Error::NoSpace) if self.core().pages.space.parked() > 0 => {
+            Err(Error::NoSpace) if self.is_waiting() => {
                 self.commit_through(u64::MAX)?;
                 operation()
             }
             outcome => outcome,
         }
+    }
+
+    /// Whether a commit may bring room, for data or for pages.
+    fn is_waiting(&self) -> bool {
+        let core = self.core();
+        core.news || core.pages.space.parked() > 0
     }
 
     /// Commits what there is up to now, unless somebody has done so meanwhile. `u64::MAX` commits in any case.
@@ -305,6 +316,11 @@ fn only_read(core: &mut Core) -> Result<Option<String>> {
     core.provide_security(&system::file_descriptor()).map_or_else(damaged, |()| Ok(None))
 }
 
+/// Pages that must be free for a change of some rows: a way down for each of four trees.
+const TO_CHANGE: u64 = 48;
+/// Pages that must be free for what adds to the volume, so that on a full one the rest is left for removing.
+const TO_ADD: u64 = 4 * TO_CHANGE;
+
 /// Names as ReFS takes them.
 const NAMES: NameRules = NameRules::WINDOWS;
 
@@ -411,7 +427,7 @@ impl FileSystem for RefsVolume {
             });
         }
         let (key, value) = system::label_row(&units);
-        self.as_one(|core| {
+        self.as_one(TO_CHANGE, |core| {
             for object in [0x500, 0x501] {
                 let (tree, pages) = core.tree_mut(object)?;
                 tree.put(pages, &key, 0, &value)?;
@@ -434,36 +450,40 @@ impl FileSystem for RefsVolume {
         self.relieve()?;
         match kind {
             Kind::SymbolicLink => Err(Error::InvalidArgument("a symbolic link is made with its target")),
-            kind => {
-                self.with_space(|| self.as_one(|core| self.create_entry(core, directory, name, kind, None)))
-            }
+            kind => self.with_space(|| {
+                self.as_one(TO_ADD, |core| self.create_entry(core, directory, name, kind, None))
+            }),
         }
     }
 
     fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
         self.relieve()?;
-        self.as_one(|core| self.remove_entry(core, directory, name, false))
+        self.with_space(|| self.as_one(TO_CHANGE, |core| self.remove_entry(core, directory, name, false)))
     }
 
     fn rmdir(&self, directory: Node, name: &Name) -> Result<()> {
         self.relieve()?;
-        self.as_one(|core| self.remove_entry(core, directory, name, true))
+        self.with_space(|| self.as_one(TO_CHANGE, |core| self.remove_entry(core, directory, name, true)))
     }
 
     fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
         self.relieve()?;
-        self.as_one(|core| self.rename_entry(core, from, name, to, new_name, flags))
+        self.with_space(|| {
+            self.as_one(TO_CHANGE, |core| self.rename_entry(core, from, name, to, new_name, flags))
+        })
     }
 
     fn link(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
         self.relieve()?;
-        self.with_space(|| self.as_one(|core| self.link_entry(core, node, directory, name)))
+        self.with_space(|| self.as_one(TO_ADD, |core| self.link_entry(core, node, directory, name)))
     }
 
     fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
         self.relieve()?;
         self.with_space(|| {
-            self.as_one(|core| self.create_entry(core, directory, name, Kind::SymbolicLink, Some(target)))
+            self.as_one(TO_ADD, |core| {
+                self.create_entry(core, directory, name, Kind::SymbolicLink, Some(target))
+            })
         })
     }
 

@@ -119,7 +119,7 @@ pub fn compare(
     (unlike, (start < end).then(|| Position::comparing(start / cluster)))
 }
 
-/// Makes the copies alike where they differ. They get what reads have answered all along. Returns the places where that
+/// Makes the copies alike where they differ. They get what a read of the cluster has answered all along. Returns the places where that
 /// failed.
 pub fn make_alike(device: &dyn Device, anchors: &Anchors, unlike: &Unlike) -> BTreeSet<u64> {
     let (kept, geometry) = (places(anchors), &anchors.geometry);
@@ -155,7 +155,7 @@ pub fn report_rest(unlike: &Unlike, failed: &BTreeSet<u64>, geometry: &Geometry,
     let Some(&first) = rest.first() else { return };
     let repaired = !rest.iter().any(|at| failed.contains(at));
     let outcome = (Vec::new(), repaired, None);
-    let mut damaged = structure("copies-differ", Severity::Notice, None, first, report.copies, outcome);
+    let mut damaged = structure("mirror-differs", Severity::Notice, None, first, report.copies, outcome);
     damaged.finding.message = format!("{} clusters that no file has differ between the copies", rest.len());
     report.add(damaged);
 }

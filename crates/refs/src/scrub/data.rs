@@ -152,10 +152,10 @@ pub fn find_owners(
         let end = (start + run.len() as u64 * cluster).min(*size).max(start);
         let message = format!(
             "bytes {start} to {end}: the copies differ, and without integrity no checksum says which is right; \
-             what has been read so far is kept"
+             what reads of them have answered is kept"
         );
         let finding = Finding {
-            code: "copies-differ",
+            code: "mirror-differs",
             severity: Severity::Inconsistent,
             path: owner.path(core),
             message,

@@ -247,26 +247,22 @@ pub fn record(
 /// # Errors
 /// What is found in none of them.
 pub fn is_of_one_moment(found: &Tree, states: &[State]) -> Result<(), String> {
-    let names = |tree: &Tree| -> Vec<(Vec<Name>, Kind)> {
-        tree.iter().map(|(path, item)| (path.clone(), item.attributes.kind)).collect()
-    };
     // An operation that is many changes can be cut between them.
     if states.iter().any(|state| !state.is_one_change) {
         return Ok(());
     }
-    let found = names(found);
-    if states.iter().rev().any(|state| names(&state.tree) == found) {
-        return Ok(());
-    }
-    let Some(last) = states.last().map(|state| names(&state.tree)) else { return Ok(()) };
-    let only = |one: &[(Vec<Name>, Kind)], other: &[(Vec<Name>, Kind)]| -> Vec<Vec<Name>> {
-        one.iter().filter(|name| !other.contains(name)).map(|(path, _)| path.clone()).collect()
+    let same = |state: &State| {
+        let mut pairs = state.tree.iter().zip(found);
+        let kind = |item: &Item| item.attributes.kind;
+        state.tree.len() == found.len()
+            && pairs.all(|((path, was), (name, is))| path == name && kind(was) == kind(is))
     };
-    Err(format!(
-        "names of no moment; at last {:?} are new and {:?} gone",
-        only(&found, &last),
-        only(&last, &found)
-    ))
+    let Some(last) = states.last().filter(|_| !states.iter().rev().any(same)) else { return Ok(()) };
+    let only = |one: &Tree, other: &Tree| -> Vec<Vec<Name>> {
+        one.keys().filter(|path| !other.contains_key(*path)).cloned().collect()
+    };
+    let (new, gone) = (only(found, &last.tree), only(&last.tree, found));
+    Err(format!("names of no moment: since the last one {new:?} are new and {gone:?} are gone"))
 }
 
 /// A path, how it must be found, and whether its times count.
