@@ -100,9 +100,7 @@ impl Entity {
             _ => Kind::File,
         }
     }
-}
 
-impl Entity {
     /// The streams of its own data and of the named ones.
     pub fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
         self.stream.iter().chain(self.named.iter().map(|named| &named.stream))
@@ -564,9 +562,8 @@ impl Core {
             return self.forget_idle(of);
         }
         let parts_in_use = entity.named.iter().any(|named| self.entities.contains_key(&named.node));
-        let streams = entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream));
         let mut busy = false;
-        for stream in streams {
+        for stream in entity.all_streams() {
             if !stream.is_quiet() {
                 stream.is_forgotten.store(true, Ordering::SeqCst);
                 busy = true;
@@ -580,7 +577,7 @@ impl Core {
             let entity = self.entities.remove(&node).expect("seen just now");
             self.ids.remove(&entity.id);
             self.changed.remove(&node);
-            for stream in entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream)) {
+            for stream in entity.all_streams() {
                 self.release_stream(stream)?;
             }
             return Ok(());
@@ -795,7 +792,7 @@ impl Core {
     pub fn record_fits(&self, node: u64) -> Result<()> {
         let entity = self.entity(node)?;
         let mut size = entity.record.to_bytes().len() + 256;
-        for stream in entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream)) {
+        for stream in entity.all_streams() {
             let state = stream.read();
             size += match &state.content {
                 Content::Inline(content) => 0x80 + content.len(),

@@ -241,12 +241,7 @@ impl RefsVolume {
         let entity = core.entity_mut(node)?;
         entity.place = Place::Nowhere;
         entity.record.links = 0;
-        let streams: Vec<Arc<Stream>> = entity
-            .stream
-            .iter()
-            .cloned()
-            .chain(entity.named.iter().map(|named| named.stream.clone()))
-            .collect();
+        let streams: Vec<Arc<Stream>> = entity.all_streams().cloned().collect();
         core.rename_id(node, Id::Nameless(node));
         streams.iter().try_for_each(|stream| core.orphan_stream(stream))
     }
@@ -635,7 +630,7 @@ impl RefsVolume {
             let kept = entity.record.attributes & !DosFlags::SETTABLE.0;
             entity.record.attributes = kept | flags.0 & DosFlags::SETTABLE.0;
             let read_only = entity.record.attributes & 1 != 0;
-            for stream in entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream)) {
+            for stream in entity.all_streams() {
                 stream.read_only.store(read_only, Ordering::SeqCst);
             }
         }
