@@ -462,6 +462,21 @@ impl Core {
         }
     }
 
+    /// Gives a file a number in another directory, which its pages carry from now on, and returns it.
+    pub fn rehome(&mut self, node: u64, home: u64) -> Result<u64> {
+        let ordinal = self.new_ordinal(home)?;
+        let entity = self.entity(node)?;
+        let (record, id) = (entity.record.clone(), entity.id);
+        self.index_reparse(&record, id, false)?;
+        self.index_reparse(&record, Id::File(home, ordinal), true)?;
+        self.rename_id(node, Id::File(home, ordinal));
+        let entity = self.entity_mut(node)?;
+        entity.record.ordinal = ordinal;
+        let streams: Vec<Arc<Stream>> = entity.all_streams().cloned().collect();
+        streams.iter().try_for_each(|stream| self.move_stream(stream, home))?;
+        Ok(ordinal)
+    }
+
     /// Opens a directory.
     pub fn open_directory(&mut self, object: u64) -> Result<u64> {
         if let Some(node) = self.node_of(Id::Directory(object)) {

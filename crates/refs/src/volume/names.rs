@@ -267,22 +267,7 @@ impl RefsVolume {
             let home = home.ok_or_else(|| {
                 Error::damaged("file with several names", 0, "a name in another directory", "none")
             })?;
-            let number = core.new_ordinal(home)?;
-            let record = core.entity(node)?.record.clone();
-            core.index_reparse(&record, Id::File(object, ordinal), false)?;
-            core.index_reparse(&record, Id::File(home, number), true)?;
-            core.rename_id(node, Id::File(home, number));
-            let entity = core.entity_mut(node)?;
-            entity.record.ordinal = number;
-            let streams: Vec<Arc<Stream>> = entity
-                .stream
-                .iter()
-                .cloned()
-                .chain(entity.named.iter().map(|named| named.stream.clone()))
-                .collect();
-            for stream in streams {
-                core.move_stream(&stream, home)?;
-            }
+            core.rehome(node, home)?;
             // Found by its new number from now on.
             let clock = core.checkpoint.clock + 1;
             core.store_entity(node, clock)?;
@@ -483,22 +468,7 @@ impl RefsVolume {
                 let (tree, pages) = core.tree_mut(from)?;
                 tree.remove(pages, row_key)?;
                 if from != to {
-                    let ordinal = core.new_ordinal(to)?;
-                    record.ordinal = ordinal;
-                    core.index_reparse(&record, id, false)?;
-                    core.index_reparse(&record, Id::File(to, ordinal), true)?;
-                    core.rename_id(node, Id::File(to, ordinal));
-                    let entity = core.entity_mut(node)?;
-                    entity.record.ordinal = ordinal;
-                    let streams: Vec<Arc<Stream>> = entity
-                        .stream
-                        .iter()
-                        .cloned()
-                        .chain(entity.named.iter().map(|named| named.stream.clone()))
-                        .collect();
-                    for stream in streams {
-                        core.move_stream(&stream, to)?;
-                    }
+                    record.ordinal = core.rehome(node, to)?;
                 }
                 let (tree, pages) = core.tree_mut(to)?;
                 tree.put(pages, &key::name(key::LONG, &units), old.0, &record.to_bytes())?;
