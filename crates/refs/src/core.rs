@@ -747,7 +747,6 @@ impl Core {
         let entity = &self.entities[&node];
         let (id, place) = (entity.id, entity.place.clone());
         let value = record.to_bytes();
-        let size = self.short_size();
         match (id, place) {
             (Id::Directory(object), Place::Directory { above, name }) => {
                 let (tree, pages) = self.tree_mut(object)?;
@@ -763,7 +762,7 @@ impl Core {
                             attributes: record.attributes | Record::DIRECTORY,
                             ..old
                         };
-                        tree.put(pages, &row, 0, &short.to_bytes(size))?;
+                        self.put_short(above, &name, &short)?;
                     }
                 }
             }
@@ -781,16 +780,7 @@ impl Core {
                     .map(object_link)
                     .collect();
                 for (directory, name) in links {
-                    let short = ShortEntry {
-                        ordinal,
-                        object: home,
-                        times: record.times,
-                        allocated: record.allocated,
-                        size: record.size,
-                        attributes: record.attributes,
-                    };
-                    let (tree, pages) = self.tree_mut(directory)?;
-                    tree.put(pages, &key::name(key::SHORT, &name), 0, &short.to_bytes(size))?;
+                    self.put_short(directory, &name, &ShortEntry::of_body(home, ordinal, &record))?;
                 }
             }
             _ => {}
@@ -798,9 +788,11 @@ impl Core {
         Ok(())
     }
 
-    /// Bytes of a short directory entry on this volume.
-    pub fn short_size(&self) -> usize {
-        if self.geometry().version >= crate::layout::Version::V3_10 { 84 } else { 72 }
+    /// Puts a short entry for a name into a directory: 84 bytes from 3.10 on, 72 before.
+    pub fn put_short(&mut self, directory: u64, name: &[u16], entry: &ShortEntry) -> Result<()> {
+        let size = if self.geometry().version >= crate::layout::Version::V3_10 { 84 } else { 72 };
+        let (tree, pages) = self.tree_mut(directory)?;
+        tree.put(pages, &key::name(key::SHORT, name), 0, &entry.to_bytes(size)).map(drop)
     }
 
     /// How large a node's record would be, to refuse what does not fit before it is too late.

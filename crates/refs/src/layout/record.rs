@@ -271,6 +271,18 @@ pub struct ShortEntry {
 }
 
 impl ShortEntry {
+    /// The entry of one of the names of a file with several, whose record is in its home directory.
+    pub fn of_body(home: u64, ordinal: u64, record: &Record) -> ShortEntry {
+        ShortEntry {
+            ordinal,
+            object: home,
+            times: record.times,
+            allocated: record.allocated,
+            size: record.size,
+            attributes: record.attributes,
+        }
+    }
+
     /// Reads a row's value.
     pub fn from_bytes(value: &[u8], at: u64) -> Result<ShortEntry> {
         if !(72..=84).contains(&value.len()) {

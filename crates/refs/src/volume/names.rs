@@ -100,9 +100,7 @@ impl RefsVolume {
                     size: 0,
                     attributes: Record::DIRECTORY | inherited,
                 };
-                let size = core.short_size();
-                let (tree, pages) = core.tree_mut(object)?;
-                tree.put(pages, &key::name(key::SHORT, name.units()), 0, &short.to_bytes(size))?;
+                core.put_short(object, name.units(), &short)?;
                 core.open_directory(number)?
             }
             _ => {
@@ -321,18 +319,8 @@ impl RefsVolume {
     fn put_short(&self, core: &mut Core, node: u64, directory: u64, name: &[u16]) -> Result<()> {
         let entity = core.entity(node)?;
         let Id::File(home, ordinal) = entity.id else { return Ok(()) };
-        let record = &entity.record;
-        let short = ShortEntry {
-            ordinal,
-            object: home,
-            times: record.times,
-            allocated: record.allocated,
-            size: record.size,
-            attributes: record.attributes,
-        };
-        let size = core.short_size();
-        let (tree, pages) = core.tree_mut(directory)?;
-        tree.put(pages, &key::name(key::SHORT, name), 0, &short.to_bytes(size)).map(drop)
+        let short = ShortEntry::of_body(home, ordinal, &entity.record);
+        core.put_short(directory, name, &short)
     }
 
     /// Whether a directory is another or lies somewhere in it.
@@ -438,11 +426,9 @@ impl RefsVolume {
                     let row = parent_child(to, object);
                     tree.put(pages, &row, 0, &row)?;
                 }
-                let size = core.short_size();
                 let (tree, pages) = core.tree_mut(from)?;
                 tree.remove(pages, row_key)?;
-                let (tree, pages) = core.tree_mut(to)?;
-                tree.put(pages, &key::name(key::SHORT, &units), 0, &short.to_bytes(size))?;
+                core.put_short(to, &units, &short)?;
                 let entity = core.entity_mut(node)?;
                 entity.record.take(|row| row.kind() == OBJECT_LINK);
                 entity.record.rows.push(make_object_link(to, &units));
