@@ -34,7 +34,6 @@ pub struct Object {
     pub tree: Tree,
     /// The number last given to a child, for directories.
     pub last_child: Option<u64>,
-    changed: bool,
 }
 
 /// What a node is on disk.
@@ -291,7 +290,7 @@ impl Core {
                 _ => Order::Words,
             };
             let tree = Tree::open(number, order, Tier::Medium, row.root);
-            self.objects.insert(number, Object { tree, last_child: row.last_child, changed: false });
+            self.objects.insert(number, Object { tree, last_child: row.last_child });
         }
         Ok(self.objects.get_mut(&number).expect("there now"))
     }
@@ -308,7 +307,6 @@ impl Core {
         self.changed_objects.insert(number);
         self.news = true;
         let object = self.objects.get_mut(&number).expect("opened");
-        object.changed = true;
         Ok((&mut object.tree, &mut self.pages))
     }
 
@@ -323,7 +321,7 @@ impl Core {
         last_child: Option<u64>,
     ) -> Result<()> {
         let tree = Tree::create(&mut self.pages, number, schema, order, Tier::Medium, &vec![0; extra], kind)?;
-        self.objects.insert(number, Object { tree, last_child, changed: true });
+        self.objects.insert(number, Object { tree, last_child });
         self.pages.edits += 1;
         self.changed_objects.insert(number);
         self.news = true;
@@ -822,7 +820,6 @@ impl Core {
         for object in std::mem::take(&mut self.changed_objects) {
             let entry = self.objects.get_mut(&object).expect("changed objects are open");
             entry.tree.seal(&mut self.pages, clock)?;
-            entry.changed = false;
             let row = ObjectRow {
                 clock: clock as u32,
                 epoch: 1,
