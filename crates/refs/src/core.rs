@@ -15,6 +15,7 @@ use crate::ranges::Ranges;
 use crate::space::{Run, Tier};
 use crate::stream::{self, Content, Stream, StreamState};
 use crate::tree::{Order, Tree};
+use platter_device::Device;
 use platter_vfs::{Error, Kind, Node, Result};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -866,6 +867,20 @@ impl Core {
             geometry.offset(cluster),
             self.checkpoint.to_bytes(cluster, geometry.signature, sizes, geometry.own_algorithm()),
         )
+    }
+
+    /// Writes the roots of the last commit to both places, the first one as the newest: a reader that looks at only
+    /// one, whichever it is, sees the volume as it is now.
+    pub fn write_both(&mut self, device: &dyn Device) -> Result<()> {
+        let rounds = if self.slot == 0 { 2 } else { 1 };
+        for _ in 0..rounds {
+            self.checkpoint.clock += 1;
+            self.slot ^= 1;
+            let (offset, bytes) = self.checkpoint_at(self.slot);
+            device.write_at(offset, &bytes)?;
+            device.flush()?;
+        }
+        Ok(())
     }
 }
 

@@ -613,16 +613,7 @@ impl FileSystem for RefsVolume {
         if core.frozen.is_some() {
             return Ok(());
         }
-        // Both places end up with the newest roots, and the first one as the newest: a reader that looks at only one,
-        // whichever it is, sees the volume as it is now.
-        let rounds = if core.slot == 0 { 2 } else { 1 };
-        for _ in 0..rounds {
-            core.checkpoint.clock += 1;
-            core.slot ^= 1;
-            let (offset, bytes) = core.checkpoint_at(core.slot);
-            self.device.write_at(offset, &bytes)?;
-            self.device.flush()?;
-        }
+        core.write_both(&*self.device)?;
         core.frozen = Some("it is unmounted".into());
         self.is_frozen.store(true, Ordering::SeqCst);
         Ok(())

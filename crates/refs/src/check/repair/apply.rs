@@ -118,16 +118,7 @@ impl Plan {
         let batch = core.gather()?;
         write(&*device, &batch)?;
         core.pages.space.settle();
-        // The other place gets the same roots, and the first one the higher clock, as after an unmount.
-        let rounds = if core.slot == 0 { 2 } else { 1 };
-        for _ in 0..rounds {
-            core.checkpoint.clock += 1;
-            core.slot ^= 1;
-            let (offset, bytes) = core.checkpoint_at(core.slot);
-            device.write_at(offset, &bytes)?;
-            device.flush()?;
-        }
-        Ok(())
+        core.write_both(&*device)
     }
 
     /// The volume as the check found it: what is free comes from its own map.
