@@ -4,6 +4,7 @@
 //! Rows of trees are changed at once, in memory. What is known of a node in use (times, sizes, extents) stays with the
 //! node, and goes to its row when a commit *gathers*.
 
+use crate::attributes;
 use crate::bulk::Bulk;
 use crate::geometry::Geometry;
 use crate::layout::bytes::put;
@@ -12,8 +13,9 @@ use crate::layout::{Attribute, Checkpoint, ObjectRow, Record, Root, ShortEntry, 
 use crate::listing::Listings;
 use crate::pages::{Page, Pages};
 use crate::ranges::Ranges;
+use crate::shares::Shares;
 use crate::space::{Run, Tier};
-use crate::stream::{self, Content, Stream, StreamState};
+use crate::stream::{self, Content, Limits, Snapshot, Stream, StreamState};
 use crate::tree::{Order, Tree};
 use platter_device::Device;
 use platter_vfs::{Error, Kind, Node, Result};
@@ -73,6 +75,8 @@ pub struct Named {
     pub node: u64,
     /// Its data.
     pub stream: Arc<Stream>,
+    /// What else is known of it if it is a snapshot of the file's data.
+    pub snapshot: Option<Snapshot>,
 }
 
 /// A node in use.
@@ -89,14 +93,16 @@ pub struct Entity {
     pub named: Vec<Named>,
     /// How often it was handed out.
     pub handed_out: u64,
+    /// Why it may only be read, if so.
+    pub only_read: Option<&'static str>,
 }
 
 impl Entity {
     /// What it is.
     pub fn kind(&self) -> Kind {
         match self.id {
+            _ if attributes::is_link(self.record.reparse) => Kind::SymbolicLink,
             Id::Directory(_) => Kind::Directory,
-            _ if self.record.reparse == SYMLINK => Kind::SymbolicLink,
             _ => Kind::File,
         }
     }
@@ -123,9 +129,6 @@ impl Entity {
     }
 }
 
-/// The reparse tag of symbolic links.
-pub const SYMLINK: u32 = 0xA000_000C;
-
 /// Everything but the data.
 pub struct Core {
     /// Pages and space.
@@ -151,6 +154,8 @@ pub struct Core {
     changed: BTreeSet<u64>,
     /// Whether anything changed since the last commit.
     pub news: bool,
+    /// Whether its log holds, or may hold, what the checkpoint does not.
+    pub is_dirty: bool,
     /// Why nothing may be written, if so.
     pub frozen: Option<String>,
     /// Whether that is because a write failed.
@@ -159,6 +164,8 @@ pub struct Core {
     pub security: u64,
     /// Listings under way.
     pub listings: Listings,
+    /// Clusters that several streams have.
+    pub shares: Shares,
 }
 
 /// What a commit writes.
@@ -199,10 +206,12 @@ impl Core {
             next_node: Node::ROOT.0 + 1,
             changed: BTreeSet::new(),
             news: false,
+            is_dirty: false,
             frozen: None,
             failed: false,
             security: 0,
             listings: Listings::default(),
+            shares: Shares::default(),
         }
     }
 
@@ -358,26 +367,26 @@ impl Core {
         Ok(*last)
     }
 
-    /// Whether clusters are referred to more than once.
-    pub fn shares_clusters(&mut self) -> Result<bool> {
-        let mut found = false;
-        let (tree, pages) = self.root(Root::References);
-        tree.scan(pages, &[], |_| {
-            found = true;
-            Ok(false)
-        })?;
-        Ok(found)
-    }
-
-    /// Makes sure that the volume knows a security descriptor.
-    pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<()> {
-        let (row_key, value) = crate::system::security_row(descriptor);
-        let (tree, pages) = self.tree(0x530)?;
-        if tree.get(pages, &row_key, |_| ())?.is_none() {
-            let (tree, pages) = self.tree_mut(0x530)?;
-            tree.put(pages, &row_key, 0, &value)?;
+    /// Makes sure that the volume knows a security descriptor, and returns the identifier that it has there. Of several
+    /// with one hash each has a number of its own.
+    pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<u64> {
+        /// Descriptors with one hash.
+        const MOST: u64 = 1 << 16;
+        let first = crate::system::security_id(descriptor);
+        for number in 0..MOST {
+            let id = first + (number << 32);
+            match self.security_descriptor(id)? {
+                Some(known) if known == descriptor => return Ok(id),
+                Some(_) => {}
+                None => {
+                    let (row_key, value) = crate::system::security_row_with(id, descriptor);
+                    let (tree, pages) = self.tree_mut(0x530)?;
+                    tree.put(pages, &row_key, 0, &value)?;
+                    return Ok(id);
+                }
+            }
         }
-        Ok(())
+        Err(Error::NoSpace)
     }
 
     // Nodes in use
@@ -387,8 +396,17 @@ impl Core {
         self.entities.get(&node).ok_or(Error::NotFound)
     }
 
+    /// Refuses changes of a node that may only be read.
+    pub fn changeable(&self, node: u64) -> Result<()> {
+        match self.entity(node)?.only_read {
+            Some(why) => Err(Error::NotPermitted(why)),
+            None => Ok(()),
+        }
+    }
+
     /// The node of this number, to be changed: it will be stored at the next commit.
     pub fn entity_mut(&mut self, node: u64) -> Result<&mut Entity> {
+        self.changeable(node)?;
         self.changed.insert(node);
         self.news = true;
         self.entities.get_mut(&node).ok_or(Error::NotFound)
@@ -423,8 +441,9 @@ impl Core {
 
     /// The object number of a directory.
     pub fn directory(&self, node: Node) -> Result<u64> {
-        match self.entity(node.0)?.id {
-            Id::Directory(object) => Ok(object),
+        let entity = self.entity(node.0)?;
+        match (entity.id, entity.kind()) {
+            (Id::Directory(object), Kind::Directory) => Ok(object),
             _ => Err(Error::NotADirectory),
         }
     }
@@ -433,6 +452,12 @@ impl Core {
     pub fn living_directory(&self, node: Node) -> Result<u64> {
         let object = self.directory(node)?;
         if self.entity(node.0)?.place == Place::Nowhere { Err(Error::NotFound) } else { Ok(object) }
+    }
+
+    /// A living directory whose entries can be changed.
+    pub fn changeable_directory(&self, node: Node) -> Result<u64> {
+        self.changeable(node.0)?;
+        self.living_directory(node)
     }
 
     /// Takes a node into use.
@@ -485,13 +510,15 @@ impl Core {
         let record = tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0))?.transpose()?;
         let mut record =
             record.ok_or_else(|| Error::damaged("directory", 0, "a row of its own record", "none"))?;
-        let (_, named) = stream::take_streams(&mut record, &mut self.pages, object)?;
-        let named = self.open_named(named, record.attributes & 1 != 0);
+        let found = stream::take_streams(&mut record, &mut self.pages, object)?;
+        let only_read = found.only_read;
+        let named = self.open_named(found, &record);
         let link = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK);
         let (above, name) = link.map(object_link).unwrap_or((ROOT_DIRECTORY, Vec::new()));
         let number = (object == ROOT_DIRECTORY).then_some(Node::ROOT.0);
         let place = Place::Directory { above, name };
-        let entity = Entity { id: Id::Directory(object), place, record, stream: None, named, handed_out: 0 };
+        let id = Id::Directory(object);
+        let entity = Entity { id, place, record, stream: None, named, handed_out: 0, only_read };
         Ok(self.insert(entity, number))
     }
 
@@ -500,7 +527,8 @@ impl Core {
         let id = Id::Directory(ROOT_DIRECTORY);
         let place = Place::Directory { above: ROOT_DIRECTORY, name: Vec::new() };
         let record = Record::new(0x1F0, 0, Record::DIRECTORY, 0);
-        let entity = Entity { id, place, record, stream: None, named: Vec::new(), handed_out: 0 };
+        let only_read = Some("its own record is damaged");
+        let entity = Entity { id, place, record, stream: None, named: Vec::new(), handed_out: 0, only_read };
         self.insert(entity, Some(Node::ROOT.0));
     }
 
@@ -514,31 +542,45 @@ impl Core {
             (Id::File(home, _), _) => home,
             _ => return Err(Error::NotFound),
         };
-        let (own, named) = stream::take_streams(&mut record, &mut self.pages, table)?;
+        let mut found = stream::take_streams(&mut record, &mut self.pages, table)?;
+        let only_read = found.only_read;
         let node = self.next_node();
         let read_only = record.attributes & 1 != 0;
         let integrity = record.attributes & Record::INTEGRITY != 0;
-        let state = own.unwrap_or_else(|| StreamState::empty(integrity));
-        let stream = Some(Arc::new(Stream::new(node, state, read_only)));
-        let is_link = record.reparse == SYMLINK;
+        let own = found.own.take().unwrap_or_else(|| StreamState::empty(integrity));
+        let state = StreamState { shared: self.shares.any, ..own };
+        let limits = Limits { unreadable: attributes::unreadable(&record), only_read };
+        let stream = Some(Arc::new(Stream::new(node, state, read_only, limits)));
+        let is_link = attributes::is_link(record.reparse);
         stream.iter().for_each(|stream| stream.is_link.store(is_link, Ordering::SeqCst));
-        let named = self.open_named(named, read_only);
-        let entity = Entity { id, place, record, stream, named, handed_out: 0 };
+        let named = self.open_named(found, &record);
+        let entity = Entity { id, place, record, stream, named, handed_out: 0, only_read };
         Ok(self.insert(entity, Some(node)))
     }
 
-    fn open_named(&mut self, found: Vec<stream::FoundStream>, read_only: bool) -> Vec<Named> {
-        let open = |found: stream::FoundStream| {
+    fn open_named(&mut self, found: stream::Found, record: &Record) -> Vec<Named> {
+        let read_only = record.attributes & 1 != 0;
+        // All streams of an encrypted file are; what else keeps content elsewhere does so for the file's own data.
+        let unreadable = attributes::is_encrypted(record).then(|| attributes::unreadable(record)).flatten();
+        let open = |one: stream::FoundStream| {
             let node = self.next_node();
-            Named { name: found.name, node, stream: Arc::new(Stream::new(node, found.state, read_only)) }
+            let kept = one.snapshot.as_ref().map(|_| Snapshot::KEPT);
+            let limits = Limits { unreadable, only_read: found.only_read.or(kept) };
+            let state = StreamState { shared: self.shares.any, ..one.state };
+            let stream = Arc::new(Stream::new(node, state, read_only, limits));
+            Named { name: one.name, node, stream, snapshot: one.snapshot }
         };
-        found.into_iter().map(open).collect()
+        found.named.into_iter().map(open).collect()
     }
 
     /// Brings the index of reparse points up to date: a file with this record appears at, or goes from, its number.
     pub fn index_reparse(&mut self, record: &Record, id: Id, is_there: bool) -> Result<()> {
         let (Id::File(directory, ordinal), true) = (id, record.reparse != 0) else { return Ok(()) };
-        let (row_key, value) = crate::system::reparse_row(record.reparse, ordinal, directory);
+        self.index_point(record.reparse, ordinal, directory, is_there)
+    }
+
+    fn index_point(&mut self, tag: u32, ordinal: u64, directory: u64, is_there: bool) -> Result<()> {
+        let (row_key, value) = crate::system::reparse_row(tag, ordinal, directory);
         for object in [0x540, 0x541] {
             let (tree, pages) = self.tree_mut(object)?;
             match is_there {
@@ -547,6 +589,35 @@ impl Core {
             };
         }
         Ok(())
+    }
+
+    /// Takes a directory that is a reparse point out of their index, in whichever of its two forms it is there: by its
+    /// number in the directory above, or by its own object.
+    pub fn unindex_directory(&mut self, node: u64, ordinal: u64, above: u64) -> Result<()> {
+        let entity = self.entity(node)?;
+        let (tag, own) = (entity.record.reparse, entity.record.ordinal);
+        let Id::Directory(object) = entity.id else { return Ok(()) };
+        if tag == 0 {
+            return Ok(());
+        }
+        [(ordinal, above), (0, object), (own, object)]
+            .into_iter()
+            .try_for_each(|(ordinal, directory)| self.index_point(tag, ordinal, directory, false))
+    }
+
+    /// The security descriptor with this identifier.
+    pub fn security_descriptor(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
+        let mut from = vec![0; 16];
+        put(&mut from, 0x08, (id >> 32) as u32);
+        put(&mut from, 0x0C, id as u32);
+        let mut found = None;
+        let (tree, pages) = self.tree(0x530)?;
+        tree.scan(pages, &from, |row| {
+            let known = crate::system::read_security_row(row.key, row.value);
+            found = known.filter(|(other, _)| *other == id).map(|(_, descriptor)| descriptor.to_vec());
+            Ok(false)
+        })?;
+        Ok(found)
     }
 
     /// Gives back hand-outs. A node that nobody holds and that needs nothing stored is forgotten.
@@ -629,16 +700,6 @@ impl Core {
             .virtual_cluster(crate::geometry::ContainerMap::FIRST + u64::from(run.container), run.start)
     }
 
-    /// Gives back runs that something on disk may still refer to.
-    pub fn park(&mut self, gone: &[(u64, u32)]) -> Result<()> {
-        for &(cluster, count) in gone {
-            let run = self.run(cluster, count)?;
-            self.pages.space.park(run);
-        }
-        self.news |= !gone.is_empty();
-        Ok(())
-    }
-
     /// Gives back all that a stream takes.
     pub fn release_stream(&mut self, stream: &Stream) -> Result<()> {
         let mut state = stream.write();
@@ -650,8 +711,9 @@ impl Core {
         }
         state.size = 0;
         state.content = Content::Inline(Vec::new());
+        let is_nameless = state.orphan;
         drop(state);
-        self.park(&gone)
+        self.park(&gone, is_nameless)
     }
 
     /// Has all extents of a node's streams in memory, so that what is done with all of them will not fail half-way.
@@ -691,11 +753,7 @@ impl Core {
         for page in pages {
             self.pages.free(&page, Tier::Medium)?;
         }
-        for (cluster, count) in runs {
-            let run = self.run(cluster, count)?;
-            self.pages.space.hold(run);
-        }
-        Ok(())
+        self.disown(&runs)
     }
 
     // Commit
@@ -713,7 +771,7 @@ impl Core {
         let mut record = entity.record.clone();
         if let Some(stream) = &entity.stream {
             let mut state = stream.write();
-            if record.reparse == SYMLINK {
+            if attributes::is_link(record.reparse) {
                 record.size = 0;
                 record.allocated = 0;
             } else {
@@ -724,25 +782,23 @@ impl Core {
                 true => record.attributes |= Record::SPARSE,
                 false => record.attributes &= !Record::SPARSE,
             }
-            record.rows.extend(stream::store_data(&mut state, &mut self.pages, clock)?);
+            let versions = 1 + entity.named.iter().filter(|named| named.snapshot.is_some()).count() as u32;
+            record.rows.extend(stream::store_data(&mut state, versions, &mut self.pages, clock)?);
             if let Content::Extents(extents) = &mut state.content
                 && extents.loaded() > MOST_RUNS
             {
                 extents.unload();
             }
         }
-        let named: Vec<(Vec<u16>, Arc<Stream>)> =
-            entity.named.iter().map(|named| (named.name.clone(), named.stream.clone())).collect();
-        for (index, (name, stream)) in named.into_iter().enumerate() {
-            let mut state = stream.write();
-            record.rows.extend(stream::store_named(
-                &mut state,
-                &name,
-                0xF000 + index as u64,
-                &mut self.pages,
-                clock,
-            )?);
+        for (index, named) in entity.named.iter().enumerate() {
+            let mut state = named.stream.write();
+            let pages = &mut self.pages;
+            record.rows.extend(match &named.snapshot {
+                Some(snapshot) => stream::store_snapshot(&mut state, &named.name, snapshot, pages, clock)?,
+                None => stream::store_named(&mut state, &named.name, 0xF000 + index as u64, pages, clock)?,
+            });
         }
+        stream::store_counter(&mut record.rows);
         let entity = &self.entities[&node];
         let (id, place) = (entity.id, entity.place.clone());
         let value = record.to_bytes();
@@ -850,6 +906,7 @@ impl Core {
         self.slot ^= 1;
         let pages = self.pages.take_dirty()?;
         self.pages.space.hand_over();
+        self.shares.forget();
         self.news = false;
         let batch = Batch { pages, checkpoint: self.checkpoint_at(self.slot), clock };
         for node in nodes {

@@ -15,6 +15,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// In the place of a table's number, where it is not known which one a page carries.
+pub const ANY_TABLE: u64 = u64::MAX;
+
 /// Where a page is: which numbering, and its first cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
@@ -120,7 +123,7 @@ impl Page {
                 format!("{found:#x}"),
             ));
         }
-        if header.table != table {
+        if header.table != table && table != ANY_TABLE {
             return Err(Error::damaged(
                 "page's table",
                 at + 0x48,

@@ -1,11 +1,12 @@
 //! Names: looking up, making, removing, renaming, linking and listing.
 
 use super::*;
+use crate::attributes;
 use crate::core::{FIRST_OBJECT, make_object_link, object_link};
 use crate::format::{add_directory, parent_child};
 use crate::layout::Root;
 use crate::layout::record::OBJECT_LINK;
-use crate::stream::StreamState;
+use crate::stream::{Limits, StreamState};
 
 impl RefsVolume {
     /// The row that a name leads to in a directory: its key as it stands there, and what it says.
@@ -70,7 +71,7 @@ impl RefsVolume {
         target: Option<&str>,
     ) -> Result<Node> {
         let now = self.now();
-        let object = core.living_directory(directory)?;
+        let object = core.changeable_directory(directory)?;
         NAMES.check(name)?;
         if self.row(core, object, name)?.is_some() {
             return Err(Error::Exists);
@@ -110,27 +111,24 @@ impl RefsVolume {
                 let mut record = Record::new(self.geometry.version.file_schema(), now, attributes, security);
                 record.ordinal = ordinal;
                 if let Some(target) = target {
-                    streams::make_link(&mut record, target)?;
+                    attributes::set_reparse_point(&mut record, Some(&attributes::link_to(target)?));
                 }
                 let place = Place::Long { directory: object, name: name.units().to_vec() };
                 let id = Id::File(object, ordinal);
                 let node = core.next_node();
                 let state = StreamState::empty(attributes & Record::INTEGRITY != 0);
-                let stream = Some(Arc::new(Stream::new(node, state, false)));
+                let stream = Some(Arc::new(Stream::new(node, state, false, Limits::default())));
                 stream.iter().for_each(|stream| stream.is_link.store(target.is_some(), Ordering::SeqCst));
                 let mut row = record.clone();
-                row.rows.extend(crate::stream::store_data(
-                    &mut stream.as_ref().expect("made").write(),
-                    &mut core.pages,
-                    0,
-                )?);
+                if let Some(stream) = &stream {
+                    row.rows.extend(crate::stream::store_data(&mut stream.write(), 1, &mut core.pages, 0)?);
+                }
                 let (tree, pages) = core.tree_mut(object)?;
                 tree.put(pages, &key::name(key::LONG, name.units()), 1, &row.to_bytes())?;
                 core.index_reparse(&record, id, true)?;
-                core.insert(
-                    Entity { id, place, record, stream, named: Vec::new(), handed_out: 0 },
-                    Some(node),
-                )
+                let entity =
+                    Entity { id, place, record, stream, named: Vec::new(), handed_out: 0, only_read: None };
+                core.insert(entity, Some(node))
             }
         };
         self.touch_directory(core, object, now)?;
@@ -145,7 +143,7 @@ impl RefsVolume {
         is_directory: bool,
     ) -> Result<()> {
         let now = self.now();
-        let object = core.living_directory(directory)?;
+        let object = core.changeable_directory(directory)?;
         let (row_key, row) = self.row(core, object, name)?.ok_or(Error::NotFound)?;
         let node = self.open_row(core, object, &row_key, row)?;
         let removed =
@@ -157,6 +155,7 @@ impl RefsVolume {
 
     /// Whether a node may lose a name.
     fn removable(&self, core: &mut Core, node: u64, is_directory: bool) -> Result<()> {
+        core.changeable(node)?;
         let entity = core.entity(node)?;
         let found_directory = entity.kind() == Kind::Directory;
         match (is_directory, found_directory) {
@@ -164,7 +163,7 @@ impl RefsVolume {
             (false, true) => return Err(Error::IsADirectory),
             _ => {}
         }
-        if let (true, Id::Directory(object)) = (is_directory, entity.id)
+        if let Id::Directory(object) = entity.id
             && self.has_names(core, object)?
         {
             return Err(Error::NotEmpty);
@@ -195,6 +194,10 @@ impl RefsVolume {
         match (entity.id, entity.place.clone()) {
             (Id::Directory(object), _) => {
                 self.rehome_bodies(core, object)?;
+                let (tree, pages) = core.tree(directory)?;
+                let short =
+                    tree.get(pages, row_key, |row| ShortEntry::from_bytes(row.value, 0))?.transpose()?;
+                core.unindex_directory(node, short.map_or(0, |short| short.ordinal), directory)?;
                 let (tree, pages) = core.root(Root::ParentChild);
                 tree.remove(pages, &parent_child(directory, object))?;
                 let (tree, pages) = core.tree_mut(directory)?;
@@ -256,8 +259,14 @@ impl RefsVolume {
             }
             Ok(true)
         })?;
-        for (ordinal, record) in bodies {
-            let node = core.open_file(Id::File(object, ordinal), Place::Body, record)?;
+        let open = |(ordinal, record)| core.open_file(Id::File(object, ordinal), Place::Body, record);
+        let nodes: Vec<u64> = bodies.into_iter().map(open).collect::<Result<_>>()?;
+        let changeable = nodes.iter().try_for_each(|&node| core.changeable(node));
+        if changeable.is_err() {
+            nodes.iter().try_for_each(|&node| core.forget_idle(node))?;
+        }
+        changeable?;
+        for node in nodes {
             core.load_streams(node)?;
             let links = core.entity(node)?.record.rows.iter().filter(|row| row.kind() == OBJECT_LINK);
             let home =
@@ -278,11 +287,12 @@ impl RefsVolume {
             return Err(Error::Unsupported { format: "ReFS before 3.14", what: "hard links" });
         }
         let now = self.now();
-        let object = core.living_directory(directory)?;
+        let object = core.changeable_directory(directory)?;
         NAMES.check(name)?;
+        core.changeable(node.0)?;
         let entity = core.entity(node.0)?;
         match (entity.kind(), &entity.place) {
-            (Kind::Directory, _) => return Err(Error::IsADirectory),
+            (Kind::Directory, _) | (_, Place::Directory { .. }) => return Err(Error::IsADirectory),
             (_, Place::Nowhere) => return Err(Error::NotFound),
             (_, Place::Part { .. }) => {
                 return Err(Error::InvalidArgument("a named stream has no names of its own"));
@@ -355,12 +365,13 @@ impl RefsVolume {
         if flags == RenameFlags::Exchange {
             return Err(self.unsupported_error("exchange of two entries"));
         }
-        let source_directory = core.living_directory(from)?;
+        let source_directory = core.changeable_directory(from)?;
         let (source_key, source) = self.row(core, source_directory, name)?.ok_or(Error::NotFound)?;
         let node = self.open_row(core, source_directory, &source_key, source)?;
         let renamed = (|| {
-            let target_directory = core.living_directory(to)?;
+            let target_directory = core.changeable_directory(to)?;
             NAMES.check(new_name)?;
+            core.changeable(node)?;
             let entity = core.entity(node)?;
             let is_directory = entity.kind() == Kind::Directory;
             if let (true, Id::Directory(object)) = (is_directory, entity.id)
@@ -419,6 +430,10 @@ impl RefsVolume {
         match (id, place) {
             (Id::Directory(object), _) => {
                 let mut short = ShortEntry::from_bytes(&old.1, 0)?;
+                if from != to && core.entity(node)?.record.reparse != 0 {
+                    let what = "reparse points of directories that move to another";
+                    return Err(Error::Unsupported { format: "ReFS", what });
+                }
                 if from != to {
                     short.ordinal = core.new_ordinal(to)?;
                     let (tree, pages) = core.root(Root::ParentChild);
@@ -518,7 +533,16 @@ impl RefsVolume {
         match row {
             Row::Long(record) => Ok(self.attributes_of_record(record)),
             Row::Short(short) if short.is_directory() => {
-                Ok(attributes(Kind::Directory, 0, 0, short.attributes, short.times, 1))
+                // Whether it is a link stands in its own record.
+                if short.attributes & Record::REPARSE_POINT != 0
+                    && let Ok((tree, pages)) = core.tree(short.object)
+                    && let Ok(Some(Ok(record))) =
+                        tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0))
+                    && attributes::is_link(record.reparse)
+                {
+                    return Ok(self.attributes_of_record(&record));
+                }
+                Ok(attributes_with(Kind::Directory, 0, 0, short.attributes, short.times, 1))
             }
             Row::Short(short) => {
                 let (tree, pages) = core.tree(short.object)?;
@@ -527,7 +551,7 @@ impl RefsVolume {
                 })?;
                 match record.transpose()? {
                     Some(record) => Ok(self.attributes_of_record(&record)),
-                    None => Ok(attributes(
+                    None => Ok(attributes_with(
                         Kind::File,
                         short.size,
                         short.allocated,
@@ -541,9 +565,9 @@ impl RefsVolume {
     }
 
     fn attributes_of_record(&self, record: &Record) -> Attributes {
-        if record.reparse == crate::core::SYMLINK {
-            let target = streams::link_target(record).unwrap_or_default();
-            return attributes(
+        if attributes::is_link(record.reparse) {
+            let target = attributes::link_target(record).unwrap_or_default();
+            return attributes_with(
                 Kind::SymbolicLink,
                 target.len() as u64,
                 0,
@@ -552,7 +576,14 @@ impl RefsVolume {
                 record.links,
             );
         }
-        attributes(Kind::File, record.size, record.allocated, record.attributes, record.times, record.links)
+        attributes_with(
+            Kind::File,
+            record.size,
+            record.allocated,
+            record.attributes,
+            record.times,
+            record.links,
+        )
     }
 
     pub(super) fn forget_node(&self, node: Node, count: u64) {

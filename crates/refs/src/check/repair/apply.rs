@@ -6,7 +6,7 @@ use crate::container::Container;
 use crate::core::Core;
 use crate::format::write;
 use crate::geometry::{ContainerMap, Geometry};
-use crate::layout::{Root, Version};
+use crate::layout::{Root, ShareRow, Version};
 use crate::open::{CACHE, ranges, root_tree};
 use crate::pages::Pages;
 use crate::space::{Space, Tier};
@@ -32,6 +32,10 @@ pub struct Plan {
     pub now: Duration,
     /// Clusters belong to several files.
     pub is_crossed: bool,
+    /// The table of reference counts has rows.
+    pub is_shared: bool,
+    /// The rows of the table of reference counts, if they are known.
+    pub shares: Option<Vec<ShareRow>>,
     /// A part of a directory is lost.
     pub is_directory_lost: bool,
     starts: Vec<u64>,
@@ -45,7 +49,7 @@ pub struct Plan {
 /// [`Error::Device`].
 pub fn apply(check: Check<'_>) -> Result<CheckReport> {
     let device = check.device;
-    if check.is_log_live {
+    if check.is_log_live || check.is_compressed {
         return Ok(check.report);
     }
     for (offset, bytes) in &check.repair.writes {
@@ -93,6 +97,8 @@ fn plan(check: Check<'_>) -> Option<(CheckReport, Option<Plan>)> {
         damaged: check.damaged,
         now: check.device.now(),
         is_crossed: check.is_crossed,
+        is_shared: check.shares.is_needed(),
+        shares: check.shares.rows(),
         is_directory_lost: check.is_directory_lost,
         upper: check.upper.into(),
     };

@@ -66,6 +66,10 @@ fn row_of(core: &mut Core, directory: u64, name: &[u16]) -> Result<Option<(Vec<u
 }
 
 fn put_record(core: &mut Core, directory: u64, row: &[u8], flags: u16, record: &Record) -> Result<()> {
+    // Attributes in pages of their own are not written anew.
+    if !record.outside.is_empty() {
+        return Ok(());
+    }
     let value = record.to_bytes();
     if row.len() + value.len() + 32 > Tree::LARGEST_ROW {
         return Ok(());
