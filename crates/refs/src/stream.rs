@@ -250,7 +250,7 @@ fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) ->
     let kept = extents.pages();
     // Clusters after the end were allocated ahead: a stream that grows over them must not show what was there before.
     let valid = u64_at(value, 0x40);
-    let is_ahead = valid < size || allocated / cluster > size.div_ceil(cluster);
+    let is_ahead = valid < size || extents.end() > size.div_ceil(cluster);
     Ok(StreamState {
         size,
         content: Content::Extents(extents),

@@ -509,7 +509,10 @@ impl Volume {
             let mut is_shared = false;
             if let (Found::Extent(run), true) = (found, state.shared) {
                 let first = run.cluster + u64::from(at - run.at);
-                let (shared, length) = core.shared(first, run.end().min(to) - at)?;
+                let looked = core.shared(first, run.end().min(to) - at);
+                let (shared, length) = looked.inspect_err(|_| {
+                    memory.taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
+                })?;
                 (is_shared, most) = (shared, most.min(length));
                 found = Found::Extent(Run { at, count: length, cluster: first, ..run });
             }
