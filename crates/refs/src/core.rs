@@ -605,6 +605,18 @@ impl Core {
             .try_for_each(|(ordinal, directory)| self.index_point(tag, ordinal, directory, false))
     }
 
+    /// Takes the row out that leads from a number to a name or directory. Platter does not write such rows, and those of
+    /// Windows must not lead to what is gone.
+    pub fn forget_number(&mut self, directory: u64, ordinal: u64) -> Result<()> {
+        let row_key = key::number(ordinal);
+        let (tree, pages) = self.tree(directory)?;
+        if tree.get(pages, &row_key, |_| ())?.is_some() {
+            let (tree, pages) = self.tree_mut(directory)?;
+            tree.remove(pages, &row_key)?;
+        }
+        Ok(())
+    }
+
     /// The security descriptor with this identifier.
     pub fn security_descriptor(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
         let mut from = vec![0; 16];

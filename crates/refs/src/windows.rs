@@ -309,7 +309,7 @@ fn keep_version(device: &Arc<MemoryDevice>, called: &str, snapshot: &str) {
         record.rows.push(Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, head));
         // The live data is another: here only its end.
         let own = record.rows.iter_mut().find(|row| row.flags & 1 != 0).unwrap();
-        *own = Attribute::new(MULTIPLE, DATA, 0x0E, &own.key[16..].to_vec(), 1, {
+        *own = Attribute::new(MULTIPLE, DATA, 0x0E, &own.key[16..], 1, {
             let mut value = vec![0; 0xF8];
             value[..0x88].copy_from_slice(&live.value[..0x88]);
             for at in [0x20, 0x30, 0x38, 0x40, 0x48] {
@@ -544,7 +544,7 @@ fn wrong_reference_counts_are_found_and_put_right() {
         }
         volume.unmount().unwrap();
         checked(&device, &["reference-count"]);
-        let options = CheckOptions { repair: true, ..CheckOptions::default() };
+        let options = CheckOptions { repair: true };
         Refs::ANY.check(&*device, options, &Silent).unwrap();
         checked(&device, &[]);
         let volume = open(&device);

@@ -74,6 +74,29 @@ fn plant(device: Arc<MemoryDevice>) -> Harvest {
     put("/large:stream", named, 5000);
     let two = make(Node::ROOT, "two", Kind::File);
     put("/two", two, 10_000);
+    let ahead = make(Node::ROOT, "ahead", Kind::File);
+    put("/ahead", ahead, 5000);
+    // What a file has before its data, and clusters that it has with others.
+    system.allocate(ahead, 0..200_000, false).unwrap();
+    let bytes = |path: &str| planted[path].1.clone().unwrap();
+    let (mut zeroes, whole) = (bytes("/ahead"), bytes("/large"));
+    zeroes.resize(200_000, 0);
+    planted.insert("/ahead".into(), (false, Some(zeroes)));
+    if system.capabilities().clone {
+        let clone = make(Node::ROOT, "clone", Kind::File);
+        if system.integrity(large).unwrap() == system.integrity(clone).unwrap() {
+            system.clone_range(large, 0, clone, 0, whole.len() as u64).unwrap();
+            planted.insert("/clone".into(), (false, Some(whole.clone())));
+        } else {
+            planted.insert("/clone".into(), (false, Some(Vec::new())));
+        }
+        system.create_snapshot(large, &Name::from("kept")).unwrap();
+        planted.insert("/large:kept".into(), (false, Some(whole.clone())));
+        system.write(large, 8192, &[1; 4096]).unwrap();
+        let mut changed = whole;
+        changed[8192..12_288].fill(1);
+        planted.insert("/large".into(), (false, Some(changed)));
+    }
     system.link(two, deep, &Name::from("names")).unwrap();
     system.symlink(Node::ROOT, &Name::from("link"), "below/deep").unwrap();
     planted.insert("/below/deep/names".into(), planted["/two"].clone());

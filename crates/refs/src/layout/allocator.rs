@@ -72,7 +72,7 @@ impl AllocatorRow {
     /// them; `None` if it is not about whole ones.
     pub fn range(&self, clusters: u32) -> Option<(Range, Use)> {
         let clusters = u64::from(clusters);
-        if self.count == 0 || self.start % clusters != 0 || self.count % clusters != 0 {
+        if self.count == 0 || !self.start.is_multiple_of(clusters) || !self.count.is_multiple_of(clusters) {
             return None;
         }
         let first = u32::try_from(self.start / clusters).ok()?;

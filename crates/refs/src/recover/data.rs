@@ -199,8 +199,12 @@ impl RecoveredData for Data<'_> {
             buffer[there.len()..].fill(0);
             return Ok(length);
         }
-        if length > 0 {
-            self.read_clusters(offset, buffer)?;
+        // What was never written reads as zeroes, whatever is there.
+        let written = self.state.valid().saturating_sub(offset).min(length as u64) as usize;
+        let (there, never) = buffer.split_at_mut(written);
+        never.fill(0);
+        if !there.is_empty() {
+            self.read_clusters(offset, there)?;
         }
         Ok(length)
     }

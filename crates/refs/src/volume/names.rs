@@ -197,7 +197,9 @@ impl RefsVolume {
                 let (tree, pages) = core.tree(directory)?;
                 let short =
                     tree.get(pages, row_key, |row| ShortEntry::from_bytes(row.value, 0))?.transpose()?;
-                core.unindex_directory(node, short.map_or(0, |short| short.ordinal), directory)?;
+                let ordinal = short.map_or(0, |short| short.ordinal);
+                core.unindex_directory(node, ordinal, directory)?;
+                core.forget_number(directory, ordinal)?;
                 let (tree, pages) = core.root(Root::ParentChild);
                 tree.remove(pages, &parent_child(directory, object))?;
                 let (tree, pages) = core.tree_mut(directory)?;
@@ -221,6 +223,7 @@ impl RefsVolume {
                 if entity.record.links == 0 {
                     let (tree, pages) = core.tree_mut(home)?;
                     tree.remove(pages, &key::body(ordinal, home))?;
+                    core.forget_number(home, ordinal)?;
                     self.orphan(core, node)?;
                 }
             }
@@ -373,6 +376,12 @@ impl RefsVolume {
             NAMES.check(new_name)?;
             core.changeable(node)?;
             let entity = core.entity(node)?;
+            // How the index of reparse points names a directory is not known.
+            let is_point = matches!(entity.id, Id::Directory(_)) && entity.record.reparse != 0;
+            if is_point && source_directory != target_directory {
+                let what = "reparse points of directories that move to another";
+                return Err(Error::Unsupported { format: "ReFS", what });
+            }
             let is_directory = entity.kind() == Kind::Directory;
             if let (true, Id::Directory(object)) = (is_directory, entity.id)
                 && self.is_inside(core, target_directory, object)?
@@ -430,11 +439,8 @@ impl RefsVolume {
         match (id, place) {
             (Id::Directory(object), _) => {
                 let mut short = ShortEntry::from_bytes(&old.1, 0)?;
-                if from != to && core.entity(node)?.record.reparse != 0 {
-                    let what = "reparse points of directories that move to another";
-                    return Err(Error::Unsupported { format: "ReFS", what });
-                }
                 if from != to {
+                    core.forget_number(from, short.ordinal)?;
                     short.ordinal = core.new_ordinal(to)?;
                     let (tree, pages) = core.root(Root::ParentChild);
                     tree.remove(pages, &parent_child(from, object))?;

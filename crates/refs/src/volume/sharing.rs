@@ -227,16 +227,16 @@ impl Volume {
                 drop((state, core));
                 return if size > stream.read().size { self.resize(node, size) } else { Ok(()) };
             }
-            if let Content::Inline(content) = &mut state.content {
-                if end < self.geometry.version.least_outside() {
-                    content.resize(size as usize, 0);
-                    if size > state.size {
-                        self.stamp(&stream);
-                    }
-                    state.size = size;
-                    core.mark(stream.node);
-                    return Ok(());
+            if let Content::Inline(content) = &mut state.content
+                && end < self.geometry.version.least_outside()
+            {
+                content.resize(size as usize, 0);
+                if size > state.size {
+                    self.stamp(&stream);
                 }
+                state.size = size;
+                core.mark(stream.node);
+                return Ok(());
             }
             self.spill_inline(&mut core, &stream, &mut state)?;
             let valid = state.valid();
