@@ -458,9 +458,6 @@ pub struct Found {
 /// Takes the data out of a record's attributes: the file's own, and the named streams.
 pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) -> Result<Found> {
     attributes::complete(record, pages)?;
-    if pages.geometry.version < (layout::Version { major: 3, minor: 5 }) && !record.rows.is_empty() {
-        return Err(Error::Unsupported { format: "ReFS 3.4", what: "attributes that are read here yet" });
-    }
     let mut taking = Taking {
         pages,
         table,
