@@ -171,9 +171,6 @@ fn populate(volume: &RefsVolume) -> platter_vfs::Result<()> {
     volume.create_snapshot(scattered, &Name::from("kept"))?;
     let clone = make(below, "clone", Kind::File)?;
     volume.clone_range(scattered, 0, clone, 0, 100 * 4096)?;
-    let ahead = make(below, "ahead", Kind::File)?;
-    volume.write(ahead, 0, &[4; 5000])?;
-    volume.allocate(ahead, 0..100_000, false)?;
     for (name, length) in [("small", 50), ("stream", 20_000)] {
         let stream = volume.stream(large, &Name::from(name), true)?;
         volume.write(stream, 0, &vec![3; length])?;
@@ -263,7 +260,6 @@ fn write_some(volume: &RefsVolume) {
                 let _ = volume.write(node, 4096, &[1; 6000]);
                 let _ = volume.punch(node, 8192..20_000);
                 let _ = volume.set_integrity(node, Integrity { enabled: number % 2 == 0, enforced: true });
-                let _ = volume.allocate(node, 20_000..90_000, number % 2 == 0);
                 let _ = volume.clone_range(node, 0, node, 40_960, 8192);
                 let _ = volume.create_snapshot(node, &name("another"));
                 let _ = volume.write(node, 4096, &[2; 6000]);

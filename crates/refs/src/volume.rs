@@ -126,7 +126,7 @@ impl RefsVolume {
                 streams: true,
                 extended_attributes: true,
                 sparse: true,
-                preallocate: true,
+                preallocate: false,
                 integrity: true,
                 clone: shared_clusters,
                 exchange: false,
@@ -646,11 +646,6 @@ impl FileSystem for RefsVolume {
     fn set_integrity_watched(&self, node: Node, integrity: Integrity, watch: &dyn Progress) -> Result<()> {
         self.relieve()?;
         self.change_integrity(node, integrity, watch)
-    }
-
-    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
-        self.relieve()?;
-        self.with_space(|| self.allocate_range(node, range.clone(), keep_size))
     }
 
     fn clone_range(&self, from: Node, offset: u64, to: Node, to_offset: u64, length: u64) -> Result<()> {

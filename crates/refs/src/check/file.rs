@@ -112,7 +112,7 @@ impl Check<'_> {
             self.find_in(&owner, "node-count", Severity::Inconsistent, message);
             self.amend(spot, |_| {});
         }
-        let (expected, found) = (record.rows.len() as u64, u64_at(value, 0x20));
+        let (expected, found) = (Node::new(area).len() as u64, u64_at(value, 0x20));
         if expected != found && record.outside.is_empty() {
             let message =
                 format!("rows of a record at offset {}: expected {expected}, found {found}", spot.at + 0x20);
