@@ -1,8 +1,8 @@
 //! The commands there are.
 
 use crate::commands::{
-    cat, check, compare, completions, cp, info, integrity, ls, man, mkdir, mkfs, mv, recover, report, rm,
-    run, scrub,
+    attr, cat, check, compare, completions, cp, info, integrity, ls, man, mkdir, mkfs, mv, recover, report,
+    rm, run, scrub,
 };
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
@@ -45,6 +45,7 @@ pub(crate) enum Command {
     Scrub(scrub::Arguments),
     Recover(recover::Arguments),
     Integrity(integrity::Arguments),
+    Attr(attr::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -67,6 +68,7 @@ impl Command {
             Command::Scrub(arguments) => arguments.run(),
             Command::Recover(arguments) => arguments.run(),
             Command::Integrity(arguments) => arguments.run(),
+            Command::Attr(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(),
             Command::Man(arguments) => arguments.run(),
         }

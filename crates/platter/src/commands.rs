@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod attr;
 pub mod cat;
 pub mod check;
 pub mod compare;

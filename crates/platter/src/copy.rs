@@ -49,6 +49,8 @@ struct Facts {
 pub struct Copy<'a> {
     /// Whether directories are copied.
     pub recursive: bool,
+    /// Whether files of one volume share their clusters instead of being copied.
+    pub clone: bool,
     /// Host files that must not be copied: the images themselves, which change while being copied into.
     pub is_image: &'a dyn Fn(&Path) -> bool,
     /// Shows how far it is.
@@ -67,7 +69,17 @@ impl<'a> Copy<'a> {
     /// A run with nothing copied yet.
     pub fn new(recursive: bool, is_image: &'a dyn Fn(&Path) -> bool, bar: &'a Bar) -> Copy<'a> {
         let buffer = Buffer::new(PIECE);
-        Copy { recursive, is_image, bar, total: 0, done: 0, buffer, made: HashSet::new(), failed: false }
+        Copy {
+            recursive,
+            clone: false,
+            is_image,
+            bar,
+            total: 0,
+            done: 0,
+            buffer,
+            made: HashSet::new(),
+            failed: false,
+        }
     }
 
     /// Whether anything could not be copied.
@@ -127,8 +139,13 @@ impl<'a> Copy<'a> {
             return Err(Failure::new(source, "cannot be copied onto itself"));
         }
         let reader = source.reader()?;
-        let writer = target.file(name, facts.size, &mut self.made)?;
-        if let Err(failure) = self.content(source, &reader, &writer) {
+        let room = if self.clone { 0 } else { facts.size };
+        let writer = target.file(name, facts.size, room, &mut self.made)?;
+        let copied = match self.shared(source, &writer, facts.size) {
+            Some(shared) => shared,
+            None => self.content(source, &reader, &writer),
+        };
+        if let Err(failure) = copied {
             // Half a file that looks like a whole one would be worse than none.
             target.remove(name);
             return Err(failure);
@@ -138,6 +155,21 @@ impl<'a> Copy<'a> {
 }
 
 impl Copy<'_> {
+    /// Has the copy share the source's clusters, if that is asked for and both are on one volume.
+    fn shared(&mut self, source: &Source, writer: &Writer, size: u64) -> Option<Result<(), Failure>> {
+        let (Source::Volume(_, from), Writer::Volume(path, to)) = (source, writer) else { return None };
+        if !self.clone || !from.same_volume(to) {
+            return None;
+        }
+        self.done += size;
+        let shared = match size {
+            0 => Ok(()),
+            _ => to.system.clone_range(from.node, 0, to.node, 0, size).about(path),
+        };
+        self.bar.progress("copying", self.done, self.total.max(self.done));
+        Some(shared)
+    }
+
     fn content(&mut self, source: &Source, reader: &Reader, writer: &Writer) -> Result<(), Failure> {
         let mut offset = 0;
         loop {
@@ -314,8 +346,8 @@ impl Target {
         }
     }
 
-    /// The file of this name, emptied, with room for `size` bytes.
-    fn file(&self, name: &Name, size: u64, made: &mut HashSet<String>) -> Result<Writer, Failure> {
+    /// The file of this name, emptied, for `size` bytes, with room for `room` of them.
+    fn file(&self, name: &Name, size: u64, room: u64, made: &mut HashSet<String>) -> Result<Writer, Failure> {
         match self {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
@@ -349,8 +381,8 @@ impl Target {
                     Err(error) => return Err(error).about(&path),
                 };
                 // Space in one piece, and a file that will not fit is known before its content is moved.
-                if system.capabilities().preallocate && size > 0 {
-                    let allocated = system.allocate(child.node, 0..size, true).about(&path);
+                if system.capabilities().preallocate && room > 0 {
+                    let allocated = system.allocate(child.node, 0..room, true).about(&path);
                     if allocated.is_err() {
                         self.remove(name);
                     }

@@ -190,3 +190,80 @@ fn recover_copies_out_what_is_left() {
     assert!(place.fails("recover zeroes none").contains("no file system is recognised"));
     assert!(place.fails("recover --as fat32 a.img third").contains("has no recovery"));
 }
+
+#[test]
+fn what_a_file_has_besides_its_content() {
+    let place = Place::new("attr");
+    let bytes = content(3, 300_000);
+    fs::write(place.path("f"), &bytes).unwrap();
+    fs::write(place.path("small"), "small").unwrap();
+    place.works("mkfs refs a.img --size 512M");
+    place.works("cp f a.img:/");
+    place.works("attr set a.img:/f stream:notes small");
+    place.works("attr set a.img:/f stream:large f");
+    place.works("attr set a.img:/f ea:user.x small");
+    place.works("attr set a.img:/f snapshot:first");
+    place.works("cp small a.img:/f");
+    let rows = place.json("attr list --json a.img:/f");
+    let found: Vec<(String, u64)> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["what"].as_str().unwrap().to_string(), row["size"].as_u64().unwrap()))
+        .collect();
+    let wanted =
+        [("stream:notes", 5), ("stream:large", 300_000), ("snapshot:first", 300_000), ("ea:user.x", 5)];
+    assert_eq!(found[..4], wanted.map(|(what, size)| (what.to_string(), size)));
+    assert_eq!(found[4].0, "security");
+    let get = |what: &str| place.platter(&format!("attr get a.img:/f {what}")).stdout;
+    assert_eq!(get("stream:notes"), b"small");
+    assert_eq!(get("stream:large"), bytes);
+    assert_eq!(get("snapshot:first"), bytes);
+    assert_eq!(get("ea:user.x"), b"small");
+    assert_eq!(place.works("cat a.img:/f"), "small");
+    assert!(place.fails("attr get a.img:/f stream:first").contains("no such file"));
+    assert!(place.fails("attr set a.img:/f snapshot:second small").contains("present content"));
+    assert!(place.fails("attr remove a.img:/f security").contains("every file"));
+    // Reparse points, and descriptors from one file to another.
+    fs::write(place.path("fifo"), [0x24, 0, 0, 0x80, 0, 0, 0, 0]).unwrap();
+    fs::write(place.path("wrong"), [0x24, 0, 0, 0x80, 9, 0, 0, 0]).unwrap();
+    fs::write(place.path("empty"), "").unwrap();
+    place.works("cp empty a.img:/pipe");
+    place.works("attr set a.img:/pipe reparse fifo");
+    assert!(place.fails("attr set a.img:/pipe reparse wrong").contains("as many bytes"));
+    assert!(place.works("attr list a.img:/pipe").contains("reparse 0x80000024"));
+    fs::write(place.path("descriptor"), place.platter("attr get a.img:/ security").stdout).unwrap();
+    place.works("attr set a.img:/f security descriptor");
+    assert_eq!(get("security"), fs::read(place.path("descriptor")).unwrap());
+    for what in ["stream:large", "snapshot:first", "ea:user.x"] {
+        place.works(&format!("attr remove a.img:/f {what}"));
+    }
+    place.works("attr remove a.img:/pipe reparse");
+    assert_eq!(place.json("attr list --json a.img:/f").as_array().unwrap().len(), 2);
+    assert!(place.works("check a.img").contains("no damage"));
+}
+
+#[test]
+fn copies_share_clusters() {
+    let place = Place::new("clone");
+    fs::create_dir_all(place.path("tree")).unwrap();
+    let bytes = content(5, 60_000_000);
+    fs::write(place.path("tree/large"), &bytes).unwrap();
+    fs::write(place.path("tree/small"), "small").unwrap();
+    place.works("mkfs refs a.img --size 512M");
+    place.works("cp -r tree a.img:/");
+    let free = || {
+        let info = place.json("info --json a.img");
+        4096 * info["holds"]["volume"]["free_clusters"].as_u64().unwrap_or_else(|| panic!("{info}"))
+    };
+    let before = free();
+    for copy in 0..5 {
+        place.works(&format!("cp -r --clone a.img:/tree a.img:/copy{copy}"));
+    }
+    assert!(before - free() < bytes.len() as u64 / 8, "{before} {}", free());
+    place.works("cp tree/small a.img:/tree/large");
+    place.works("cp a.img:/copy4/large back");
+    assert_eq!(fs::read(place.path("back")).unwrap(), bytes);
+    assert_eq!(place.works("cat a.img:/copy0/small"), "small");
+    assert!(place.works("check a.img").contains("no damage"));
+}

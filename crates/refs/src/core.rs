@@ -4,6 +4,7 @@
 //! Rows of trees are changed at once, in memory. What is known of a node in use (times, sizes, extents) stays with the
 //! node, and goes to its row when a commit *gathers*.
 
+use crate::attributes;
 use crate::bulk::Bulk;
 use crate::geometry::Geometry;
 use crate::layout::bytes::put;
@@ -12,9 +13,11 @@ use crate::layout::{Attribute, Checkpoint, ObjectRow, Record, Root, ShortEntry, 
 use crate::listing::Listings;
 use crate::pages::{Page, Pages};
 use crate::ranges::Ranges;
+use crate::shares::Shares;
 use crate::space::{Run, Tier};
-use crate::stream::{self, Content, Stream, StreamState};
+use crate::stream::{self, Content, Limits, Snapshot, Stream, StreamState};
 use crate::tree::{Order, Tree};
+use platter_device::Device;
 use platter_vfs::{Error, Kind, Node, Result};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -34,7 +37,6 @@ pub struct Object {
     pub tree: Tree,
     /// The number last given to a child, for directories.
     pub last_child: Option<u64>,
-    changed: bool,
 }
 
 /// What a node is on disk.
@@ -73,6 +75,8 @@ pub struct Named {
     pub node: u64,
     /// Its data.
     pub stream: Arc<Stream>,
+    /// What else is known of it if it is a snapshot of the file's data.
+    pub snapshot: Option<Snapshot>,
 }
 
 /// A node in use.
@@ -89,20 +93,20 @@ pub struct Entity {
     pub named: Vec<Named>,
     /// How often it was handed out.
     pub handed_out: u64,
+    /// Why it may only be read, if so.
+    pub only_read: Option<&'static str>,
 }
 
 impl Entity {
     /// What it is.
     pub fn kind(&self) -> Kind {
         match self.id {
+            _ if attributes::is_link(self.record.reparse) => Kind::SymbolicLink,
             Id::Directory(_) => Kind::Directory,
-            _ if self.record.reparse == SYMLINK => Kind::SymbolicLink,
             _ => Kind::File,
         }
     }
-}
 
-impl Entity {
     /// The streams of its own data and of the named ones.
     pub fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
         self.stream.iter().chain(self.named.iter().map(|named| &named.stream))
@@ -124,9 +128,6 @@ impl Entity {
         }
     }
 }
-
-/// The reparse tag of symbolic links.
-pub const SYMLINK: u32 = 0xA000_000C;
 
 /// Everything but the data.
 pub struct Core {
@@ -153,6 +154,8 @@ pub struct Core {
     changed: BTreeSet<u64>,
     /// Whether anything changed since the last commit.
     pub news: bool,
+    /// Whether its log holds, or may hold, what the checkpoint does not.
+    pub is_dirty: bool,
     /// Why nothing may be written, if so.
     pub frozen: Option<String>,
     /// Whether that is because a write failed.
@@ -161,6 +164,8 @@ pub struct Core {
     pub security: u64,
     /// Listings under way.
     pub listings: Listings,
+    /// Clusters that several streams have.
+    pub shares: Shares,
 }
 
 /// What a commit writes.
@@ -201,10 +206,12 @@ impl Core {
             next_node: Node::ROOT.0 + 1,
             changed: BTreeSet::new(),
             news: false,
+            is_dirty: false,
             frozen: None,
             failed: false,
             security: 0,
             listings: Listings::default(),
+            shares: Shares::default(),
         }
     }
 
@@ -293,7 +300,7 @@ impl Core {
                 _ => Order::Words,
             };
             let tree = Tree::open(number, order, Tier::Medium, row.root);
-            self.objects.insert(number, Object { tree, last_child: row.last_child, changed: false });
+            self.objects.insert(number, Object { tree, last_child: row.last_child });
         }
         Ok(self.objects.get_mut(&number).expect("there now"))
     }
@@ -310,7 +317,6 @@ impl Core {
         self.changed_objects.insert(number);
         self.news = true;
         let object = self.objects.get_mut(&number).expect("opened");
-        object.changed = true;
         Ok((&mut object.tree, &mut self.pages))
     }
 
@@ -325,7 +331,7 @@ impl Core {
         last_child: Option<u64>,
     ) -> Result<()> {
         let tree = Tree::create(&mut self.pages, number, schema, order, Tier::Medium, &vec![0; extra], kind)?;
-        self.objects.insert(number, Object { tree, last_child, changed: true });
+        self.objects.insert(number, Object { tree, last_child });
         self.pages.edits += 1;
         self.changed_objects.insert(number);
         self.news = true;
@@ -361,26 +367,26 @@ impl Core {
         Ok(*last)
     }
 
-    /// Whether clusters are referred to more than once.
-    pub fn shares_clusters(&mut self) -> Result<bool> {
-        let mut found = false;
-        let (tree, pages) = self.root(Root::References);
-        tree.scan(pages, &[], |_| {
-            found = true;
-            Ok(false)
-        })?;
-        Ok(found)
-    }
-
-    /// Makes sure that the volume knows a security descriptor.
-    pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<()> {
-        let (row_key, value) = crate::system::security_row(descriptor);
-        let (tree, pages) = self.tree(0x530)?;
-        if tree.get(pages, &row_key, |_| ())?.is_none() {
-            let (tree, pages) = self.tree_mut(0x530)?;
-            tree.put(pages, &row_key, 0, &value)?;
+    /// Makes sure that the volume knows a security descriptor, and returns the identifier that it has there. Of several
+    /// with one hash each has a number of its own.
+    pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<u64> {
+        /// Descriptors with one hash.
+        const MOST: u64 = 1 << 16;
+        let first = crate::system::security_id(descriptor);
+        for number in 0..MOST {
+            let id = first + (number << 32);
+            match self.security_descriptor(id)? {
+                Some(known) if known == descriptor => return Ok(id),
+                Some(_) => {}
+                None => {
+                    let (row_key, value) = crate::system::security_row_with(id, descriptor);
+                    let (tree, pages) = self.tree_mut(0x530)?;
+                    tree.put(pages, &row_key, 0, &value)?;
+                    return Ok(id);
+                }
+            }
         }
-        Ok(())
+        Err(Error::NoSpace)
     }
 
     // Nodes in use
@@ -390,8 +396,17 @@ impl Core {
         self.entities.get(&node).ok_or(Error::NotFound)
     }
 
+    /// Refuses changes of a node that may only be read.
+    pub fn changeable(&self, node: u64) -> Result<()> {
+        match self.entity(node)?.only_read {
+            Some(why) => Err(Error::NotPermitted(why)),
+            None => Ok(()),
+        }
+    }
+
     /// The node of this number, to be changed: it will be stored at the next commit.
     pub fn entity_mut(&mut self, node: u64) -> Result<&mut Entity> {
+        self.changeable(node)?;
         self.changed.insert(node);
         self.news = true;
         self.entities.get_mut(&node).ok_or(Error::NotFound)
@@ -426,8 +441,9 @@ impl Core {
 
     /// The object number of a directory.
     pub fn directory(&self, node: Node) -> Result<u64> {
-        match self.entity(node.0)?.id {
-            Id::Directory(object) => Ok(object),
+        let entity = self.entity(node.0)?;
+        match (entity.id, entity.kind()) {
+            (Id::Directory(object), Kind::Directory) => Ok(object),
             _ => Err(Error::NotADirectory),
         }
     }
@@ -436,6 +452,12 @@ impl Core {
     pub fn living_directory(&self, node: Node) -> Result<u64> {
         let object = self.directory(node)?;
         if self.entity(node.0)?.place == Place::Nowhere { Err(Error::NotFound) } else { Ok(object) }
+    }
+
+    /// A living directory whose entries can be changed.
+    pub fn changeable_directory(&self, node: Node) -> Result<u64> {
+        self.changeable(node.0)?;
+        self.living_directory(node)
     }
 
     /// Takes a node into use.
@@ -464,6 +486,21 @@ impl Core {
         }
     }
 
+    /// Gives a file a number in another directory, which its pages carry from now on, and returns it.
+    pub fn rehome(&mut self, node: u64, home: u64) -> Result<u64> {
+        let ordinal = self.new_ordinal(home)?;
+        let entity = self.entity(node)?;
+        let (record, id) = (entity.record.clone(), entity.id);
+        self.index_reparse(&record, id, false)?;
+        self.index_reparse(&record, Id::File(home, ordinal), true)?;
+        self.rename_id(node, Id::File(home, ordinal));
+        let entity = self.entity_mut(node)?;
+        entity.record.ordinal = ordinal;
+        let streams: Vec<Arc<Stream>> = entity.all_streams().cloned().collect();
+        streams.iter().try_for_each(|stream| self.move_stream(stream, home))?;
+        Ok(ordinal)
+    }
+
     /// Opens a directory.
     pub fn open_directory(&mut self, object: u64) -> Result<u64> {
         if let Some(node) = self.node_of(Id::Directory(object)) {
@@ -473,13 +510,15 @@ impl Core {
         let record = tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0))?.transpose()?;
         let mut record =
             record.ok_or_else(|| Error::damaged("directory", 0, "a row of its own record", "none"))?;
-        let (_, named) = stream::take_streams(&mut record, &mut self.pages, object)?;
-        let named = self.open_named(named, record.attributes & 1 != 0);
+        let found = stream::take_streams(&mut record, &mut self.pages, object)?;
+        let only_read = found.only_read;
+        let named = self.open_named(found, &record);
         let link = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK);
         let (above, name) = link.map(object_link).unwrap_or((ROOT_DIRECTORY, Vec::new()));
         let number = (object == ROOT_DIRECTORY).then_some(Node::ROOT.0);
         let place = Place::Directory { above, name };
-        let entity = Entity { id: Id::Directory(object), place, record, stream: None, named, handed_out: 0 };
+        let id = Id::Directory(object);
+        let entity = Entity { id, place, record, stream: None, named, handed_out: 0, only_read };
         Ok(self.insert(entity, number))
     }
 
@@ -488,7 +527,8 @@ impl Core {
         let id = Id::Directory(ROOT_DIRECTORY);
         let place = Place::Directory { above: ROOT_DIRECTORY, name: Vec::new() };
         let record = Record::new(0x1F0, 0, Record::DIRECTORY, 0);
-        let entity = Entity { id, place, record, stream: None, named: Vec::new(), handed_out: 0 };
+        let only_read = Some("its own record is damaged");
+        let entity = Entity { id, place, record, stream: None, named: Vec::new(), handed_out: 0, only_read };
         self.insert(entity, Some(Node::ROOT.0));
     }
 
@@ -502,31 +542,45 @@ impl Core {
             (Id::File(home, _), _) => home,
             _ => return Err(Error::NotFound),
         };
-        let (own, named) = stream::take_streams(&mut record, &mut self.pages, table)?;
+        let mut found = stream::take_streams(&mut record, &mut self.pages, table)?;
+        let only_read = found.only_read;
         let node = self.next_node();
         let read_only = record.attributes & 1 != 0;
         let integrity = record.attributes & Record::INTEGRITY != 0;
-        let state = own.unwrap_or_else(|| StreamState::empty(integrity));
-        let stream = Some(Arc::new(Stream::new(node, state, read_only)));
-        let is_link = record.reparse == SYMLINK;
+        let own = found.own.take().unwrap_or_else(|| StreamState::empty(integrity));
+        let state = StreamState { shared: self.shares.any, ..own };
+        let limits = Limits { unreadable: attributes::unreadable(&record), only_read };
+        let stream = Some(Arc::new(Stream::new(node, state, read_only, limits)));
+        let is_link = attributes::is_link(record.reparse);
         stream.iter().for_each(|stream| stream.is_link.store(is_link, Ordering::SeqCst));
-        let named = self.open_named(named, read_only);
-        let entity = Entity { id, place, record, stream, named, handed_out: 0 };
+        let named = self.open_named(found, &record);
+        let entity = Entity { id, place, record, stream, named, handed_out: 0, only_read };
         Ok(self.insert(entity, Some(node)))
     }
 
-    fn open_named(&mut self, found: Vec<stream::FoundStream>, read_only: bool) -> Vec<Named> {
-        let open = |found: stream::FoundStream| {
+    fn open_named(&mut self, found: stream::Found, record: &Record) -> Vec<Named> {
+        let read_only = record.attributes & 1 != 0;
+        // All streams of an encrypted file are; what else keeps content elsewhere does so for the file's own data.
+        let unreadable = attributes::is_encrypted(record).then(|| attributes::unreadable(record)).flatten();
+        let open = |one: stream::FoundStream| {
             let node = self.next_node();
-            Named { name: found.name, node, stream: Arc::new(Stream::new(node, found.state, read_only)) }
+            let kept = one.snapshot.as_ref().map(|_| Snapshot::KEPT);
+            let limits = Limits { unreadable, only_read: found.only_read.or(kept) };
+            let state = StreamState { shared: self.shares.any, ..one.state };
+            let stream = Arc::new(Stream::new(node, state, read_only, limits));
+            Named { name: one.name, node, stream, snapshot: one.snapshot }
         };
-        found.into_iter().map(open).collect()
+        found.named.into_iter().map(open).collect()
     }
 
     /// Brings the index of reparse points up to date: a file with this record appears at, or goes from, its number.
     pub fn index_reparse(&mut self, record: &Record, id: Id, is_there: bool) -> Result<()> {
         let (Id::File(directory, ordinal), true) = (id, record.reparse != 0) else { return Ok(()) };
-        let (row_key, value) = crate::system::reparse_row(record.reparse, ordinal, directory);
+        self.index_point(record.reparse, ordinal, directory, is_there)
+    }
+
+    fn index_point(&mut self, tag: u32, ordinal: u64, directory: u64, is_there: bool) -> Result<()> {
+        let (row_key, value) = crate::system::reparse_row(tag, ordinal, directory);
         for object in [0x540, 0x541] {
             let (tree, pages) = self.tree_mut(object)?;
             match is_there {
@@ -535,6 +589,47 @@ impl Core {
             };
         }
         Ok(())
+    }
+
+    /// Takes a directory that is a reparse point out of their index, in whichever of its two forms it is there: by its
+    /// number in the directory above, or by its own object.
+    pub fn unindex_directory(&mut self, node: u64, ordinal: u64, above: u64) -> Result<()> {
+        let entity = self.entity(node)?;
+        let (tag, own) = (entity.record.reparse, entity.record.ordinal);
+        let Id::Directory(object) = entity.id else { return Ok(()) };
+        if tag == 0 {
+            return Ok(());
+        }
+        [(ordinal, above), (0, object), (own, object)]
+            .into_iter()
+            .try_for_each(|(ordinal, directory)| self.index_point(tag, ordinal, directory, false))
+    }
+
+    /// Takes the row out that leads from a number to a name or directory. Platter does not write such rows, and those of
+    /// Windows must not lead to what is gone.
+    pub fn forget_number(&mut self, directory: u64, ordinal: u64) -> Result<()> {
+        let row_key = key::number(ordinal);
+        let (tree, pages) = self.tree(directory)?;
+        if tree.get(pages, &row_key, |_| ())?.is_some() {
+            let (tree, pages) = self.tree_mut(directory)?;
+            tree.remove(pages, &row_key)?;
+        }
+        Ok(())
+    }
+
+    /// The security descriptor with this identifier.
+    pub fn security_descriptor(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
+        let mut from = vec![0; 16];
+        put(&mut from, 0x08, (id >> 32) as u32);
+        put(&mut from, 0x0C, id as u32);
+        let mut found = None;
+        let (tree, pages) = self.tree(0x530)?;
+        tree.scan(pages, &from, |row| {
+            let known = crate::system::read_security_row(row.key, row.value);
+            found = known.filter(|(other, _)| *other == id).map(|(_, descriptor)| descriptor.to_vec());
+            Ok(false)
+        })?;
+        Ok(found)
     }
 
     /// Gives back hand-outs. A node that nobody holds and that needs nothing stored is forgotten.
@@ -564,9 +659,8 @@ impl Core {
             return self.forget_idle(of);
         }
         let parts_in_use = entity.named.iter().any(|named| self.entities.contains_key(&named.node));
-        let streams = entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream));
         let mut busy = false;
-        for stream in streams {
+        for stream in entity.all_streams() {
             if !stream.is_quiet() {
                 stream.is_forgotten.store(true, Ordering::SeqCst);
                 busy = true;
@@ -580,7 +674,7 @@ impl Core {
             let entity = self.entities.remove(&node).expect("seen just now");
             self.ids.remove(&entity.id);
             self.changed.remove(&node);
-            for stream in entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream)) {
+            for stream in entity.all_streams() {
                 self.release_stream(stream)?;
             }
             return Ok(());
@@ -617,16 +711,6 @@ impl Core {
         self.geometry().number(run.container, run.start)
     }
 
-    /// Gives back runs that something on disk may still refer to.
-    pub fn park(&mut self, gone: &[(u64, u32)]) -> Result<()> {
-        for &(cluster, count) in gone {
-            let run = self.run(cluster, count)?;
-            self.pages.space.park(run);
-        }
-        self.news |= !gone.is_empty();
-        Ok(())
-    }
-
     /// Gives back all that a stream takes.
     pub fn release_stream(&mut self, stream: &Stream) -> Result<()> {
         let mut state = stream.write();
@@ -638,8 +722,9 @@ impl Core {
         }
         state.size = 0;
         state.content = Content::Inline(Vec::new());
+        let is_nameless = state.orphan;
         drop(state);
-        self.park(&gone)
+        self.park(&gone, is_nameless)
     }
 
     /// Has all extents of a node's streams in memory, so that what is done with all of them will not fail half-way.
@@ -679,11 +764,7 @@ impl Core {
         for page in pages {
             self.pages.free(&page, Tier::Medium)?;
         }
-        for (cluster, count) in runs {
-            let run = self.run(cluster, count)?;
-            self.pages.space.hold(run);
-        }
-        Ok(())
+        self.disown(&runs)
     }
 
     // Commit
@@ -701,7 +782,7 @@ impl Core {
         let mut record = entity.record.clone();
         if let Some(stream) = &entity.stream {
             let mut state = stream.write();
-            if record.reparse == SYMLINK {
+            if attributes::is_link(record.reparse) {
                 record.size = 0;
                 record.allocated = 0;
             } else {
@@ -712,29 +793,26 @@ impl Core {
                 true => record.attributes |= Record::SPARSE,
                 false => record.attributes &= !Record::SPARSE,
             }
-            record.rows.extend(stream::store_data(&mut state, &mut self.pages, clock)?);
+            let versions = 1 + entity.named.iter().filter(|named| named.snapshot.is_some()).count() as u32;
+            record.rows.extend(stream::store_data(&mut state, versions, &mut self.pages, clock)?);
             if let Content::Extents(extents) = &mut state.content
                 && extents.loaded() > MOST_RUNS
             {
                 extents.unload();
             }
         }
-        let named: Vec<(Vec<u16>, Arc<Stream>)> =
-            entity.named.iter().map(|named| (named.name.clone(), named.stream.clone())).collect();
-        for (index, (name, stream)) in named.into_iter().enumerate() {
-            let mut state = stream.write();
-            record.rows.extend(stream::store_named(
-                &mut state,
-                &name,
-                0xF000 + index as u64,
-                &mut self.pages,
-                clock,
-            )?);
+        for (index, named) in entity.named.iter().enumerate() {
+            let mut state = named.stream.write();
+            let pages = &mut self.pages;
+            record.rows.extend(match &named.snapshot {
+                Some(snapshot) => stream::store_snapshot(&mut state, &named.name, snapshot, pages, clock)?,
+                None => stream::store_named(&mut state, &named.name, 0xF000 + index as u64, pages, clock)?,
+            });
         }
+        stream::store_counter(&mut record.rows);
         let entity = &self.entities[&node];
         let (id, place) = (entity.id, entity.place.clone());
         let value = record.to_bytes();
-        let size = self.short_size();
         match (id, place) {
             (Id::Directory(object), Place::Directory { above, name }) => {
                 let (tree, pages) = self.tree_mut(object)?;
@@ -750,7 +828,7 @@ impl Core {
                             attributes: record.attributes | Record::DIRECTORY,
                             ..old
                         };
-                        tree.put(pages, &row, 0, &short.to_bytes(size))?;
+                        self.put_short(above, &name, &short)?;
                     }
                 }
             }
@@ -768,16 +846,7 @@ impl Core {
                     .map(object_link)
                     .collect();
                 for (directory, name) in links {
-                    let short = ShortEntry {
-                        ordinal,
-                        object: home,
-                        times: record.times,
-                        allocated: record.allocated,
-                        size: record.size,
-                        attributes: record.attributes,
-                    };
-                    let (tree, pages) = self.tree_mut(directory)?;
-                    tree.put(pages, &key::name(key::SHORT, &name), 0, &short.to_bytes(size))?;
+                    self.put_short(directory, &name, &ShortEntry::of_body(home, ordinal, &record))?;
                 }
             }
             _ => {}
@@ -785,16 +854,18 @@ impl Core {
         Ok(())
     }
 
-    /// Bytes of a short directory entry on this volume.
-    pub fn short_size(&self) -> usize {
-        if self.geometry().version >= crate::layout::Version::V3_10 { 84 } else { 72 }
+    /// Puts a short entry for a name into a directory: 84 bytes from 3.10 on, 72 before.
+    pub fn put_short(&mut self, directory: u64, name: &[u16], entry: &ShortEntry) -> Result<()> {
+        let size = if self.geometry().version >= crate::layout::Version::V3_10 { 84 } else { 72 };
+        let (tree, pages) = self.tree_mut(directory)?;
+        tree.put(pages, &key::name(key::SHORT, name), 0, &entry.to_bytes(size)).map(drop)
     }
 
     /// How large a node's record would be, to refuse what does not fit before it is too late.
     pub fn record_fits(&self, node: u64) -> Result<()> {
         let entity = self.entity(node)?;
         let mut size = entity.record.to_bytes().len() + 256;
-        for stream in entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream)) {
+        for stream in entity.all_streams() {
             let state = stream.read();
             size += match &state.content {
                 Content::Inline(content) => 0x80 + content.len(),
@@ -817,7 +888,6 @@ impl Core {
         for object in std::mem::take(&mut self.changed_objects) {
             let entry = self.objects.get_mut(&object).expect("changed objects are open");
             entry.tree.seal(&mut self.pages, clock)?;
-            entry.changed = false;
             let row = ObjectRow {
                 clock: clock as u32,
                 epoch: 1,
@@ -847,6 +917,7 @@ impl Core {
         self.slot ^= 1;
         let pages = self.pages.take_dirty()?;
         self.pages.space.hand_over();
+        self.shares.forget();
         self.news = false;
         let batch = Batch { pages, checkpoint: self.checkpoint_at(self.slot), clock };
         for node in nodes {
@@ -864,6 +935,20 @@ impl Core {
             geometry.offset(cluster),
             self.checkpoint.to_bytes(cluster, geometry.signature, sizes, geometry.own_algorithm()),
         )
+    }
+
+    /// Writes the roots of the last commit to both places, the first one as the newest: a reader that looks at only
+    /// one, whichever it is, sees the volume as it is now.
+    pub fn write_both(&mut self, device: &dyn Device) -> Result<()> {
+        let rounds = if self.slot == 0 { 2 } else { 1 };
+        for _ in 0..rounds {
+            self.checkpoint.clock += 1;
+            self.slot ^= 1;
+            let (offset, bytes) = self.checkpoint_at(self.slot);
+            device.write_at(offset, &bytes)?;
+            device.flush()?;
+        }
+        Ok(())
     }
 }
 

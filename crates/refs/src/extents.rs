@@ -66,10 +66,16 @@ impl Extent {
     }
 }
 
+/// The number that the pages of a tree in a row's value must carry when they are read: any. Platter gives them that of
+/// the directory; what Windows gives them is not known, and the reference's checksum says that it is the page meant.
+pub const EMBEDDED: u64 = crate::pages::ANY_TABLE;
+
 /// A run without checksum.
 const PLAIN: u16 = 0x40;
 /// A run of one cluster with its checksum.
 const CHECKED: u16 = 0xD0;
+/// Without checksum too, as Windows writes some; what tells it from the other is not known.
+const OTHER: u16 = 0x50;
 /// Rows have one size and no row header.
 const FIXED: u8 = 8;
 /// Bytes of runs, with their places in the index, that a stream's own row holds; more go to pages.
@@ -143,7 +149,7 @@ impl Extents {
         checked(area)?;
         let node = Node::new(area);
         if node.flags() & INNER == 0 {
-            let rows = rows(area)?;
+            let rows = readable_rows(area)?;
             if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
                 extents.leaves.push(Leaf {
                     first: first.at,
@@ -174,7 +180,7 @@ impl Extents {
                     return Err(Error::damaged("stream's tree", 0, "at most 5 levels", "more"));
                 }
                 self.inner.push(reference);
-                let page = pages.get(&reference, self.table, false)?;
+                let page = pages.get(&reference, EMBEDDED, false)?;
                 if page.node().level() + 1 != node.level() {
                     return Err(Error::damaged(
                         "level of a stream's node",
@@ -285,9 +291,9 @@ impl Extents {
             return Ok(());
         }
         let reference = leaf.page.expect("a leaf is in memory or on disk");
-        let page = pages.get(&reference, self.table, false)?;
+        let page = pages.get(&reference, EMBEDDED, false)?;
         let start = page.bytes().len() - (page.capacity() + NODE_HEADER);
-        let rows = rows(&page.bytes()[start..])?;
+        let rows = readable_rows(&page.bytes()[start..])?;
         if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
             if first.at < leaf.first || last.end() - 1 > leaf.last && leaf.last != u32::MAX - 1 {
                 let (expected, found) =
@@ -512,6 +518,29 @@ fn join(rows: &mut Vec<Extent>, from: usize, to: usize) {
             index += 1;
         }
     }
+}
+
+/// The runs of a leaf node, if the content of all is known to be what their clusters hold.
+fn readable_rows(area: &[u8]) -> Result<Vec<Extent>> {
+    let node = Node::new(area);
+    for at in (0..node.len()).map(|position| node.offset(position)) {
+        let kind = area.get(at..at + 24).map_or(PLAIN, |bytes| u16_at(bytes, 0x08));
+        if !is_known(kind) {
+            let expected = format!("{PLAIN:#x}, {OTHER:#x} or {CHECKED:#x}");
+            return Err(Error::damaged(
+                "kind of a run of a stream",
+                at as u64,
+                expected,
+                format!("{kind:#x}"),
+            ));
+        }
+    }
+    rows(area)
+}
+
+/// Whether the content of a run of this kind is known to be what its clusters hold.
+pub fn is_known(kind: u16) -> bool {
+    matches!(kind, PLAIN | OTHER) || kind & CHECKED == CHECKED
 }
 
 /// The runs of a leaf node, in order, checked to be free of overlap.

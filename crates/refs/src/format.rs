@@ -143,12 +143,7 @@ pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progres
     let batch = core.gather()?;
     put_log(device, &geometry, guid)?;
     write(device, &batch)?;
-    // The second place gets the same roots with the next clock.
-    core.checkpoint.clock += 1;
-    core.slot ^= 1;
-    let (offset, bytes) = core.checkpoint_at(core.slot);
-    device.write_at(offset, &bytes)?;
-    device.flush()?;
+    core.write_both(device)?;
     put_superblocks(device, &geometry, &superblock)?;
     put_boot(device, &boot)?;
     device.flush()?;

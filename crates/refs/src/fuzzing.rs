@@ -174,6 +174,9 @@ fn populate(volume: &RefsVolume) -> platter_vfs::Result<()> {
     for number in 0..500 {
         volume.write(scattered, 2 * 4096 * number, &[2; 4096])?;
     }
+    volume.create_snapshot(scattered, &Name::from("kept"))?;
+    let clone = make(below, "clone", Kind::File)?;
+    volume.clone_range(scattered, 0, clone, 0, 100 * 4096)?;
     for (name, length) in [("small", 50), ("stream", 20_000)] {
         let stream = volume.stream(large, &Name::from(name), true)?;
         volume.write(stream, 0, &vec![3; length])?;
@@ -225,7 +228,8 @@ fn read_all(volume: &RefsVolume) {
             }
             let Ok(node) = volume.lookup(directory, &entry.name) else { continue };
             let _ = (volume.attributes(node), volume.integrity(node), volume.extents(node));
-            let _ = (volume.read_link(node), volume.extended_attributes(node), volume.snapshots(node));
+            let _ = (volume.read_link(node), volume.extended_attributes(node));
+            let _ = (volume.reparse_point(node), volume.security_descriptor(node));
             if entry.attributes.kind == Kind::Directory {
                 todo.push((node, depth + 1));
                 continue;
@@ -234,8 +238,9 @@ fn read_all(volume: &RefsVolume) {
             for at in [0, size / 2, size.saturating_sub(100)] {
                 let _ = volume.read(node, at, &mut buffer);
             }
-            for stream in volume.streams(node).unwrap_or_default().iter().take(8) {
-                if let Ok(stream) = volume.stream(node, &stream.name, false) {
+            let streams = volume.streams(node).unwrap_or_default().into_iter().map(|stream| stream.name);
+            for stream in streams.chain(volume.snapshots(node).unwrap_or_default()).take(8) {
+                if let Ok(stream) = volume.stream(node, &stream, false) {
                     let _ = volume.read(stream, 0, &mut buffer);
                 }
             }
@@ -261,6 +266,11 @@ fn write_some(volume: &RefsVolume) {
                 let _ = volume.write(node, 4096, &[1; 6000]);
                 let _ = volume.punch(node, 8192..20_000);
                 let _ = volume.set_integrity(node, Integrity { enabled: number % 2 == 0, enforced: true });
+                let _ = volume.clone_range(node, 0, node, 40_960, 8192);
+                let _ = volume.create_snapshot(node, &name("another"));
+                let _ = volume.write(node, 4096, &[2; 6000]);
+                let _ = volume.remove_snapshot(node, &name("kept"));
+                let _ = volume.set_reparse_point(node, None);
                 let _ = volume.link(node, directory, &name(&format!("linked {number}")));
             }
             let new = name(&format!("renamed {number}"));

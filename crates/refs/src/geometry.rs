@@ -88,6 +88,8 @@ pub struct ContainerMap {
     starts: Vec<u64>,
     /// For each container-sized piece of the device, the index of the container that lies there.
     lying: Vec<u32>,
+    /// The numbers of those whose content is compressed.
+    compressed: std::collections::BTreeSet<u64>,
 }
 
 impl ContainerMap {
@@ -103,7 +105,7 @@ impl ContainerMap {
                 *slot = index as u32;
             }
         }
-        ContainerMap { starts, lying }
+        ContainerMap { starts, lying, compressed: Default::default() }
     }
 
     /// The index of the container that a real cluster lies in, and the cluster in it.
@@ -121,6 +123,21 @@ impl ContainerMap {
     /// The index of the container that lies in a piece of the volume of a container's size.
     pub fn at(&self, place: u32) -> Option<usize> {
         self.lying.get(place as usize).filter(|&&index| index != u32::MAX).map(|&index| index as usize)
+    }
+
+    /// The map, of which the containers with these numbers are compressed.
+    pub fn with_compressed(self, compressed: impl IntoIterator<Item = u64>) -> ContainerMap {
+        ContainerMap { compressed: compressed.into_iter().collect(), ..self }
+    }
+
+    /// Whether some container is compressed.
+    pub fn has_compressed(&self) -> bool {
+        !self.compressed.is_empty()
+    }
+
+    /// Whether the container of this virtual cluster is compressed: then its content is not that of the cluster.
+    pub fn is_compressed(&self, geometry: &Geometry, cluster: u64) -> bool {
+        self.has_compressed() && self.compressed.contains(&geometry.split(cluster).0)
     }
 
     /// The first real cluster of the container with this index.

@@ -23,7 +23,9 @@
 //! - `pages`: metadata pages: read once and verified, changed as copies only, sealed with checksums.
 //! - `tree`: B+-trees over them.
 //! - `extents`: the runs of a stream, in leaves. `stream`: a stream's size, content and lock.
+//! - `attributes`: those outside a record, and what content cannot be read.
 //! - `core`: all metadata under one lock: objects, nodes in use, and `gather`, which makes a commit of what changed.
+//! - `shares`: clusters that several streams have.
 //! - `listing`: where directory listings go on.
 //!
 //! *A volume*
@@ -39,6 +41,7 @@
 //!   through.
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod bulk;
 mod check;
 mod container;
@@ -58,12 +61,15 @@ mod recover;
 mod refs;
 mod scrub;
 mod seen;
+mod shares;
 mod space;
 mod space_rows;
 mod stream;
 mod system;
 mod tree;
 mod volume;
+#[cfg(test)]
+mod windows;
 
 pub use check::{FileRun, walk_runs};
 pub use refs::Refs;

@@ -174,7 +174,7 @@ struct Containers {
 fn containers(pages: &mut Pages, tree: &Tree) -> Result<Containers> {
     let geometry = pages.geometry.clone();
     let most = geometry.clusters / u64::from(geometry.per_container) + 1;
-    let (mut starts, mut for_pages) = (Vec::new(), Vec::new());
+    let (mut starts, mut for_pages, mut compressed) = (Vec::new(), Vec::new(), Vec::new());
     tree.scan(pages, &[], |row| {
         let found = ContainerRow::from_bytes(row.value, 0)?;
         let expected = ContainerMap::FIRST + starts.len() as u64;
@@ -194,10 +194,12 @@ fn containers(pages: &mut Pages, tree: &Tree) -> Result<Containers> {
             ));
         }
         starts.push(found.start);
+        compressed.extend((found.flags & ContainerRow::COMPRESSED != 0).then_some(found.number));
         for_pages.push(found.flags & (ContainerRow::METADATA | ContainerRow::DATA) == ContainerRow::METADATA);
         Ok(true)
     })?;
-    Ok(Containers { map: ContainerMap::new(starts, geometry.per_container), for_pages })
+    let map = ContainerMap::new(starts, geometry.per_container).with_compressed(compressed);
+    Ok(Containers { map, for_pages })
 }
 
 /// Reads which rows the allocators have, and hands out each of them.
@@ -339,10 +341,9 @@ fn core_at(
         Some(format!("a commit has no good place ({error}); see check"))
     });
     core.upper = upcase(&mut core, notes)?;
-    if log_is_live(&mut core, device) {
-        core.frozen = Some(
-            "its log holds changes that were not carried out; Windows does that when it mounts it".into(),
-        );
+    if let Some(reason) = live_log(&mut core, device) {
+        core.is_dirty = true;
+        core.frozen = Some(reason);
     }
     core.find_last_object()?;
     if let Err(error) = core.open_directory(ROOT_DIRECTORY) {
@@ -388,28 +389,62 @@ fn no_more_than_read(what: &str, error: Error, notes: &mut Notes) -> Result<Stri
     Ok(format!("{what} ({error}); see check"))
 }
 
-/// Whether the log has a record that the checkpoint does not contain: one stands where the oldest that matters would.
-fn log_is_live(core: &mut Core, device: &Arc<dyn Device>) -> bool {
-    let mut rows = Vec::new();
-    let scanned = core.tree(0x09).and_then(|(tree, pages)| {
-        tree.scan(pages, &[], |row| {
-            rows.push((row.key.to_vec(), row.value.to_vec()));
-            Ok(rows.len() < 16)
-        })
-    });
-    let area = system::LogArea::from_rows(rows.iter().map(|(key, value)| (&key[..], &value[..])));
-    let (Ok(()), Some(area)) = (scanned, area) else { return false };
+/// Why nothing may be written because of the log: it has records that the checkpoint does not contain, of which the
+/// first stands where the oldest that matters would; or it cannot be told.
+fn live_log(core: &mut Core, device: &Arc<dyn Device>) -> Option<String> {
+    /// Most blocks that are looked at to say how much there is.
+    const MOST: u64 = 4096;
+    let found = [0x09, 0x0A].into_iter().find_map(|object| log_area(core, object));
+    let inside =
+        |area: &system::LogArea| area.data.start < area.data.end && area.data.end <= core.geometry().clusters;
+    let Some(area) = found.filter(inside) else {
+        return Some("where its log is cannot be read, so that nobody knows what it holds; see check".into());
+    };
+    let start = core.geometry().offset(area.data.start);
+    let blocks = (core.geometry().offset(area.data.end) - start) / system::LOG_BLOCK as u64;
     let oldest = core.checkpoint.log;
-    let blocks = u64::from(core.geometry().cluster) / system::LOG_BLOCK as u64;
-    let (cluster, inside) = ((oldest & 0xFFFF_FFFF) / blocks, (oldest & 0xFFFF_FFFF) % blocks);
-    let start = area.data.start.saturating_add(cluster);
-    if start >= area.data.end.min(core.geometry().clusters) {
-        return false;
-    }
+    let (mut expected, mut records, mut changes, mut looked) = (oldest, 0u64, 0u64, 0u64);
     let mut block = vec![0; system::LOG_BLOCK];
-    let offset = core.geometry().offset(start) + inside * system::LOG_BLOCK as u64;
-    device.read_at(offset, &mut block).is_ok()
-        && system::log_record(&block).is_some_and(|number| number >= oldest)
+    while looked < MOST.min(blocks) {
+        let (pass, place) = (expected >> 32, expected & 0xFFFF_FFFF);
+        if place >= blocks {
+            // The log goes on at its beginning.
+            match place {
+                place if place == blocks && records > 0 => expected = (pass + 1) << 32,
+                _ => break,
+            }
+            continue;
+        }
+        if let Err(error) = device.read_at(start + place * system::LOG_BLOCK as u64, &mut block) {
+            return Some(format!("its log cannot be read: {error}"));
+        }
+        // A first record newer than the oldest that matters was written over it: that one is lost.
+        match system::log_record(&block) {
+            Some(number) if number == expected || records == 0 && number > expected => {}
+            _ => break,
+        }
+        (records, changes) = (records + 1, changes + system::log_changes(&block));
+        let length = system::log_length(&block).min(blocks);
+        (expected, looked) = (expected + length, looked + length);
+    }
+    (records > 0).then(|| {
+        format!(
+            "its log holds {changes} changes in {records} records, from {oldest:#x} on, that its checkpoint does not \
+             contain; Windows carries them out when it mounts it"
+        )
+    })
+}
+
+/// Where the log is, as one of the objects that say so tells.
+fn log_area(core: &mut Core, object: u64) -> Option<system::LogArea> {
+    let mut rows = Vec::new();
+    let (tree, pages) = core.tree(object).ok()?;
+    let scanned = tree.scan(pages, &[], |row| {
+        rows.push((row.key.to_vec(), row.value.to_vec()));
+        Ok(rows.len() < 16)
+    });
+    scanned.ok()?;
+    system::LogArea::from_rows(rows.iter().map(|(key, value)| (&key[..], &value[..])))
 }
 
 /// Whether every page of a tree is good.

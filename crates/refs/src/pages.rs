@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Pages that a thread of its own is worth the while for.
 const FEWEST_PER_THREAD: usize = 16;
 
+/// In the place of a table's number, where it is not known which one a page carries.
+pub const ANY_TABLE: u64 = u64::MAX;
+
 /// Where a page is: which numbering, and its first cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
@@ -123,7 +126,7 @@ impl Page {
                 format!("{found:#x}"),
             ));
         }
-        if header.table != table {
+        if header.table != table && table != ANY_TABLE {
             return Err(Error::damaged(
                 "page's table",
                 at + 0x48,

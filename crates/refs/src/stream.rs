@@ -7,12 +7,15 @@ use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::{self, Attribute, DATA, MULTIPLE, NAMED_DATA, SINGLE, STREAM_EXTENTS};
 use crate::pages::Pages;
 use crate::tree::tree_header;
+use crate::{attributes, layout};
 use platter_vfs::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// The extents of the live data among those of snapshots.
-const LIVE: u64 = 0x1000;
+/// The extents of the live data among those of snapshots, whose numbers follow.
+pub const LIVE: u64 = 0x1000;
+/// The row that names the next of these numbers.
+pub const COUNTER: u64 = 8;
 /// Bytes of a stream summary.
 const SUMMARY: usize = 0x3C;
 
@@ -30,14 +33,27 @@ pub struct StreamState {
     pub size: u64,
     /// Where they are.
     pub content: Content,
+    /// From this byte on clusters hold nothing of the stream's: it reads as zeroes. `None` if everything was written.
+    pub unwritten: Option<u64>,
     /// New data gets checksums.
     pub integrity: bool,
+    /// Others may have some of its clusters.
+    pub shared: bool,
     /// The pages of the extents at the last commit.
     pub pages: Vec<PageReference>,
     /// Nothing leads to it any more: what it takes is given back when it is let go.
     pub orphan: bool,
     /// Changes whenever clusters of it move.
     pub generation: u64,
+}
+
+/// What cannot be done with a stream, and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Its content is not what its clusters hold.
+    pub unreadable: Option<&'static str>,
+    /// It cannot be changed.
+    pub only_read: Option<&'static str>,
 }
 
 /// A stream, shared between those who use it.
@@ -56,6 +72,8 @@ pub struct Stream {
     pub read_only: AtomicBool,
     /// It is that of a symbolic link.
     pub is_link: AtomicBool,
+    /// What cannot be done with it at all.
+    pub limits: Limits,
     /// Its node waits for the last plan to end.
     pub is_forgotten: AtomicBool,
     /// Parts of it were written to other places since it was last put together.
@@ -64,7 +82,7 @@ pub struct Stream {
 
 impl Stream {
     /// A stream.
-    pub fn new(node: u64, state: StreamState, read_only: bool) -> Stream {
+    pub fn new(node: u64, state: StreamState, read_only: bool, limits: Limits) -> Stream {
         Stream {
             node,
             state: RwLock::new(state),
@@ -75,6 +93,7 @@ impl Stream {
             touched: AtomicBool::new(false),
             read_only: AtomicBool::new(read_only),
             is_link: AtomicBool::new(false),
+            limits,
             is_forgotten: AtomicBool::new(false),
             is_scattered: AtomicBool::new(false),
         }
@@ -123,7 +142,9 @@ impl StreamState {
         StreamState {
             size: 0,
             content: Content::Inline(Vec::new()),
+            unwritten: None,
             integrity,
+            shared: false,
             pages: Vec::new(),
             orphan: false,
             generation: 0,
@@ -138,6 +159,23 @@ impl StreamState {
         }
     }
 
+    /// Bytes up to which it was written. What comes after reads as zeroes.
+    pub fn valid(&self) -> u64 {
+        self.unwritten.unwrap_or(self.size).min(self.size)
+    }
+
+    /// Notes that it was written up to this byte, without a gap that would have to read as zeroes.
+    pub fn extend(&mut self, end: u64, cluster: u64) {
+        self.size = self.size.max(end);
+        let Some(from) = self.unwritten else { return };
+        self.unwritten = Some(from.max(end));
+        // Clusters after the end may still be there; if there are none, nothing is unwritten any more.
+        let Content::Extents(extents) = &self.content else { return };
+        if from.max(end) >= self.size && extents.end() <= self.size.div_ceil(cluster) {
+            self.unwritten = None;
+        }
+    }
+
     /// Bytes that it takes on the volume.
     pub fn allocated(&self, geometry: &Geometry) -> u64 {
         match &self.content {
@@ -148,20 +186,23 @@ impl StreamState {
 
     /// Whether something of it is a hole.
     pub fn is_sparse(&self, geometry: &Geometry) -> bool {
-        self.extents()
-            .is_some_and(|extents| extents.clusters() < self.size.div_ceil(u64::from(geometry.cluster)))
+        let needed = self.size.div_ceil(u64::from(geometry.cluster));
+        // Clusters after the end may make up for holes before it: the flag does no harm.
+        self.extents().is_some_and(|extents| {
+            extents.clusters() < needed || self.unwritten.is_some() && extents.clusters() > needed
+        })
     }
 }
 
 /// A stream summary, as it stands before inline content.
-fn summary(length: usize, allocated: u64, size: u64, flags: u32) -> Vec<u8> {
+fn summary(length: usize, allocated: u64, (size, valid): (u64, u64), flags: u32) -> Vec<u8> {
     let mut value = vec![0; length];
     put(&mut value, 0x04, length as u32 - 12);
     put(&mut value, 0x08, 0x0Cu32);
     put(&mut value, 0x0C, 0x30u32);
     put(&mut value, 0x18, allocated);
     put(&mut value, 0x20, size);
-    put(&mut value, 0x28, size);
+    put(&mut value, 0x28, valid);
     put(&mut value, 0x30, allocated);
     put(&mut value, 0x38, flags);
     value
@@ -174,15 +215,20 @@ fn summary_flags(geometry: &Geometry, integrity: bool) -> u32 {
 }
 
 /// The value that holds a stream's extents: a tree header with its sizes, and the node.
-fn extents_value(state: &StreamState, geometry: &Geometry, stored: &crate::extents::Stored) -> Vec<u8> {
+fn extents_value(
+    state: &StreamState,
+    versions: u32,
+    geometry: &Geometry,
+    stored: &crate::extents::Stored,
+) -> Vec<u8> {
     let allocated = state.allocated(geometry);
     let mut extra = [0; 0x60];
     put(&mut extra, 0x04, 0x28u32);
     put(&mut extra, 0x08, allocated);
     put(&mut extra, 0x10, state.size);
-    put(&mut extra, 0x18, state.size);
+    put(&mut extra, 0x18, state.valid());
     put(&mut extra, 0x20, allocated);
-    put(&mut extra, 0x28, 1u32 | if state.is_sparse(geometry) { 1 << 31 } else { 0 });
+    put(&mut extra, 0x28, versions | if state.is_sparse(geometry) { 1 << 31 } else { 0 });
     put(&mut extra, 0x30, summary_flags(geometry, state.integrity));
     let mut value = tree_header(0x200, 1, &extra);
     put(&mut value, 0x18, stored.leaf_pages);
@@ -202,12 +248,18 @@ fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) ->
     if size > LARGEST {
         return Err(Error::damaged("stream's size", 0x38, format!("at most {LARGEST}"), size));
     }
-    let extents = Extents::open(pages, table, area, (u64_at(value, 0x30) / cluster, u64_at(value, 0x20)))?;
+    let allocated = u64_at(value, 0x30);
+    let extents = Extents::open(pages, table, area, (allocated / cluster, u64_at(value, 0x20)))?;
     let kept = extents.pages();
+    // Clusters after the end were allocated ahead: a stream that grows over them must not show what was there before.
+    let valid = u64_at(value, 0x40);
+    let is_ahead = valid < size || extents.end() > size.div_ceil(cluster);
     Ok(StreamState {
         size,
         content: Content::Extents(extents),
+        unwritten: is_ahead.then_some(valid.min(size)),
         integrity,
+        shared: false,
         pages: kept,
         orphan: false,
         generation: 0,
@@ -217,39 +269,126 @@ fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) ->
 /// The largest file: 2^32 − 2 clusters of 4 KiB, whatever the cluster size.
 pub const LARGEST: u64 = (u32::MAX as u64 - 1) << 12;
 
-/// The attributes of a file's own data.
-pub fn store_data(state: &mut StreamState, pages: &mut Pages, clock: u64) -> Result<Vec<Attribute>> {
+/// The attributes of a file's own data, of which there are so many versions.
+pub fn store_data(
+    state: &mut StreamState,
+    versions: u32,
+    pages: &mut Pages,
+    clock: u64,
+) -> Result<Vec<Attribute>> {
     if let Content::Inline(content) = &state.content {
         let allocated = content.len().next_multiple_of(8);
         let mut value = summary(
             SUMMARY + allocated,
             allocated as u64,
-            content.len() as u64,
+            (content.len() as u64, content.len() as u64),
             summary_flags(&pages.geometry, state.integrity),
         );
         value[SUMMARY..SUMMARY + content.len()].copy_from_slice(content);
         return Ok(vec![Attribute::new(SINGLE, DATA, 0, &[], 0, value)]);
     }
-    let value = store_extents(state, pages, clock)?;
-    let mut number = [0; 24];
-    put(&mut number, 0, 8u64);
-    // The row that names the next number of a set of extents; its exact content is not known.
-    let mut next = vec![0; 40];
-    put(&mut next, 0x20, LIVE + 1);
-    let counter = Attribute::new(MULTIPLE, DATA, 0x0E, &number, 0, next);
-    put(&mut number, 0, LIVE);
-    Ok(vec![counter, Attribute::new(MULTIPLE, DATA, 0x0E, &number, 1, value)])
+    let value = store_extents(state, versions, pages, clock)?;
+    Ok(vec![version(LIVE, 1, value)])
+}
+
+/// The row of a file's data that has this number.
+fn version(number: u64, flags: u16, value: Vec<u8>) -> Attribute {
+    let mut key = [0; 24];
+    put(&mut key, 0, number);
+    Attribute::new(MULTIPLE, DATA, 0x0E, &key, flags, value)
+}
+
+/// Has a record with runs say which number the next version of its data gets, if it does not yet. Of the row nothing
+/// else is known, so one that Windows wrote keeps the rest.
+pub fn store_counter(rows: &mut Vec<Attribute>) {
+    let numbers = rows.iter().filter(|row| row.kind() == DATA && !row.is_single()).map(version_number);
+    let Some(next) = numbers.filter(|&number| number != COUNTER).max().map(|last| last + 1) else { return };
+    let is_counter =
+        |row: &Attribute| row.kind() == DATA && !row.is_single() && version_number(row) == COUNTER;
+    let position = rows.iter().position(is_counter).unwrap_or_else(|| {
+        rows.push(version(COUNTER, 0, vec![0; 40]));
+        rows.len() - 1
+    });
+    let counter = &mut rows[position].value;
+    if counter.len() >= 0x28 && u64_at(counter, 0x20) < next {
+        put(counter, 0x20, next);
+    }
+}
+
+/// The number of the next version of the data, as the attributes of a record tell.
+pub fn next_version(rows: &[Attribute]) -> u64 {
+    let versions = rows.iter().filter(|row| row.kind() == DATA && !row.is_single());
+    versions
+        .map(|row| if version_number(row) == COUNTER { u64_at(&row.value, 0x20) } else { 0 })
+        .max()
+        .unwrap_or(0)
+}
+
+fn version_number(row: &Attribute) -> u64 {
+    u64_at(row.rest(), 0)
+}
+
+/// A snapshot of a file's data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The number of its runs among the versions of the data.
+    pub number: u64,
+    /// The value of the row that names it.
+    pub head: Vec<u8>,
+}
+
+impl Snapshot {
+    /// Bits of the first word of its row: a stream outside the record, of a set, and a version that was kept.
+    const FLAGS: u16 = 0x1C00;
+    /// Why it is only read.
+    pub const KEPT: &str = "a snapshot stays as it was made";
+
+    /// A snapshot of a stream as it is now.
+    pub fn new(number: u64, state: &StreamState, now: u64, geometry: &Geometry) -> Snapshot {
+        let sizes = (state.size, state.valid());
+        let mut head =
+            summary(0x74, state.allocated(geometry), sizes, summary_flags(geometry, state.integrity));
+        put(&mut head, 0x02, Snapshot::FLAGS);
+        put(&mut head, 0x10, 2u16);
+        put(&mut head, 0x44, number as u32);
+        put(&mut head, 0x4C, now);
+        Snapshot { number, head }
+    }
+}
+
+/// Whether the value of a row of a named stream is that of a snapshot.
+pub fn is_snapshot(value: &[u8]) -> bool {
+    layout::bytes::u16_at(value, 0x10) == 2
+}
+
+/// The number of the runs of a snapshot.
+pub fn snapshot_number(value: &[u8]) -> u64 {
+    u64::from(u32_at(value, 0x44))
+}
+
+/// The attributes of a snapshot.
+pub fn store_snapshot(
+    state: &mut StreamState,
+    name: &[u16],
+    snapshot: &Snapshot,
+    pages: &mut Pages,
+    clock: u64,
+) -> Result<Vec<Attribute>> {
+    let value = store_extents(state, 1, pages, clock)?;
+    let units: Vec<u8> = name.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+    let head = Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, snapshot.head.clone());
+    Ok(vec![head, version(snapshot.number, 1, value)])
 }
 
 /// Stores the extents and returns the value that holds them.
-fn store_extents(state: &mut StreamState, pages: &mut Pages, clock: u64) -> Result<Vec<u8>> {
+fn store_extents(state: &mut StreamState, versions: u32, pages: &mut Pages, clock: u64) -> Result<Vec<u8>> {
     let mut before = std::mem::take(&mut state.pages);
     let Content::Extents(extents) = &mut state.content else {
         return Err(Error::InvalidArgument("an inline stream has no extents"));
     };
     let stored = extents.store(pages, clock, &mut before)?;
     state.pages = before;
-    Ok(extents_value(state, &pages.geometry, &stored))
+    Ok(extents_value(state, versions, &pages.geometry, &stored))
 }
 
 /// The attributes of a named stream; `number` ties a large one to its extents.
@@ -265,16 +404,16 @@ pub fn store_named(
     if let Content::Inline(content) = &state.content {
         // The exact size stands in both places, which is how others tell content from extents.
         let size = content.len() as u64;
-        let mut value = summary(SUMMARY + content.len(), size, size, flags);
+        let mut value = summary(SUMMARY + content.len(), size, (size, size), flags);
         value[SUMMARY..].copy_from_slice(content);
         return Ok(vec![Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, value)]);
     }
-    let mut value = store_extents(state, pages, clock)?;
+    let mut value = store_extents(state, 1, pages, clock)?;
     pad_named(&mut value);
     let mut key = [0; 0x40];
     put(&mut key, 0x20, number);
     let extents = Attribute::new(MULTIPLE, STREAM_EXTENTS, 0, &key, 1, value);
-    let mut head = summary(0x74, state.allocated(&pages.geometry), state.size, flags);
+    let mut head = summary(0x74, state.allocated(&pages.geometry), (state.size, state.valid()), flags);
     put(&mut head, 0x02, 0x1000u16);
     put(&mut head, 0x3C, number);
     put(&mut head, 0x44, number);
@@ -305,91 +444,127 @@ pub struct FoundStream {
     pub name: Vec<u16>,
     /// Its state.
     pub state: StreamState,
+    /// What else is known of it if it is a snapshot of the file's data.
+    pub snapshot: Option<Snapshot>,
+}
+
+/// What is found of the data in a record.
+pub struct Found {
+    /// The file's own.
+    pub own: Option<StreamState>,
+    /// The named streams, and the snapshots.
+    pub named: Vec<FoundStream>,
+    /// Why the node may only be read, if so.
+    pub only_read: Option<&'static str>,
 }
 
 /// Takes the data out of a record's attributes: the file's own, and the named streams.
-pub fn take_streams(
-    record: &mut record::Record,
-    pages: &mut Pages,
-    table: u64,
-) -> Result<(Option<StreamState>, Vec<FoundStream>)> {
-    let integrity = record.attributes & record::Record::INTEGRITY != 0;
-    let mut own = None;
-    let mut named = Vec::new();
-    let mut rest = Vec::new();
-    let rows = std::mem::take(&mut record.rows);
-    let mut spare: Vec<(u64, &Attribute)> = rows
-        .iter()
-        .filter(|row| row.kind() == STREAM_EXTENTS && row.rest().len() == 0x40)
-        .map(|row| (u64_at(row.rest(), 0x20), row))
-        .collect();
-    for row in &rows {
+pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) -> Result<Found> {
+    attributes::complete(record, pages)?;
+    let mut taking = Taking {
+        pages,
+        table,
+        integrity: record.attributes & record::Record::INTEGRITY != 0,
+        spare: Vec::new(),
+        versions: Vec::new(),
+    };
+    let mut found = Found { own: None, named: Vec::new(), only_read: None };
+    let (mut live, mut rest) = (None, Vec::new());
+    let mut rows = Vec::new();
+    for row in std::mem::take(&mut record.rows) {
         match row.kind() {
+            STREAM_EXTENTS if row.rest().len() == 0x40 => taking.spare.push((u64_at(row.rest(), 0x20), row)),
             DATA if row.is_single() => {
-                let size = u64_at(&row.value, 0x20) as usize;
-                let Some(content) = row.value.get(SUMMARY..SUMMARY.saturating_add(size)) else {
-                    return Err(Error::damaged(
-                        "inline data",
-                        0,
-                        format!("{size} bytes in the record"),
-                        row.value.len(),
-                    ));
-                };
-                let state = StreamState::empty(integrity);
-                own.get_or_insert(StreamState {
-                    size: size as u64,
-                    content: Content::Inline(content.to_vec()),
-                    ..state
-                });
+                found.own.get_or_insert(taking.inline(&row.value, "inline data")?);
             }
-            DATA if u64_at(row.rest(), 0) == LIVE => {
-                own = Some(open_extents(pages, table, &row.value, integrity)?)
-            }
-            DATA if u64_at(row.rest(), 0) == 8 => {}
-            NAMED_DATA if u32_at(&row.value, 0x10) & 0xFFFF == 0 => {
-                let size = u64_at(&row.value, 0x20);
-                let number = u64_at(&row.value, 0x3C);
-                let large = u32_at(&row.value, 0) & 0x1000_0000 != 0 && row.value.len() == 0x74;
-                let extents = spare
-                    .iter()
-                    .position(|(other, row)| large && (*other == number || u64_at(&row.value, 0x38) == size));
-                let found = match extents {
-                    Some(position) => {
-                        let (_, row) = spare.swap_remove(position);
-                        open_extents(pages, table, &row.value, integrity)?
-                    }
-                    None if large => {
-                        return Err(Error::damaged(
-                            "named stream",
-                            0,
-                            format!("the extents with number {number:#x}"),
-                            "none",
-                        ));
-                    }
-                    None => {
-                        let Some(content) =
-                            row.value.get(SUMMARY..).and_then(|content| content.get(..size as usize))
-                        else {
-                            return Err(Error::damaged(
-                                "inline stream",
-                                0,
-                                format!("{size} bytes in the record"),
-                                row.value.len(),
-                            ));
-                        };
-                        StreamState {
-                            size,
-                            content: Content::Inline(content.to_vec()),
-                            ..StreamState::empty(integrity)
-                        }
-                    }
-                };
-                named.push(FoundStream { name: row.name(), state: found });
-            }
-            STREAM_EXTENTS if row.rest().len() == 0x40 => {}
-            _ => rest.push(row.clone()),
+            DATA if version_number(&row) == LIVE => live = Some(row),
+            DATA if version_number(&row) != COUNTER => taking.versions.push((version_number(&row), row)),
+            NAMED_DATA => rows.push(row),
+            _ => rest.push(row),
         }
     }
+    if let Some(row) = live {
+        let state = taking.extents(&row.value)?;
+        match &found.own {
+            // Content that went back into the record leaves runs behind that have nothing of it.
+            Some(own) if own.size == state.size && u64_at(&row.value, 0x48) == 0 && own.size > 0 => {
+                rest.push(row)
+            }
+            _ => found.own = Some(state),
+        }
+    }
+    for row in rows {
+        match taking.named(&row)? {
+            Some(stream) => found.named.push(stream),
+            None => rest.push(row),
+        }
+    }
+    rest.extend(taking.spare.into_iter().chain(taking.versions).map(|(_, row)| row));
+    found.only_read = attributes::only_read(record, &rest);
     record.rows = rest;
-    Ok((own, named))
+    Ok(found)
+}
+
+/// What taking streams out of a record needs.
+struct Taking<'p> {
+    pages: &'p mut Pages,
+    table: u64,
+    integrity: bool,
+    /// Runs of large named streams, by number.
+    spare: Vec<(u64, Attribute)>,
+    /// Runs of snapshots, by number.
+    versions: Vec<(u64, Attribute)>,
+}
+
+impl Taking<'_> {
+    /// Content that stands in the record after a summary.
+    fn inline(&self, value: &[u8], what: &'static str) -> Result<StreamState> {
+        let size = u64_at(value, 0x20);
+        let content = value.get(SUMMARY..).and_then(|content| content.get(..usize::try_from(size).ok()?));
+        let Some(content) = content else {
+            return Err(Error::damaged(what, 0, format!("{size} bytes in the record"), value.len()));
+        };
+        let content = Content::Inline(content.to_vec());
+        Ok(StreamState { size, content, ..StreamState::empty(self.integrity) })
+    }
+
+    fn extents(&mut self, value: &[u8]) -> Result<StreamState> {
+        open_extents(self.pages, self.table, value, self.integrity)
+    }
+
+    /// A named stream or a snapshot; `None` if its row is neither.
+    fn named(&mut self, row: &Attribute) -> Result<Option<FoundStream>> {
+        let name = row.name();
+        if is_snapshot(&row.value) {
+            let number = snapshot_number(&row.value);
+            let Some(position) = self.versions.iter().position(|(other, _)| *other == number) else {
+                return Ok(None);
+            };
+            let (_, runs) = self.versions.swap_remove(position);
+            let state = self.extents(&runs.value)?;
+            let snapshot = Some(Snapshot { number, head: row.value.clone() });
+            return Ok(Some(FoundStream { name, state, snapshot }));
+        }
+        if layout::bytes::u16_at(&row.value, 0x10) != 0 {
+            return Ok(None);
+        }
+        let (size, number) = (u64_at(&row.value, 0x20), u64_at(&row.value, 0x3C));
+        let large = u32_at(&row.value, 0) & 0x1000_0000 != 0 && row.value.len() == 0x74;
+        let of = |is_its: &dyn Fn(&(u64, Attribute)) -> bool| self.spare.iter().position(is_its);
+        let runs =
+            of(&|(other, _)| *other == number).or_else(|| of(&|(_, runs)| u64_at(&runs.value, 0x38) == size));
+        let state = match runs.filter(|_| large) {
+            Some(position) => {
+                let (_, runs) = self.spare.swap_remove(position);
+                self.extents(&runs.value)?
+            }
+            // As long as the description of a large one, and in the record all the same.
+            None if large && size != (row.value.len() - SUMMARY) as u64 => {
+                let expected = format!("the extents with number {number:#x}");
+                return Err(Error::damaged("named stream", 0, expected, "none"));
+            }
+            None => self.inline(&row.value, "inline stream")?,
+        };
+        Ok(Some(FoundStream { name, state, snapshot: None }))
+    }
 }

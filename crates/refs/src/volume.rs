@@ -13,8 +13,10 @@ mod cleaner;
 mod data;
 mod keeper;
 mod names;
+mod sharing;
 pub(crate) mod streams;
 
+use crate::attributes;
 use crate::core::{Core, Entity, Id, Place};
 use crate::format::{file_time, write};
 use crate::geometry::Geometry;
@@ -28,8 +30,8 @@ use keeper::Keeper;
 use platter_device::{Device, Gather, Queue};
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind,
-    Name, NameRules, Node, NodeStream, OpenOptions, Plan, Progress, RenameFlags, Result, Silent, Space,
-    SyncScope, Timestamp, VolumeInfo,
+    Name, NameRules, Node, NodeStream, OpenOptions, Plan, Progress, RenameFlags, Reparse, Result, Silent,
+    Space, SyncScope, Timestamp, VolumeInfo,
 };
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -94,6 +96,8 @@ impl RefsVolume {
             core.frozen = Some("it was opened so".into());
         } else if !anchors.geometry.version.is_written() {
             core.frozen = Some(format!("version {} is only read", anchors.geometry.version));
+        } else if core.pages.map.has_compressed() {
+            core.frozen = Some("some of its containers are compressed, which is only read".into());
         }
         core.security = system::security_id(&system::file_descriptor());
         if core.frozen.is_none() {
@@ -101,6 +105,7 @@ impl RefsVolume {
         }
         let precision = Some(Duration::from_nanos(100));
         let hard_links = anchors.geometry.version.has_hard_links();
+        let shared_clusters = anchors.geometry.version.has_shared_clusters();
         let volume = Arc::new_cyclic(|volume| Volume {
             keeper: Keeper::new(volume.clone(), core.pages.space.free(), anchors.geometry.cluster),
             geometry: anchors.geometry,
@@ -125,7 +130,7 @@ impl RefsVolume {
                 sparse: true,
                 preallocate: false,
                 integrity: true,
-                clone: false,
+                clone: shared_clusters,
                 exchange: false,
             },
             notes: notes.0,
@@ -277,7 +282,7 @@ impl Volume {
         let (mut size, mut allocated) = (0, 0);
         let mut flags = owner.record.attributes;
         if kind == Kind::SymbolicLink {
-            size = streams::link_target(&entity.record).map_or(0, |target| target.len() as u64);
+            size = attributes::link_target(&entity.record).map_or(0, |target| target.len() as u64);
         }
         if let (Some(stream), Kind::File) = (&entity.stream, kind) {
             let state = stream.read();
@@ -293,7 +298,7 @@ impl Volume {
             (Kind::Directory, _) => 1,
             _ => owner.record.links,
         };
-        attributes(kind, size, allocated, flags, times, links)
+        attributes_with(kind, size, allocated, flags, times, links)
     }
 }
 
@@ -305,15 +310,16 @@ fn only_read(core: &mut Core) -> Result<Option<String>> {
         }
         error => Err(error),
     };
-    match core.shares_clusters() {
-        Ok(false) => {}
-        Ok(true) => {
-            let reason = "its files share clusters (clones, snapshots or deduplication), which is only read";
-            return Ok(Some(reason.into()));
-        }
+    match core.open_shares() {
+        Ok(None) => {}
+        Ok(reason) => return Ok(reason),
         Err(error) => return damaged(error),
     }
-    core.provide_security(&system::file_descriptor()).map_or_else(damaged, |()| Ok(None))
+    match core.provide_security(&system::file_descriptor()) {
+        Ok(id) => core.security = id,
+        Err(error) => return damaged(error),
+    }
+    Ok(None)
 }
 
 /// Pages that must be free for a change of some rows: a way down for each of four trees.
@@ -325,7 +331,14 @@ const TO_ADD: u64 = 4 * TO_CHANGE;
 const NAMES: NameRules = NameRules::WINDOWS;
 
 /// The attributes that a record or a short entry gives.
-fn attributes(kind: Kind, size: u64, allocated: u64, flags: u32, times: [u64; 4], links: u32) -> Attributes {
+fn attributes_with(
+    kind: Kind,
+    size: u64,
+    allocated: u64,
+    flags: u32,
+    times: [u64; 4],
+    links: u32,
+) -> Attributes {
     Attributes {
         kind,
         size,
@@ -395,7 +408,7 @@ impl FileSystem for RefsVolume {
             label,
             identifier,
             cluster: u64::from(self.geometry.cluster),
-            dirty: false,
+            dirty: core.is_dirty,
             details,
         })
     }
@@ -489,7 +502,7 @@ impl FileSystem for RefsVolume {
 
     fn read_link(&self, node: Node) -> Result<String> {
         let core = self.core();
-        streams::link_target(&core.entity(node.0)?.record)
+        attributes::link_target(&core.entity(node.0)?.record)
     }
 
     fn read_directory(
@@ -560,7 +573,7 @@ impl FileSystem for RefsVolume {
 
     fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {
         let core = self.core();
-        let named = core.entity(node.0)?.named.iter();
+        let named = core.entity(node.0)?.named.iter().filter(|named| named.snapshot.is_none());
         Ok(named
             .map(|one| NodeStream { name: Name::from_units(&one.name), size: one.stream.read().size })
             .collect())
@@ -595,6 +608,48 @@ impl FileSystem for RefsVolume {
         self.change_extended_attribute(node, name, value)
     }
 
+    fn reparse_point(&self, node: Node) -> Result<Option<Reparse>> {
+        let core = self.core();
+        Ok(attributes::reparse_point(&core.entity(node.0)?.record))
+    }
+
+    fn set_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
+        self.relieve()?;
+        self.with_space(|| self.change_reparse_point(node, point))
+    }
+
+    fn security_descriptor(&self, node: Node) -> Result<Vec<u8>> {
+        let mut core = self.core();
+        let id = core.entity(node.0)?.record.security;
+        let missing =
+            || Error::damaged("security descriptor", 0, format!("one with identifier {id:#x}"), "none");
+        core.security_descriptor(id)?.ok_or_else(missing)
+    }
+
+    fn set_security_descriptor(&self, node: Node, descriptor: &[u8]) -> Result<()> {
+        /// Bytes that a row of the table takes.
+        const MOST: usize = 4096;
+        if descriptor.len() > MOST || !system::is_descriptor(descriptor) {
+            return Err(Error::InvalidArgument(
+                "a security descriptor is self-relative and has at most 4096 bytes",
+            ));
+        }
+        self.relieve()?;
+        self.with_space(|| {
+            let now = self.now();
+            let mut core = self.change()?;
+            if matches!(core.entity(node.0)?.place, Place::Part { .. }) {
+                return Err(Error::InvalidArgument("a named stream has no security descriptor of its own"));
+            }
+            core.changeable(node.0)?;
+            let id = core.provide_security(descriptor)?;
+            let entity = core.entity_mut(node.0)?;
+            entity.record.security = id;
+            entity.record.times[2] = now;
+            Ok(())
+        })
+    }
+
     fn integrity(&self, node: Node) -> Result<Integrity> {
         let core = self.core();
         let owner = match core.entity(node.0)?.place {
@@ -612,6 +667,32 @@ impl FileSystem for RefsVolume {
     fn set_integrity_watched(&self, node: Node, integrity: Integrity, watch: &dyn Progress) -> Result<()> {
         self.relieve()?;
         self.change_integrity(node, integrity, watch)
+    }
+
+    fn clone_range(&self, from: Node, offset: u64, to: Node, to_offset: u64, length: u64) -> Result<()> {
+        self.refuse_sharing("shared clusters")?;
+        self.relieve()?;
+        match self.with_space(|| self.share_range((from, offset), (to, to_offset), length))? {
+            true => Ok(()),
+            false => self.copy_range((from, offset), (to, to_offset), length),
+        }
+    }
+
+    fn create_snapshot(&self, node: Node, name: &Name) -> Result<()> {
+        self.refuse_sharing("file snapshots")?;
+        self.relieve()?;
+        self.with_space(|| self.keep_version(node, name))
+    }
+
+    fn snapshots(&self, node: Node) -> Result<Vec<Name>> {
+        let core = self.core();
+        let named = core.entity(node.0)?.named.iter().filter(|named| named.snapshot.is_some());
+        Ok(named.map(|one| Name::from_units(&one.name)).collect())
+    }
+
+    fn remove_snapshot(&self, node: Node, name: &Name) -> Result<()> {
+        self.relieve()?;
+        self.delete_named(node, name, true)
     }
 
     fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
@@ -634,16 +715,7 @@ impl FileSystem for RefsVolume {
         if core.frozen.is_some() {
             return Ok(());
         }
-        // Both places end up with the newest roots, and the first one as the newest: a reader that looks at only one,
-        // whichever it is, sees the volume as it is now.
-        let rounds = if core.slot == 0 { 2 } else { 1 };
-        for _ in 0..rounds {
-            core.checkpoint.clock += 1;
-            core.slot ^= 1;
-            let (offset, bytes) = core.checkpoint_at(core.slot);
-            self.device.write_at(offset, &bytes)?;
-            self.device.flush()?;
-        }
+        core.write_both(&*self.device)?;
         core.frozen = Some("it is unmounted".into());
         self.is_frozen.store(true, Ordering::SeqCst);
         Ok(())

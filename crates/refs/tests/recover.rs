@@ -74,6 +74,20 @@ fn plant(device: Arc<MemoryDevice>) -> Harvest {
     put("/large:stream", named, 5000);
     let two = make(Node::ROOT, "two", Kind::File);
     put("/two", two, 10_000);
+    // Clusters that files have with others.
+    let bytes = |path: &str| planted[path].1.clone().unwrap();
+    let (whole, cloned) = (bytes("/large"), bytes("/two"));
+    if system.capabilities().clone {
+        let clone = make(Node::ROOT, "clone", Kind::File);
+        system.clone_range(two, 0, clone, 0, cloned.len() as u64).unwrap();
+        planted.insert("/clone".into(), (false, Some(cloned)));
+        system.create_snapshot(large, &Name::from("kept")).unwrap();
+        planted.insert("/large:kept".into(), (false, Some(whole.clone())));
+        system.write(large, 8192, &[1; 4096]).unwrap();
+        let mut changed = whole;
+        changed[8192..12_288].fill(1);
+        planted.insert("/large".into(), (false, Some(changed)));
+    }
     if system.capabilities().hard_links {
         system.link(two, deep, &Name::from("names")).unwrap();
         planted.insert("/below/deep/names".into(), planted["/two"].clone());

@@ -95,6 +95,10 @@ pub enum Error {
         /// What is missing, for example "hard links".
         what: &'static str,
     },
+    /// A file's content is there, in a form that is not read: encrypted, compressed, kept elsewhere. The rest of the
+    /// volume is not concerned.
+    #[error("the content is not read: {0}")]
+    Unreadable(&'static str),
     /// The device holds something else, or a version that is not read.
     #[error("not a usable {format} volume: {reason}")]
     NotThisFormat {
@@ -147,7 +151,7 @@ impl Error {
             | Error::IntoItself => "EINVAL",
             Error::ReadOnly(_) => "EROFS",
             Error::NotPermitted(_) => "EPERM",
-            Error::Unsupported { .. } => "EOPNOTSUPP",
+            Error::Unsupported { .. } | Error::Unreadable(_) => "EOPNOTSUPP",
             Error::NotThisFormat { .. } | Error::CannotMake { .. } => "EINVAL",
             Error::Damaged(_) | Error::Device(_) => "EIO",
         }

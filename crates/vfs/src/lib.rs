@@ -32,5 +32,5 @@ pub use scrub::{Damaged, ScrubOptions, ScrubReport};
 pub use system::FileSystem;
 pub use types::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Extent, Integrity, Kind, Node, NodeStream,
-    Place, Progress, RenameFlags, Silent, Space, SyncScope, Timestamp, VolumeInfo,
+    Place, Progress, RenameFlags, Reparse, Silent, Space, SyncScope, Timestamp, VolumeInfo,
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, Integrity, Kind, Name, Node, NodeStream,
-    Plan, Progress, RenameFlags, Result, Space, SyncScope, VolumeInfo,
+    Plan, Progress, RenameFlags, Reparse, Result, Space, SyncScope, VolumeInfo,
 };
 use platter_device::{Buffer, Device, Queue};
 use std::ops::Range;
@@ -184,6 +184,29 @@ pub trait FileSystem: Send + Sync {
     /// Sets (`Some`) or removes (`None`) an extended attribute.
     fn set_extended_attribute(&self, _node: Node, _name: &str, _value: Option<&[u8]>) -> Result<()> {
         self.unsupported("extended attributes")
+    }
+
+    // Reparse points and security descriptors
+
+    /// A node's reparse point, in its own bytes. Those that are symbolic links have [`FileSystem::read_link`] too.
+    fn reparse_point(&self, _node: Node) -> Result<Option<Reparse>> {
+        self.unsupported("reparse points")
+    }
+
+    /// Gives a node a reparse point (`Some`) or takes it away (`None`). A file with content cannot become a symbolic
+    /// link.
+    fn set_reparse_point(&self, _node: Node, _point: Option<&Reparse>) -> Result<()> {
+        self.unsupported("reparse points")
+    }
+
+    /// Who may do what with a node: a self-relative Windows security descriptor.
+    fn security_descriptor(&self, _node: Node) -> Result<Vec<u8>> {
+        self.unsupported("security descriptors")
+    }
+
+    /// Gives a node another security descriptor. It is kept and not enforced.
+    fn set_security_descriptor(&self, _node: Node, _descriptor: &[u8]) -> Result<()> {
+        self.unsupported("security descriptors")
     }
 
     // Integrity and snapshots

@@ -154,6 +154,15 @@ pub struct NodeStream {
     pub size: u64,
 }
 
+/// What a file or directory is besides itself, to those who know the tag: a link, a placeholder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reparse {
+    /// What it means: a Windows reparse tag, never 0.
+    pub tag: u32,
+    /// What belongs to that, at most 16 KiB: what follows tag and length in a Windows `REPARSE_DATA_BUFFER`.
+    pub data: Vec<u8>,
+}
+
 /// Whether a file's data is checksummed, and with what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Integrity {

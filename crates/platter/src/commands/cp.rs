@@ -21,6 +21,9 @@ pub struct Arguments {
     /// Directories with everything in them
     #[arg(short, long)]
     recursive: bool,
+    /// Within a volume, share the clusters instead of copying their content (ReFS)
+    #[arg(long)]
+    clone: bool,
     #[command(flatten)]
     volume: WriteOptions,
 }
@@ -58,6 +61,7 @@ impl Arguments {
         let bar = Bar::new(Unit::Bytes);
         let is_image = |path: &Path| volumes.contains(path);
         let mut copy = Copy::new(self.recursive, &is_image, &bar);
+        copy.clone = self.clone;
         copy.total = sources.iter().map(|(source, _)| source.total(self.recursive)).sum();
         for (source, name) in &sources {
             let Some(name) = new_name.as_ref().or(name.as_ref()) else {

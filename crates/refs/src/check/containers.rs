@@ -71,6 +71,14 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
     let container = match read_row(check, &row) {
         Ok(found) => {
             let free = (found.free, u32_at(&row.value, 0x28));
+            if found.flags & ContainerRow::COMPRESSED != 0 && !check.is_compressed {
+                check.is_compressed = true;
+                let message = format!(
+                    "container {} at offset {}: its content is compressed; the volume is only read",
+                    found.number, row.at
+                );
+                check.find("compressed", Severity::Notice, None, message);
+            }
             let kinds = ContainerRow::METADATA | ContainerRow::DATA;
             let for_pages = found.flags & kinds == ContainerRow::METADATA;
             Container { start: Some(found.start), free, for_pages, at: row.at }

@@ -193,7 +193,9 @@ impl Walk {
             return;
         };
         check.directory_streams(&spot, &record);
-        reparse::directory(check, &record);
+        let above = check.reached.get(&self.object).map(|(above, _)| *above);
+        let entry = self.entry.as_ref().map(|entry| entry.ordinal).zip(above);
+        reparse::directory(check, self.object, &record, entry);
         let links = object_links(&record);
         let expected = check.reached.get(&self.object).map(|(above, name)| (*above, name.to_vec()));
         let is_nameless = self.object == METADATA_DIRECTORY;

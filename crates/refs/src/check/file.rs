@@ -1,14 +1,16 @@
 //! A file's record: sizes, attributes, streams.
 
-use super::order::fold;
-use super::page::{plain, tidy};
+use super::order::{Order, fold};
+use super::page::{Subject, plain, tidy};
 use super::runs::Owner;
 use super::{Check, Task};
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::{
     Attribute, DATA, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, Record, SINGLE, STREAM_EXTENTS,
 };
-use crate::layout::{Node, Version};
+use crate::layout::{Node, PageReference, Version};
+use crate::space::Tier;
+use crate::stream;
 use platter_vfs::{Name, NameRules, Severity};
 use std::collections::HashSet;
 
@@ -97,8 +99,12 @@ impl Check<'_> {
                 return None;
             }
         };
+        let record = match record.outside.is_empty() {
+            true => record,
+            false => self.outside_attributes(&owner, record, value)?,
+        };
         let area = &value[Record::HEADER..];
-        let role = super::page::Role { level: None, stream: false };
+        let role = super::page::Role { level: None, stream: false, embedded: true };
         let wrong = super::page::node(area, role).err().or_else(|| tidy(area).err());
         if let Some((offset, expected, found)) = wrong {
             let place = spot.at + (Record::HEADER + offset) as u64;
@@ -107,7 +113,7 @@ impl Check<'_> {
             self.amend(spot, |_| {});
         }
         let (expected, found) = (Node::new(area).len() as u64, u64_at(value, 0x20));
-        if expected != found {
+        if expected != found && record.outside.is_empty() {
             let message =
                 format!("rows of a record at offset {}: expected {expected}, found {found}", spot.at + 0x20);
             self.find_in(&owner, "tree-count", Severity::Inconsistent, message);
@@ -138,6 +144,40 @@ impl Check<'_> {
         Some(record)
     }
 
+    /// Reads the attributes that stand in pages of their own.
+    fn outside_attributes(&mut self, owner: &Owner<'_>, record: Record, value: &[u8]) -> Option<Record> {
+        let subject = Subject {
+            name: "attributes outside a record".into(),
+            path: Some(self.owner_path(owner)),
+            table: owner.spot.table,
+            order: Order::Unknown,
+            tier: Tier::Medium,
+            severity: Severity::DataLoss,
+            renewable: false,
+        };
+        let top = Node::new(&value[Record::HEADER..]).level();
+        let mut pending: Vec<(PageReference, u8)> = Vec::new();
+        let below = |pending: &mut Vec<_>, pages: &[PageReference], level: u8| {
+            pending.extend(pages.iter().rev().map(|&page| (page, level)));
+        };
+        below(&mut pending, &record.outside, top.saturating_sub(1));
+        let mut whole = Record { rows: Vec::new(), ..record };
+        // Levels fall by one each time, and a page that is met twice is an error: so this ends.
+        while let Some((reference, level)) = pending.pop() {
+            let role = super::page::Role { level: Some(level), stream: false, embedded: true };
+            let page = self.page(&subject, &reference, role, owner.spot.at)?;
+            let node = page.node();
+            if !node.is_inner() {
+                whole.rows.extend(node.rows().map(Attribute::from));
+                continue;
+            }
+            let children: Vec<PageReference> =
+                node.rows().filter_map(|row| PageReference::from_bytes(row.value, page.at).ok()).collect();
+            below(&mut pending, &children, level.saturating_sub(1));
+        }
+        Some(whole)
+    }
+
     /// Checks the named streams of a directory.
     pub fn directory_streams(&mut self, spot: &Spot<'_>, record: &Record) {
         self.streams(spot, record);
@@ -154,6 +194,9 @@ impl Check<'_> {
                 (DATA, MULTIPLE) if u64_at(row.rest(), 0) == COUNTER => {}
                 (DATA, MULTIPLE) => {
                     let is_snapshot = u64_at(row.rest(), 0) != LIVE;
+                    if is_snapshot {
+                        self.unnamed_snapshot(spot, record, row);
+                    }
                     let found = self.outside(spot, record, &[], row, is_snapshot);
                     own = if is_snapshot { own } else { found };
                 }
@@ -245,6 +288,10 @@ impl Check<'_> {
         name: &[u16],
         taken: &mut HashSet<u64>,
     ) {
+        if stream::is_snapshot(&row.value) {
+            self.snapshot(spot, record, row, name);
+            return;
+        }
         let is_outside = u32_at(&row.value, 0) & 0x1000_0000 != 0 && row.value.len() == OUTSIDE;
         if !is_outside {
             self.inline(spot, record, name, row, false);
@@ -276,6 +323,41 @@ impl Check<'_> {
             {
                 self.amend_attribute(&owner, field, number.to_le_bytes().into());
             }
+        }
+    }
+
+    /// Reports runs of a version of the data that no snapshot names.
+    fn unnamed_snapshot(&mut self, spot: &Spot<'_>, record: &Record, row: &Attribute) {
+        let number = u64_at(row.rest(), 0);
+        let is_its = |row: &&Attribute| {
+            row.kind() == NAMED_DATA
+                && stream::is_snapshot(&row.value)
+                && stream::snapshot_number(&row.value) == number
+        };
+        if record.rows.iter().find(is_its).is_none() {
+            let message =
+                format!("runs of version {number:#x} of the data: expected a snapshot of this number");
+            self.find_in(&Owner::new(spot, &[], row, record), "snapshot", Severity::Notice, message);
+        }
+    }
+
+    /// What names a version of the data that was kept. Its runs are walked with the file's own.
+    fn snapshot(&mut self, spot: &Spot<'_>, record: &Record, row: &Attribute, name: &[u16]) {
+        let owner = Owner::new(spot, name, row, record);
+        let number = stream::snapshot_number(&row.value);
+        let is_its = |row: &&Attribute| {
+            (row.kind(), u32_at(&row.key, 8)) == (DATA, MULTIPLE) && u64_at(row.rest(), 0) == number
+        };
+        let Some(runs) = record.rows.iter().find(is_its) else {
+            let message = format!("snapshot: expected the runs with number {number:#x}, found none");
+            self.find_in(&owner, "snapshot", Severity::DataLoss, message);
+            return;
+        };
+        let (expected, found) = (u64_at(&runs.value, 0x38), u64_at(&row.value, 0x20));
+        if expected != found {
+            let message = format!("size of a snapshot: expected {expected}, found {found}");
+            self.find_in(&owner, "snapshot", Severity::Inconsistent, message);
+            self.amend_attribute(&owner, 0x20, expected.to_le_bytes().into());
         }
     }
 

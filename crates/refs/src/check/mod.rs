@@ -21,6 +21,7 @@ mod repair;
 mod reparse;
 mod runs;
 mod security;
+mod shares;
 mod space;
 mod tree;
 mod used;
@@ -132,8 +133,8 @@ struct Check<'d> {
     walked: u64,
     links: links::Links,
     reparse: reparse::Points,
-    /// Ranges of clusters that several files may share.
-    shared: Vec<(u64, u64)>,
+    /// Clusters that several streams may have.
+    shares: shares::Shares,
     /// Who wants to see the runs of files.
     visitor: Option<&'d mut dyn FnMut(&FileRun<'_>)>,
     /// Which allocator each container belongs to, and whether that and what is in use is known well enough to write.
@@ -147,6 +148,8 @@ struct Check<'d> {
     is_content_lost: bool,
     /// The log holds changes that Windows will carry out: nothing may be written before.
     is_log_live: bool,
+    /// Some containers are compressed: what is changed there has other rules.
+    is_compressed: bool,
     /// Clusters belong to several files, and no table says that they may.
     is_crossed: bool,
     /// A part of a directory or of the object table could not be read.
@@ -188,7 +191,7 @@ impl<'d> Check<'d> {
             walked: 0,
             links: links::Links::default(),
             reparse: reparse::Points::default(),
-            shared: Vec::new(),
+            shares: shares::Shares::default(),
             visitor: None,
             tiers: Vec::new(),
             is_space_known: false,
@@ -196,6 +199,7 @@ impl<'d> Check<'d> {
             is_incomplete: false,
             is_content_lost: false,
             is_log_live: false,
+            is_compressed: false,
             is_crossed: false,
             is_directory_lost: false,
         })
@@ -213,6 +217,7 @@ impl<'d> Check<'d> {
         links::finish(self);
         security::finish(self);
         reparse::finish(self);
+        shares::finish(self);
         space::compare(self);
     }
 
@@ -260,11 +265,14 @@ impl<'d> Check<'d> {
             let mut cursor = self.root_cursor(root);
             while let Some(row) = cursor.next(self) {
                 if root == Root::References {
-                    runs::share(self, &row);
+                    shares::row(self, &row);
                 }
             }
             if cursor.is_damaged {
                 self.repair.renew(root);
+                if root == Root::References {
+                    shares::lost(self);
+                }
             }
         }
     }

@@ -78,7 +78,7 @@ fn leads_somewhere(check: &mut Check<'_>, row: &TreeRow) -> bool {
         severity: Severity::Notice,
         renewable: true,
     };
-    let role = super::page::Role { level: None, stream: false };
+    let role = super::page::Role { level: None, stream: false, embedded: false };
     check.page(&subject, &found.root, role, row.at).is_some()
 }
 

@@ -65,6 +65,8 @@ pub struct Role {
     pub level: Option<u8>,
     /// It holds runs of a stream, or leads to them.
     pub stream: bool,
+    /// Its tree stands in a row: which number its pages carry is not known, and it is repaired with the row.
+    pub embedded: bool,
 }
 
 impl Check<'_> {
@@ -140,7 +142,7 @@ impl Check<'_> {
             self.find("cross-link", Severity::DataLoss, subject.path.clone(), named(subject, message));
             self.is_incomplete = true;
             self.is_content_lost |= !subject.renewable;
-            self.damaged.extend((!role.stream).then_some(subject.table));
+            self.damaged.extend((!role.embedded).then_some(subject.table));
             return None;
         }
         let mut bytes = vec![0; self.geometry.page()];
@@ -172,7 +174,7 @@ impl Check<'_> {
             let at = page.place(offset);
             let message = format!("node at offset {at}: expected {expected}, found {found}");
             self.find("node-count", Severity::Inconsistent, subject.path.clone(), named(subject, message));
-            if !role.stream {
+            if !role.embedded {
                 self.repair.rebuild(subject.table);
             }
         }
@@ -213,7 +215,7 @@ impl Check<'_> {
             ("page's table", 0x48, subject.table, header.table),
         ];
         for (structure, field, expected, found) in numbers {
-            if expected != found {
+            if expected != found && !(field == 0x48 && role.embedded) {
                 return wrong(
                     "page-header",
                     structure,
@@ -277,7 +279,7 @@ impl Check<'_> {
         self.is_incomplete = true;
         self.is_content_lost |= !subject.renewable;
         // The tree of a directory can be changed although runs of a file in it are lost.
-        self.damaged.extend((!role.stream).then_some(subject.table));
+        self.damaged.extend((!role.embedded).then_some(subject.table));
         self.find(code, subject.severity, subject.path.clone(), named(subject, message));
     }
 }

@@ -17,7 +17,9 @@ const MOST: usize = 1 << 22;
 #[derive(Default)]
 pub struct Points {
     keys: BTreeSet<Vec<u8>>,
-    /// Not all of them are known, or it is not known how the index names them.
+    /// What the index may have besides: how it names a directory is not known.
+    other: BTreeSet<Vec<u8>>,
+    /// Not all of them are known.
     is_partial: bool,
 }
 
@@ -34,14 +36,24 @@ pub fn file(check: &mut Check<'_>, directory: u64, record: &Record) {
     }
 }
 
-/// A directory's record. How the index names one that is a reparse point is not known.
-pub fn directory(check: &mut Check<'_>, record: &Record) {
-    check.reparse.is_partial |= record.reparse != 0;
+/// A directory's record, with its number in the directory above and that one.
+pub fn directory(check: &mut Check<'_>, object: u64, record: &Record, entry: Option<(u64, u64)>) {
+    if record.reparse == 0 {
+        return;
+    }
+    let points = &mut check.reparse;
+    for (ordinal, directory) in [(0, object), (record.ordinal, object)].into_iter().chain(entry) {
+        if points.other.len() < MOST {
+            points.other.insert(system::reparse_row(record.reparse, ordinal, directory).0);
+        } else {
+            points.is_partial = true;
+        }
+    }
 }
 
 /// Compares the index with what was met.
 pub fn finish(check: &mut Check<'_>) {
-    let Points { keys, is_partial } = std::mem::take(&mut check.reparse);
+    let Points { mut keys, other, is_partial } = std::mem::take(&mut check.reparse);
     if check.is_directory_lost || is_partial {
         return;
     }
@@ -54,7 +66,9 @@ pub fn finish(check: &mut Check<'_>) {
         let row = cursor.next(check);
         check.is_again = false;
         let Some(row) = row else { break };
-        if !missing.remove(&row.key) {
+        if other.contains(&row.key) {
+            keys.insert(row.key);
+        } else if !missing.remove(&row.key) {
             let message = format!("reparse index: row at offset {} is about no file that is there", row.at);
             check.find("reparse-index", Severity::Inconsistent, None, message);
             differs = true;

@@ -3,7 +3,6 @@
 use super::file::Spot;
 use super::order::Order;
 use super::page::{Page, Role, Subject, plain, tidy};
-use super::tree::TreeRow;
 use super::{Check, directory};
 use crate::layout::bytes::{u16_at, u32_at, u64_at};
 use crate::layout::node::NODE_HEADER;
@@ -79,6 +78,7 @@ struct Run {
     count: u64,
     cluster: u64,
     checksum: Option<u32>,
+    kind: u16,
 }
 
 /// A walk through the runs of one stream.
@@ -125,7 +125,7 @@ impl Check<'_> {
             self.lose(owner, "stream", message);
             return None;
         };
-        let role = Role { level: None, stream: true };
+        let role = Role { level: None, stream: true, embedded: true };
         if let Err((offset, expected, found)) = super::page::node(area, role) {
             let place = at + (HEADER + offset) as u64;
             self.lose(
@@ -210,7 +210,12 @@ impl Walk<'_> {
                     continue;
                 }
             };
-            match check.page(&subject, &reference, Role { level: Some(level), stream: true }, from) {
+            match check.page(
+                &subject,
+                &reference,
+                Role { level: Some(level), stream: true, embedded: true },
+                from,
+            ) {
                 None => self.is_damaged = true,
                 Some(page) if level == 0 => {
                     self.leaves += 1;
@@ -254,6 +259,13 @@ impl Walk<'_> {
 
     fn run(&mut self, check: &mut Check<'_>, run: &Run, at: u64) {
         self.runs += 1;
+        if !crate::extents::is_known(run.kind) {
+            let message = format!(
+                "run of a stream at offset {at}: its kind {:#x} is not known, and its data not read",
+                run.kind
+            );
+            check.find_in(self.owner, "run-kind", Severity::DataLoss, message);
+        }
         let wrong = if run.count == 0 || run.at + run.count >= u64::from(u32::MAX) {
             Some(("run", "a run that is not empty"))
         } else if run.checksum.is_some() && run.count != 1 {
@@ -284,8 +296,9 @@ impl Walk<'_> {
                 return;
             }
         };
+        let may_be_shared = check.count_run(run.cluster, run.count);
         let before = check.used.claim(real, run.count, Some(Tier::Medium));
-        if before > 0 && !self.owner.is_snapshot && !check.is_shared(run.cluster, run.count) {
+        if before > 0 && !self.owner.is_snapshot && !may_be_shared {
             if self.crossed == 0 {
                 self.first_crossed = real;
             }
@@ -347,13 +360,6 @@ impl Walk<'_> {
             check.find_in(self.owner, "sparse", Severity::Inconsistent, message);
             check.amend_attribute(self.owner, 0x50, (flags | 1 << 31).to_le_bytes().into());
         }
-        if self.end > needed {
-            let message = format!(
-                "runs of a stream at offset {at}: expected {needed} clusters for {size} bytes, found up to {}",
-                self.end
-            );
-            check.find_in(self.owner, "stream-size", Severity::Inconsistent, message);
-        }
         stream
     }
 }
@@ -366,27 +372,7 @@ fn read_run(area: &[u8], offset: usize) -> Option<Run> {
         false => None,
     };
     let (at, count) = (u64::from(u32_at(bytes, 0x0C)), u64::from(u32_at(bytes, 0x14)));
-    Some(Run { at, count, cluster: u64_at(bytes, 0x00), checksum })
-}
-
-/// Most ranges that are remembered as shared.
-const MOST_SHARED: usize = 1 << 20;
-
-/// Notes a row of the block reference counts: its clusters may belong to several files.
-pub fn share(check: &mut Check<'_>, row: &TreeRow) {
-    if check.shared.len() < MOST_SHARED {
-        check.shared.push((u64_at(&row.key, 0), u64_at(&row.key, 8)));
-    }
-}
-
-impl Check<'_> {
-    fn is_shared(&self, cluster: u64, count: u64) -> bool {
-        let after = self.shared.partition_point(|(start, _)| *start <= cluster);
-        after.checked_sub(1).is_some_and(|index| {
-            let (start, length) = self.shared[index];
-            cluster.saturating_add(count) <= start.saturating_add(length)
-        })
-    }
+    Some(Run { at, count, cluster: u64_at(bytes, 0x00), checksum, kind: u16_at(bytes, 0x08) })
 }
 
 /// The name that stands for a file whose names are not known.

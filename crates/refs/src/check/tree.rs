@@ -97,7 +97,7 @@ impl Cursor {
     pub fn next(&mut self, check: &mut Check<'_>) -> Option<TreeRow> {
         if !self.begun {
             self.begun = true;
-            let role = Role { level: None, stream: false };
+            let role = Role { level: None, stream: false, embedded: false };
             let root = self.root;
             self.enter(check, root, role, self.from, None, None);
             if let Some(level) = self.levels.first() {
@@ -150,7 +150,7 @@ impl Cursor {
                 _ => Some(node.row(position - 1).key.to_vec()),
             };
             let most = if is_last { level.most.clone() } else { Some(row.key.to_vec()) };
-            let role = Role { level: Some(node.level() - 1), stream: false };
+            let role = Role { level: Some(node.level() - 1), stream: false, embedded: false };
             match PageReference::from_bytes(row.value, at) {
                 Ok(reference) => self.enter(check, reference, role, at, above, most),
                 Err(error) => {

@@ -140,6 +140,8 @@ impl ContainerRow {
     pub const DATA: u32 = 0x40;
     /// Nothing in it is in use.
     pub const EMPTY: u32 = 0x2000;
+    /// Its content is compressed. Inferred: this is the bit that the driver keeps in memory for it.
+    pub const COMPRESSED: u32 = 0x800;
 
     /// Bytes of a row's value.
     pub fn size(cluster: u32, reference: usize) -> usize {

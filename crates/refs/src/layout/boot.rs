@@ -34,6 +34,11 @@ impl Version {
         self >= Version::V3_14
     }
 
+    /// Whether clusters can have several owners: how they are counted before 3.14 is not known.
+    pub fn has_shared_clusters(self) -> bool {
+        self >= Version::V3_14
+    }
+
     /// The schema of a file's record.
     pub fn file_schema(self) -> u32 {
         match self {

@@ -5,10 +5,11 @@ mod boot;
 pub mod bytes;
 mod checkpoint;
 mod checksum;
-mod legacy;
+pub mod legacy;
 pub mod node;
 pub mod page;
 pub mod record;
+mod share;
 mod superblock;
 
 pub use allocator::{AllocatorRow, ContainerRow, ObjectRow};
@@ -19,4 +20,5 @@ pub use checksum::{Algorithm, Checksum};
 pub use node::{Node, NodeMut, Row};
 pub use page::{PageHeader, PageReference};
 pub use record::{Attribute, Record, ShortEntry};
+pub use share::ShareRow;
 pub use superblock::Superblock;

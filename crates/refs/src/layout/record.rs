@@ -6,7 +6,7 @@
 
 use super::bytes::{put, u16_at, u32_at, u64_at};
 use super::node::{NODE_HEADER, ROOT, row_size};
-use super::{Node, NodeMut, legacy};
+use super::{Node, NodeMut, PageReference, legacy};
 use crate::tree::tree_header;
 use platter_vfs::{Error, Result};
 
@@ -42,6 +42,8 @@ pub const REPARSE: u16 = 0xC0;
 pub const EA_INFORMATION: u16 = 0xD0;
 /// The extended attributes.
 pub const EA: u16 = 0xE0;
+/// Which keys decrypt the content.
+pub const EFS: u16 = 0x100;
 
 impl Attribute {
     /// An attribute with this type and what follows it in the key.
@@ -81,6 +83,12 @@ impl Attribute {
     }
 }
 
+impl From<super::Row<'_>> for Attribute {
+    fn from(row: super::Row<'_>) -> Attribute {
+        Attribute { key: row.key.to_vec(), flags: row.flags, value: row.value.to_vec() }
+    }
+}
+
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -114,6 +122,8 @@ pub struct Record {
     pub next_stream: u64,
     /// Its attributes, in order.
     pub rows: Vec<Attribute>,
+    /// The pages that hold its attributes where they do not fit into it: then `rows` is empty until they are read.
+    pub outside: Vec<PageReference>,
 }
 
 impl Record {
@@ -149,6 +159,7 @@ impl Record {
             links: 1,
             next_stream: 0,
             rows: Vec::new(),
+            outside: Vec::new(),
         }
     }
 
@@ -168,19 +179,12 @@ impl Record {
             Error::damaged("record's node", at + (header + offset) as u64, expected, found)
         })?;
         let node = Node::new(area);
-        if node.is_inner() {
-            return Err(Error::damaged(
-                "record's node",
-                at + 0xB4,
-                "a leaf: attributes outside the record are not read",
-                node.level(),
-            ));
-        }
         let schema = u32_at(value, 0x0C);
-        let mut rows = node
-            .rows()
-            .map(|row| Attribute { key: row.key.to_vec(), flags: row.flags, value: row.value.to_vec() })
-            .collect();
+        let below = |row: super::Row<'_>| PageReference::from_bytes(row.value, at);
+        let (mut rows, outside) = match node.is_inner() {
+            true => (Vec::new(), node.rows().map(below).collect::<Result<_>>()?),
+            false => (node.rows().map(Attribute::from).collect(), Vec::new()),
+        };
         let mut ea_size = u32_at(value, 0x78);
         if legacy::is_legacy(schema) {
             rows = legacy::to_modern(rows);
@@ -204,6 +208,7 @@ impl Record {
             links: u32_at(value, 0x98),
             next_stream: u64_at(value, 0x9C),
             rows,
+            outside,
         })
     }
 
@@ -271,6 +276,18 @@ pub struct ShortEntry {
 }
 
 impl ShortEntry {
+    /// The entry of one of the names of a file with several, whose record is in its home directory.
+    pub fn of_body(home: u64, ordinal: u64, record: &Record) -> ShortEntry {
+        ShortEntry {
+            ordinal,
+            object: home,
+            times: record.times,
+            allocated: record.allocated,
+            size: record.size,
+            attributes: record.attributes,
+        }
+    }
+
     /// Reads a row's value.
     pub fn from_bytes(value: &[u8], at: u64) -> Result<ShortEntry> {
         if !(72..=84).contains(&value.len()) {

@@ -1,10 +1,10 @@
 //! The content of what was found.
 
 use super::scan::Scan;
-use crate::extents::{Extent, Found};
+use crate::extents::{self, Extent};
 use crate::layout::Record;
 use crate::layout::record::DATA;
-use crate::stream::{self, Content, StreamState};
+use crate::stream::{self, Content, Found, StreamState};
 use platter_device::Buffer;
 use platter_vfs::{Error, Name, RecoveredData, Result};
 
@@ -32,7 +32,7 @@ pub fn open(
         own.take(|row| row.kind() != DATA);
         stream::take_streams(&mut own, &mut scan.pages, table)
     });
-    let (own, named) = found?;
+    let Found { own, named, .. } = found?;
     let own = own.or_else(|| (!has_data).then(|| StreamState::empty(false)));
     Ok((own, named.into_iter().map(|found| (Name::from_units(&found.name), found.state)).collect()))
 }
@@ -108,28 +108,31 @@ impl<'s> Data<'s> {
     }
 
     fn real(&self, cluster: u64) -> Result<u64> {
+        if self.scan.pages.map.is_compressed(&self.scan.pages.geometry, cluster) {
+            return Err(Error::Unreadable("its clusters are in a container that is compressed"));
+        }
         self.scan.pages.map.real(&self.scan.pages.geometry, cluster, 1)
     }
 
     /// The run at a cluster of the stream or the next after it, from there on. Where that cannot be read, the first
     /// cluster after what is missing.
     fn find(&mut self, mut at: u32) -> std::result::Result<Option<Extent>, u32> {
-        let Content::Extents(extents) = &mut self.state.content else { return Ok(None) };
+        let Content::Extents(runs) = &mut self.state.content else { return Ok(None) };
         loop {
-            match extents.find(at) {
-                Found::Extent(run) => {
+            match runs.find(at) {
+                extents::Found::Extent(run) => {
                     let skip = at - run.at;
                     let cluster = run.cluster.saturating_add(u64::from(skip));
                     return Ok(Some(Extent { at, count: run.count - skip, cluster, ..run }));
                 }
-                Found::Hole(u32::MAX) => return Ok(None),
-                Found::Hole(next) => at = next.max(at + 1),
-                Found::Absent(index) => {
-                    if extents.loaded() > RUNS {
-                        extents.unload();
+                extents::Found::Hole(u32::MAX) => return Ok(None),
+                extents::Found::Hole(next) => at = next.max(at + 1),
+                extents::Found::Absent(index) => {
+                    if runs.loaded() > RUNS {
+                        runs.unload();
                     }
-                    if extents.load(&mut self.scan.pages, index).is_err() {
-                        return Err(extents.end_of(index).max(at + 1));
+                    if runs.load(&mut self.scan.pages, index).is_err() {
+                        return Err(runs.end_of(index).max(at + 1));
                     }
                 }
             }
@@ -196,8 +199,12 @@ impl RecoveredData for Data<'_> {
             buffer[there.len()..].fill(0);
             return Ok(length);
         }
-        if length > 0 {
-            self.read_clusters(offset, buffer)?;
+        // What was never written reads as zeroes, whatever is there.
+        let written = self.state.valid().saturating_sub(offset).min(length as u64) as usize;
+        let (there, never) = buffer.split_at_mut(written);
+        never.fill(0);
+        if !there.is_empty() {
+            self.read_clusters(offset, there)?;
         }
         Ok(length)
     }

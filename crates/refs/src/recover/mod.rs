@@ -9,10 +9,11 @@ mod data;
 mod directory;
 mod scan;
 
+use crate::attributes;
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY, object_link};
 use crate::layout::Record;
 use crate::layout::record::{self, key};
-use crate::volume::{streams, timestamp};
+use crate::volume::timestamp;
 use data::Data;
 use directory::{Directory, Leads, Row};
 use platter_device::Device;
@@ -186,7 +187,7 @@ impl Recovery<'_> {
     }
 
     fn file(&mut self, path: Vec<Name>, table: u64, record: Record, is_deleted: bool) -> Result<()> {
-        if let Ok(target) = streams::link_target(&record) {
+        if let Ok(target) = attributes::link_target(&record) {
             self.report.files += 1;
             self.report.deleted += u64::from(is_deleted);
             let link = entry(path, is_deleted, Kind::SymbolicLink, record.times);
@@ -194,6 +195,12 @@ impl Recovery<'_> {
             return (self.visit)(&link, &mut Data::empty(&mut self.scan));
         }
         let times = record.times;
+        if let Some(why) = attributes::unreadable(&record) {
+            if !is_deleted {
+                self.lose(&path, why);
+            }
+            return Ok(());
+        }
         let (own, named) = match data::open(&mut self.scan, record, table, is_deleted) {
             Ok(found) => found,
             Err(_) if is_deleted => {

@@ -214,12 +214,14 @@ fn container_map(scan: &Scan, found: &[Found]) -> ContainerMap {
     let leaves = tables.iter().filter_map(|table| scan.tables.get(table)).flatten();
     let mut leaves: Vec<&Found> = leaves.filter(|page| page.level == 0).collect();
     leaves.sort_by_key(|page| page.clock);
+    let mut compressed = Vec::new();
     for page in leaves.into_iter().filter_map(|found| scan.page(found)) {
         for row in page.node().rows() {
             if let Ok(row) = ContainerRow::from_bytes(row.value, 0) {
                 put(row.number, row.start);
+                compressed.extend((row.flags & ContainerRow::COMPRESSED != 0).then_some(row.number));
             }
         }
     }
-    ContainerMap::new(starts, geometry.per_container)
+    ContainerMap::new(starts, geometry.per_container).with_compressed(compressed)
 }

@@ -7,8 +7,9 @@ use super::copies::{Owned, Unlike};
 use super::metadata::Walked;
 use super::reader::{Piece, Reader};
 use super::{Lost, LostStreams, Owner, extents, has_record, sentence};
+use crate::attributes;
 use crate::core::Core;
-use crate::extents::Extent;
+use crate::extents::{EMBEDDED, Extent};
 use crate::layout::{Node, PageReference, Record};
 use platter_vfs::{Damaged, Error, Finding, Progress, Result, ScrubReport, Severity, Silent};
 use std::collections::BTreeSet;
@@ -217,8 +218,8 @@ impl Scrub<'_> {
             }
             for row in node.rows().filter(|row| has_record(row.key, &[0x10, 0x30, 0x40])) {
                 number += 1;
-                let Ok(record) = Record::from_bytes(row.value, 0) else { continue };
-                if number < from.record {
+                let Ok(mut record) = Record::from_bytes(row.value, 0) else { continue };
+                if number < from.record || attributes::complete(&mut record, &mut self.core.pages).is_err() {
                     continue;
                 }
                 let skip = if number == from.record { from.cluster } else { 0 };
@@ -274,6 +275,9 @@ impl Scrub<'_> {
                     let Ok(place) = self.core.pages.map.real(self.core.geometry(), row.cluster, 1) else {
                         continue;
                     };
+                    if self.core.pages.map.is_compressed(self.core.geometry(), row.cluster) {
+                        continue;
+                    }
                     self.left -= cluster;
                     let stream = *index.get_or_insert_with(|| {
                         self.streams.push(Stream { owner: owner.clone(), size });
@@ -286,7 +290,7 @@ impl Scrub<'_> {
                     }
                 }
                 let Some((reference, depth)) = pending.pop() else { break };
-                let Ok(page) = self.core.pages.get(&reference, directory, false) else { continue };
+                let Ok(page) = self.core.pages.get(&reference, EMBEDDED, false) else { continue };
                 match page.node().is_inner() {
                     true if depth < MOST_LEVELS => pending
                         .extend(children(page.node()).into_iter().rev().map(|child| (child, depth + 1))),

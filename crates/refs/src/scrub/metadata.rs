@@ -6,7 +6,9 @@
 use super::reader::{Piece, Reader};
 use super::{Lost, LostStreams, Owner, extents, has_record, structure};
 use crate::core::{Core, FIRST_OBJECT, ROOT_DIRECTORY};
-use crate::layout::{Node, ObjectRow, PageReference, Record, Root};
+use crate::extents::EMBEDDED;
+use crate::layout::record::key;
+use crate::layout::{Attribute, Node, ObjectRow, PageReference, Record, Root};
 use crate::pages::{Address, Page};
 use crate::seen::Seen;
 use platter_vfs::{Error, Progress, Result, ScrubReport, Severity};
@@ -27,6 +29,8 @@ enum Holds {
     Directory,
     /// The extents of a stream.
     Extents(Arc<Owner>),
+    /// Attributes of a record of a directory, by the key of its row.
+    Attributes(u64, Arc<[u8]>),
 }
 
 struct Task {
@@ -184,6 +188,13 @@ fn damaged(
         Holds::Directory => {
             ("directory-page", super::path(core, table).map(|names| super::shown(&names, None)))
         }
+        Holds::Attributes(directory, row_key) => {
+            let name = super::path(core, *directory).map(|mut names| {
+                names.extend((row_key.first() == Some(&0x30)).then(|| key::units(row_key)));
+                super::shown(&names, None)
+            });
+            ("attributes-page", name)
+        }
         Holds::Plain | Holds::Objects => ("metadata-page", None),
     };
     let severity = if path.is_some() { Severity::DataLoss } else { Severity::Inconsistent };
@@ -231,6 +242,11 @@ fn look(task: &Task, page: &Page, below: &mut Below) {
                 }
             }
         }
+        Holds::Attributes(directory, row_key) => {
+            let mut record = Record::new(0, 0, 0, 0);
+            record.rows = node.rows().map(Attribute::from).collect();
+            look_at_record(*directory, row_key, &record, below);
+        }
         Holds::Extents(_) => match crate::extents::rows(page.area()) {
             Ok(rows) => below.clusters += rows.iter().filter(|row| row.checksum.is_some()).count() as u64,
             Err(error) => below.errors.push((task.holds.clone(), task.table, error)),
@@ -239,6 +255,9 @@ fn look(task: &Task, page: &Page, below: &mut Below) {
 }
 
 fn look_at_record(directory: u64, row_key: &[u8], record: &Record, below: &mut Below) {
+    for page in &record.outside {
+        below.tasks.push(task(*page, EMBEDDED, false, Holds::Attributes(directory, row_key.into()), None));
+    }
     for (stream, area) in extents(record) {
         let owner =
             || Arc::new(Owner { names: Owner::names(directory, row_key, record), stream: stream.clone() });
@@ -260,7 +279,7 @@ fn look_at_record(directory: u64, row_key: &[u8], record: &Record, below: &mut B
             let holds = Holds::Extents(owner.clone());
             match PageReference::from_bytes(row.value, 0) {
                 Ok(reference) => {
-                    below.tasks.push(task(reference, directory, false, holds, Some(node.level() - 1)))
+                    below.tasks.push(task(reference, EMBEDDED, false, holds, Some(node.level() - 1)))
                 }
                 Err(error) => below.errors.push((holds, directory, error)),
             }

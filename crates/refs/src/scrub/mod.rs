@@ -18,6 +18,7 @@ pub(crate) mod reader;
 mod salvage;
 
 use crate::core::{Core, ROOT_DIRECTORY, object_link};
+use crate::layout::bytes::u64_at;
 use crate::layout::record::{self, key};
 use crate::layout::{Attribute, Record};
 use crate::open::{self, Notes};
@@ -157,11 +158,17 @@ fn has_record(row_key: &[u8], kinds: &[u8]) -> bool {
 fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
     /// Where the node begins after the header with the stream's sizes.
     const NODE: usize = 0x88;
-    let named = |number: u64| {
+    let snapshot = |number: u64| {
         let is_its = |row: &&Attribute| {
             row.kind() == record::NAMED_DATA
-                && row.value.len() == 0x74
-                && crate::layout::bytes::u64_at(&row.value, 0x3C) == number
+                && crate::stream::is_snapshot(&row.value)
+                && crate::stream::snapshot_number(&row.value) == number
+        };
+        record.rows.iter().find(is_its).map(Attribute::name)
+    };
+    let named = |number: u64| {
+        let is_its = |row: &&Attribute| {
+            row.kind() == record::NAMED_DATA && row.value.len() == 0x74 && u64_at(&row.value, 0x3C) == number
         };
         record.rows.iter().find(is_its).map(Attribute::name)
     };
@@ -171,9 +178,11 @@ fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
         }
         let area = row.value.get(NODE..)?;
         match row.kind() {
-            record::DATA => Some((None, area)),
+            record::DATA if u64_at(row.rest(), 0) == crate::stream::LIVE => Some((None, area)),
+            // A version that a snapshot names.
+            record::DATA => Some((Some(snapshot(u64_at(row.rest(), 0)).unwrap_or_default()), area)),
             record::STREAM_EXTENTS => {
-                let number = crate::layout::bytes::u64_at(row.rest(), 0x20);
+                let number = u64_at(row.rest(), 0x20);
                 Some((Some(named(number).unwrap_or_default()), area))
             }
             _ => None,

@@ -4,8 +4,9 @@ use super::{Lost, LostStreams, Owner, has_record, shown};
 use crate::RefsVolume;
 use crate::core::Core;
 use crate::layout::bytes::u64_at;
-use crate::layout::record::{NAMED_DATA, STREAM_EXTENTS, key};
+use crate::layout::record::{DATA, NAMED_DATA, STREAM_EXTENTS, key};
 use crate::layout::{Record, ShortEntry};
+use crate::stream;
 use platter_device::Device;
 use platter_vfs::{
     Change, Damaged, DosFlags, Error, FileSystem, Finding, Name, Node, OpenOptions, Result, ScrubReport,
@@ -92,7 +93,10 @@ fn remove_path(volume: &RefsVolume, names: &[Vec<u16>], stream: Option<&[u16]>) 
             volume.set_attributes(node, &Change { flags, ..Change::default() })?;
         }
         match (stream, names.last()) {
-            (Some(stream), _) => volume.remove_stream(node, &Name::from_units(stream)),
+            (Some(stream), _) => match volume.remove_stream(node, &Name::from_units(stream)) {
+                Err(Error::NotFound) => volume.remove_snapshot(node, &Name::from_units(stream)),
+                removed => removed,
+            },
             (None, Some(name)) => volume.unlink(directory, &Name::from_units(name)),
             (None, None) => Err(Error::IsADirectory),
         }
@@ -126,9 +130,16 @@ fn strike(core: &mut Core, owner: &Owner) -> Result<()> {
     };
     let mut record = Record::from_bytes(&value, 0)?;
     let is_named = |row: &crate::layout::Attribute| row.kind() == NAMED_DATA && row.name() == *stream;
-    let number = record.rows.iter().find(|row| is_named(row)).map(|row| u64_at(&row.value, 0x3C));
-    record.take(|row| {
-        is_named(row) || row.kind() == STREAM_EXTENTS && number == Some(u64_at(row.rest(), 0x20))
+    if !record.outside.is_empty() {
+        return Err(Error::NotPermitted("its attributes stand outside its record, which is only read"));
+    }
+    let head = record.rows.iter().find(|row| is_named(row)).map(|row| row.value.clone()).unwrap_or_default();
+    let (number, version) = (u64_at(&head, 0x3C), stream::snapshot_number(&head));
+    let is_snapshot = stream::is_snapshot(&head);
+    record.take(|row| match row.kind() {
+        STREAM_EXTENTS => !is_snapshot && u64_at(row.rest(), 0x20) == number,
+        DATA => is_snapshot && !row.is_single() && u64_at(row.rest(), 0) == version,
+        _ => is_named(row),
     });
     let (tree, pages) = core.tree_mut(home)?;
     tree.put(pages, &record_key, 1, &record.to_bytes()).map(drop)

@@ -146,13 +146,37 @@ pub fn log_record(block: &[u8]) -> Option<u64> {
     entry_of_kind(block, DATA).map(|_| u64_at(block, 0x28))
 }
 
+/// How many changes the record of changes that a block begins holds, as far as they stand in this block.
+pub fn log_changes(block: &[u8]) -> u64 {
+    /// Bytes of a change without its key and value.
+    const LEAST: usize = 0x38;
+    let Some(entry) = entry_of_kind(block, DATA) else { return 0 };
+    let redo = block.get(entry + u32_at(block, entry + 0x28) as usize..).unwrap_or(&[]);
+    let end = (u32_at(redo, 0x00) as usize).min(redo.len());
+    let (mut at, mut changes) = (u32_at(redo, 0x04) as usize, 0);
+    while at.checked_add(LEAST).is_some_and(|least| least <= end) {
+        let length = u32_at(redo, at) as usize;
+        if length < LEAST || length > end - at {
+            break;
+        }
+        changes += 1;
+        at += length;
+    }
+    changes
+}
+
+/// How many blocks the record takes that a block begins, itself included.
+pub fn log_length(block: &[u8]) -> u64 {
+    u64::from(u32_at(block, 0x38)).max(1)
+}
+
 /// Where a block's entry begins, if the block is one of a log and the entry of this kind.
 fn entry_of_kind(block: &[u8], kind: u32) -> Option<usize> {
     if block.len() < LOG_BLOCK || !block.starts_with(SIGNATURE) {
         return None;
     }
     let entry = u32_at(block, 0x54) as usize;
-    (entry < LOG_BLOCK && u32_at(block, entry + 0x30) == kind).then_some(entry)
+    (entry < LOG_BLOCK - 0x34 && u32_at(block, entry + 0x30) == kind).then_some(entry)
 }
 
 /// The checksum of a block whose checksum field is zero: all its 8-byte words combined by XOR.
@@ -212,6 +236,14 @@ mod tests {
         put(&mut block, 0x28, 0x1_0000_0091u64);
         assert_eq!(log_record(&block), Some(0x1_0000_0091));
         assert_eq!(LogControl::from_bytes(&block), None);
+        // Two changes in the block, and then nothing that could be one.
+        put(&mut block, CONTENT, 8u32 + 0x38 + 0x40 + 4);
+        put(&mut block, CONTENT + 4, 8u32);
+        put(&mut block, CONTENT + 8, 0x38u32);
+        put(&mut block, CONTENT + 8 + 0x38, 0x40u32);
+        assert_eq!((log_changes(&block), log_length(&block)), (2, 1));
+        put(&mut block, CONTENT + 8, 0x37u32);
+        assert_eq!(log_changes(&block), 0);
         assert_eq!(log_record(&block[1..]), None);
         assert_eq!(log_record(&vec![0; LOG_BLOCK]), None);
     }
@@ -223,7 +255,7 @@ mod tests {
             for value in [0, 1, 0x0F, 0x7F, 0x80, 0xFF] {
                 let mut damaged = block.clone();
                 damaged[at] = value;
-                let _ = (LogControl::from_bytes(&damaged), log_record(&damaged));
+                let _ = (LogControl::from_bytes(&damaged), log_record(&damaged), log_changes(&damaged));
             }
         }
     }

@@ -10,18 +10,18 @@ mod integrity;
 mod log;
 mod reparse;
 mod schema;
-mod security;
+pub(crate) mod security;
 mod upcase;
 mod volume_information;
 
 pub use case::windows_upper;
 pub use integrity::integrity_state_row;
-pub use log::{LOG_BLOCK, LogArea, LogControl, log_record};
+pub use log::{LOG_BLOCK, LogArea, LogControl, log_changes, log_length, log_record};
 pub use reparse::reparse_row;
 pub use schema::{schema, schema_rows};
 pub use security::{
-    directory_descriptor, file_descriptor, read_security_row, security_id, security_row, security_rows,
-    system_descriptor,
+    directory_descriptor, file_descriptor, is_descriptor, read_security_row, security_id, security_row,
+    security_row_with, security_rows, system_descriptor,
 };
 pub use upcase::{read_upcase, upcase_rows};
 pub use volume_information::{label_row, read_label, volume_information_rows};

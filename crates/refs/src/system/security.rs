@@ -8,7 +8,7 @@
 //! Windows 11 stored for its own.
 
 use super::Row;
-use crate::layout::bytes::{put, u32_at};
+use crate::layout::bytes::{put, u16_at, u32_at};
 
 /// Bytes before the descriptor in the value of a row.
 const HEADER: usize = 12;
@@ -143,7 +143,11 @@ pub fn security_id(descriptor: &[u8]) -> u64 {
 
 /// The row of a descriptor, the first with its hash. Rows are in the order of their identifiers.
 pub fn security_row(descriptor: &[u8]) -> Row {
-    let id = security_id(descriptor);
+    security_row_with(security_id(descriptor), descriptor)
+}
+
+/// The row of a descriptor with this identifier.
+pub fn security_row_with(id: u64, descriptor: &[u8]) -> Row {
     let (hash, generation, length) = (id as u32, (id >> 32) as u32, (HEADER + descriptor.len()) as u32);
     let (mut key, mut value) = (vec![0; 16], vec![0; HEADER]);
     put(&mut key, 0x00, u64::from(length));
@@ -154,6 +158,31 @@ pub fn security_row(descriptor: &[u8]) -> Row {
     put(&mut value, 0x08, length);
     value.extend(descriptor);
     (key, value)
+}
+
+/// Whether bytes are a self-relative descriptor whose parts lie in it. What they allow is not looked at.
+pub fn is_descriptor(bytes: &[u8]) -> bool {
+    /// Bit of its control: parts are named by their offsets.
+    const SELF_RELATIVE: u16 = 0x8000;
+    let sid = |at: usize| {
+        let parts = bytes.get(at + 1).map_or(usize::MAX, |&parts| usize::from(parts));
+        parts <= 15 && bytes[at] == 1 && bytes.len() - at >= 8 + 4 * parts
+    };
+    let list = |at: usize| {
+        let length = bytes.get(at + 2..at + 4).map_or(0, |length| usize::from(u16_at(length, 0)));
+        length >= 8 && bytes.len() - at >= length
+    };
+    let part = |field: usize, is_sound: &dyn Fn(usize) -> bool| match u32_at(bytes, field) as usize {
+        0 => true,
+        at => at >= PARTS && at < bytes.len() && is_sound(at),
+    };
+    bytes.len() >= PARTS
+        && bytes[0] == 1
+        && u16_at(bytes, 0x02) & SELF_RELATIVE != 0
+        && part(0x04, &sid)
+        && part(0x08, &sid)
+        && part(0x0C, &list)
+        && part(0x10, &list)
 }
 
 /// Identifier and descriptor of a row; `None` if the value is not what its key says, or its hash is wrong.

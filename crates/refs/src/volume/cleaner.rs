@@ -11,7 +11,7 @@
 use super::Volume;
 use crate::extents::{Extent as Run, Extents};
 use crate::space::Run as Clusters;
-use crate::stream::{Content, Stream};
+use crate::stream::{Content, Stream, StreamState};
 use platter_device::Buffer;
 use platter_vfs::{Error, Result};
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Volume {
             Err(error) => return Err(error),
         }
         let state = stream.read();
-        let (Content::Extents(extents), true) = (&state.content, state.integrity) else { return Ok(None) };
+        let (Content::Extents(extents), true) = (&state.content, may_move(&state)) else { return Ok(None) };
         if !extents.is_loaded(from, to) {
             return Ok(None);
         }
@@ -108,7 +108,7 @@ impl Volume {
         for stream in streams {
             let inside: Vec<Run> = {
                 let state = stream.read();
-                let (Content::Extents(extents), true) = (&state.content, state.integrity) else { continue };
+                let (Content::Extents(extents), true) = (&state.content, may_move(&state)) else { continue };
                 let is_inside = |row: &Run| row.checksum.is_some() && clusters.contains(&row.cluster);
                 extents.in_memory().filter(is_inside).collect()
             };
@@ -200,8 +200,8 @@ impl Volume {
         let mut core = self.change()?;
         let mut state = stream.write();
         let state = &mut *state;
-        let (Content::Extents(extents), true, false) = (&mut state.content, state.integrity, state.orphan)
-        else {
+        let may_move = may_move(state);
+        let (Content::Extents(extents), true) = (&mut state.content, may_move) else {
             return Ok(false);
         };
         let is_same = |extents: &Extents, row: &Run| matches!(extents.find(row.at), crate::extents::Found::Extent(now) if now == *row);
@@ -219,7 +219,7 @@ impl Volume {
         state.generation += 1;
         places.iter().for_each(|&place| core.pages.space.keep(place));
         core.mark(stream.node);
-        core.park(&gone)?;
+        core.park(&gone, false)?;
         Ok(true)
     }
 
@@ -227,4 +227,9 @@ impl Volume {
         let is_much = self.keeper.is_much(&self.core().pages.space);
         if is_much { self.commit_through(u64::MAX) } else { Ok(()) }
     }
+}
+
+/// Whether a stream's clusters may be moved: they have checksums to verify the copy by, and nobody else has them.
+fn may_move(state: &StreamState) -> bool {
+    state.integrity && !state.shared && !state.orphan
 }

@@ -48,12 +48,15 @@ impl Volume {
     }
 
     /// The stream of a node whose content can be read and written.
-    fn data_of(&self, node: Node) -> Result<Arc<Stream>> {
+    pub(super) fn data_of(&self, node: Node) -> Result<Arc<Stream>> {
         let stream = self.stream_of(node)?;
         if stream.is_link.load(Ordering::Relaxed) {
             return Err(Error::InvalidArgument("a symbolic link has no content"));
         }
-        Ok(stream)
+        match stream.limits.unreadable {
+            Some(why) => Err(Error::Unreadable(why)),
+            None => Ok(stream),
+        }
     }
 
     /// The plan's memory, of this stream.
@@ -89,7 +92,7 @@ impl Volume {
         Ok(())
     }
 
-    fn check_size(&self, end: Option<u64>) -> Result<u64> {
+    pub(super) fn check_size(&self, end: Option<u64>) -> Result<u64> {
         match end {
             Some(end) if end <= LARGEST => Ok(end),
             _ => Err(Error::FileTooLarge { format: "ReFS", limit: LARGEST, wanted: end.unwrap_or(u64::MAX) }),
@@ -106,13 +109,16 @@ impl Volume {
         }
     }
 
-    fn clusters(&self, range: Range<u64>) -> (u32, u32) {
+    pub(super) fn clusters(&self, range: Range<u64>) -> (u32, u32) {
         let cluster = u64::from(self.geometry.cluster);
         ((range.start / cluster) as u32, range.end.div_ceil(cluster) as u32)
     }
 
     /// Byte offset of a virtual cluster on the device. Containers do not move while a volume is open.
     pub(super) fn device_offset(&self, cluster: u64) -> Result<u64> {
+        if self.map.is_compressed(&self.geometry, cluster) {
+            return Err(Error::Unreadable("its clusters are in a container that is compressed"));
+        }
         Ok(self.geometry.offset(self.map.real(&self.geometry, cluster, 1)?))
     }
 
@@ -142,6 +148,7 @@ impl Volume {
             plan.start(node.0, offset, covered as usize);
             plan.notes[0] = READ;
             plan.notes[1] = state.generation;
+            plan.notes[2] = u64::from(state.shared);
             if covered == 0 {
                 stream.begin();
                 return Ok(());
@@ -163,11 +170,16 @@ impl Volume {
                 self.load(&stream, from, to)?;
                 continue;
             }
+            // What was never written reads as zeroes, whatever its clusters hold.
+            let written = state.valid().clamp(offset, offset + covered) - offset;
+            if written < covered {
+                plan.holes.push(written as u32..covered as u32);
+            }
             // Checksums are of whole clusters: if the request is not, or ends in the middle of the last one and has no
             // room for the rest, the clusters go through memory of our own.
             let whole = offset.is_multiple_of(cluster)
                 && (covered.is_multiple_of(cluster) || covered.next_multiple_of(cluster) <= length as u64);
-            if state.integrity && !whole {
+            if state.integrity && (!whole || written < covered) {
                 plan.notes[0] = BOUNCED;
                 let bounced = self.read_clusters(extents, from, to, &mut memory.bounce);
                 stream.begin();
@@ -179,10 +191,14 @@ impl Volume {
                 let head = (offset - u64::from(from) * cluster) as usize;
                 memory.bounce.drain(..head);
                 memory.bounce.truncate(covered as usize);
+                memory.bounce[written as usize..].fill(0);
                 return Ok(());
             }
             let expected = state.integrity.then_some(&mut memory.expected);
-            let filled = self.fill_segments(extents, offset..offset + covered, length, plan, expected);
+            let filled = match written {
+                0 => Ok(()),
+                _ => self.fill_segments(extents, offset..offset + written, length, plan, expected),
+            };
             if filled.is_ok() {
                 stream.begin();
             }
@@ -229,7 +245,13 @@ impl Volume {
     }
 
     /// Reads whole clusters, verified, holes as zeroes.
-    fn read_clusters(&self, extents: &Extents, from: u32, to: u32, into: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn read_clusters(
+        &self,
+        extents: &Extents,
+        from: u32,
+        to: u32,
+        into: &mut Vec<u8>,
+    ) -> Result<()> {
         let cluster = self.geometry.cluster as usize;
         let start = into.len();
         let mut buffer = Buffer::new(cluster);
@@ -309,6 +331,10 @@ impl Volume {
             buffer[..memory.bounce.len()].copy_from_slice(&memory.bounce);
             return Ok(plan.length);
         }
+        // What was shared may have moved on meanwhile without a checksum that tells.
+        if plan.notes[2] != 0 && memory.stream.read().generation != plan.notes[1] {
+            return self.read_again(memory, plan, buffer);
+        }
         plan.clear_holes(buffer);
         let cluster = self.geometry.cluster as usize;
         for (content, &(expected, offset)) in buffer.chunks_exact_mut(cluster).zip(&memory.expected) {
@@ -342,6 +368,8 @@ impl Volume {
         self.read_clusters(extents, from, to, &mut whole)?;
         let head = (plan.offset - u64::from(from) * u64::from(self.geometry.cluster)) as usize;
         buffer[..covered].copy_from_slice(&whole[head..head + covered]);
+        let written = state.valid().saturating_sub(plan.offset).min(covered as u64) as usize;
+        buffer[written..covered].fill(0);
         Ok(covered)
     }
 
@@ -362,14 +390,17 @@ impl Volume {
 
     // Writing
 
-    fn may_write(&self, stream: &Stream) -> Result<()> {
+    pub(super) fn may_write(&self, stream: &Stream) -> Result<()> {
         if self.is_frozen.load(Ordering::Acquire) {
             self.core().writable()?;
         }
         if stream.read_only.load(Ordering::Relaxed) {
             return Err(Error::NotPermitted("it has the read-only attribute"));
         }
-        Ok(())
+        match stream.limits.only_read {
+            Some(why) => Err(Error::NotPermitted(why)),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn plan_writing(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
@@ -428,20 +459,22 @@ impl Volume {
                 let mut at = from;
                 while at < to {
                     match extents.find(at) {
-                        Found::Extent(run) if run.checksum.is_none() => at = run.end(),
+                        Found::Extent(run) if run.checksum.is_none() && !state.shared => at = run.end(),
                         _ => return false,
                     }
                 }
                 true
             };
-            if !state.integrity && end <= state.size && is_there() {
+            if !state.integrity && end <= state.valid() && is_there() {
                 plan.notes[0] = IN_PLACE;
                 self.fill_segments(extents, offset..end, data.len(), plan, None)?;
                 stream.begin();
                 return Ok(());
             }
-            // A gap between the old end and the new data must read as zeroes.
-            if !is_whole || data.is_empty() || offset > state.size && !state.size.is_multiple_of(cluster) {
+            // A gap between the old end and the new data must read as zeroes. So must what was never written before it,
+            // and that only one can see to at a time.
+            let is_gap = offset > state.size && !state.size.is_multiple_of(cluster);
+            if !is_whole || data.is_empty() || is_gap || state.unwritten.is_some_and(|from| end > from) {
                 stream.begin();
                 return Ok(());
             }
@@ -455,6 +488,10 @@ impl Volume {
         let stream = memory.stream.clone();
         let mut core = self.change()?;
         let mut state = stream.write();
+        if state.unwritten.is_some_and(|from| plan.offset + plan.length as u64 > from) {
+            stream.begin();
+            return Ok(());
+        }
         if let Content::Extents(extents) = &mut state.content {
             // With the run before it, to go on where that ends.
             extents.load_range(&mut core.pages, from.saturating_sub(1), to)?;
@@ -466,11 +503,22 @@ impl Volume {
         let mut at = from;
         while at < to {
             let here = (at - from) * cluster;
-            let found = extents.map_or(Found::Hole(u32::MAX), |extents| extents.find(at));
+            let mut found = extents.map_or(Found::Hole(u32::MAX), |extents| extents.find(at));
             let mut most = to - at;
             let mut near = memory.taken.last().map(|(_, last)| (last.container, last.start + last.count));
+            // Of a run, what others have too is not overwritten.
+            let mut is_shared = false;
+            if let (Found::Extent(run), true) = (found, state.shared) {
+                let first = run.cluster + u64::from(at - run.at);
+                let looked = core.shared(first, run.end().min(to) - at);
+                let (shared, length) = looked.inspect_err(|_| {
+                    memory.taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
+                })?;
+                (is_shared, most) = (shared, most.min(length));
+                found = Found::Extent(Run { at, count: length, cluster: first, ..run });
+            }
             match found {
-                Found::Extent(run) if !state.integrity && run.checksum.is_none() => {
+                Found::Extent(run) if !state.integrity && run.checksum.is_none() && !is_shared => {
                     let stop = run.end().min(to);
                     plan.push(
                         self.device_offset(run.cluster + u64::from(at - run.at))?,
@@ -610,7 +658,7 @@ impl Volume {
                     start = stop;
                 }
                 state.generation += 1;
-                state.size = state.size.max(plan.offset + plan.length as u64);
+                state.extend(plan.offset + plan.length as u64, cluster as u64);
                 if !orphan {
                     for (_, run) in &memory.taken {
                         core.pages.space.keep(*run);
@@ -620,7 +668,7 @@ impl Volume {
                 if integrity && !gone.is_empty() {
                     stream.is_scattered.store(true, Ordering::Relaxed);
                 }
-                core.park(&gone)?;
+                core.park(&gone, orphan)?;
                 self.stamp(&stream);
                 core.mark(stream.node);
                 self.keeper.parked(&core.pages.space);
@@ -630,7 +678,7 @@ impl Volume {
     }
 
     /// Notes that a stream was written just now.
-    fn stamp(&self, stream: &Stream) {
+    pub(super) fn stamp(&self, stream: &Stream) {
         stream.modified.store(self.now(), Ordering::Release);
         stream.touched.store(true, Ordering::Release);
     }
@@ -697,24 +745,73 @@ impl Volume {
                 return Err(error);
             }
         }
-        // The rest of the cluster that the old end is in reads as zeroes from now on.
+        // The rest of the cluster that the old end is in reads as zeroes from now on, and what was never written.
         self.zero_tail(&mut core, stream, &mut state, offset)?;
+        self.zero_unwritten(&mut core, stream, &mut state, offset)?;
         let cluster = u64::from(self.geometry.cluster);
         let (from, to) = self.clusters(offset..end);
-        for at in from..to {
+        let mut at = from;
+        while at < to {
             let start = u64::from(at) * cluster;
+            // Whole clusters that are there are written in place, a run at a time.
+            let whole =
+                if offset <= start { (end / cluster).saturating_sub(u64::from(at)) as u32 } else { 0 };
+            let count = self.write_run(
+                &mut core,
+                &mut state,
+                at,
+                whole,
+                &data[start.saturating_sub(offset) as usize..],
+            )?;
+            if count > 0 {
+                at += count;
+                continue;
+            }
             let (low, high) = (offset.max(start), end.min(start + cluster));
             let part = &data[(low - offset) as usize..(high - offset) as usize];
             self.rewrite_cluster(&mut core, stream, &mut state, at, (low - start) as usize, part)?;
+            at += 1;
         }
-        state.size = size;
+        state.extend(end, cluster);
         self.stamp(stream);
         core.mark(stream.node);
         Ok(())
     }
 
+    /// Writes up to so many whole clusters in place, if they are there and may be overwritten. Returns how many.
+    fn write_run(
+        &self,
+        core: &mut Core,
+        state: &mut StreamState,
+        at: u32,
+        most: u32,
+        data: &[u8],
+    ) -> Result<u32> {
+        let (integrity, shared) = (state.integrity, state.shared);
+        let Content::Extents(extents) = &mut state.content else { return Ok(0) };
+        if most < 2 || integrity {
+            return Ok(0);
+        }
+        extents.load_range(&mut core.pages, at, at + 1)?;
+        let Found::Extent(run @ Run { checksum: None, .. }) = extents.find(at) else { return Ok(0) };
+        let (first, most) = (run.cluster + u64::from(at - run.at), most.min(run.end() - at));
+        let (is_shared, count) = if shared { core.shared(first, most)? } else { (false, most) };
+        if is_shared {
+            return Ok(0);
+        }
+        self.device
+            .write_at(self.device_offset(first)?, &data[..count as usize * self.geometry.cluster as usize])?;
+        Ok(count)
+    }
+
     /// Moves content out of the record into clusters.
-    fn spill(&self, core: &mut Core, stream: &Stream, state: &mut StreamState, content: &[u8]) -> Result<()> {
+    pub(super) fn spill(
+        &self,
+        core: &mut Core,
+        stream: &Stream,
+        state: &mut StreamState,
+        content: &[u8],
+    ) -> Result<()> {
         let table = core.table_of(stream.node);
         state.content = Content::Extents(Extents::new(&self.geometry, table));
         state.generation += 1;
@@ -725,7 +822,7 @@ impl Volume {
     }
 
     /// Zeroes what is behind the end of the stream in its last cluster, if data is about to be put after it.
-    fn zero_tail(
+    pub(super) fn zero_tail(
         &self,
         core: &mut Core,
         stream: &Stream,
@@ -734,11 +831,40 @@ impl Volume {
     ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let inside = state.size % cluster;
-        if inside == 0 || offset <= state.size {
+        if inside == 0 || offset <= state.size || state.unwritten.is_some() {
             return Ok(());
         }
         let zeroes = vec![0; (cluster - inside) as usize];
         self.rewrite_cluster(core, stream, state, (state.size / cluster) as u32, inside as usize, &zeroes)
+    }
+
+    /// Writes zeroes where clusters hold nothing of the stream's, up to this offset: what follows it is about to be
+    /// written, and then all before counts as written too.
+    pub(super) fn zero_unwritten(
+        &self,
+        core: &mut Core,
+        stream: &Stream,
+        state: &mut StreamState,
+        offset: u64,
+    ) -> Result<()> {
+        let cluster = u64::from(self.geometry.cluster);
+        while let Some(from) = state.unwritten.filter(|&from| from < offset) {
+            let (at, inside) = ((from / cluster) as u32, (from % cluster) as usize);
+            let end = (u64::from(at) + 1) * cluster;
+            let Content::Extents(extents) = &mut state.content else { return Ok(()) };
+            extents.load_range(&mut core.pages, at, at + 1)?;
+            let next = match extents.find(at) {
+                Found::Extent(_) => {
+                    let zeroes = vec![0; (end.min(offset) - from) as usize];
+                    self.rewrite_cluster(core, stream, state, at, inside, &zeroes)?;
+                    end
+                }
+                Found::Hole(next) => u64::from(next.max(at + 1)) * cluster,
+                Found::Absent(_) => end,
+            };
+            state.unwritten = Some(next.min(offset));
+        }
+        Ok(())
     }
 
     /// Puts bytes into a cluster of a stream and keeps the rest of it, as far as it is before the end: in place where
@@ -754,7 +880,7 @@ impl Volume {
     ) -> Result<()> {
         let size = self.geometry.cluster as usize;
         let integrity = state.integrity;
-        let kept = state.size.saturating_sub(u64::from(at) * size as u64).min(size as u64) as usize;
+        let kept = state.valid().saturating_sub(u64::from(at) * size as u64).min(size as u64) as usize;
         let Content::Extents(extents) = &mut state.content else {
             return Err(Error::InvalidArgument("the content is in the record"));
         };
@@ -769,7 +895,11 @@ impl Volume {
         whole[inside..inside + bytes.len()].copy_from_slice(bytes);
         let mut buffer = Buffer::new(size);
         buffer.copy_from_slice(&whole);
-        if let (Found::Extent(run @ Run { checksum: None, .. }), false) = (found, integrity) {
+        let is_shared = match found {
+            Found::Extent(run) if state.shared => core.shared(run.cluster + u64::from(at - run.at), 1)?.0,
+            _ => false,
+        };
+        if let (Found::Extent(run @ Run { checksum: None, .. }), false) = (found, integrity || is_shared) {
             let sector = self.device.sectors().logical as usize;
             let (low, high) = (inside / sector * sector, (inside + bytes.len()).next_multiple_of(sector));
             let offset = self.device_offset(run.cluster + u64::from(at - run.at))?;
@@ -793,7 +923,7 @@ impl Volume {
             core.pages.space.keep(run);
         }
         core.mark(stream.node);
-        core.park(&gone)
+        core.park(&gone, state.orphan)
     }
 
     pub(super) fn resize(&self, node: Node, size: u64) -> Result<()> {
@@ -831,7 +961,8 @@ impl Volume {
                 extents.load_range(&mut core.pages, from, u32::MAX)?;
                 extents.replace(from, u32::MAX, &[], &mut gone);
                 state.generation += 1;
-                core.park(&gone)?;
+                core.park(&gone, state.orphan)?;
+                state.unwritten = state.unwritten.filter(|&from| from < size);
             }
             state.size = size;
             self.stamp(&stream);
@@ -887,7 +1018,7 @@ impl Volume {
                     extents.load_range(&mut core.pages, from, to)?;
                     extents.replace(from, to, &[], &mut gone);
                     state.generation += 1;
-                    core.park(&gone)?;
+                    core.park(&gone, state.orphan)?;
                 }
                 Content::Extents(_) => {}
             }
@@ -939,11 +1070,15 @@ impl Volume {
                 add(Extent { offset: at, length: offset - at, place: Where::Hole });
             }
             let end = (u64::from(run.end()) * cluster).min(state.size);
-            add(Extent {
-                offset,
-                length: end - offset,
-                place: Where::Device(self.device_offset(run.cluster)?),
-            });
+            let written = state.valid().clamp(offset, end);
+            let place = self.device_offset(run.cluster)?;
+            if written > offset {
+                add(Extent { offset, length: written - offset, place: Where::Device(place) });
+            }
+            if end > written {
+                let place = Where::Unwritten(place + (written - offset));
+                add(Extent { offset: written, length: end - written, place });
+            }
             at = end;
         }
         if at < state.size {
@@ -956,7 +1091,7 @@ impl Volume {
 /// Which writer the calling thread is, for [`Space::take_data`].
 ///
 /// [`Space::take_data`]: crate::space::Space::take_data
-fn writer() -> usize {
+pub(super) fn writer() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static WRITER: usize = NEXT.fetch_add(1, Ordering::Relaxed) % WRITERS;

@@ -1,11 +1,12 @@
 //! Names: looking up, making, removing, renaming, linking and listing.
 
 use super::*;
+use crate::attributes;
 use crate::core::{FIRST_OBJECT, make_object_link, object_link};
 use crate::format::{add_directory, parent_child};
 use crate::layout::Root;
 use crate::layout::record::OBJECT_LINK;
-use crate::stream::StreamState;
+use crate::stream::{Limits, StreamState};
 
 impl RefsVolume {
     /// The row that a name leads to in a directory: its key as it stands there, and what it says.
@@ -70,7 +71,7 @@ impl RefsVolume {
         target: Option<&str>,
     ) -> Result<Node> {
         let now = self.now();
-        let object = core.living_directory(directory)?;
+        let object = core.changeable_directory(directory)?;
         NAMES.check(name)?;
         if self.row(core, object, name)?.is_some() {
             return Err(Error::Exists);
@@ -100,9 +101,7 @@ impl RefsVolume {
                     size: 0,
                     attributes: Record::DIRECTORY | inherited,
                 };
-                let size = core.short_size();
-                let (tree, pages) = core.tree_mut(object)?;
-                tree.put(pages, &key::name(key::SHORT, name.units()), 0, &short.to_bytes(size))?;
+                core.put_short(object, name.units(), &short)?;
                 core.open_directory(number)?
             }
             _ => {
@@ -112,27 +111,24 @@ impl RefsVolume {
                 let mut record = Record::new(self.geometry.version.file_schema(), now, attributes, security);
                 record.ordinal = ordinal;
                 if let Some(target) = target {
-                    streams::make_link(&mut record, target)?;
+                    attributes::set_reparse_point(&mut record, Some(&attributes::link_to(target)?));
                 }
                 let place = Place::Long { directory: object, name: name.units().to_vec() };
                 let id = Id::File(object, ordinal);
                 let node = core.next_node();
                 let state = StreamState::empty(attributes & Record::INTEGRITY != 0);
-                let stream = Some(Arc::new(Stream::new(node, state, false)));
+                let stream = Some(Arc::new(Stream::new(node, state, false, Limits::default())));
                 stream.iter().for_each(|stream| stream.is_link.store(target.is_some(), Ordering::SeqCst));
                 let mut row = record.clone();
-                row.rows.extend(crate::stream::store_data(
-                    &mut stream.as_ref().expect("made").write(),
-                    &mut core.pages,
-                    0,
-                )?);
+                if let Some(stream) = &stream {
+                    row.rows.extend(crate::stream::store_data(&mut stream.write(), 1, &mut core.pages, 0)?);
+                }
                 let (tree, pages) = core.tree_mut(object)?;
                 tree.put(pages, &key::name(key::LONG, name.units()), 1, &row.to_bytes())?;
                 core.index_reparse(&record, id, true)?;
-                core.insert(
-                    Entity { id, place, record, stream, named: Vec::new(), handed_out: 0 },
-                    Some(node),
-                )
+                let entity =
+                    Entity { id, place, record, stream, named: Vec::new(), handed_out: 0, only_read: None };
+                core.insert(entity, Some(node))
             }
         };
         self.touch_directory(core, object, now)?;
@@ -147,7 +143,7 @@ impl RefsVolume {
         is_directory: bool,
     ) -> Result<()> {
         let now = self.now();
-        let object = core.living_directory(directory)?;
+        let object = core.changeable_directory(directory)?;
         let (row_key, row) = self.row(core, object, name)?.ok_or(Error::NotFound)?;
         let node = self.open_row(core, object, &row_key, row)?;
         let removed =
@@ -159,6 +155,7 @@ impl RefsVolume {
 
     /// Whether a node may lose a name.
     fn removable(&self, core: &mut Core, node: u64, is_directory: bool) -> Result<()> {
+        core.changeable(node)?;
         let entity = core.entity(node)?;
         let found_directory = entity.kind() == Kind::Directory;
         match (is_directory, found_directory) {
@@ -166,7 +163,7 @@ impl RefsVolume {
             (false, true) => return Err(Error::IsADirectory),
             _ => {}
         }
-        if let (true, Id::Directory(object)) = (is_directory, entity.id)
+        if let Id::Directory(object) = entity.id
             && self.has_names(core, object)?
         {
             return Err(Error::NotEmpty);
@@ -197,6 +194,12 @@ impl RefsVolume {
         match (entity.id, entity.place.clone()) {
             (Id::Directory(object), _) => {
                 self.rehome_bodies(core, object)?;
+                let (tree, pages) = core.tree(directory)?;
+                let short =
+                    tree.get(pages, row_key, |row| ShortEntry::from_bytes(row.value, 0))?.transpose()?;
+                let ordinal = short.map_or(0, |short| short.ordinal);
+                core.unindex_directory(node, ordinal, directory)?;
+                core.forget_number(directory, ordinal)?;
                 let (tree, pages) = core.root(Root::ParentChild);
                 tree.remove(pages, &parent_child(directory, object))?;
                 let (tree, pages) = core.tree_mut(directory)?;
@@ -220,6 +223,7 @@ impl RefsVolume {
                 if entity.record.links == 0 {
                     let (tree, pages) = core.tree_mut(home)?;
                     tree.remove(pages, &key::body(ordinal, home))?;
+                    core.forget_number(home, ordinal)?;
                     self.orphan(core, node)?;
                 }
             }
@@ -241,12 +245,7 @@ impl RefsVolume {
         let entity = core.entity_mut(node)?;
         entity.place = Place::Nowhere;
         entity.record.links = 0;
-        let streams: Vec<Arc<Stream>> = entity
-            .stream
-            .iter()
-            .cloned()
-            .chain(entity.named.iter().map(|named| named.stream.clone()))
-            .collect();
+        let streams: Vec<Arc<Stream>> = entity.all_streams().cloned().collect();
         core.rename_id(node, Id::Nameless(node));
         streams.iter().try_for_each(|stream| core.orphan_stream(stream))
     }
@@ -263,8 +262,14 @@ impl RefsVolume {
             }
             Ok(true)
         })?;
-        for (ordinal, record) in bodies {
-            let node = core.open_file(Id::File(object, ordinal), Place::Body, record)?;
+        let open = |(ordinal, record)| core.open_file(Id::File(object, ordinal), Place::Body, record);
+        let nodes: Vec<u64> = bodies.into_iter().map(open).collect::<Result<_>>()?;
+        let changeable = nodes.iter().try_for_each(|&node| core.changeable(node));
+        if changeable.is_err() {
+            nodes.iter().try_for_each(|&node| core.forget_idle(node))?;
+        }
+        changeable?;
+        for node in nodes {
             core.load_streams(node)?;
             let links = core.entity(node)?.record.rows.iter().filter(|row| row.kind() == OBJECT_LINK);
             let home =
@@ -272,22 +277,7 @@ impl RefsVolume {
             let home = home.ok_or_else(|| {
                 Error::damaged("file with several names", 0, "a name in another directory", "none")
             })?;
-            let number = core.new_ordinal(home)?;
-            let record = core.entity(node)?.record.clone();
-            core.index_reparse(&record, Id::File(object, ordinal), false)?;
-            core.index_reparse(&record, Id::File(home, number), true)?;
-            core.rename_id(node, Id::File(home, number));
-            let entity = core.entity_mut(node)?;
-            entity.record.ordinal = number;
-            let streams: Vec<Arc<Stream>> = entity
-                .stream
-                .iter()
-                .cloned()
-                .chain(entity.named.iter().map(|named| named.stream.clone()))
-                .collect();
-            for stream in streams {
-                core.move_stream(&stream, home)?;
-            }
+            core.rehome(node, home)?;
             // Found by its new number from now on.
             let clock = core.checkpoint.clock + 1;
             core.store_entity(node, clock)?;
@@ -300,11 +290,12 @@ impl RefsVolume {
             return Err(Error::Unsupported { format: "ReFS before 3.14", what: "hard links" });
         }
         let now = self.now();
-        let object = core.living_directory(directory)?;
+        let object = core.changeable_directory(directory)?;
         NAMES.check(name)?;
+        core.changeable(node.0)?;
         let entity = core.entity(node.0)?;
         match (entity.kind(), &entity.place) {
-            (Kind::Directory, _) => return Err(Error::IsADirectory),
+            (Kind::Directory, _) | (_, Place::Directory { .. }) => return Err(Error::IsADirectory),
             (_, Place::Nowhere) => return Err(Error::NotFound),
             (_, Place::Part { .. }) => {
                 return Err(Error::InvalidArgument("a named stream has no names of its own"));
@@ -341,18 +332,8 @@ impl RefsVolume {
     fn put_short(&self, core: &mut Core, node: u64, directory: u64, name: &[u16]) -> Result<()> {
         let entity = core.entity(node)?;
         let Id::File(home, ordinal) = entity.id else { return Ok(()) };
-        let record = &entity.record;
-        let short = ShortEntry {
-            ordinal,
-            object: home,
-            times: record.times,
-            allocated: record.allocated,
-            size: record.size,
-            attributes: record.attributes,
-        };
-        let size = core.short_size();
-        let (tree, pages) = core.tree_mut(directory)?;
-        tree.put(pages, &key::name(key::SHORT, name), 0, &short.to_bytes(size)).map(drop)
+        let short = ShortEntry::of_body(home, ordinal, &entity.record);
+        core.put_short(directory, name, &short)
     }
 
     /// Whether a directory is another or lies somewhere in it.
@@ -387,13 +368,20 @@ impl RefsVolume {
         if flags == RenameFlags::Exchange {
             return Err(self.unsupported_error("exchange of two entries"));
         }
-        let source_directory = core.living_directory(from)?;
+        let source_directory = core.changeable_directory(from)?;
         let (source_key, source) = self.row(core, source_directory, name)?.ok_or(Error::NotFound)?;
         let node = self.open_row(core, source_directory, &source_key, source)?;
         let renamed = (|| {
-            let target_directory = core.living_directory(to)?;
+            let target_directory = core.changeable_directory(to)?;
             NAMES.check(new_name)?;
+            core.changeable(node)?;
             let entity = core.entity(node)?;
+            // How the index of reparse points names a directory is not known.
+            let is_point = matches!(entity.id, Id::Directory(_)) && entity.record.reparse != 0;
+            if is_point && source_directory != target_directory {
+                let what = "reparse points of directories that move to another";
+                return Err(Error::Unsupported { format: "ReFS", what });
+            }
             let is_directory = entity.kind() == Kind::Directory;
             if let (true, Id::Directory(object)) = (is_directory, entity.id)
                 && self.is_inside(core, target_directory, object)?
@@ -452,17 +440,16 @@ impl RefsVolume {
             (Id::Directory(object), _) => {
                 let mut short = ShortEntry::from_bytes(&old.1, 0)?;
                 if from != to {
+                    core.forget_number(from, short.ordinal)?;
                     short.ordinal = core.new_ordinal(to)?;
                     let (tree, pages) = core.root(Root::ParentChild);
                     tree.remove(pages, &parent_child(from, object))?;
                     let row = parent_child(to, object);
                     tree.put(pages, &row, 0, &row)?;
                 }
-                let size = core.short_size();
                 let (tree, pages) = core.tree_mut(from)?;
                 tree.remove(pages, row_key)?;
-                let (tree, pages) = core.tree_mut(to)?;
-                tree.put(pages, &key::name(key::SHORT, &units), 0, &short.to_bytes(size))?;
+                core.put_short(to, &units, &short)?;
                 let entity = core.entity_mut(node)?;
                 entity.record.take(|row| row.kind() == OBJECT_LINK);
                 entity.record.rows.push(make_object_link(to, &units));
@@ -488,22 +475,7 @@ impl RefsVolume {
                 let (tree, pages) = core.tree_mut(from)?;
                 tree.remove(pages, row_key)?;
                 if from != to {
-                    let ordinal = core.new_ordinal(to)?;
-                    record.ordinal = ordinal;
-                    core.index_reparse(&record, id, false)?;
-                    core.index_reparse(&record, Id::File(to, ordinal), true)?;
-                    core.rename_id(node, Id::File(to, ordinal));
-                    let entity = core.entity_mut(node)?;
-                    entity.record.ordinal = ordinal;
-                    let streams: Vec<Arc<Stream>> = entity
-                        .stream
-                        .iter()
-                        .cloned()
-                        .chain(entity.named.iter().map(|named| named.stream.clone()))
-                        .collect();
-                    for stream in streams {
-                        core.move_stream(&stream, to)?;
-                    }
+                    record.ordinal = core.rehome(node, to)?;
                 }
                 let (tree, pages) = core.tree_mut(to)?;
                 tree.put(pages, &key::name(key::LONG, &units), old.0, &record.to_bytes())?;
@@ -567,7 +539,16 @@ impl RefsVolume {
         match row {
             Row::Long(record) => Ok(self.attributes_of_record(record)),
             Row::Short(short) if short.is_directory() => {
-                Ok(attributes(Kind::Directory, 0, 0, short.attributes, short.times, 1))
+                // Whether it is a link stands in its own record.
+                if short.attributes & Record::REPARSE_POINT != 0
+                    && let Ok((tree, pages)) = core.tree(short.object)
+                    && let Ok(Some(Ok(record))) =
+                        tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0))
+                    && attributes::is_link(record.reparse)
+                {
+                    return Ok(self.attributes_of_record(&record));
+                }
+                Ok(attributes_with(Kind::Directory, 0, 0, short.attributes, short.times, 1))
             }
             Row::Short(short) => {
                 let (tree, pages) = core.tree(short.object)?;
@@ -576,7 +557,7 @@ impl RefsVolume {
                 })?;
                 match record.transpose()? {
                     Some(record) => Ok(self.attributes_of_record(&record)),
-                    None => Ok(attributes(
+                    None => Ok(attributes_with(
                         Kind::File,
                         short.size,
                         short.allocated,
@@ -590,9 +571,9 @@ impl RefsVolume {
     }
 
     fn attributes_of_record(&self, record: &Record) -> Attributes {
-        if record.reparse == crate::core::SYMLINK {
-            let target = streams::link_target(record).unwrap_or_default();
-            return attributes(
+        if attributes::is_link(record.reparse) {
+            let target = attributes::link_target(record).unwrap_or_default();
+            return attributes_with(
                 Kind::SymbolicLink,
                 target.len() as u64,
                 0,
@@ -601,7 +582,14 @@ impl RefsVolume {
                 record.links,
             );
         }
-        attributes(Kind::File, record.size, record.allocated, record.attributes, record.times, record.links)
+        attributes_with(
+            Kind::File,
+            record.size,
+            record.allocated,
+            record.attributes,
+            record.times,
+            record.links,
+        )
     }
 
     pub(super) fn forget_node(&self, node: Node, count: u64) {
@@ -635,7 +623,7 @@ impl RefsVolume {
             let kept = entity.record.attributes & !DosFlags::SETTABLE.0;
             entity.record.attributes = kept | flags.0 & DosFlags::SETTABLE.0;
             let read_only = entity.record.attributes & 1 != 0;
-            for stream in entity.stream.iter().chain(entity.named.iter().map(|named| &named.stream)) {
+            for stream in entity.all_streams() {
                 stream.read_only.store(read_only, Ordering::SeqCst);
             }
         }

@@ -1,61 +1,14 @@
 //! What a record holds besides the file's own data: symbolic links, named streams, extended attributes, integrity.
 
 use super::*;
-use crate::core::{Named, SYMLINK};
+use crate::attributes::{self, is_link};
+use crate::core::Named;
 use crate::extents::Extent as Run;
 use crate::layout::Attribute;
 use crate::layout::bytes::{put, u16_at, u32_at};
-use crate::layout::record::{EA, EA_INFORMATION, REPARSE, SINGLE};
-use crate::stream::{Content, StreamState};
+use crate::layout::record::{EA, EA_INFORMATION, SINGLE};
+use crate::stream::{Content, Limits, StreamState};
 use platter_device::Buffer;
-
-/// Makes a record a symbolic link. Windows keeps the target twice: as it is followed, and as it is shown.
-pub fn make_link(record: &mut Record, target: &str) -> Result<()> {
-    let shown: Vec<u16> = target.encode_utf16().collect();
-    // Windows separates by backslashes; the other way round when it is read back.
-    let followed: Vec<u16> =
-        shown.iter().map(|&unit| if unit == u16::from(b'/') { u16::from(b'\\') } else { unit }).collect();
-    if shown.is_empty() || shown.len() > 1024 {
-        return Err(Error::InvalidArgument("a target has 1 to 1024 UTF-16 units"));
-    }
-    let bytes = 2 * shown.len();
-    let mut value = vec![0; 0x20 + 2 * bytes];
-    let length = value.len();
-    put(&mut value, 0x04, length as u32 - 12);
-    put(&mut value, 0x08, 0x0Cu32);
-    put(&mut value, 0x0C, SYMLINK);
-    put(&mut value, 0x10, (length - 0x14) as u16);
-    put(&mut value, 0x14, 0u16);
-    put(&mut value, 0x16, bytes as u16);
-    put(&mut value, 0x18, bytes as u16);
-    put(&mut value, 0x1A, bytes as u16);
-    let relative = !target.starts_with('/') && !target.contains(':');
-    put(&mut value, 0x1C, u32::from(relative));
-    for (index, unit) in followed.iter().chain(&shown).enumerate() {
-        put(&mut value, 0x20 + 2 * index, *unit);
-    }
-    record.attributes |= Record::REPARSE_POINT;
-    record.reparse = SYMLINK;
-    record.rows.push(Attribute::new(SINGLE, REPARSE, 0, &[], 0, value));
-    Ok(())
-}
-
-/// Where a symbolic link leads, as it is shown.
-pub fn link_target(record: &Record) -> Result<String> {
-    let row = match record.single(REPARSE) {
-        Some(row) if record.reparse == SYMLINK => row,
-        _ => return Err(Error::InvalidArgument("not a symbolic link")),
-    };
-    let part = |at: usize| {
-        let start = 0x20 + usize::from(u16_at(&row.value, at));
-        let bytes = row.value.get(start..start + usize::from(u16_at(&row.value, at + 2)))?;
-        let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16_at(unit, 0)).collect();
-        (!units.is_empty()).then(|| String::from_utf16_lossy(&units))
-    };
-    let shown =
-        part(0x18).or_else(|| part(0x14).map(|path| path.trim_start_matches("\\??\\").replace('\\', "/")));
-    shown.ok_or_else(|| Error::damaged("symbolic link", 0, "a target", "none"))
-}
 
 /// A record's extended attributes.
 pub fn extended_attributes(record: &Record) -> Vec<(String, Vec<u8>)> {
@@ -149,6 +102,50 @@ impl RefsVolume {
         Ok(())
     }
 
+    /// Gives a file another reparse point, or takes it away.
+    pub(super) fn change_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
+        if point.is_some_and(|point| point.tag == 0 || point.data.len() > 16 << 10) {
+            return Err(Error::InvalidArgument("a reparse point has a tag and at most 16 KiB of data"));
+        }
+        let now = self.now();
+        let mut core = self.change()?;
+        let entity = core.entity_mut(node.0)?;
+        let Id::File(..) = entity.id else {
+            return match entity.kind() {
+                Kind::File => Err(Error::InvalidArgument("a named stream has no reparse point of its own")),
+                // In which form the index names one is not known.
+                _ => Err(Error::Unsupported {
+                    format: "ReFS",
+                    what: "reparse points of directories that are made here",
+                }),
+            };
+        };
+        let has_content = entity.stream.as_ref().is_some_and(|stream| stream.read().size > 0);
+        let before = entity.record.clone();
+        let id = entity.id;
+        attributes::set_reparse_point(&mut entity.record, point);
+        let becomes = is_link(entity.record.reparse);
+        let refused = match point {
+            Some(_) if becomes && has_content => {
+                Some(Error::InvalidArgument("a file that has content cannot become a symbolic link"))
+            }
+            Some(_) if attributes::unreadable(&entity.record).is_some() => {
+                Some(Error::NotPermitted("what this tag stands for keeps the content elsewhere"))
+            }
+            _ => core.record_fits(node.0).err(),
+        };
+        let entity = core.entity_mut(node.0)?;
+        if let Some(error) = refused {
+            entity.record = before;
+            return Err(error);
+        }
+        entity.record.times[2] = now;
+        entity.stream.iter().for_each(|stream| stream.is_link.store(becomes, Ordering::SeqCst));
+        let after = entity.record.clone();
+        core.index_reparse(&before, id, false)?;
+        core.index_reparse(&after, id, true)
+    }
+
     pub(super) fn open_stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
         NAMES.check(name)?;
         let mut core = self.core();
@@ -170,13 +167,15 @@ impl RefsVolume {
             None if !create => return Err(Error::NotFound),
             None => {
                 core.writable()?;
+                core.changeable(node.0)?;
                 let integrity = core.entity(node.0)?.record.attributes & Record::INTEGRITY != 0;
                 let number = core.next_node();
                 let read_only = core.entity(node.0)?.record.attributes & 1 != 0;
                 let orphan = core.entity(node.0)?.place == Place::Nowhere;
                 let state = StreamState { orphan, ..StreamState::empty(integrity) };
-                let stream = Arc::new(Stream::new(number, state, read_only));
-                let named = Named { name: name.units().to_vec(), node: number, stream: stream.clone() };
+                let stream = Arc::new(Stream::new(number, state, read_only, Limits::default()));
+                let (name, stream_of) = (name.units().to_vec(), stream.clone());
+                let named = Named { name, node: number, stream: stream_of, snapshot: None };
                 core.entity_mut(node.0)?.named.push(named);
                 if let Err(error) = core.record_fits(node.0) {
                     core.entity_mut(node.0)?.named.pop();
@@ -196,6 +195,7 @@ impl RefsVolume {
                 stream: Some(stream),
                 named: Vec::new(),
                 handed_out: 0,
+                only_read: None,
             };
             core.insert(entity, Some(number));
         }
@@ -203,6 +203,11 @@ impl RefsVolume {
     }
 
     pub(super) fn delete_stream(&self, node: Node, name: &Name) -> Result<()> {
+        self.delete_named(node, name, false)
+    }
+
+    /// Removes a named stream, or a snapshot.
+    pub(super) fn delete_named(&self, node: Node, name: &Name, is_snapshot: bool) -> Result<()> {
         let mut core = self.change()?;
         let upper = core.upper.clone();
         let folded =
@@ -210,8 +215,8 @@ impl RefsVolume {
         core.load_streams(node.0)?;
         let entity = core.entity_mut(node.0)?;
         let wanted = folded(name.units());
-        let position =
-            entity.named.iter().position(|named| folded(&named.name) == wanted).ok_or(Error::NotFound)?;
+        let is_it = |named: &Named| named.snapshot.is_some() == is_snapshot && folded(&named.name) == wanted;
+        let position = entity.named.iter().position(is_it).ok_or(Error::NotFound)?;
         let named = entity.named.remove(position);
         if core.entity(named.node).is_ok() {
             core.rename_id(named.node, Id::Nameless(named.node));

@@ -6,7 +6,7 @@ use crate::container::Container;
 use crate::core::Core;
 use crate::format::write;
 use crate::geometry::{ContainerMap, Geometry};
-use crate::layout::{Root, Version};
+use crate::layout::{Root, ShareRow, Version};
 use crate::open::{CACHE, ranges, root_tree};
 use crate::pages::Pages;
 use crate::space::{Space, Tier};
@@ -32,6 +32,10 @@ pub struct Plan {
     pub now: Duration,
     /// Clusters belong to several files.
     pub is_crossed: bool,
+    /// The table of reference counts has rows.
+    pub is_shared: bool,
+    /// The rows of the table of reference counts, if they are known.
+    pub shares: Option<Vec<ShareRow>>,
     /// A part of a directory is lost.
     pub is_directory_lost: bool,
     starts: Vec<u64>,
@@ -45,7 +49,7 @@ pub struct Plan {
 /// [`Error::Device`].
 pub fn apply(check: Check<'_>) -> Result<CheckReport> {
     let device = check.device;
-    if check.is_log_live {
+    if check.is_log_live || check.is_compressed {
         return Ok(check.report);
     }
     for (offset, bytes) in &check.repair.writes {
@@ -93,6 +97,8 @@ fn plan(check: Check<'_>) -> Option<(CheckReport, Option<Plan>)> {
         damaged: check.damaged,
         now: check.device.now(),
         is_crossed: check.is_crossed,
+        is_shared: check.shares.is_needed(),
+        shares: check.shares.rows(),
         is_directory_lost: check.is_directory_lost,
         upper: check.upper.into(),
     };
@@ -118,16 +124,7 @@ impl Plan {
         let batch = core.gather()?;
         write(&*device, &batch)?;
         core.pages.space.settle();
-        // The other place gets the same roots, and the first one the higher clock, as after an unmount.
-        let rounds = if core.slot == 0 { 2 } else { 1 };
-        for _ in 0..rounds {
-            core.checkpoint.clock += 1;
-            core.slot ^= 1;
-            let (offset, bytes) = core.checkpoint_at(core.slot);
-            device.write_at(offset, &bytes)?;
-            device.flush()?;
-        }
-        Ok(())
+        core.write_both(&*device)
     }
 
     /// The volume as the check found it: what is free comes from its own map.

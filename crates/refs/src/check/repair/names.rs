@@ -66,18 +66,16 @@ fn row_of(core: &mut Core, directory: u64, name: &[u16]) -> Result<Option<(Vec<u
 }
 
 fn put_record(core: &mut Core, directory: u64, row: &[u8], flags: u16, record: &Record) -> Result<()> {
+    // Attributes in pages of their own are not written anew.
+    if !record.outside.is_empty() {
+        return Ok(());
+    }
     let value = record.to_bytes();
     if row.len() + value.len() + 32 > Tree::LARGEST_ROW {
         return Ok(());
     }
     let (tree, pages) = core.tree_mut(directory)?;
     tree.put(pages, row, flags, &value).map(drop)
-}
-
-fn put_short(core: &mut Core, directory: u64, name: &[u16], entry: &ShortEntry) -> Result<()> {
-    let size = core.short_size();
-    let (tree, pages) = core.tree_mut(directory)?;
-    tree.put(pages, &key::name(key::SHORT, name), 0, &entry.to_bytes(size)).map(drop)
 }
 
 fn amend(
@@ -118,7 +116,7 @@ fn renumber(core: &mut Core, plan: &Plan, directory: u64, row: &[u8]) -> Result<
     let found = row_of(core, directory, &key::units(row))?;
     match found.and_then(|(_, value)| ShortEntry::from_bytes(&value, 0).ok()) {
         Some(entry) if entry.is_directory() => {
-            put_short(core, directory, &key::units(row), &ShortEntry { ordinal, ..entry })
+            core.put_short(directory, &key::units(row), &ShortEntry { ordinal, ..entry })
         }
         _ => Ok(()),
     }
@@ -187,7 +185,7 @@ fn refresh(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
         Ok(entry) if entry.is_directory() && entry.object == directory => {
             let attributes = record.attributes | Record::DIRECTORY;
             let entry = ShortEntry { times: record.times, attributes, ..entry };
-            put_short(core, above, &key::units(&row), &entry)
+            core.put_short(above, &key::units(&row), &entry)
         }
         _ => Ok(()),
     }
@@ -245,7 +243,7 @@ fn adopt(core: &mut Core, plan: &mut Plan, directory: u64) -> Result<()> {
     let attributes = record.attributes | Record::DIRECTORY;
     let entry =
         ShortEntry { ordinal, object: directory, times: record.times, allocated: 0, size: 0, attributes };
-    put_short(core, above, &name, &entry)?;
+    core.put_short(above, &name, &entry)?;
     plan.reached.insert(directory, (above, name.into()));
     plan.orphans.remove(&directory);
     plan.repair.renew(Root::ParentChild);
@@ -315,14 +313,7 @@ fn enter(
     }
     let body = key::body(ordinal, home);
     let Some((_, record)) = record(core, home, &body)? else { return Ok(()) };
-    let entry = ShortEntry {
-        ordinal,
-        object: home,
-        times: record.times,
-        allocated: record.allocated,
-        size: record.size,
-        attributes: record.attributes,
-    };
+    let entry = ShortEntry::of_body(home, ordinal, &record);
     let is_reached = plan.reached.contains_key(&directory) && is_sound(core, plan, directory);
     let taken = if is_reached { row_of(core, directory, name)? } else { None };
     let is_ours = |value: &[u8]| {
@@ -332,7 +323,7 @@ fn enter(
     let is_ours = taken.as_ref().is_some_and(|(row, value)| key::units(row) == name && is_ours(value));
     let is_free = is_reached && may_be(core, plan, directory, name)?;
     if is_ours || is_free {
-        return put_short(core, directory, name, &entry);
+        return core.put_short(directory, name, &entry);
     }
     if plan.damaged.contains(&directory) {
         return Ok(());

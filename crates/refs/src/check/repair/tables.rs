@@ -5,8 +5,8 @@ use super::{Mend, Row, Task};
 use crate::check::objects::{METADATA_DIRECTORY, SECURITY};
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::parent_child;
-use crate::layout::Root;
 use crate::layout::bytes::put;
+use crate::layout::{Root, ShareRow};
 use crate::pages::Pages;
 use crate::space::Tier;
 use crate::system;
@@ -172,8 +172,14 @@ pub fn renew(core: &mut Core, plan: &Plan) -> Result<()> {
                 vec![(key, 0, value)]
             }
             Root::ContainerIndex => Vec::new(),
-            // Where files share nothing there is nothing to be counted.
-            Root::References if !plan.is_crossed => Vec::new(),
+            Root::References => match &plan.shares {
+                Some(rows) => {
+                    rows.iter().map(|row| (ShareRow::key(row.start).to_vec(), 0, row.to_bytes())).collect()
+                }
+                // Where files share nothing there is nothing to be counted.
+                None if !plan.is_crossed && !plan.is_shared => Vec::new(),
+                None => continue,
+            },
             _ => continue,
         };
         let minor = plan.geometry.version.minor;

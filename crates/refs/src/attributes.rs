@@ -1,0 +1,181 @@
+//! What a record's attributes amount to: those that stand outside it, and whether the content they lead to can be read.
+//!
+//! Source: forefst `docs/attributes/` and `docs/concepts/compression.md`; where attributes outside the record stand is
+//! what refsprogs reads.
+
+use crate::extents::EMBEDDED;
+use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
+use crate::layout::record::{DATA, EFS, NAMED_DATA, REPARSE, SINGLE, STREAM_EXTENTS};
+use crate::layout::{Attribute, PageReference, Record, Row, legacy};
+use crate::pages::Pages;
+use platter_vfs::{Error, Reparse, Result};
+
+/// Most pages of attributes of one record.
+const MOST_PAGES: usize = 1024;
+
+/// Reads the attributes that stand in pages outside the record.
+pub fn complete(record: &mut Record, pages: &mut Pages) -> Result<()> {
+    if !record.rows.is_empty() {
+        return Ok(());
+    }
+    let mut pending: Vec<(PageReference, Option<u8>)> =
+        record.outside.iter().rev().map(|&page| (page, None)).collect();
+    let (mut rows, mut count) = (Vec::new(), 0);
+    while let Some((reference, level)) = pending.pop() {
+        count += 1;
+        let page = pages.get(&reference, EMBEDDED, false)?;
+        let node = page.node();
+        if count > MOST_PAGES || level.is_some_and(|level| node.level() != level) || node.is_stream() {
+            let expected = format!("a node of attributes, one of at most {MOST_PAGES}");
+            let found = format!("number {count}, level {}", node.level());
+            return Err(Error::damaged("attributes outside a record", 0, expected, found));
+        }
+        if !node.is_inner() {
+            rows.extend(node.rows().map(Attribute::from));
+            continue;
+        }
+        let start = pending.len();
+        for row in node.rows() {
+            pending.push((PageReference::from_bytes(row.value, 0)?, node.level().checked_sub(1)));
+        }
+        pending[start..].reverse();
+    }
+    record.rows = match legacy::is_legacy(record.schema) {
+        true => legacy::to_modern(rows),
+        false => rows,
+    };
+    Ok(())
+}
+
+/// Why the data of a file is not in its clusters as it is read, if so.
+pub fn unreadable(record: &Record) -> Option<&'static str> {
+    /// What other programs put in the place of the content, by reparse tag.
+    const ELSEWHERE: [(u32, &str); 4] = [
+        (0x8000_0013, "Data Deduplication keeps it in its chunk store"),
+        (0x8000_0017, "Windows Overlay Filter keeps it compressed elsewhere"),
+        (0x8000_0018, "Windows Container Isolation keeps it in another layer"),
+        (0xC000_0004, "Hierarchical Storage Management keeps it elsewhere"),
+    ];
+    if is_encrypted(record) {
+        return Some("it is encrypted with EFS, and only its user's key decrypts it");
+    }
+    if record.attributes & COMPRESSED != 0 {
+        return Some("it is marked as compressed, in a way that is not known");
+    }
+    let known = ELSEWHERE.iter().find(|(tag, _)| *tag == record.reparse).map(|(_, why)| *why);
+    // A placeholder of a cloud service: its data is there unless it says that it has to be fetched.
+    let is_cloud = record.reparse & 0xFFFF_0FFF == 0x9000_001A;
+    let cloud = (is_cloud && record.attributes & (OFFLINE | RECALL) != 0)
+        .then_some("a cloud service keeps it; this is a placeholder");
+    known.or(cloud)
+}
+
+/// Whether a file's content is encrypted with a key that the volume does not have.
+pub fn is_encrypted(record: &Record) -> bool {
+    record.attributes & ENCRYPTED != 0 || record.single(EFS).is_some()
+}
+
+/// Attributes of a record: the content is stored compressed, elsewhere, encrypted, or to be fetched when it is read.
+const COMPRESSED: u32 = 0x800;
+const OFFLINE: u32 = 0x1000;
+const ENCRYPTED: u32 = 0x4000;
+const RECALL: u32 = 0x40_0000;
+
+/// Why a node with this record, of which `left` are the attributes that are neither streams nor anything else known, may
+/// only be read.
+pub fn only_read(record: &Record, left: &[Attribute]) -> Option<&'static str> {
+    if !record.outside.is_empty() {
+        return Some("its attributes stand outside its record, which is only read");
+    }
+    // What has runs has clusters, of which nothing would be known.
+    let has_runs = |row: &Attribute| {
+        row.flags & Row::EMBEDDED != 0 || matches!(row.kind(), STREAM_EXTENTS | NAMED_DATA) || is_version(row)
+    };
+    left.iter().any(has_runs).then_some("it has streams of a kind that is not known, and is only read")
+}
+
+/// Whether a row holds a version of the file's data, and is not their count.
+fn is_version(row: &Attribute) -> bool {
+    row.kind() == DATA && u64_at(row.rest(), 0) != crate::stream::COUNTER
+}
+
+/// The reparse tag of symbolic links.
+pub const SYMLINK: u32 = 0xA000_000C;
+/// The reparse tag of junctions and mount points.
+pub const JUNCTION: u32 = 0xA000_0003;
+/// The reparse tag of symbolic links that the Windows Subsystem for Linux makes where Windows could not follow them.
+pub const LINUX_SYMLINK: u32 = 0xA000_001D;
+
+/// Whether what has this tag is a symbolic link: a path, and no content.
+pub fn is_link(tag: u32) -> bool {
+    matches!(tag, SYMLINK | JUNCTION | LINUX_SYMLINK)
+}
+
+/// Where the data of a reparse point begins in the value of its row.
+const REPARSE_DATA: usize = 0x14;
+
+/// The reparse point of a record.
+pub fn reparse_point(record: &Record) -> Option<Reparse> {
+    let row = record.single(REPARSE)?;
+    let length = usize::from(u16_at(&row.value, 0x10));
+    let data = row.value.get(REPARSE_DATA..).unwrap_or(&[]);
+    Some(Reparse { tag: u32_at(&row.value, 0x0C), data: data[..length.min(data.len())].to_vec() })
+}
+
+/// Gives a record a reparse point, or takes it away.
+pub fn set_reparse_point(record: &mut Record, point: Option<&Reparse>) {
+    record.take(|row| row.is_single() && row.kind() == REPARSE);
+    record.reparse = point.map_or(0, |point| point.tag);
+    record.attributes &= !Record::REPARSE_POINT;
+    let Some(point) = point else { return };
+    let mut value = vec![0; REPARSE_DATA + point.data.len()];
+    let length = value.len();
+    put(&mut value, 0x04, length as u32 - 12);
+    put(&mut value, 0x08, 0x0Cu32);
+    put(&mut value, 0x0C, point.tag);
+    put(&mut value, 0x10, point.data.len() as u16);
+    value[REPARSE_DATA..].copy_from_slice(&point.data);
+    record.attributes |= Record::REPARSE_POINT;
+    record.rows.push(Attribute::new(SINGLE, REPARSE, 0, &[], 0, value));
+}
+
+/// The reparse point of a symbolic link. Windows keeps the target twice: as it is followed, and as it is shown.
+pub fn link_to(target: &str) -> Result<Reparse> {
+    let shown: Vec<u16> = target.encode_utf16().collect();
+    // Windows separates by backslashes; the other way round when it is read back.
+    let followed = shown.iter().map(|&unit| if unit == u16::from(b'/') { u16::from(b'\\') } else { unit });
+    if shown.is_empty() || shown.len() > 1024 {
+        return Err(Error::InvalidArgument("a target has 1 to 1024 UTF-16 units"));
+    }
+    let bytes = 2 * shown.len();
+    let mut data = vec![0; 12 + 2 * bytes];
+    for (at, number) in [(0, 0), (2, bytes), (4, bytes), (6, bytes)] {
+        put(&mut data, at, number as u16);
+    }
+    let relative = !target.starts_with('/') && !target.contains(':');
+    put(&mut data, 8, u32::from(relative));
+    for (index, unit) in followed.chain(shown.iter().copied()).enumerate() {
+        put(&mut data, 12 + 2 * index, unit);
+    }
+    Ok(Reparse { tag: SYMLINK, data })
+}
+
+/// Where a symbolic link, junction or mount point leads, as it is shown.
+pub fn link_target(record: &Record) -> Result<String> {
+    let Some(Reparse { tag, data }) = reparse_point(record).filter(|_| is_link(record.reparse)) else {
+        return Err(Error::InvalidArgument("not a symbolic link"));
+    };
+    if tag == LINUX_SYMLINK {
+        return Ok(String::from_utf8_lossy(data.get(4..).unwrap_or(&[])).into_owned());
+    }
+    // A symbolic link says whether it is relative; a junction never is.
+    let names = if tag == SYMLINK { 12 } else { 8 };
+    let part = |at: usize| {
+        let start = names + usize::from(u16_at(&data, at));
+        let bytes = data.get(start..start + usize::from(u16_at(&data, at + 2)))?;
+        let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16_at(unit, 0)).collect();
+        (!units.is_empty()).then(|| String::from_utf16_lossy(&units))
+    };
+    let shown = part(4).or_else(|| part(0).map(|path| path.trim_start_matches("\\??\\").replace('\\', "/")));
+    shown.ok_or_else(|| Error::damaged("symbolic link", 0, "a target", "none"))
+}

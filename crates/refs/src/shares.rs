@@ -1,0 +1,249 @@
+//! Clusters that several streams have: clones and snapshots.
+//!
+//! The volume counts its references to such clusters in a table; what is not in there has one owner. What is shared is
+//! never overwritten, and given back by the last owner alone.
+//!
+//! A file that lost its name while it is in use no longer counts on disk, and still has its clusters. If they were
+//! shared, it *pins* them: whoever gives them up last on disk leaves them held until the pin goes.
+
+use crate::core::Core;
+use crate::layout::{Root, ShareRow};
+use platter_vfs::{Error, Result};
+use std::collections::{BTreeSet, HashMap};
+
+/// What is known of shared clusters.
+#[derive(Default)]
+pub struct Shares {
+    /// Whether the table has rows.
+    pub any: bool,
+    /// Rows that were looked at since the last commit, by first cluster.
+    rows: HashMap<u64, ShareRow>,
+    changed: BTreeSet<u64>,
+    /// Clusters of files without a name that others have, or had.
+    pins: HashMap<u64, Pin>,
+}
+
+struct Pin {
+    count: u32,
+    /// Nothing on disk refers to it any more.
+    is_last: bool,
+}
+
+impl Shares {
+    /// Forgets rows, which bounds memory. They are in the table as they are.
+    pub fn forget(&mut self) {
+        debug_assert!(self.changed.is_empty());
+        self.rows.clear();
+    }
+
+    fn is_trivial(&self) -> bool {
+        !self.any && self.pins.is_empty()
+    }
+}
+
+/// Rows that are looked at when a volume is opened, to find out whether their form is known.
+const SAMPLE: usize = 4096;
+
+impl Core {
+    /// Looks at the reference counts. Returns why the volume can only be read, if so.
+    pub fn open_shares(&mut self) -> Result<Option<String>> {
+        let (mut rows, mut reason) = (0, None);
+        let (tree, pages) = self.root(Root::References);
+        tree.scan(pages, &[], |row| {
+            rows += 1;
+            match ShareRow::from_bytes(row.value, 0) {
+                Ok(known) if known.is_deduplicated() => {
+                    reason = Some("its data is deduplicated, which is only read".to_string());
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    reason = Some(format!("what files share is counted in a form not known: {error}"))
+                }
+            }
+            Ok(rows < SAMPLE && reason.is_none())
+        })?;
+        self.shares.any = rows > 0;
+        Ok(reason)
+    }
+
+    fn share_row(&mut self, cluster: u64) -> Result<&mut ShareRow> {
+        let start = cluster / ShareRow::CLUSTERS * ShareRow::CLUSTERS;
+        if !self.shares.rows.contains_key(&start) {
+            let (tree, pages) = self.root(Root::References);
+            let found = tree.get(pages, &ShareRow::key(start), |row| ShareRow::from_bytes(row.value, 0))?;
+            let row = found.transpose()?.unwrap_or_else(|| ShareRow::new(start));
+            if row.is_deduplicated() {
+                return Err(Error::NotPermitted("its clusters are deduplicated, which is only read"));
+            }
+            self.shares.rows.insert(start, row);
+        }
+        Ok(self.shares.rows.get_mut(&start).expect("there now"))
+    }
+
+    /// How many streams on disk have a cluster: 0 stands for one.
+    fn count(&mut self, cluster: u64) -> Result<&mut u16> {
+        let row = self.share_row(cluster)?;
+        Ok(&mut row.counts[(cluster % ShareRow::CLUSTERS) as usize])
+    }
+
+    /// Of a run of clusters, whether the first is shared, and how many from it on are alike.
+    pub fn shared(&mut self, cluster: u64, count: u32) -> Result<(bool, u32)> {
+        if self.shares.is_trivial() {
+            return Ok((false, count));
+        }
+        let is_shared = |core: &mut Core, at: u32| -> Result<bool> {
+            let cluster = cluster + u64::from(at);
+            Ok(*core.count(cluster)? >= 2 || core.shares.pins.contains_key(&cluster))
+        };
+        let first = is_shared(self, 0)?;
+        for at in 1..count {
+            if is_shared(self, at)? != first {
+                return Ok((first, at));
+            }
+        }
+        Ok((first, count))
+    }
+
+    /// Counts one more owner of each of these runs.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], and [`Error::NotPermitted`] if a cluster has as many owners as can be counted: then nothing
+    /// is changed.
+    pub fn share(&mut self, runs: &[(u64, u32)]) -> Result<()> {
+        let each = || runs.iter().flat_map(|&(start, count)| start..start + u64::from(count));
+        let mut ranges = BTreeSet::new();
+        for cluster in each() {
+            ranges.insert(cluster / ShareRow::CLUSTERS);
+            if *self.count(cluster)? >= ShareRow::COUNT {
+                return Err(Error::NotPermitted("a cluster has as many owners as can be counted"));
+            }
+        }
+        // Every range may take a page of its own, and some above.
+        let clusters = self.geometry().page_clusters();
+        let needed = 2 * ranges.len() as u64 + 16;
+        if !self.pages.space.has_pages(crate::space::Tier::Medium, needed, clusters) {
+            return Err(Error::NoSpace);
+        }
+        for cluster in each() {
+            let count = self.count(cluster)?;
+            *count = (*count).max(1) + 1;
+            self.shares.changed.insert(cluster / ShareRow::CLUSTERS * ShareRow::CLUSTERS);
+        }
+        self.store_shares()
+    }
+
+    /// Gives up runs that a stream had: those that nobody else has are free once the next checkpoint is on disk.
+    /// `is_nameless` says that the stream does not count on disk any more.
+    pub fn park(&mut self, gone: &[(u64, u32)], is_nameless: bool) -> Result<()> {
+        for &(cluster, count) in gone {
+            self.each_part(cluster, count, |core, cluster, count, is_shared| {
+                if !is_shared {
+                    let run = core.run(cluster, count)?;
+                    core.pages.space.park(run);
+                    return Ok(());
+                }
+                (cluster..cluster + u64::from(count)).try_for_each(|cluster| match is_nameless {
+                    true => core.unpin(cluster),
+                    false => core.unshare(cluster),
+                })
+            })?;
+        }
+        self.news |= !gone.is_empty();
+        self.store_shares()
+    }
+
+    /// Takes runs of a stream that lost its name from what counts on disk: it still has them.
+    pub fn disown(&mut self, runs: &[(u64, u32)]) -> Result<()> {
+        for &(cluster, count) in runs {
+            self.each_part(cluster, count, |core, cluster, count, is_shared| {
+                if !is_shared {
+                    let run = core.run(cluster, count)?;
+                    core.pages.space.hold(run);
+                    return Ok(());
+                }
+                for cluster in cluster..cluster + u64::from(count) {
+                    core.shares.pins.entry(cluster).or_insert(Pin { count: 0, is_last: false }).count += 1;
+                    core.unshare(cluster)?;
+                }
+                Ok(())
+            })?;
+        }
+        self.store_shares()
+    }
+
+    fn each_part(
+        &mut self,
+        cluster: u64,
+        count: u32,
+        mut with: impl FnMut(&mut Core, u64, u32, bool) -> Result<()>,
+    ) -> Result<()> {
+        // Before its clusters are looked up one by one.
+        self.run(cluster, count)?;
+        let mut at = 0;
+        while at < count {
+            let first = cluster + u64::from(at);
+            let (is_shared, length) = self.shared(first, count - at)?;
+            with(self, first, length, is_shared)?;
+            at += length;
+        }
+        Ok(())
+    }
+
+    /// A stream that counts on disk gives up a shared cluster.
+    fn unshare(&mut self, cluster: u64) -> Result<()> {
+        let count = self.count(cluster)?;
+        if *count >= 2 {
+            *count = if *count == 2 { 0 } else { *count - 1 };
+            self.shares.changed.insert(cluster / ShareRow::CLUSTERS * ShareRow::CLUSTERS);
+            return Ok(());
+        }
+        // Only pins are left of it.
+        if let Some(pin) = self.shares.pins.get_mut(&cluster) {
+            pin.is_last = true;
+            let run = self.run(cluster, 1)?;
+            self.pages.space.hold(run);
+        }
+        Ok(())
+    }
+
+    fn unpin(&mut self, cluster: u64) -> Result<()> {
+        let Some(pin) = self.shares.pins.get_mut(&cluster) else { return Ok(()) };
+        pin.count -= 1;
+        if pin.count > 0 {
+            return Ok(());
+        }
+        let is_last = pin.is_last;
+        self.shares.pins.remove(&cluster);
+        if is_last {
+            let run = self.run(cluster, 1)?;
+            self.pages.space.park(run);
+        }
+        Ok(())
+    }
+
+    /// Puts changed counts into the table.
+    fn store_shares(&mut self) -> Result<()> {
+        if self.shares.changed.is_empty() {
+            return Ok(());
+        }
+        let stamp = self.checkpoint.clock + 1;
+        for start in std::mem::take(&mut self.shares.changed) {
+            let row = self.share_row(start)?;
+            row.stamp = stamp;
+            let (is_empty, key, value) = (row.is_empty(), ShareRow::key(start), row.to_bytes());
+            let (tree, pages) = self.root(Root::References);
+            let stored = match is_empty {
+                true => tree.remove(pages, &key).map(drop),
+                false => tree.put(pages, &key, 0, &value).map(drop),
+            };
+            if let Err(error) = stored {
+                // Streams and counts no longer agree in memory; on disk they do.
+                self.pages.is_broken = true;
+                return Err(error);
+            }
+            self.shares.any |= !is_empty;
+        }
+        self.news = true;
+        Ok(())
+    }
+}
