@@ -19,8 +19,8 @@
 //! a sparse image of terabytes is quick and keeps it sparse.
 
 use crate::layout::{
-    Attributes, BootSector, DosTime, Fat32Fields, FatKind, Geometry, InfoSector, Label, Moment, ShortEntry,
-    ShortName, VolumeState, set,
+    Attributes, BootSector, DosTime, Fat32Fields, FatKind, Geometry, InfoSector, Label, Precision,
+    ShortEntry, ShortName, VolumeState, set,
 };
 use platter_device::Device;
 use platter_vfs::{Error, FormatOptions, Progress, Result};
@@ -346,7 +346,7 @@ fn write(
         let entry = ShortEntry {
             name: ShortName(label.0),
             attributes: Attributes(Attributes::LABEL),
-            modified: DosTime::from_timestamp(now.into(), 0, Moment::Modified),
+            modified: DosTime::from_timestamp(now.into(), 0, Precision::TwoSeconds),
             ..ShortEntry::default()
         };
         device.write_at(root_offset, &in_sector(&entry.to_bytes()))?;

@@ -14,19 +14,16 @@
 //! Memory: four bytes and a few bits for each cluster, one directory (2 MiB at most), and a name for each directory of
 //! the volume. Nothing recurses.
 
-mod bits;
 mod boot;
 mod contested;
-mod disk;
 mod listing;
 mod lost;
 mod table;
 mod walk;
 
 use crate::layout::{BootSector, Geometry, Label, Link, ShortEntry};
-use bits::Bits;
-use disk::Disk;
 use lost::Lost;
+use platter_clusters::{Bits, Disk};
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity, Silent};
 use table::{Table, Write};

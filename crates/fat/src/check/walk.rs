@@ -5,13 +5,12 @@
 //! then is it known whose a cluster is: copies of clusters that two files share, cuts of chains, and freeing what was
 //! cut off.
 
-use super::bits::Bits;
-use super::disk::Disk;
 use super::listing::{Item, Listing, is_sound, oddities};
 use super::table::Table;
 use crate::layout::{
     Attributes, Geometry, LARGEST_FILE, Link, MOST_SLOTS, NtCase, SLOT, ShortEntry, ShortName, Slot,
 };
+use platter_clusters::{Bits, Disk};
 use platter_vfs::{CaseRule, CheckReport, Finding, Name, Progress, Result, Severity};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;

@@ -1,29 +1,244 @@
-//! What an open volume knows besides the content of files: nodes, directories, the table, free space, and what the
-//! next commit has to write. One lock guards all of it; the data path does without.
+//! What an open volume knows besides the content of files: nodes, directories, free space, and what the next commit
+//! has to write. One lock guards all of it; the data path does without.
 
-use crate::chain::{Images, Run, Runs, Table};
-use crate::directory::{self, Directory, Storage};
-use crate::file::{File, Files};
-use crate::layout::{Attributes, DosTime, Geometry, InfoSector, Moment, ShortEntry};
-use crate::space::FreeSpace;
+use crate::file::{File, FileState, Files};
+use crate::{FreeSpace, Heap, Images, Run, Runs, Slots, Storage};
 use platter_device::Device;
-use platter_vfs::{DosFlags, Error, Kind, Result, Timestamp};
+use platter_vfs::{Capabilities, DosFlags, Error, Kind, Name, Result, Timestamp, VolumeInfo};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The root's number.
-pub(crate) const ROOT: u64 = 1;
+pub const ROOT: u64 = 1;
 /// The most bytes of directories kept in memory, changed ones aside.
 const DIRECTORY_CACHE: usize = 16 << 20;
 /// How many directories that nobody holds are kept, so that walking a path again is cheap.
 const IDLE: usize = 256;
 
+/// What a directory says of a file or directory: everything but its name.
+pub trait Entry: Clone + PartialEq + Send + 'static {
+    /// Whether it is a directory.
+    fn is_directory(&self) -> bool;
+
+    /// First cluster; 0 if there is none.
+    fn cluster(&self) -> u32;
+
+    /// Size of a file's content in bytes.
+    fn size(&self) -> u64;
+
+    /// The flags that users see and set.
+    fn flags(&self) -> DosFlags;
+
+    /// Sets those flags; others are ignored.
+    fn set_flags(&mut self, flags: DosFlags);
+
+    /// Creation, modification and access, where the format keeps them. `offset` is how many minutes local time is
+    /// ahead of UTC.
+    fn times(&self, offset: i32) -> [Option<Timestamp>; 3];
+
+    /// Sets creation, modification and access, those that are given.
+    fn set_times(&mut self, times: [Option<Timestamp>; 3], offset: i32);
+}
+
+/// A directory in memory: its slots and an index of its names. An entry is known by a slot, its key.
+pub trait Directory: Send + 'static {
+    /// What it says of what it holds.
+    type Entry: Entry;
+
+    /// Its slots.
+    fn slots(&self) -> &Slots;
+
+    /// Its slots, for a change.
+    fn slots_mut(&mut self) -> &mut Slots;
+
+    /// The key of the entry that a name leads to.
+    fn find(&self, name: &Name) -> Option<u32>;
+
+    /// The entry with a key.
+    fn entry(&self, key: u32) -> Self::Entry;
+
+    /// The name of the entry with a key.
+    fn name(&self, key: u32) -> Name;
+
+    /// Changes the entry with a key, whose name stays. Returns its key, which is another one if it had to move.
+    fn update(&mut self, key: u32, entry: &Self::Entry) -> u32;
+
+    /// How many slots a new entry of this name takes. What the entry with key `but` has counts as free.
+    ///
+    /// # Errors
+    /// If the directory can have none of this name.
+    fn slots_for(&self, name: &Name, but: Option<u32>) -> Result<usize>;
+
+    /// Adds an entry of a name for which there is room, and returns its key. What the entry with key `but` has counts
+    /// as free.
+    ///
+    /// # Errors
+    /// As [`Directory::slots_for`].
+    fn insert(&mut self, name: &Name, entry: &Self::Entry, but: Option<u32>) -> Result<u32>;
+
+    /// Removes an entry from the index now, and from the disk with the next commit.
+    fn remove(&mut self, key: u32);
+
+    /// Takes back the removal of an entry of exactly this name, if one waits. Returns its key.
+    fn revive(&mut self, name: &Name) -> Option<u32>;
+
+    /// Takes what a commit is to write, and carries out the removals in memory.
+    fn take_images(&mut self) -> crate::DirectoryImages;
+}
+
+/// Where a file's content lies, as a format reads it from disk.
+#[derive(Default)]
+pub struct Content {
+    /// Its clusters, those behind its size aside.
+    pub runs: Runs,
+    /// Its size in bytes.
+    pub size: u64,
+    /// How many of them are written; the size, if the format does not tell.
+    pub valid: u64,
+}
+
+/// A format: its entries, and how it takes and links clusters. What it needs beyond the [`Core`] it keeps in itself.
+pub trait Family: Send + Sized + 'static {
+    /// What a directory says of what it holds.
+    type Entry: Entry;
+    /// A directory in memory.
+    type Directory: Directory<Entry = Self::Entry>;
+
+    /// Whether clusters can be a file's that are not written and read as zeroes. If not, they are zeroed.
+    const UNWRITTEN: bool;
+
+    /// Reads what an open volume needs.
+    ///
+    /// # Errors
+    /// [`Error::NotThisFormat`] and [`Error::Damaged`] if what the device begins with makes no sense, and what reading
+    /// gives.
+    fn open(device: Arc<dyn Device>) -> Result<Core<Self>>;
+
+    /// The format's name, for messages.
+    fn name(&self) -> &'static str;
+
+    /// What volumes of this kind can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// What the volume says of itself.
+    ///
+    /// # Errors
+    /// What reading gives.
+    fn info(core: &mut Core<Self>) -> Result<VolumeInfo>;
+
+    /// Changes the label; an empty one removes it. The volume is writable.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`], [`Error::NoSpace`] and what reading gives.
+    fn set_label(core: &mut Core<Self>, label: &str) -> Result<()>;
+
+    /// Reads a directory.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] and what reading gives.
+    fn read_directory(core: &mut Core<Self>, number: u64) -> Result<Self::Directory>;
+
+    /// Refuses the entry of a directory that cannot be one.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    fn check_directory(&self, entry: &Self::Entry) -> Result<()>;
+
+    /// The entry of something new, without clusters.
+    fn new_entry(&self, kind: Kind, now: Timestamp, offset: i32) -> Self::Entry;
+
+    /// A new directory with this one cluster, below the one whose number is `parent`: its entry is told of the
+    /// cluster. The slots in memory are written to disk by whoever calls.
+    ///
+    /// # Errors
+    /// What reading gives.
+    fn fresh_directory(
+        core: &mut Core<Self>,
+        cluster: u32,
+        entry: &mut Self::Entry,
+        parent: u64,
+    ) -> Result<Self::Directory>;
+
+    /// A directory that was moved to another parent.
+    ///
+    /// # Errors
+    /// What reading gives.
+    fn moved_directory(core: &mut Core<Self>, number: u64) -> Result<()>;
+
+    /// The clusters of a directory, in memory or not, counted.
+    fn directory_clusters(core: &mut Core<Self>, entry: &Self::Entry) -> u32;
+
+    /// The most bytes that a directory may have.
+    fn largest_directory(&self) -> u64;
+
+    /// Where the content of the file or directory with this entry is. With `whole`, all clusters that are its own,
+    /// also those behind its size.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] and what reading gives.
+    fn content(core: &mut Core<Self>, entry: &Self::Entry, whole: bool) -> Result<Content>;
+
+    /// Makes the clusters from number `linked` to number `to` on disk those of a file or directory that has the ones
+    /// before them, with the next commit.
+    ///
+    /// # Errors
+    /// What reading gives.
+    fn link(core: &mut Core<Self>, entry: &mut Self::Entry, runs: &Runs, linked: u32, to: u32) -> Result<()>;
+
+    /// Gives up what an entry that is gone had besides its clusters.
+    fn removed(_core: &mut Core<Self>, _entry: &Self::Entry) {}
+
+    /// Tells an entry of its file's content, whose clusters are linked.
+    fn record(entry: &mut Self::Entry, state: &FileState);
+
+    /// Tells a directory's entry that it has these clusters, which are linked.
+    fn record_directory(core: &mut Core<Self>, number: u64, runs: &Runs);
+
+    /// Bytes of changes that wait besides those of directories, about.
+    fn backlog(&self) -> usize;
+
+    /// Sets or clears the marks of a volume in use, and returns the sectors that hold them as they are to be now.
+    ///
+    /// # Errors
+    /// What reading gives.
+    fn mark(core: &mut Core<Self>, in_use: bool) -> Result<Images>;
+
+    /// Whether more than marks and directories changed.
+    fn is_changed(&self) -> bool;
+
+    /// What says that clusters came into use, but for [`Family::grown`].
+    ///
+    /// # Errors
+    /// What reading gives.
+    fn linked(core: &mut Core<Self>) -> Result<Images>;
+
+    /// Links to clusters that directories got, which must not be on disk before the clusters are zero.
+    ///
+    /// # Errors
+    /// What reading gives.
+    fn grown(core: &mut Core<Self>) -> Result<Images>;
+
+    /// What changes together with names, besides directories.
+    fn named(core: &mut Core<Self>) -> Images;
+
+    /// What says that clusters went out of use, and that some end their chain now.
+    ///
+    /// # Errors
+    /// What reading gives.
+    fn freed(core: &mut Core<Self>, freed: &[(u32, u32)], ends: &BTreeSet<u32>) -> Result<Images>;
+
+    /// What keeps count of free clusters, if it has to change after others did.
+    fn counted(core: &mut Core<Self>) -> Images;
+}
+
 /// A file or directory that is held, or has something held or changed inside.
-pub(crate) struct Entity {
+pub struct Entity<E> {
+    /// What it is.
     pub kind: Kind,
+    /// The directory that holds it.
     pub parent: u64,
-    /// The slot of its entry in the parent.
+    /// The key of its entry in the parent.
     pub slot: u32,
     /// Whether it has a name.
     pub linked: bool,
@@ -33,10 +248,10 @@ pub(crate) struct Entity {
     pub children: u32,
     /// How many changes, not yet committed, need it in memory.
     pub pins: u32,
-    /// Its entry as it is to be; the name in it means nothing.
-    pub entry: ShortEntry,
+    /// Its entry as it is to be.
+    pub entry: E,
     /// Files only.
-    pub file: Option<Arc<File>>,
+    pub(crate) file: Option<Arc<File>>,
     /// The last change that is more than a time.
     pub changed_in: u64,
     /// Its entry has newer times than the disk, and no commit is asked to write them.
@@ -46,7 +261,8 @@ pub(crate) struct Entity {
 
 /// What changed since the last commit, besides the changed pages of the table and the directories.
 #[derive(Default)]
-pub(crate) struct Change {
+pub struct Change {
+    /// Its number.
     pub id: u64,
     /// Entities whose entry is to be written.
     pub entries: BTreeSet<u64>,
@@ -60,11 +276,8 @@ pub(crate) struct Change {
     pub erases: bool,
     /// More than times changed: what was written before must be durable first.
     pub depends: bool,
-    /// Links to the clusters that directories got. Their zeroes must be durable before, and the ends of their chains:
-    /// nothing says how long a directory is but its chain.
-    pub grown: Vec<(u32, u32)>,
-    /// The boot sector changed.
-    pub boot: bool,
+    /// Something besides directories changes together with names.
+    pub named: bool,
 }
 
 /// What a commit writes, phase by phase. Offsets are the device's.
@@ -82,19 +295,26 @@ pub(crate) struct Batch {
 }
 
 /// See the module.
-pub(crate) struct Core {
+pub struct Core<F: Family> {
+    /// The device.
     pub device: Arc<dyn Device>,
-    pub geometry: Arc<Geometry>,
-    pub table: Table,
+    /// Its clusters.
+    pub heap: Heap,
+    /// The format's own part.
+    pub family: F,
+    /// Which clusters are free.
     pub space: FreeSpace,
-    pub nodes: HashMap<u64, Entity>,
-    pub places: HashMap<(u64, u32), u64>,
-    pub directories: HashMap<u64, Directory>,
+    /// What is held or changed, by number.
+    pub nodes: HashMap<u64, Entity<F::Entry>>,
+    pub(crate) places: HashMap<(u64, u32), u64>,
+    /// Directories in memory, by number.
+    pub directories: HashMap<u64, Open<F::Directory>>,
     /// The first cluster of each directory that is open, to see when two are the same.
-    pub open_directories: HashMap<u32, u64>,
+    pub(crate) open_directories: HashMap<u32, u64>,
     idle: VecDeque<u64>,
     next_node: u64,
     tick: u64,
+    /// What the next commit is about.
     pub change: Change,
     /// Clusters that are allocated, but not linked.
     pub reserved: u32,
@@ -104,35 +324,43 @@ pub(crate) struct Core {
     pub frozen: Option<String>,
     /// Whether that is because writing metadata failed: what was promised may not be durable.
     pub failed: bool,
-    /// The first sector, with what is to become of it.
-    pub boot: Vec<u8>,
-    pub state_offset: usize,
     /// Whether the volume is marked as in use on disk.
     pub marked: bool,
     /// Whether it was when it was opened.
     pub was_dirty: bool,
-    /// The information sector as it is on disk.
-    pub info: Option<(u64, Vec<u8>)>,
+    /// How many minutes local time is ahead of UTC.
+    pub offset_minutes: i32,
     /// The files among the entities, for the data path.
-    pub files: Arc<Files>,
+    pub(crate) files: Arc<Files>,
 }
 
-impl Core {
-    #[allow(clippy::too_many_arguments)] // Called once, by the volume that is being opened.
+/// A directory in memory, and when it was last used.
+pub struct Open<D> {
+    content: D,
+    used: u64,
+}
+
+impl<D> Open<D> {
+    /// The directory.
+    pub fn content(&self) -> &D {
+        &self.content
+    }
+}
+
+impl<F: Family> Core<F> {
+    /// The core of a volume that is being opened, with the entry of its root directory.
     pub fn new(
         device: Arc<dyn Device>,
-        geometry: Arc<Geometry>,
-        table: Table,
+        heap: Heap,
+        family: F,
         space: FreeSpace,
-        boot: Vec<u8>,
-        state_offset: usize,
+        root: F::Entry,
         was_dirty: bool,
-        info: Option<(u64, Vec<u8>)>,
-    ) -> Core {
+    ) -> Core<F> {
         let mut core = Core {
             device,
-            geometry,
-            table,
+            heap,
+            family,
             space,
             nodes: HashMap::new(),
             places: HashMap::new(),
@@ -146,17 +374,13 @@ impl Core {
             waiting: 0,
             frozen: None,
             failed: false,
-            boot,
-            state_offset,
             marked: was_dirty,
             was_dirty,
-            info,
+            offset_minutes: 0,
             files: Arc::default(),
         };
-        let cluster = core.geometry.root_cluster;
-        let entry =
-            ShortEntry { attributes: Attributes(Attributes::DIRECTORY), cluster, ..ShortEntry::default() };
-        core.nodes.insert(ROOT, Entity::new(Kind::Directory, ROOT, 0, entry));
+        let cluster = root.cluster();
+        core.nodes.insert(ROOT, Entity::new(Kind::Directory, ROOT, 0, root));
         if cluster != 0 {
             core.open_directories.insert(cluster, ROOT);
         }
@@ -176,11 +400,19 @@ impl Core {
         if self.failed { self.writable() } else { Ok(()) }
     }
 
-    pub fn entity(&self, number: u64) -> Result<&Entity> {
+    /// An entity.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub fn entity(&self, number: u64) -> Result<&Entity<F::Entry>> {
         self.nodes.get(&number).ok_or(Error::NotFound)
     }
 
-    pub fn entity_mut(&mut self, number: u64) -> Result<&mut Entity> {
+    /// An entity, for a change.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub fn entity_mut(&mut self, number: u64) -> Result<&mut Entity<F::Entry>> {
         self.nodes.get_mut(&number).ok_or(Error::NotFound)
     }
 
@@ -201,36 +433,35 @@ impl Core {
     // Directories
 
     /// A directory's content, read if it is not in memory.
-    pub fn directory(&mut self, number: u64) -> Result<&mut Directory> {
+    pub fn directory(&mut self, number: u64) -> Result<&mut F::Directory> {
         self.is_directory(number)?;
-        self.tick += 1;
         if !self.directories.contains_key(&number) {
-            let storage = match number {
-                ROOT if self.geometry.root_cluster == 0 => Storage::Fixed,
-                _ => {
-                    let first = self.entity(number)?.entry.cluster;
-                    Storage::Chain(self.table.walk(first, None, directory::most_clusters(&self.geometry))?)
-                }
-            };
-            let data = directory::read(&*self.device, &self.geometry, &storage)?;
-            self.shed(data.len());
-            self.directories.insert(number, Directory::parse(storage, data, number == ROOT));
+            let content = F::read_directory(self, number)?;
+            self.keep(number, content);
         }
-        let directory = self.directories.get_mut(&number).expect("inserted just now");
+        self.tick += 1;
+        let directory = self.directories.get_mut(&number).expect("kept just now");
         directory.used = self.tick;
-        Ok(directory)
+        Ok(&mut directory.content)
+    }
+
+    /// Keeps a directory in memory.
+    pub fn keep(&mut self, number: u64, content: F::Directory) {
+        self.shed(content.slots().data().len());
+        self.directories.insert(number, Open { content, used: self.tick });
     }
 
     /// Drops unchanged directories, the longest unused first, to make place for `bytes`.
     fn shed(&mut self, bytes: usize) {
-        let mut total: usize = self.directories.values().map(|directory| directory.data().len()).sum();
+        let size = |open: &Open<F::Directory>| open.content.slots().data().len();
+        let mut total: usize = self.directories.values().map(size).sum();
         while total + bytes > DIRECTORY_CACHE {
             let oldest = self
                 .directories
                 .iter()
-                .filter(|(_, directory)| directory.is_clean())
-                .min_by_key(|(_, directory)| directory.used)
-                .map(|(number, directory)| (*number, directory.data().len()));
+                .filter(|(_, open)| open.content.slots().is_clean())
+                .min_by_key(|(_, open)| open.used)
+                .map(|(number, open)| (*number, size(open)));
             let Some((number, size)) = oldest else { break };
             self.directories.remove(&number);
             total -= size;
@@ -239,7 +470,7 @@ impl Core {
 
     /// Bytes of changes that wait in memory, about.
     pub fn backlog(&self) -> usize {
-        self.table.dirty_bytes() + self.change.pinned.len() * 1024 + self.change.freed.len() * 8
+        self.family.backlog() + self.change.pinned.len() * 1024 + self.change.freed.len() * 8
     }
 
     /// The entity of the entry in a slot, which is made if it is not in memory.
@@ -247,13 +478,14 @@ impl Core {
         if let Some(number) = self.places.get(&(parent, slot)) {
             return Ok(*number);
         }
-        let entry = self.directory(parent)?.short(slot);
-        let directory = entry.attributes.directory();
+        let entry = self.directory(parent)?.entry(slot);
+        let directory = entry.is_directory();
         if directory {
-            directory::check_first(&entry, 0)?;
-            if let Some(other) = self.open_directories.get(&entry.cluster) {
+            self.family.check_directory(&entry)?;
+            if let Some(other) = self.open_directories.get(&entry.cluster()).filter(|_| entry.cluster() != 0)
+            {
                 let expected = "a directory that nothing else leads to";
-                let found = format!("cluster {}, which is that of open directory {other}", entry.cluster);
+                let found = format!("cluster {}, which is that of open directory {other}", entry.cluster());
                 return Err(Error::damaged("directory entry", 0, expected, found));
             }
         }
@@ -262,16 +494,16 @@ impl Core {
     }
 
     /// Adds the entity of an entry.
-    pub fn add(&mut self, kind: Kind, parent: u64, slot: u32, entry: ShortEntry) -> u64 {
+    pub fn add(&mut self, kind: Kind, parent: u64, slot: u32, entry: F::Entry) -> u64 {
         self.next_node += 1;
         let number = self.next_node;
         let mut entity = Entity::new(kind, parent, slot, entry);
         match kind {
             Kind::Directory => {
-                self.open_directories.insert(entity.entry.cluster, number);
+                self.open_directories.insert(entity.entry.cluster(), number);
             }
             _ => {
-                let read_only = entity.flags().contains(DosFlags::READ_ONLY);
+                let read_only = entity.entry.flags().contains(DosFlags::READ_ONLY);
                 let file = Arc::new(File::new(number, read_only));
                 self.files.insert(file.clone());
                 entity.file = Some(file);
@@ -286,14 +518,14 @@ impl Core {
     }
 
     /// Takes an entity out of memory. Returns it, for what else is to be done.
-    pub fn drop_entity(&mut self, number: u64) -> Option<Entity> {
+    pub fn drop_entity(&mut self, number: u64) -> Option<Entity<F::Entry>> {
         let entity = self.nodes.remove(&number)?;
         if entity.linked {
             self.places.remove(&(entity.parent, entity.slot));
         }
-        if entity.kind == Kind::Directory && self.open_directories.get(&entity.entry.cluster) == Some(&number)
-        {
-            self.open_directories.remove(&entity.entry.cluster);
+        let first = entity.entry.cluster();
+        if entity.kind == Kind::Directory && self.open_directories.get(&first) == Some(&number) {
+            self.open_directories.remove(&first);
         }
         if let Some(parent) = self.nodes.get_mut(&entity.parent) {
             parent.children -= 1;
@@ -389,35 +621,34 @@ impl Core {
     }
 
     /// Notes that the names in a directory changed.
-    pub fn stamp_directory(&mut self, number: u64, now: DosTime) {
+    pub fn stamp_directory(&mut self, number: u64, now: Timestamp) {
         self.pin(number);
         if number != ROOT
             && let Some(entity) = self.nodes.get_mut(&number)
         {
-            entity.entry.modified = now;
+            entity.entry.set_times([None, Some(now), None], self.offset_minutes);
             self.mark_times(number);
         }
     }
 
     /// Takes over the time that finished writes left with the file.
-    pub fn absorb(&mut self, number: u64, offset_minutes: i32) {
+    pub fn absorb(&mut self, number: u64) {
         if let Some(entity) = self.nodes.get_mut(&number)
             && let Some(file) = &entity.file
             && file.touched.swap(false, Ordering::AcqRel)
         {
             let since = std::time::Duration::from_nanos(file.modified.load(Ordering::Acquire));
-            entity.entry.modified =
-                DosTime::from_timestamp(Timestamp::from(since), offset_minutes, Moment::Modified);
-            entity.entry.attributes.0 |= Attributes::ARCHIVE;
+            entity.entry.set_times([None, Some(Timestamp::from(since)), None], self.offset_minutes);
+            entity.entry.set_flags(DosFlags(entity.entry.flags().0 | DosFlags::ARCHIVE.0));
             entity.lazy = true;
         }
     }
 
     /// Asks for everything to be written that has changed, times included.
-    pub fn mark_all(&mut self, offset_minutes: i32) {
+    pub fn mark_all(&mut self) {
         let numbers: Vec<u64> = self.nodes.keys().copied().collect();
         for number in numbers {
-            self.absorb(number, offset_minutes);
+            self.absorb(number);
             if self.nodes.get(&number).is_some_and(|entity| entity.lazy) {
                 self.mark_times(number);
             }
@@ -425,7 +656,7 @@ impl Core {
     }
 
     /// Takes out of memory what has no name any more, held or not.
-    pub fn drop_removed(&mut self) -> Vec<(u64, Entity)> {
+    pub(crate) fn drop_removed(&mut self) -> Vec<(u64, Entity<F::Entry>)> {
         let removed: Vec<u64> =
             self.nodes.iter().filter(|(_, entity)| !entity.linked).map(|(number, _)| *number).collect();
         removed.into_iter().filter_map(|number| Some((number, self.drop_entity(number)?))).collect()
@@ -438,35 +669,6 @@ impl Core {
         let taken = self.space.take(owner, runs.last(), runs.clusters(), count).ok_or(Error::NoSpace)?;
         self.reserved += count;
         Ok(taken)
-    }
-
-    /// Links the clusters from number `linked` to number `to` behind those before them.
-    pub fn link(&mut self, runs: &Runs, linked: u32, to: u32) -> Result<()> {
-        let mut index = linked;
-        let mut before = match linked.checked_sub(1) {
-            Some(last) => runs.at(last).map(|(cluster, _)| cluster),
-            None => None,
-        };
-        while index < to {
-            let Some((start, count)) = runs.at(index) else { break };
-            let count = count.min(to - index);
-            for cluster in start..start + count {
-                if let Some(before) = before {
-                    self.change.ends.remove(&before);
-                    self.table.set(before, cluster)?;
-                }
-                before = Some(cluster);
-            }
-            index += count;
-        }
-        if let Some(last) = before
-            && to > linked
-        {
-            self.table.set(last, self.geometry.kind.end())?;
-            self.reserved -= to - linked;
-            self.change.depends = true;
-        }
-        Ok(())
     }
 
     /// Gives clusters up: those that are linked, which are the ones below `linked`, with the next commit, the others
@@ -491,36 +693,51 @@ impl Core {
         }
     }
 
+    /// Notes that clusters which were allocated are linked.
+    pub fn linked(&mut self, count: u32) {
+        self.reserved -= count;
+        self.change.depends = true;
+    }
+
     /// Adds a cluster to a directory.
     pub fn grow_directory(&mut self, number: u64) -> Result<()> {
-        let size = self.geometry.cluster_size as usize;
-        let directory = self.directory(number)?;
-        let Storage::Chain(runs) = &directory.storage else { return Err(Error::NoSpace) };
-        if !directory.may_grow(size) {
+        let storage = self.directory(number)?.slots().storage().clone();
+        let Storage::Chain(mut runs) = storage else { return Err(Error::NoSpace) };
+        let linked = runs.clusters();
+        if (u64::from(linked) + 1) << self.heap.shift
+            > self.family.largest_directory().max(self.heap.cluster_size())
+        {
             return Err(Error::NoSpace);
         }
-        let mut runs = runs.clone();
-        let linked = runs.clusters();
         let taken = self.allocate(number, &runs, 1)?;
         let cluster = taken[0].cluster;
-        if let Err(error) = self.device.write_at(self.geometry.cluster_offset(cluster), &vec![0; size]) {
+        if let Err(error) = self.zero(cluster) {
             self.give_up(&[Run { index: linked, cluster, count: 1 }], linked);
-            return Err(error.into());
+            return Err(error);
         }
-        let tail = runs.last();
         runs.push(cluster, 1);
-        self.link(&runs, linked, linked + 1)?;
-        self.change.grown.extend(tail.map(|tail| (tail, cluster)));
+        let mut entry = self.entity(number)?.entry.clone();
+        F::link(self, &mut entry, &runs, linked, linked + 1)?;
+        self.entity_mut(number)?.entry = entry;
+        F::record_directory(self, number, &runs);
         self.pin(number);
-        let directory = self.directory(number)?;
-        directory.storage = Storage::Chain(runs);
-        directory.grow(size);
+        self.directory(number)?.slots_mut().grow(Storage::Chain(runs));
+        Ok(())
+    }
+
+    /// Writes zeroes over a cluster.
+    fn zero(&self, cluster: u32) -> Result<()> {
+        let size = self.heap.cluster_size();
+        let zeroes = vec![0; size.min(1 << 20) as usize];
+        for at in (0..size).step_by(zeroes.len()) {
+            self.device.write_at(self.heap.offset(cluster) + at, &zeroes)?;
+        }
         Ok(())
     }
 
     /// Makes room for `count` slots in a row.
     pub fn make_room(&mut self, number: u64, count: usize) -> Result<()> {
-        while !self.directory(number)?.has_room(count) {
+        while !self.directory(number)?.slots().has_room(count) {
             self.grow_directory(number)?;
         }
         Ok(())
@@ -530,72 +747,49 @@ impl Core {
 
     /// Gathers what is to be written and starts the next change. Clusters and slots that become free do so on disk
     /// with this batch; clusters can be taken again after [`Core::release`].
-    pub fn gather(&mut self) -> Result<Batch> {
-        let geometry = self.geometry.clone();
+    pub(crate) fn gather(&mut self) -> Result<Batch> {
         for number in self.change.entries.clone() {
             let Some(entity) = self.nodes.get(&number).filter(|entity| entity.linked) else { continue };
             let (parent, slot, entry) = (entity.parent, entity.slot, entity.entry.clone());
-            self.directory(parent)?.update(slot, &entry, &geometry);
+            let moved = self.directory(parent)?.update(slot, &entry);
+            if moved != slot {
+                self.place(number, parent, moved);
+            }
             // Its sector waits now, so the directory stays in memory without further ado.
         }
-        let first_sector = self.boot.len() as u64;
         let mut mark = Images::new();
         let everything = !self.change.freed.is_empty()
             || !self.change.ends.is_empty()
-            || self.change.boot
-            || self.table.dirty_bytes() > 0
-            || self.directories.values().any(|directory| !directory.is_clean());
-        let grown = std::mem::take(&mut self.change.grown);
-        for &(tail, _) in &grown {
-            self.table.set(tail, geometry.kind.end())?;
-        }
+            || self.change.named
+            || self.family.is_changed()
+            || self.directories.values().any(|open| !open.content.slots().is_clean());
         if everything && !self.marked {
-            self.set_mark(true)?;
-            mark = self.mark_images()?;
+            mark = F::mark(self, true)?;
             self.marked = true;
         }
-        let linked = self.on_every_copy(|core| Ok(core.table.take_dirty()))?;
-        for &(tail, next) in &grown {
-            self.table.set(tail, next)?;
-        }
-        let grown = self.on_every_copy(|core| Ok(core.table.take_dirty()))?;
-        let mut named = Images::new();
+        let linked = F::linked(self)?;
+        let grown = F::grown(self)?;
+        let mut named = match std::mem::take(&mut self.change.named) {
+            true => F::named(self),
+            false => Images::new(),
+        };
         let mut erased = Images::new();
-        if std::mem::take(&mut self.change.boot) {
-            named.push((0, self.boot.clone()));
-            if let Some(sector) = geometry.backup_sector {
-                named.push((u64::from(sector) * first_sector, self.clean_boot()));
-            }
-        }
         let mut numbers: Vec<u64> = self.directories.keys().copied().collect();
         numbers.sort_unstable();
         for number in numbers {
-            let directory = self.directories.get_mut(&number).expect("listed just now");
-            if !directory.is_clean() {
-                let images = directory.take_images(&geometry);
+            let directory = &mut self.directories.get_mut(&number).expect("listed just now").content;
+            if !directory.slots().is_clean() {
+                let images = directory.take_images();
                 named.extend(images.added);
                 erased.extend(images.removed);
             }
         }
-        let ends = std::mem::take(&mut self.change.ends);
-        let release = std::mem::take(&mut self.change.freed);
-        let mut freed = self.on_every_copy(|core| {
-            for &(start, count) in &release {
-                for cluster in start..start + count {
-                    core.table.set(cluster, 0)?;
-                }
-            }
-            for &cluster in &ends {
-                core.table.set(cluster, core.geometry.kind.end())?;
-            }
-            Ok(core.table.take_dirty())
-        })?;
-        let written = [&linked, &grown, &named, &erased, &freed].iter().any(|images| !images.is_empty());
-        if written && let Some((offset, bytes)) = self.info_image() {
-            freed.push((offset, bytes));
-        }
         let change = std::mem::take(&mut self.change);
         self.change.id = change.id + 1;
+        let mut freed = F::freed(self, &change.freed, &change.ends)?;
+        if [&linked, &grown, &named, &erased, &freed].iter().any(|images| !images.is_empty()) {
+            freed.extend(F::counted(self));
+        }
         Ok(Batch {
             id: change.id,
             depends: change.depends,
@@ -605,80 +799,18 @@ impl Core {
             named,
             erased,
             freed,
-            release,
+            release: change.freed,
             pinned: change.pinned,
         })
     }
 
-    /// What `images` of the table come to on the device, once for each copy.
-    fn on_every_copy(&mut self, images: impl FnOnce(&mut Core) -> Result<Images>) -> Result<Images> {
-        let images = images(self)?;
-        let copies = self.geometry.written_fats();
-        Ok(copies
-            .flat_map(|copy| {
-                let start = self.geometry.fat_offset(copy);
-                images.iter().map(move |(offset, data)| (start + offset, data.clone()))
-            })
-            .collect())
-    }
-
-    /// Sets or clears the marks of a volume in use, in memory.
-    fn set_mark(&mut self, in_use: bool) -> Result<()> {
-        self.boot[self.state_offset] = self.boot[self.state_offset] & !1 | u8::from(in_use);
-        if let Some((clean, _)) = crate::layout::clean_bits(self.geometry.kind) {
-            let value = self.table.get(1)?;
-            self.table.set(1, if in_use { value & !clean } else { value | clean })?;
-        }
-        Ok(())
-    }
-
-    /// The boot sector and the first sector of each table: where the marks are. Whatever else the first sector of
-    /// the table has to tell is new links, which may be early.
-    fn mark_images(&mut self) -> Result<Images> {
-        let mut images = vec![(0, self.boot.clone())];
-        let first = self.table.first_sector()?;
-        images.extend(self.on_every_copy(|_| Ok(vec![(0, first)]))?);
-        Ok(images)
-    }
-
-    /// Clears the marks and returns what is to be written for that.
-    pub fn clean_mark(&mut self) -> Result<Images> {
-        self.set_mark(false)?;
-        self.marked = false;
-        let images = self.mark_images();
-        self.table.take_dirty();
-        images
-    }
-
-    /// The boot sector as its backup has it: not in use.
-    fn clean_boot(&self) -> Vec<u8> {
-        let mut boot = self.boot.clone();
-        boot[self.state_offset] &= !1;
-        boot
-    }
-
-    /// The information sector, if it has changed.
-    fn info_image(&mut self) -> Option<(u64, Vec<u8>)> {
-        let free = self.free();
-        let next = self.space.cursor();
-        let (offset, bytes) = self.info.as_mut()?;
-        let old: &[u8; InfoSector::SIZE] = bytes[..InfoSector::SIZE].try_into().ok()?;
-        let info = InfoSector { free: free + self.reserved, next, ..InfoSector::from_bytes(old) };
-        let new = info.to_bytes();
-        if new == *old {
-            return None;
-        }
-        bytes[..InfoSector::SIZE].copy_from_slice(&new);
-        Some((*offset, bytes.clone()))
-    }
-
     /// Clusters that are free, or will be with the next commit.
     pub fn free(&self) -> u32 {
-        (self.space.free() + self.waiting).min(self.geometry.clusters)
+        (self.space.free() + self.waiting).min(self.heap.count)
     }
 
     /// Makes a batch's clusters available, now that nothing on disk refers to them.
-    pub fn release(&mut self, batch: &Batch) {
+    pub(crate) fn release(&mut self, batch: &Batch) {
         for &(start, count) in &batch.release {
             self.space.give(start, count);
             self.waiting -= count;
@@ -691,8 +823,8 @@ impl Core {
     }
 }
 
-impl Entity {
-    fn new(kind: Kind, parent: u64, slot: u32, entry: ShortEntry) -> Entity {
+impl<E: Entry> Entity<E> {
+    fn new(kind: Kind, parent: u64, slot: u32, entry: E) -> Entity<E> {
         Entity {
             kind,
             parent,
@@ -709,14 +841,9 @@ impl Entity {
         }
     }
 
-    /// The flags that users see.
-    pub fn flags(&self) -> DosFlags {
-        DosFlags(u32::from(self.entry.attributes.0) & DosFlags::SETTABLE.0)
-    }
-
     /// Refuses what the read-only attribute forbids.
     pub fn deletable(&self) -> Result<()> {
-        if self.flags().contains(DosFlags::READ_ONLY) {
+        if self.entry.flags().contains(DosFlags::READ_ONLY) {
             return Err(Error::NotPermitted("it has the read-only attribute"));
         }
         Ok(())
