@@ -49,6 +49,11 @@ pub trait Directory: Send + 'static {
     /// Its slots.
     fn slots(&self) -> &Slots;
 
+    /// Whether nothing would be lost with it.
+    fn is_empty(&self) -> bool {
+        self.slots().is_empty()
+    }
+
     /// Its slots, for a change.
     fn slots_mut(&mut self) -> &mut Slots;
 
@@ -68,7 +73,7 @@ pub trait Directory: Send + 'static {
     ///
     /// # Errors
     /// If the directory can have none of this name.
-    fn slots_for(&self, name: &Name, but: Option<u32>) -> Result<usize>;
+    fn slots_for(&self, name: &Name, entry: &Self::Entry, but: Option<u32>) -> Result<usize>;
 
     /// Adds an entry of a name for which there is room, and returns its key. What the entry with key `but` has counts
     /// as free.
@@ -185,6 +190,11 @@ pub trait Family: Send + Sized + 'static {
     /// # Errors
     /// What reading gives.
     fn link(core: &mut Core<Self>, entry: &mut Self::Entry, runs: &Runs, linked: u32, to: u32) -> Result<()>;
+
+    /// Whether the last of a file's clusters is to be marked as the end of a chain.
+    fn is_chain(_entry: &Self::Entry) -> bool {
+        true
+    }
 
     /// Gives up what an entry that is gone had besides its clusters.
     fn removed(_core: &mut Core<Self>, _entry: &Self::Entry) {}

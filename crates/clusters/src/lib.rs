@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+mod blank;
 mod core;
 mod disk;
 mod file;
@@ -21,6 +22,7 @@ mod time;
 mod volume;
 
 pub use bits::Bits;
+pub use blank::{clear, overwrite, serial_from};
 pub use core::{Content, Core, Directory, Entity, Entry, Family, ROOT};
 pub use disk::Disk;
 pub use file::FileState;

@@ -208,7 +208,7 @@ impl<F: Family> FileSystem for Volume<F> {
     }
 
     fn rmdir(&self, directory: Node, name: &Name) -> Result<()> {
-        self.remove(directory, name, |core, number| match core.directory(number)?.slots().is_empty() {
+        self.remove(directory, name, |core, number| match core.directory(number)?.is_empty() {
             true => Ok(()),
             false => Err(Error::NotEmpty),
         })

@@ -178,8 +178,8 @@ impl Directory for FatDirectory {
         slot
     }
 
-    fn slots_for(&self, name: &Name, but: Option<u32>) -> Result<usize> {
-        Ok(self.compose(name, &ShortEntry::default(), but)?.slots())
+    fn slots_for(&self, name: &Name, entry: &ShortEntry, but: Option<u32>) -> Result<usize> {
+        Ok(self.compose(name, entry, but)?.slots())
     }
 
     fn insert(&mut self, name: &Name, entry: &ShortEntry, but: Option<u32>) -> Result<u32> {

@@ -86,7 +86,7 @@ impl<F: Family> Volume<F> {
 
     /// Allocates clusters up to `end`.
     pub(super) fn reserve(&self, file: &File, state: &mut FileState, end: u64) -> Result<()> {
-        let need = self.heap.clusters_for(end) as u32;
+        let need = u32::try_from(self.heap.clusters_for(end)).map_err(|_| Error::NoSpace)?;
         let have = state.runs.clusters();
         if need > have {
             let taken = self.core().allocate(file.number, &state.runs, need - have)?;
@@ -266,7 +266,9 @@ impl<F: Family> Volume<F> {
                     core.writable()?;
                     core.give_up(&cut, state.linked);
                     if state.linked > keep {
-                        core.change.ends.extend(state.runs.last());
+                        if F::is_chain(&core.entity(file.number)?.entry) {
+                            core.change.ends.extend(state.runs.last());
+                        }
                         state.linked = keep;
                     }
                     core.pin(file.number);

@@ -150,7 +150,7 @@ impl<F: Family> Volume<F> {
         let now = self.now();
         let mut entry = core.family.new_entry(kind, now, core.offset_minutes);
         // Everything that can fail comes before the first change.
-        let slots = core.directory(directory)?.slots_for(name, None)?;
+        let slots = core.directory(directory)?.slots_for(name, &entry, None)?;
         if !core.directory(directory)?.slots().can_revive(name) {
             core.make_room(directory, slots)?;
         }
@@ -230,7 +230,7 @@ impl<F: Family> Volume<F> {
                 }
                 let number = core.enter(to, target)?;
                 match (moved, core.entity(number)?.kind) {
-                    (Kind::Directory, Kind::Directory) if core.directory(number)?.slots().is_empty() => {}
+                    (Kind::Directory, Kind::Directory) if core.directory(number)?.is_empty() => {}
                     (Kind::Directory, Kind::Directory) => return Err(Error::NotEmpty),
                     (Kind::Directory, _) => return Err(Error::NotADirectory),
                     (_, Kind::Directory) => return Err(Error::IsADirectory),
@@ -253,7 +253,7 @@ impl<F: Family> Volume<F> {
             || (target.is_none() && core.directory(to)?.slots().can_revive(new_name));
         let but = if itself { Some(slot) } else { replaced.map(|(_, slot)| slot) };
         if !takes_over {
-            let slots = core.directory(to)?.slots_for(new_name, but)?;
+            let slots = core.directory(to)?.slots_for(new_name, &entry, but)?;
             core.make_room(to, slots)?;
         }
         let changes_parent = moved == Kind::Directory && from != to;

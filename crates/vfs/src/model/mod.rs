@@ -10,6 +10,7 @@
 //! while other operations run.
 
 mod clock;
+mod image;
 mod operation;
 pub mod power;
 mod random;
@@ -17,6 +18,7 @@ mod runner;
 mod shrink;
 
 pub use clock::{Clock, ClockedDevice};
+pub use image::ImageFile;
 pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
 pub use random::Random;
 pub use runner::{Difference, Runner, Subject};
