@@ -8,6 +8,7 @@ use crate::{Heap, Images, Runs, join};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// What an entry of the table says of its cluster.
@@ -66,8 +67,8 @@ struct Page {
 }
 
 /// The file allocation table.
-pub struct Table<E> {
-    device: Arc<dyn Device>,
+pub struct Table<E, D = Arc<dyn Device>> {
+    device: D,
     entries: E,
     place: TablePlace,
     pages: HashMap<u32, Page>,
@@ -79,9 +80,9 @@ pub struct Table<E> {
     dirty_pages: usize,
 }
 
-impl<E: Entries> Table<E> {
+impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
     /// A table of which at most about `cache` bytes are kept in memory.
-    pub fn new(device: Arc<dyn Device>, entries: E, place: TablePlace, cache: usize) -> Table<E> {
+    pub fn new(device: D, entries: E, place: TablePlace, cache: usize) -> Table<E, D> {
         // An entry must not lie across pages, and 12 bits do not divide any power of two: FAT12's table, which is
         // at most 6 KiB, is one page.
         let page_bytes = match entries.bits() {

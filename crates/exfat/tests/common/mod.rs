@@ -24,7 +24,7 @@ pub const VOLUMES: [Volume; 5] = [
     Volume { bytes: 24 << 20, cluster: 4096, sector: 512 },
     Volume { bytes: 32 << 20, cluster: 4096, sector: 4096 },
     Volume { bytes: 96 << 20, cluster: 128 << 10, sector: 512 },
-    Volume { bytes: 4 << 30, cluster: 32 << 20, sector: 512 },
+    Volume { bytes: 1 << 30, cluster: 32 << 20, sector: 512 },
 ];
 
 impl Volume {
