@@ -12,6 +12,8 @@ mod blank;
 mod core;
 mod disk;
 mod file;
+#[doc(hidden)]
+pub mod fuzzing;
 mod heap;
 mod images;
 mod path;

@@ -36,7 +36,10 @@ impl Run {
     /// Cuts the power at a write, and sees what is left.
     fn cut(&self, k: usize, survivors: Survivors, promised: &[Promise<'_>]) {
         let Run { volume, seed, .. } = self;
-        let what = format!("{volume:?} seed {seed}: cut at write {k} in operation {}, {survivors:?}", self.during(k));
+        let what = format!(
+            "{volume:?} seed {seed}: cut at write {k} in operation {}, {survivors:?}",
+            self.during(k)
+        );
         let device: Arc<dyn Device> = Arc::new(self.log.cut(k, survivors));
         let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
         let open =

@@ -19,7 +19,13 @@ enum Fault {
     Checksum(Boot),
 }
 
-fn finding(report: &mut CheckReport, code: &'static str, severity: Severity, message: String, repaired: bool) {
+fn finding(
+    report: &mut CheckReport,
+    code: &'static str,
+    severity: Severity,
+    message: String,
+    repaired: bool,
+) {
     report.add(Finding { code, severity, path: None, message, repaired });
 }
 
@@ -32,12 +38,18 @@ fn read(disk: &Disk, first: u64, size: usize) -> Result<std::result::Result<Boot
         return Ok(Err(Fault::Fields(Error::NotThisFormat { format: "exFAT", reason })));
     }
     disk.read(first, &mut region)?;
-    let sector = BootSector::from_bytes(region[..BootSector::SIZE].try_into().expect("a boot sector's length"));
+    let sector =
+        BootSector::from_bytes(region[..BootSector::SIZE].try_into().expect("a boot sector's length"));
     let geometry = match sector.geometry(length) {
         Ok(geometry) if geometry.sector as usize == size => geometry,
         Ok(geometry) => {
             let found = geometry.sector;
-            return Ok(Err(Fault::Fields(Error::damaged("boot sector", first, format!("{size}-byte sectors"), found))));
+            return Ok(Err(Fault::Fields(Error::damaged(
+                "boot sector",
+                first,
+                format!("{size}-byte sectors"),
+                found,
+            ))));
         }
         Err(error) => return Ok(Err(Fault::Fields(error))),
     };
@@ -57,7 +69,13 @@ fn sizes(disk: &Disk) -> Result<Vec<usize>> {
     if (9..=12).contains(&stated) {
         sizes.push(1 << stated);
     }
-    sizes.extend([512, 1024, 2048, 4096].iter().filter(|size| Some(*size) != sizes.first()).copied().collect::<Vec<_>>());
+    sizes.extend(
+        [512, 1024, 2048, 4096]
+            .iter()
+            .filter(|size| Some(*size) != sizes.first())
+            .copied()
+            .collect::<Vec<_>>(),
+    );
     Ok(sizes)
 }
 
@@ -102,7 +120,9 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
     match (doubtful, error) {
         (Some(boot), _) => use_instead(disk, report, repair, boot, "its fields can be true all the same"),
         (None, Some(error)) => Err(error),
-        (None, None) => Err(Error::NotThisFormat { format: "exFAT", reason: "no boot region is good".into() }),
+        (None, None) => {
+            Err(Error::NotThisFormat { format: "exFAT", reason: "no boot region is good".into() })
+        }
     }
 }
 
@@ -115,7 +135,13 @@ fn settled(region: &[u8]) -> Vec<u8> {
 }
 
 /// Goes by this region, and writes both like it.
-fn use_instead(disk: &Disk, report: &mut CheckReport, repair: bool, mut boot: Boot, why: &str) -> Result<Boot> {
+fn use_instead(
+    disk: &Disk,
+    report: &mut CheckReport,
+    repair: bool,
+    mut boot: Boot,
+    why: &str,
+) -> Result<Boot> {
     let message = format!("the boot region's fields or its checksum are wrong; {why}");
     finding(report, "boot-region", Severity::Inconsistent, message, repair);
     // What the backup says of these is stale (3.1).
@@ -145,7 +171,12 @@ pub fn dirty(boot: &Boot, report: &mut CheckReport, repair: bool) {
 }
 
 /// Checks the two entries of the FAT that belong to no cluster.
-pub fn reserved_entries(disk: &Disk, geometry: &Geometry, report: &mut CheckReport, repair: bool) -> Result<()> {
+pub fn reserved_entries(
+    disk: &Disk,
+    geometry: &Geometry,
+    report: &mut CheckReport,
+    repair: bool,
+) -> Result<()> {
     let mut found = [0; 8];
     disk.read(geometry.active_fat_offset(), &mut found)?;
     let mut right = [0xFF; 8];

@@ -19,7 +19,13 @@ pub struct Listing {
 
 impl Listing {
     /// Reads a directory of `count` clusters from `first`, one behind the other or as the FAT links them.
-    pub fn read(disk: &Disk, clusters: &mut Clusters, first: u32, count: u32, contiguous: bool) -> Result<Listing> {
+    pub fn read(
+        disk: &Disk,
+        clusters: &mut Clusters,
+        first: u32,
+        count: u32,
+        contiguous: bool,
+    ) -> Result<Listing> {
         let size = clusters.heap.cluster_size() as usize;
         let most = ((LARGEST_DIRECTORY as usize) / size).max(1);
         let mut offsets = Vec::new();

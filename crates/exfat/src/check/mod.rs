@@ -23,7 +23,7 @@ mod names;
 mod system;
 mod walk;
 
-use crate::layout::Upcase;
+use crate::layout::{Geometry, Upcase};
 use clusters::Clusters;
 use platter_clusters::Disk;
 use platter_device::Device;
@@ -88,11 +88,12 @@ fn analyse<'d>(
     let mut walk = Walk::new(disk, clusters, report, progress, repair, upcase.clone(), system);
     walk.run()?;
     contested::resolve(&mut walk)?;
-    let Walk { shared, postponed, unsettled, system, .. } = walk;
+    let Walk { shared, cuts, postponed, unsettled, system, .. } = walk;
     report.used_clusters = clusters.claimed();
     for file in shared {
         walk::copy(disk, clusters, &file)?;
     }
+    cuts.into_iter().for_each(|last| clusters.set_link(last, Geometry::END));
     system::restore(disk, clusters, &system, report, repair)?;
     // What is below a contested directory, or was not looked into, is not lost.
     let whole = !unsettled && !postponed;
@@ -113,13 +114,19 @@ fn bitmap(clusters: &mut Clusters, report: &mut CheckReport, repair: bool, whole
         report.add(Finding { code, severity, path: None, message, repaired: repair });
     };
     if let Some(first) = free.first {
-        finding("bitmap-free", format!("{} clusters in use are free in the bitmap, the first {first}", free.count));
+        finding(
+            "bitmap-free",
+            format!("{} clusters in use are free in the bitmap, the first {first}", free.count),
+        );
         if repair {
             clusters.take_claimed();
         }
     }
     if let Some(first) = taken.first.filter(|_| whole) {
-        finding("bitmap-taken", format!("{} clusters are taken in the bitmap by nothing, the first {first}", taken.count));
+        finding(
+            "bitmap-taken",
+            format!("{} clusters are taken in the bitmap by nothing, the first {first}", taken.count),
+        );
         if repair {
             clusters.free_unclaimed()?;
         }

@@ -77,11 +77,17 @@ fn content(disk: &Disk, clusters: &Clusters, runs: &Runs, bytes: u64) -> Result<
 }
 
 fn claim(clusters: &mut Clusters, runs: &Runs) {
-    runs.iter().for_each(|run| (run.cluster..run.cluster + run.count).for_each(|cluster| clusters.claim(cluster)));
+    runs.iter()
+        .for_each(|run| (run.cluster..run.cluster + run.count).for_each(|cluster| clusters.claim(cluster)));
 }
 
 /// Finds bitmap and up-case table, and claims their clusters.
-pub fn find(disk: &mut Disk, clusters: &mut Clusters, report: &mut CheckReport, repair: bool) -> Result<System> {
+pub fn find(
+    disk: &mut Disk,
+    clusters: &mut Clusters,
+    report: &mut CheckReport,
+    repair: bool,
+) -> Result<System> {
     clusters.claim(clusters.geometry.root_cluster);
     let listing = root(disk, clusters)?;
     let mut system = System::default();
@@ -101,14 +107,23 @@ pub fn find(disk: &mut Disk, clusters: &mut Clusters, report: &mut CheckReport, 
                     continue;
                 }
                 for contiguous in [false, true] {
-                    let Some(runs) = place(clusters, entry.cluster, entry.length, contiguous)? else { continue };
+                    let Some(runs) = place(clusters, entry.cluster, entry.length, contiguous)? else {
+                        continue;
+                    };
                     let content = content(disk, clusters, &runs, bytes)?;
-                    let marked = |bit: u32| content.get(bit as usize / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1);
+                    let marked = |bit: u32| {
+                        content.get(bit as usize / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+                    };
                     if contiguous {
-                        if !(entry.cluster..entry.cluster + runs.clusters()).all(|cluster| marked(cluster - 2)) {
+                        if !(entry.cluster..entry.cluster + runs.clusters())
+                            .all(|cluster| marked(cluster - 2))
+                        {
                             continue;
                         }
-                        finding("bitmap-chain", "the FAT does not link the allocation bitmap's clusters".into());
+                        finding(
+                            "bitmap-chain",
+                            "the FAT does not link the allocation bitmap's clusters".into(),
+                        );
                         if repair {
                             clusters.set_chain(entry.cluster, runs.clusters());
                         }
@@ -129,7 +144,9 @@ pub fn find(disk: &mut Disk, clusters: &mut Clusters, report: &mut CheckReport, 
                     continue;
                 }
                 for contiguous in [false, true] {
-                    let Some(runs) = place(clusters, entry.cluster, entry.length, contiguous)? else { continue };
+                    let Some(runs) = place(clusters, entry.cluster, entry.length, contiguous)? else {
+                        continue;
+                    };
                     let content = content(disk, clusters, &runs, entry.length)?;
                     if table_checksum(&content) != entry.checksum {
                         continue;

@@ -58,6 +58,8 @@ pub struct Walk<'a, 'd> {
     pub contested: BTreeSet<u32>,
     /// What is to be copied.
     pub shared: Vec<Shared>,
+    /// Clusters that are to end their chains, when the copies are made.
+    pub cuts: Vec<u32>,
     /// Whether there was more to repair than one round may.
     pub postponed: bool,
     /// Whether something was not looked into until another thing is settled.
@@ -105,6 +107,7 @@ impl<'a, 'd> Walk<'a, 'd> {
             todo: Vec::new(),
             contested: BTreeSet::new(),
             shared: Vec::new(),
+            cuts: Vec::new(),
             postponed: false,
             unsettled: false,
         }
@@ -129,7 +132,7 @@ impl<'a, 'd> Walk<'a, 'd> {
             }
         };
         if broken {
-            self.clusters.set_link(last, Geometry::END);
+            self.cuts.push(last);
         }
         self.todo.push(0);
         let total = u64::from(self.clusters.heap.count);
@@ -191,10 +194,12 @@ impl<'a, 'd> Walk<'a, 'd> {
                 Link::Bad => Stop::Bad,
                 Link::Invalid(value) => Stop::Invalid(value),
                 Link::Next(next) if u64::from(count) >= most => Stop::More(next),
-                Link::Next(next) if self.clusters.is_claimed(next) => match self.is_in_chain(next, first, count)? {
-                    true => Stop::Loop(next),
-                    false => Stop::Claimed(next),
-                },
+                Link::Next(next) if self.clusters.is_claimed(next) => {
+                    match self.is_in_chain(next, first, count)? {
+                        true => Stop::Loop(next),
+                        false => Stop::Claimed(next),
+                    }
+                }
                 Link::Next(next) => {
                     self.clusters.claim(next);
                     (count, last) = (count + 1, next);
@@ -202,7 +207,11 @@ impl<'a, 'd> Walk<'a, 'd> {
                 }
             };
             // The root directory's chain is as long as it is.
-            let stop = if stop == Stop::Short && first == self.clusters.geometry.root_cluster { Stop::End } else { stop };
+            let stop = if stop == Stop::Short && first == self.clusters.geometry.root_cluster {
+                Stop::End
+            } else {
+                stop
+            };
             return Ok((count, last, stop));
         }
     }
@@ -311,7 +320,8 @@ impl<'a, 'd> Walk<'a, 'd> {
                 Primary::Unused => {}
                 Primary::File => at = self.set(index, listing, &mut names, here)?,
                 Primary::Secondary(other) => {
-                    let message = || format!("slot {here}, of type {other:02X}, belongs to no entry before it");
+                    let message =
+                        || format!("slot {here}, of type {other:02X}, belongs to no entry before it");
                     if self.find("orphan-entry", Severity::Inconsistent, Some((index, None)), message) {
                         listing.delete(self.disk, here..here + 1);
                     }
@@ -319,7 +329,8 @@ impl<'a, 'd> Walk<'a, 'd> {
                 Primary::Other(kind::LABEL) if index == 0 && !label => {
                     label = true;
                     if slot[1] > 11 {
-                        let message = || format!("the label has {} units, of which there are at most 11", slot[1]);
+                        let message =
+                            || format!("the label has {} units, of which there are at most 11", slot[1]);
                         if self.find("bad-label", Severity::Inconsistent, Some((index, None)), message) {
                             let mut slot = slot;
                             slot[1] = 11;
@@ -340,7 +351,9 @@ impl<'a, 'd> Walk<'a, 'd> {
                     }
                 }
                 Primary::Other(other) if index == 0 && self.system.has(here) && other != kind::GUID => {}
-                Primary::Other(other) if is_benign(other) && other != kind::GUID => {
+                Primary::Other(other)
+                    if is_benign(other) && other != kind::GUID && is_whole(&listing.slots()[here..]) =>
+                {
                     at = self.benign(listing, here)?;
                 }
                 Primary::Other(other) => {
@@ -478,7 +491,8 @@ impl<'a, 'd> Walk<'a, 'd> {
         {
             end += 1;
         }
-        let message = || format!("slots {at} to {} are what is left of a file's entries ({fault:?})", end - 1);
+        let message =
+            || format!("slots {at} to {} are what is left of a file's entries ({fault:?})", end - 1);
         if self.find("torn-set", Severity::DataLoss, Some((index, None)), message) {
             listing.delete(self.disk, at..end);
         }
@@ -487,6 +501,17 @@ impl<'a, 'd> Walk<'a, 'd> {
 
     /// Sees to an entry's name: allowed, and different from all others in the directory.
     fn name(&mut self, index: u32, names: &mut Names, set: &mut EntrySet, shown: &Name) {
+        let place = Some((index, Some(shown)));
+        let written = set.written_name();
+        if written != *shown {
+            let (stated, found) = (shown.units().len(), written.units().len());
+            let message = || format!("its name is said to have {stated} units, and {found} stand there");
+            if self.find("name-length", Severity::Inconsistent, place, message) {
+                let longer = crate::layout::name_hash(written.units(), &self.upcase) == set.hash();
+                set.set_name(if longer { &written } else { shown }, &self.upcase);
+            }
+        }
+        let shown = &set.name();
         let place = Some((index, Some(shown)));
         let wrong = if !is_allowed(shown) {
             Some(("bad-name", "the name has characters that it may not"))
@@ -575,7 +600,8 @@ impl<'a, 'd> Walk<'a, 'd> {
         }
         if self.clusters.is_claimed(first) {
             if self.is_inside_itself(index, first) {
-                let message = || format!("it starts at cluster {first}, which is that of a directory above it");
+                let message =
+                    || format!("it starts at cluster {first}, which is that of a directory above it");
                 let gone = self.find("directory-loop", Severity::Inconsistent, place, message);
                 return Ok(if gone { None } else { Some(info) });
             }
@@ -585,7 +611,8 @@ impl<'a, 'd> Walk<'a, 'd> {
         let size = self.clusters.heap.cluster_size();
         if directory && (length == 0 || length % size != 0 || length > LARGEST_DIRECTORY) {
             let right = length.next_multiple_of(size).clamp(size, LARGEST_DIRECTORY.max(size));
-            let message = || format!("a directory has a whole number of clusters up to 256 MiB, not {length} bytes");
+            let message =
+                || format!("a directory has a whole number of clusters up to 256 MiB, not {length} bytes");
             if self.find("directory-size", Severity::Inconsistent, place, message) {
                 (info.length, info.valid) = (right, right);
             }
@@ -599,8 +626,13 @@ impl<'a, 'd> Walk<'a, 'd> {
             return Ok(Some(info));
         }
         self.clusters.claim(first);
-        if !info.contiguous && wanted > 1 && link == Some(Link::Free) && self.could_lie_together(first, wanted) {
-            let message = || "its clusters lie together, but its entry says that the FAT links them".to_owned();
+        if !info.contiguous
+            && wanted > 1
+            && link == Some(Link::Free)
+            && self.could_lie_together(first, wanted)
+        {
+            let message =
+                || "its clusters lie together, but its entry says that the FAT links them".to_owned();
             if self.find("chain-flag", Severity::Inconsistent, place, message) {
                 info.contiguous = true;
             }
@@ -616,13 +648,13 @@ impl<'a, 'd> Walk<'a, 'd> {
             Stop::More(next) => {
                 let message = || format!("{length} bytes go on after cluster {last}, at {next}");
                 if self.find("chain-too-long", Severity::Inconsistent, place, message) {
-                    self.clusters.set_link(last, Geometry::END);
+                    self.cuts.push(last);
                 }
             }
             stop if whole => {
                 let message = || format!("its last cluster, {last}, {}", told(stop));
                 if self.find("chain-without-end", Severity::Inconsistent, place, message) {
-                    self.clusters.set_link(last, Geometry::END);
+                    self.cuts.push(last);
                 }
             }
             Stop::Claimed(next) => {
@@ -636,11 +668,12 @@ impl<'a, 'd> Walk<'a, 'd> {
                 return Ok(Some(info));
             }
             stop => {
-                let message = || format!("{length} bytes break off after {held}: cluster {last} {}", told(stop));
+                let message =
+                    || format!("{length} bytes break off after {held}: cluster {last} {}", told(stop));
                 let code = if stop == Stop::Short { "size-beyond-chain" } else { code_of(stop) };
                 if self.find(code, Severity::DataLoss, place, message) {
                     if !info.contiguous && stop != Stop::Short {
-                        self.clusters.set_link(last, Geometry::END);
+                        self.cuts.push(last);
                     }
                     info.length = held;
                     info.valid = info.valid.min(held);
@@ -675,8 +708,14 @@ impl<'a, 'd> Walk<'a, 'd> {
                 Primary::End => break,
                 Primary::Unused => {
                     // Erased entries keep their types.
-                    sound += usize::from(matches!(rest[0][0] & 0x7F, 0x01..=0x05 | 0x20 | 0x40 | 0x41 | 0x60 | 0x61));
-                    other += usize::from(!matches!(rest[0][0] & 0x7F, 0x01..=0x05 | 0x20 | 0x40 | 0x41 | 0x60 | 0x61));
+                    sound += usize::from(matches!(
+                        rest[0][0] & 0x7F,
+                        0x01..=0x05 | 0x20 | 0x40 | 0x41 | 0x60 | 0x61
+                    ));
+                    other += usize::from(!matches!(
+                        rest[0][0] & 0x7F,
+                        0x01..=0x05 | 0x20 | 0x40 | 0x41 | 0x60 | 0x61
+                    ));
                     1
                 }
                 _ => match EntrySet::read_loosely(rest) {
@@ -774,6 +813,15 @@ pub fn copy(disk: &mut Disk, clusters: &mut Clusters, shared: &Shared) -> Result
         disk.edit(offset, *slot);
     }
     Ok(())
+}
+
+/// Whether a primary entry that is not known is what a system wrote: its checksum is right (6.3.3), or it is TexFAT's
+/// padding, of which nothing is said (7.10).
+fn is_whole(slots: &[[u8; SLOT]]) -> bool {
+    const PADDING: u8 = 0xA1;
+    let count = usize::from(slots[0][1]) + 1;
+    slots[0][0] == PADDING
+        || slots.get(..count).is_some_and(|set| set_checksum(set).to_le_bytes() == set[0][2..4])
 }
 
 /// How many fields of a set no system writes so. One can be a flipped bit; a set with several is none.

@@ -232,6 +232,19 @@ impl EntrySet {
         Name::from_units(&units.collect::<Vec<_>>())
     }
 
+    /// The name as far as units stand there in its parts, whatever its length is said to be: the rest is zero.
+    pub fn written_name(&self) -> Name {
+        let parts = usize::from(self.slots[1][3]).div_ceil(UNITS_IN_NAME);
+        let slots = self.slots.get(2..2 + parts).unwrap_or(&[]);
+        let mut units: Vec<u16> =
+            slots.iter().flat_map(|slot| (0..UNITS_IN_NAME).map(|at| le16(slot, 2 + at * 2))).collect();
+        while units.last() == Some(&0) {
+            units.pop();
+        }
+        units.truncate(255);
+        Name::from_units(&units)
+    }
+
     /// What it says of the file.
     pub fn info(&self) -> FileInfo {
         let parts = usize::from(self.slots[1][3]).div_ceil(UNITS_IN_NAME);
