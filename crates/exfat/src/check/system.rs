@@ -106,32 +106,12 @@ pub fn find(
                     system.broken_bitmap = system.broken_bitmap.or(Some(at));
                     continue;
                 }
-                for contiguous in [false, true] {
-                    let Some(runs) = place(clusters, entry.cluster, entry.length, contiguous)? else {
-                        continue;
-                    };
+                // Nothing but its chain says whether this is it: one that is broken is made anew.
+                if let Some(runs) = place(clusters, entry.cluster, entry.length, false)? {
                     let content = content(disk, clusters, &runs, bytes)?;
-                    let marked = |bit: u32| {
-                        content.get(bit as usize / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
-                    };
-                    if contiguous {
-                        if !(entry.cluster..entry.cluster + runs.clusters())
-                            .all(|cluster| marked(cluster - 2))
-                        {
-                            continue;
-                        }
-                        finding(
-                            "bitmap-chain",
-                            "the FAT does not link the allocation bitmap's clusters".into(),
-                        );
-                        if repair {
-                            clusters.set_chain(entry.cluster, runs.clusters());
-                        }
-                    }
                     claim(clusters, &runs);
                     clusters.set_bitmap(runs, content);
                     system.bitmap = Some(at);
-                    break;
                 }
                 if system.bitmap.is_none() {
                     system.broken_bitmap = system.broken_bitmap.or(Some(at));

@@ -2,6 +2,8 @@
 //! fails the test.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
+use platter_vfs::{Cursor, FileSystem, Kind, Node};
+use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
 pub use platter_vfs::model::ImageFile;
@@ -42,4 +44,142 @@ pub fn fsck(image: &ImageFile) -> Verdict {
     // It exits with 0 for some things that it reports and would repair.
     let quiet = !text.contains("ERROR") && !text.contains("corrupted") && !text.contains("Fix");
     Verdict { clean: output.status.code() == Some(0) && quiet, output: text }
+}
+
+/// A file as others tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    pub size: u64,
+    /// Seconds since 1970 of its last change.
+    pub modified: i64,
+    /// SHA-256 of its content.
+    pub sum: String,
+}
+
+/// Every file, or `None` for a directory, by path.
+pub type Tree = BTreeMap<String, Option<File>>;
+
+/// SHA-256 of some bytes, by sha256sum.
+fn sum(bytes: &[u8]) -> String {
+    let mut child = Command::new("sha256sum")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("sha256sum (from coreutils)");
+    std::io::Write::write_all(child.stdin.as_mut().expect("a pipe"), bytes).expect("a pipe that takes it");
+    let output = child.wait_with_output().expect("sha256sum ends");
+    String::from_utf8_lossy(&output.stdout).split(' ').next().expect("a sum").to_owned()
+}
+
+/// Everything on a volume, as we read it.
+pub fn ours(system: &dyn FileSystem) -> Tree {
+    let mut tree = Tree::new();
+    let mut todo = vec![(String::new(), Node::ROOT)];
+    while let Some((path, directory)) = todo.pop() {
+        let mut entries = Vec::new();
+        system.read_directory(directory, Cursor::START, usize::MAX, &mut entries).unwrap();
+        for entry in entries {
+            let path = format!("{path}/{}", entry.name);
+            let node = system.lookup(directory, &entry.name).unwrap();
+            if entry.attributes.kind == Kind::Directory {
+                tree.insert(path.clone(), None);
+                todo.push((path, node));
+                continue;
+            }
+            let size = entry.attributes.size;
+            let mut content = vec![0; size as usize + 1];
+            let read = system.read(node, 0, &mut content).unwrap();
+            assert_eq!(read as u64, size, "{path}");
+            let modified = entry.attributes.modified.seconds;
+            tree.insert(path, Some(File { size, modified, sum: sum(&content[..read]) }));
+            system.forget(node, 1);
+        }
+    }
+    tree
+}
+
+/// An image mounted with exfat-fuse, which wants a block device.
+pub struct Mount {
+    device: String,
+    path: String,
+}
+
+impl Mount {
+    pub fn new(image: &ImageFile) -> Mount {
+        let device = run("losetup", &["-f", "--show", image.path()]).trim().to_owned();
+        let path = format!("{}.mounted", image.path());
+        std::fs::create_dir(&path).expect("a writable temporary directory");
+        let mount = Mount { device, path };
+        run("mount.exfat-fuse", &[&mount.device, &mount.path]);
+        mount
+    }
+
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub fn tree(&self) -> Tree {
+        let mut tree = Tree::new();
+        let mut todo = vec![(String::new(), std::path::PathBuf::from(&self.path))];
+        while let Some((path, directory)) = todo.pop() {
+            for entry in std::fs::read_dir(directory).unwrap() {
+                let entry = entry.unwrap();
+                let path = format!("{path}/{}", entry.file_name().to_str().expect("a name in UTF-8"));
+                if entry.file_type().unwrap().is_dir() {
+                    tree.insert(path.clone(), None);
+                    todo.push((path, entry.path()));
+                    continue;
+                }
+                let data = entry.metadata().unwrap();
+                let since = data.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
+                let sum = sum(&std::fs::read(entry.path()).unwrap());
+                tree.insert(path, Some(File { size: data.len(), modified: since.as_secs() as i64, sum }));
+            }
+        }
+        tree
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        drop(output("umount", &[&self.path]));
+        drop(output("losetup", &["-d", &self.device]));
+        drop(std::fs::remove_dir(&self.path));
+    }
+}
+
+/// Everything in an image, as dissect.fat reads it.
+pub fn dissect(image: &ImageFile) -> Tree {
+    let text = run("python3", &[concat!(env!("CARGO_MANIFEST_DIR"), "/tests/judges/dissect_tree.py"), image.path()]);
+    text.lines()
+        .map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            match fields[..] {
+                ["d", path] => (path.to_owned(), None),
+                ["f", size, modified, sum, path] => {
+                    let (size, modified) = (size.parse().unwrap(), modified.parse().unwrap());
+                    (path.to_owned(), Some(File { size, modified, sum: sum.to_owned() }))
+                }
+                _ => panic!("dissect_tree.py printed {line:?}"),
+            }
+        })
+        .collect()
+}
+
+/// Everything in an image, as an emulated Linux reads it: sizes and sums.
+pub fn kernel(image: &ImageFile) -> BTreeMap<String, Option<(u64, String)>> {
+    let text = run("sh", &[concat!(env!("CARGO_MANIFEST_DIR"), "/tests/judges/linux_tree.sh"), image.path()]);
+    let listing = text.split("TREE-BEGIN\n").nth(1).and_then(|rest| rest.split("TREE-END").next());
+    let listing = listing.unwrap_or_else(|| panic!("the emulated Linux did not read the volume:\n{text}"));
+    assert!(!text.contains("exFAT-fs (vda): error"), "{text}");
+    listing
+        .lines()
+        .map(|line| match line.strip_prefix("d ") {
+            Some(path) => (path.to_owned(), None),
+            None => match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
+                ["f", size, sum, path] => (path.to_owned(), Some((size.parse().unwrap(), sum.to_owned()))),
+                _ => panic!("linux_tree.sh printed {line:?}"),
+            },
+        })
+        .collect()
 }
