@@ -55,7 +55,10 @@ pub fn layout(input: &[u8]) {
         }
     }
     let upcase = Upcase::from_bytes(input, 0).unwrap_or_else(|_| Upcase::recommended());
-    assert_eq!(Upcase::from_bytes(&upcase.to_bytes(), 0).expect("it was one before"), upcase);
+    // A unit that maps to FFFF looks like the beginning of a count.
+    if (0..u16::MAX).all(|unit| upcase.upper(unit) != u16::MAX) {
+        assert_eq!(Upcase::from_bytes(&upcase.to_bytes(), 0).expect("it was one before"), upcase);
+    }
     let slots = input.as_chunks::<SLOT>().0;
     for at in 0..slots.len().min(64) {
         let _ = (Primary::of(&slots[at]), LabelEntry::from_bytes(&slots[at]).text());
