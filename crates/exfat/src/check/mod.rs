@@ -46,11 +46,12 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     }
     let mut disk = Disk::new(device);
     let mut report = CheckReport::default();
-    let mut boot = boot::find(&disk, &mut report, repair)?;
-    let geometry = boot.geometry.clone();
-    if repair && geometry.fat_count == 2 {
+    let two = boot::find(&disk, &mut CheckReport::default(), false)?.geometry.fat_count == 2;
+    if repair && two {
         return Err(Error::ReadOnly("TexFAT volumes, which have two FATs, are only read".into()));
     }
+    let mut boot = boot::find(&disk, &mut report, repair)?;
+    let geometry = boot.geometry.clone();
     boot::dirty(&boot, &mut report, repair);
     let mut clusters = Clusters::new(device, &geometry);
     boot::reserved_entries(&disk, &geometry, &mut report, repair)?;
