@@ -55,7 +55,7 @@ impl Run {
         let what = format!("{what}, repaired {:#?}", repaired.findings);
         verify_promises(&what, &*open(read_only), promised);
         tree(&*open(read_only)).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
-        if self.cuts % 997 == 0 {
+        if self.cuts.is_multiple_of(997) {
             let verdict = judges::fsck(&ImageFile::of(&*device));
             assert!(verdict.clean, "{what}: {}", verdict.output);
         }

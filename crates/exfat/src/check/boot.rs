@@ -16,7 +16,7 @@ enum Fault {
     /// Its fields.
     Fields(Error),
     /// Only its checksum.
-    Checksum(Boot),
+    Checksum(Box<Boot>),
 }
 
 fn finding(
@@ -56,7 +56,7 @@ fn read(disk: &Disk, first: u64, size: usize) -> Result<std::result::Result<Boot
     let boot = Boot { sector, geometry, region };
     Ok(match BootRegion::verify(&boot.region, size) {
         Ok(()) => Ok(boot),
-        Err(_) => Err(Fault::Checksum(boot)),
+        Err(_) => Err(Fault::Checksum(Box::new(boot))),
     })
 }
 
@@ -118,7 +118,7 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
         }
     }
     match (doubtful, error) {
-        (Some(boot), _) => use_instead(disk, report, repair, boot, "its fields can be true all the same"),
+        (Some(boot), _) => use_instead(disk, report, repair, *boot, "its fields can be true all the same"),
         (None, Some(error)) => Err(error),
         (None, None) => {
             Err(Error::NotThisFormat { format: "exFAT", reason: "no boot region is good".into() })
