@@ -90,16 +90,35 @@ fn others_agree_after_random_operations() {
     }
 }
 
-/// `cargo test --release -p platter-exfat --test interchange -- --ignored --nocapture`, with `PLATTER_SEED=n` for other
-/// operations.
+/// 200,000 operations: `cargo test --release -p platter-exfat --test interchange -- --ignored --nocapture`, with
+/// `PLATTER_SEED=n` for others.
+fn campaign(number: usize) {
+    judge(JUDGED[number], common::seed() + number as u64, 200_000, 20_000, true);
+    println!("{:?}: 200,000 operations", JUDGED[number]);
+}
+
 #[test]
 #[ignore = "a campaign: takes many minutes"]
-fn others_agree_after_200_000_random_operations() {
-    let seed = common::seed();
-    for (number, volume) in JUDGED.into_iter().enumerate() {
-        judge(volume, seed + number as u64, 200_000, 20_000, true);
-        println!("{volume:?}: 200,000 operations");
-    }
+fn others_agree_after_200_000_operations_on_clusters_of_512() {
+    campaign(0);
+}
+
+#[test]
+#[ignore = "a campaign: takes many minutes"]
+fn others_agree_after_200_000_operations_on_clusters_of_4_kib() {
+    campaign(1);
+}
+
+#[test]
+#[ignore = "a campaign: takes many minutes"]
+fn others_agree_after_200_000_operations_on_clusters_of_128_kib() {
+    campaign(2);
+}
+
+#[test]
+#[ignore = "a campaign: takes many minutes"]
+fn others_agree_after_200_000_operations_on_clusters_of_32_mib() {
+    campaign(3);
 }
 
 #[test]

@@ -53,6 +53,7 @@ pub fn open(device: Arc<dyn Device>) -> ExfatVolume {
 pub fn reference(system: &dyn FileSystem) -> MemoryOptions {
     MemoryOptions {
         format: "exFAT",
+        integrity: false,
         capabilities: system.capabilities().clone(),
         earliest: Timestamp { seconds: 315_532_800, nanoseconds: 0 },
         latest: Timestamp { seconds: 4_354_819_199, nanoseconds: 990_000_000 },
