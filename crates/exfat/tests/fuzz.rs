@@ -11,15 +11,15 @@ fn replay(target: &str, run: fn(&[u8]), mutations: u64) {
 
 #[test]
 fn layout() {
-    replay("exfat_layout", fuzzing::layout, 10_000);
+    replay("exfat_layout", fuzzing::layout, 5_000);
 }
 
 #[test]
 fn check() {
-    replay("exfat_check", fuzzing::check, 3_000);
+    replay("exfat_check", fuzzing::check, 600);
 }
 
 #[test]
 fn volume() {
-    replay("exfat_volume", fuzzing::volume, 1_500);
+    replay("exfat_volume", fuzzing::volume, 300);
 }

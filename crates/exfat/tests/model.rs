@@ -14,7 +14,7 @@ fn run(volume: Volume, seed: u64, count: usize) {
 #[test]
 fn every_size_of_cluster_agrees_with_the_reference() {
     for (number, volume) in VOLUMES.into_iter().enumerate() {
-        run(volume, number as u64, 2_000);
+        run(volume, number as u64, 1_200);
     }
 }
 

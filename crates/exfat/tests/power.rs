@@ -96,7 +96,7 @@ const CUT: [Volume; 3] = [VOLUMES[0], VOLUMES[1], VOLUMES[2]];
 #[test]
 fn what_was_synced_survives_a_power_cut() {
     for volume in CUT {
-        let cuts = Run::new(volume, 8664, 600).at_writes(1);
+        let cuts = Run::new(volume, 8664, 400).at_writes(1);
         assert!(cuts > 200, "{cuts} cuts");
     }
 }
