@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 cargo xtask test                     everything a change must pass; installs the Debian packages it needs where it may
 cargo xtask accuracy [--seconds N]   the engine against fio on a loop device and on ext4 (root; some 10 minutes)
-cargo xtask campaign [SEED]          the long FAT campaigns: model, judges, power cuts, damage (about an hour)
+cargo xtask campaign [SEED]          the long FAT and exFAT campaigns: model, judges, power cuts, damage (hours)
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
 cargo xtask docs DIR                 manual pages and shell completions
 ";
@@ -61,6 +61,7 @@ fn cargo(arguments: &[&str]) -> Outcome {
 
 fn test() -> Outcome {
     tools::provide(tools::FOR_TESTS)?;
+    tools::provide_judges()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["test", "--workspace", "--no-fail-fast"])
@@ -68,10 +69,21 @@ fn test() -> Outcome {
 
 fn campaign(seed: Option<&str>) -> Outcome {
     tools::provide(tools::FOR_TESTS)?;
+    tools::provide_judges()?;
     let seed = seed.map(|seed| ("PLATTER_SEED", seed));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let arguments =
-        ["test", "--release", "-p", "platter-fat", "--", "--ignored", "--nocapture", "--test-threads=1"];
+    let arguments = [
+        "test",
+        "--release",
+        "-p",
+        "platter-fat",
+        "-p",
+        "platter-exfat",
+        "--",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ];
     run(&cargo, &arguments, seed.as_slice())
 }
 

@@ -111,9 +111,12 @@ impl Device for MemoryDevice {
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         check_transfer(self, Operation::Write, offset, data.len() as u64)?;
         self.pieces(offset, data.len(), |chunk, range, at| {
-            let size = range.len();
-            chunk_of(&mut chunk.write().expect("no panic while locked"))[range]
-                .copy_from_slice(&data[at..at + size]);
+            let data = &data[at..at + range.len()];
+            let mut chunk = chunk.write().expect("no panic while locked");
+            // Zeroes take no memory where none was taken.
+            if chunk.is_some() || data.iter().any(|&byte| byte != 0) {
+                chunk_of(&mut chunk)[range].copy_from_slice(data);
+            }
         });
         Ok(())
     }

@@ -19,9 +19,10 @@
 //! a sparse image of terabytes is quick and keeps it sparse.
 
 use crate::layout::{
-    Attributes, BootSector, DosTime, Fat32Fields, FatKind, Geometry, InfoSector, Label, Moment, ShortEntry,
-    ShortName, VolumeState, set,
+    Attributes, BootSector, DosTime, Fat32Fields, FatKind, Geometry, InfoSector, Label, Precision,
+    ShortEntry, ShortName, VolumeState, set,
 };
+use platter_clusters::{clear, overwrite, serial_from};
 use platter_device::Device;
 use platter_vfs::{Error, FormatOptions, Progress, Result};
 use std::time::Duration;
@@ -31,9 +32,6 @@ const CLUSTER_BITS: std::ops::RangeInclusive<u32> = 9..=16;
 
 /// How far from the limits between the kinds a volume stays, in clusters.
 const MARGIN: u32 = 16;
-
-/// Bytes written or compared at once.
-const PIECE: usize = 1 << 20;
 
 /// Makes a volume over the whole device, of the given kind or of the one that its size suggests.
 ///
@@ -53,6 +51,9 @@ pub fn make(
     }
     if options.integrity.is_some() {
         return refuse("integrity streams");
+    }
+    if options.align.is_some() {
+        return refuse("an alignment to choose");
     }
     let label = options.label.as_deref().filter(|text| !text.is_empty()).map(Label::new).transpose()?;
     let now = device.now();
@@ -82,12 +83,6 @@ fn merge(kind: Option<FatKind>, variant: Option<&str>) -> Result<Option<FatKind>
         }
         _ => Ok(Some(variant)),
     }
-}
-
-/// A serial number from the time, as DOS makes it from date and time: spread by a multiplication.
-fn serial_from(now: Duration) -> u32 {
-    let ticks = now.as_micros() as u64;
-    (ticks.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
 /// The measures of a new volume.
@@ -346,7 +341,7 @@ fn write(
         let entry = ShortEntry {
             name: ShortName(label.0),
             attributes: Attributes(Attributes::LABEL),
-            modified: DosTime::from_timestamp(now.into(), 0, Moment::Modified),
+            modified: DosTime::from_timestamp(now.into(), 0, Precision::TwoSeconds),
             ..ShortEntry::default()
         };
         device.write_at(root_offset, &in_sector(&entry.to_bytes()))?;
@@ -378,49 +373,5 @@ fn write(
     device.flush()?;
     device.write_at(0, &boot_bytes)?;
     device.flush()?;
-    Ok(())
-}
-
-/// Makes a range read as zeroes, writing only the pieces that do not.
-fn clear(
-    device: &dyn Device,
-    start: u64,
-    end: u64,
-    what: &'static str,
-    progress: &dyn Progress,
-) -> Result<()> {
-    let zeroes = vec![0; PIECE];
-    let mut found = vec![0; PIECE];
-    each_piece(start, end, what, progress, |offset, length| {
-        device.read_at(offset, &mut found[..length])?;
-        if found[..length] != zeroes[..length] {
-            device.write_at(offset, &zeroes[..length])?;
-        }
-        Ok(())
-    })
-}
-
-/// Writes zeroes over a range.
-fn overwrite(device: &dyn Device, start: u64, end: u64, progress: &dyn Progress) -> Result<()> {
-    let zeroes = vec![0; PIECE];
-    each_piece(start, end, "overwriting clusters", progress, |offset, length| {
-        Ok(device.write_at(offset, &zeroes[..length])?)
-    })
-}
-
-fn each_piece(
-    start: u64,
-    end: u64,
-    what: &'static str,
-    progress: &dyn Progress,
-    mut piece: impl FnMut(u64, usize) -> Result<()>,
-) -> Result<()> {
-    let mut offset = start;
-    while offset < end {
-        let length = (end - offset).min(PIECE as u64);
-        piece(offset, length as usize)?;
-        offset += length;
-        progress.progress(what, offset - start, end - start);
-    }
     Ok(())
 }

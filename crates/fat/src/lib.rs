@@ -5,17 +5,13 @@
 //! * [`Fat`]: recognising, making, opening and checking volumes.
 #![forbid(unsafe_code)]
 
-mod chain;
 mod check;
-mod core;
 mod directory;
 mod fat;
-mod file;
 mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod layout;
-mod space;
 mod volume;
 
 pub use fat::Fat;

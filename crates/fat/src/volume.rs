@@ -1,248 +1,242 @@
-//! An open FAT volume.
-//!
-//! # What a power cut leaves
-//! Changes of names, sizes and chains collect in memory. A commit writes them in phases, with a flush between each
-//! two that have something to write:
-//!
-//! 0. data, and the zeroes of clusters that directories grew by, which were written when they arose;
-//! 1. table entries of clusters that came into use, in all copies of the table; then, where directories grew, the
-//!    links to their new clusters;
-//! 2. directory entries that are new or changed, with their sizes and first clusters; the boot sector's label;
-//! 3. slots of removed entries, erased;
-//! 4. table entries of clusters that went out of use, and the count of free clusters.
-//!
-//! Before the first of them the volume is marked as in use. So at every moment each name on disk leads to a chain
-//! that is whole and holds what was written before; a cut between phases leaves clusters that nothing leads to, a
-//! chain longer than its file, or, in the middle of a rename, both names: all of that `check` puts right. Clusters
-//! and slots that were given up are not used again before the commit that gave them up is through (slots: begun), so
-//! that what the disk still refers to is not overwritten. An entry that replaces one of exactly the same name takes
-//! over its slots: one sector changes, and the name is there throughout.
-//!
-//! Times that writes over existing content leave are kept in memory until someone syncs all of the file or the volume.
-//!
-//! # Locks
-//! In this order: the turn to commit, a file's state, the core. The commit holds the core while it gathers what to
-//! write, not while it writes; a planned read or overwrite takes its file's state, shared, and nothing else.
+//! FAT as a family of volumes: how its clusters are taken and linked, and what a commit writes. What an open volume
+//! promises, and how, is told by [`platter_clusters::Volume`].
 
-mod commit;
-mod data;
-mod entries;
-
-use crate::chain::{Images, Run, Table};
-use crate::core::{Batch, Core, Entity, ROOT};
-use crate::directory::Storage;
-use crate::file::{File, FileState, Files, IN_PLACE, PENDING, Remembered};
+use crate::directory::{FatDirectory, most_clusters};
 use crate::layout::{
-    BootSector, DosTime, Geometry, InfoSector, LARGEST_FILE, Label, Moment, ShortEntry, ShortName,
+    Attributes, BootSector, DosTime, Geometry, InfoSector, LARGEST_FILE, Label, Precision, ShortEntry,
+    ShortName,
 };
-use crate::space::FreeSpace;
-use platter_device::{Buffer, Device};
-use platter_vfs::{
-    Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind, Name,
-    NameRules, Node, OpenOptions, Place, Plan, RenameFlags, Result, Space, SyncScope, Timestamp, VolumeInfo,
+use platter_clusters::{
+    Content, Core, Entries, Entry, Family, FileState, FreeSpace, Images, Link, ROOT, Runs, Slots, Storage,
+    Table, TablePlace, Volume,
 };
-use std::any::Any;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockWriteGuard};
+use platter_device::Device;
+use platter_vfs::{Capabilities, DosFlags, Error, Kind, NameRules, Result, Timestamp, VolumeInfo};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// The most bytes of the table that are kept in memory unless [`FatVolume::open_with_cache`] says otherwise: all of
-/// it on volumes of up to 4 million clusters.
+/// The most bytes of the table that are kept in memory: all of it on volumes of up to 4 million clusters.
 const TABLE_CACHE: usize = 16 << 20;
-/// When so many bytes of changes wait, the next operation commits them.
-const BACKLOG: usize = 48 << 20;
-/// The unit in which zeroes are written.
-const ZEROES: usize = 1 << 20;
 
-/// An open FAT volume. See the module for what it promises.
-pub struct FatVolume {
-    /// Tells this volume's plans from others'.
-    id: u64,
-    device: Arc<dyn Device>,
+/// An open FAT volume.
+pub type FatVolume = Volume<FatFamily>;
+
+/// What a FAT volume has that others have not.
+pub struct FatFamily {
     geometry: Arc<Geometry>,
-    capabilities: Capabilities,
-    offset_minutes: i32,
-    core: Mutex<Core>,
-    files: Arc<Files>,
-    /// Held by whoever commits.
-    turn: Mutex<()>,
-    /// The last change that is durable.
-    committed: AtomicU64,
-    /// Whether changes are refused: the core says why.
-    frozen: AtomicBool,
+    table: Table<Geometry>,
+    /// The first sector, with what is to become of it.
+    boot: Vec<u8>,
+    state_offset: usize,
+    /// The information sector as it is on disk.
+    info: Option<(u64, Vec<u8>)>,
+    /// Links to the clusters that directories got. Their zeroes must be durable before, and the ends of their chains:
+    /// nothing says how long a directory is but its chain.
+    grown: Vec<(u32, u32)>,
 }
 
-impl FatVolume {
-    /// Opens a volume.
-    ///
-    /// # Errors
-    /// [`Error::NotThisFormat`] and [`Error::Damaged`] if the boot sector makes no sense, and what the device answers.
-    pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<FatVolume> {
-        FatVolume::open_with_cache(device, options, TABLE_CACHE)
+/// Reads what an open volume needs.
+fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
+    let logical = device.sectors().logical as usize;
+    if device.len() < logical.max(BootSector::SIZE) as u64 {
+        return Err(not_fat("the device is smaller than a boot sector"));
     }
-
-    /// Opens a volume, and keeps about `cache` bytes of its file allocation table in memory.
-    ///
-    /// # Errors
-    /// As [`FatVolume::open`].
-    pub fn open_with_cache(device: Arc<dyn Device>, options: OpenOptions, cache: usize) -> Result<FatVolume> {
-        let logical = device.sectors().logical as usize;
-        if device.len() < logical.max(BootSector::SIZE) as u64 {
-            return Err(not_fat("the device is smaller than a boot sector"));
-        }
-        let mut sector = vec![0; BootSector::SIZE.max(logical)];
-        device.read_at(0, &mut sector)?;
-        let boot =
-            BootSector::from_bytes(sector[..BootSector::SIZE].try_into().expect("a boot sector's length"));
-        let geometry = Arc::new(boot.geometry(device.len())?);
-        let bytes_per_sector = geometry.bytes_per_sector as usize;
-        if bytes_per_sector < logical {
-            return Err(not_fat("its sectors are smaller than the device's"));
-        }
-        let mut first = vec![0; bytes_per_sector];
-        device.read_at(0, &mut first)?;
-
-        let mut table = Table::new(device.clone(), geometry.clone(), cache);
-        let mut space = FreeSpace::new(geometry.last_cluster(), geometry.cluster_size);
-        let mut run = (0, 0);
-        table.scan(|cluster, value| {
-            if value != 0 {
-                return;
-            }
-            if run.0 + run.1 == cluster {
-                run.1 += 1;
-            } else {
-                space.give(run.0, run.1);
-                run = (cluster, 1);
-            }
-        })?;
-        space.give(run.0, run.1);
-
-        let info = match geometry.info_sector {
-            Some(sector) => {
-                let offset = geometry.sector_offset(sector);
-                let mut bytes = vec![0; bytes_per_sector];
-                device.read_at(offset, &mut bytes)?;
-                let head = bytes[..InfoSector::SIZE].try_into().expect("an information sector's length");
-                let info = InfoSector::from_bytes(head);
-                space.start_at(info.next);
-                info.is_valid().then_some((offset, bytes))
-            }
-            None => None,
-        };
-        let table_dirty = match crate::layout::clean_bits(geometry.kind) {
-            Some((clean, _)) => table.get(1)? & clean == 0,
-            None => false,
-        };
-        let was_dirty = boot.state.dirty() || table_dirty;
-        let mut core = Core::new(
-            device.clone(),
-            geometry.clone(),
-            table,
-            space,
-            first,
-            boot.state_offset(),
-            was_dirty,
-            info,
-        );
-        if options.read_only {
-            core.frozen = Some("it was opened so".into());
-        } else if device.read_only() {
-            core.frozen = Some("the device is".into());
-        }
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Ok(FatVolume {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            capabilities: capabilities(),
-            offset_minutes: options.local_offset_minutes,
-            frozen: AtomicBool::new(core.frozen.is_some()),
-            files: core.files.clone(),
-            core: Mutex::new(core),
-            turn: Mutex::new(()),
-            committed: AtomicU64::new(0),
-            device,
-            geometry,
-        })
+    let mut sector = vec![0; BootSector::SIZE.max(logical)];
+    device.read_at(0, &mut sector)?;
+    let boot = BootSector::from_bytes(sector[..BootSector::SIZE].try_into().expect("a boot sector's length"));
+    let geometry = Arc::new(boot.geometry(device.len())?);
+    let bytes_per_sector = geometry.bytes_per_sector as usize;
+    if bytes_per_sector < logical {
+        return Err(not_fat("its sectors are smaller than the device's"));
     }
+    let mut first = vec![0; bytes_per_sector];
+    device.read_at(0, &mut first)?;
 
-    fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn now(&self, moment: Moment) -> DosTime {
-        DosTime::from_timestamp(self.device.now().into(), self.offset_minutes, moment)
-    }
-
-    /// Runs something that may need space, and if there is none although some waits for a commit, commits and runs
-    /// it again. Afterwards commits if too much waits.
-    fn with_space<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
-        let mut result = run();
-        if matches!(result, Err(Error::NoSpace)) {
-            let (id, hope) = {
-                let core = self.core();
-                (core.change.id, core.waiting > 0 || core.change.erases)
-            };
-            if hope {
-                self.commit_through(id)?;
-                result = run();
-            }
+    let heap = geometry.heap();
+    let place = TablePlace {
+        start: geometry.fat_offset(geometry.primary_fat()),
+        bytes: u64::from(geometry.fat_sectors) * u64::from(geometry.bytes_per_sector),
+        sector: geometry.bytes_per_sector,
+        heap,
+    };
+    let mut table = Table::new(device.clone(), Geometry::clone(&geometry), place, TABLE_CACHE);
+    let mut space = FreeSpace::new(geometry.last_cluster(), heap.cluster_size());
+    let mut run = (0, 0);
+    table.scan(|cluster, value| {
+        if value != 0 {
+            return;
         }
-        if result.is_ok() {
-            let (id, backlog) = {
-                let core = self.core();
-                (core.change.id, core.backlog())
-            };
-            if backlog > BACKLOG {
-                self.commit_through(id)?;
-            }
+        if run.0 + run.1 == cluster {
+            run.1 += 1;
+        } else {
+            space.give(run.0, run.1);
+            run = (cluster, 1);
         }
-        result
-    }
+    })?;
+    space.give(run.0, run.1);
+
+    let info = match geometry.info_sector {
+        Some(sector) => {
+            let offset = geometry.sector_offset(sector);
+            let mut bytes = vec![0; bytes_per_sector];
+            device.read_at(offset, &mut bytes)?;
+            let head = bytes[..InfoSector::SIZE].try_into().expect("an information sector's length");
+            let info = InfoSector::from_bytes(head);
+            space.start_at(info.next);
+            info.is_valid().then_some((offset, bytes))
+        }
+        None => None,
+    };
+    let table_dirty = match crate::layout::clean_bits(geometry.kind) {
+        Some((clean, _)) => table.get(1)? & clean == 0,
+        None => false,
+    };
+    let was_dirty = boot.state.dirty() || table_dirty;
+    let root = ShortEntry {
+        attributes: Attributes(Attributes::DIRECTORY),
+        cluster: geometry.root_cluster,
+        ..ShortEntry::default()
+    };
+    let state_offset = boot.state_offset();
+    let family = FatFamily { geometry, table, boot: first, state_offset, info, grown: Vec::new() };
+    Ok(Core::new(device, heap, family, space, root, was_dirty))
 }
 
 fn not_fat(reason: &str) -> Error {
     Error::NotThisFormat { format: "FAT", reason: reason.into() }
 }
 
-/// What every FAT volume can do.
-fn capabilities() -> Capabilities {
-    Capabilities {
-        largest_file: LARGEST_FILE,
-        names: NameRules::WINDOWS,
-        modified_precision: Duration::from_secs(2),
-        created_precision: Some(Duration::from_millis(10)),
-        accessed_precision: Some(Duration::from_secs(86_400)),
-        hard_links: false,
-        symbolic_links: false,
-        streams: false,
-        extended_attributes: false,
-        sparse: false,
-        // A chain longer than its file is damage to every other FAT driver.
-        preallocate: false,
-        integrity: false,
-        clone: false,
-        // Two entries in different sectors cannot change places without a moment in which one file has no name.
-        exchange: false,
+impl Entry for ShortEntry {
+    fn is_directory(&self) -> bool {
+        self.attributes.directory()
+    }
+
+    fn cluster(&self) -> u32 {
+        self.cluster
+    }
+
+    fn size(&self) -> u64 {
+        u64::from(self.size)
+    }
+
+    fn flags(&self) -> DosFlags {
+        DosFlags(u32::from(self.attributes.0) & DosFlags::SETTABLE.0)
+    }
+
+    fn set_flags(&mut self, flags: DosFlags) {
+        let settable = DosFlags::SETTABLE.0;
+        self.attributes.0 = self.attributes.0 & !(settable as u8) | (flags.0 & settable) as u8;
+    }
+
+    fn times(&self, offset: i32) -> [Option<Timestamp>; 3] {
+        let time = |time: DosTime| time.is_set().then(|| time.to_timestamp(offset));
+        [time(self.created), Some(self.modified.to_timestamp(offset)), time(self.accessed)]
+    }
+
+    fn set_times(&mut self, [created, modified, accessed]: [Option<Timestamp>; 3], offset: i32) {
+        let time = |time, precision| DosTime::from_timestamp(time, offset, precision);
+        self.created = created.map_or(self.created, |at| time(at, Precision::Hundredths));
+        self.modified = modified.map_or(self.modified, |at| time(at, Precision::TwoSeconds));
+        self.accessed = accessed.map_or(self.accessed, |at| time(at, Precision::Day));
     }
 }
 
-impl FileSystem for FatVolume {
-    fn format_name(&self) -> &'static str {
+impl Entries for Geometry {
+    fn bits(&self) -> u32 {
+        self.kind.bits()
+    }
+
+    fn get(&self, table: &[u8], index: u32) -> Option<u32> {
+        crate::layout::get(self.kind, table, index)
+    }
+
+    fn set(&self, table: &mut [u8], index: u32, value: u32) -> bool {
+        crate::layout::set(self.kind, table, index, value)
+    }
+
+    fn link(&self, value: u32) -> Link {
+        Geometry::link(self, value)
+    }
+
+    fn end(&self) -> u32 {
+        self.kind.end()
+    }
+}
+
+impl FatFamily {
+    /// What `images` of the table come to on the device, once for each copy.
+    fn on_every_copy(&self, images: &Images) -> Images {
+        let copies = self.geometry.written_fats();
+        copies
+            .flat_map(|copy| {
+                let start = self.geometry.fat_offset(copy);
+                images.iter().map(move |(offset, data)| (start + offset, data.clone()))
+            })
+            .collect()
+    }
+
+    /// What changed in the table, for every copy of it.
+    fn take_table(&mut self) -> Images {
+        let images = self.table.take_dirty();
+        self.on_every_copy(&images)
+    }
+
+    /// Makes the chains of directories that grew end where they did.
+    fn hold_back(&mut self) -> Result<()> {
+        let end = self.geometry.kind.end();
+        self.grown.iter().try_for_each(|&(tail, _)| self.table.set(tail, end))
+    }
+
+    fn boot_sector(&self) -> BootSector {
+        BootSector::from_bytes(self.boot[..BootSector::SIZE].try_into().expect("a boot sector's length"))
+    }
+}
+
+impl Family for FatFamily {
+    type Entry = ShortEntry;
+    type Directory = FatDirectory;
+
+    const UNWRITTEN: bool = false;
+
+    fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
+        open(device)
+    }
+
+    fn name(&self) -> &'static str {
         self.geometry.kind.name()
     }
 
-    fn info(&self) -> Result<VolumeInfo> {
-        let mut core = self.core();
-        let head = core.boot[..BootSector::SIZE].try_into().expect("a boot sector's length");
-        let boot = BootSector::from_bytes(head);
-        let root = core.directory(ROOT)?;
-        let label = match root.label {
-            Some(slot) => Label(root.short(slot).name.0).to_string(),
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            largest_file: LARGEST_FILE,
+            names: NameRules::WINDOWS,
+            modified_precision: Duration::from_secs(2),
+            created_precision: Some(Duration::from_millis(10)),
+            accessed_precision: Some(Duration::from_secs(86_400)),
+            hard_links: false,
+            symbolic_links: false,
+            streams: false,
+            extended_attributes: false,
+            sparse: false,
+            // A chain longer than its file is damage to every other FAT driver.
+            preallocate: false,
+            integrity: false,
+            clone: false,
+            // Two entries in different sectors cannot change places without a moment in which one file has no name.
+            exchange: false,
+        }
+    }
+
+    fn info(core: &mut Core<FatFamily>) -> Result<VolumeInfo> {
+        let label = core.directory(ROOT)?.label();
+        let boot = core.family.boot_sector();
+        let label = match label {
+            Some(label) => Label(label.name.0).to_string(),
             None if boot.is_extended() && boot.label != BootSector::NO_NAME => Label(boot.label).to_string(),
             None => String::new(),
         };
-        let geometry = &self.geometry;
+        let geometry = &core.family.geometry;
         Ok(VolumeInfo {
             format: geometry.kind.name().into(),
             label,
@@ -259,346 +253,206 @@ impl FileSystem for FatVolume {
         })
     }
 
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
-    }
-
-    fn device(&self) -> &Arc<dyn Device> {
-        &self.device
-    }
-
-    fn space(&self) -> Result<Space> {
-        Ok(Space {
-            cluster: u64::from(self.geometry.cluster_size),
-            total: u64::from(self.geometry.clusters),
-            free: u64::from(self.core().free()),
-        })
-    }
-
-    fn set_label(&self, label: &str) -> Result<()> {
+    fn set_label(core: &mut Core<FatFamily>, label: &str) -> Result<()> {
         let label = if label.is_empty() { None } else { Some(Label::new(label)?) };
-        self.with_space(|| {
-            let mut core = self.core();
-            core.writable()?;
-            if label.is_some() && core.directory(ROOT)?.label.is_none() {
-                core.make_room(ROOT, 1)?;
-            }
-            let entry = label.map(|label| ShortEntry {
-                name: ShortName(label.0),
-                attributes: crate::layout::Attributes(crate::layout::Attributes::LABEL),
-                modified: self.now(Moment::Modified),
-                ..ShortEntry::default()
-            });
-            let geometry = self.geometry.clone();
-            core.pin(ROOT);
-            core.directory(ROOT)?.set_label(entry, &geometry);
-            let head = core.boot[..BootSector::SIZE].try_into().expect("a boot sector's length");
-            let mut boot = BootSector::from_bytes(head);
-            if boot.is_extended() {
-                boot.label = label.map_or(BootSector::NO_NAME, |label| label.0);
-                core.boot[..BootSector::SIZE].copy_from_slice(&boot.to_bytes());
-                core.change.boot = true;
-            }
-            Ok(())
-        })
-    }
-
-    fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
-        let mut core = self.core();
-        core.is_living_directory(directory.0)?;
-        let slot = core.directory(directory.0)?.find(name).ok_or(Error::NotFound)?;
-        let number = core.enter(directory.0, slot)?;
-        let entity = core.entity_mut(number)?;
-        entity.handed += 1;
-        if let Some(file) = &entity.file {
-            file.released.store(false, Ordering::SeqCst);
+        if label.is_some() && core.directory(ROOT)?.label().is_none() {
+            core.make_room(ROOT, 1)?;
         }
-        Ok(Node(number))
-    }
-
-    fn forget(&self, node: Node, count: u64) {
-        let idle = {
-            let mut core = self.core();
-            let Ok(entity) = core.entity_mut(node.0) else { return };
-            entity.handed = entity.handed.saturating_sub(count);
-            entity.handed == 0
-        };
-        if idle {
-            self.let_go(node.0);
-        }
-    }
-
-    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
-        if kind == Kind::SymbolicLink {
-            return Err(Error::InvalidArgument("a symbolic link needs a target"));
-        }
-        self.with_space(|| {
-            let mut core = self.core();
-            let number = self.create_entry(&mut core, directory.0, name, kind)?;
-            core.entity_mut(number)?.handed = 1;
-            Ok(Node(number))
-        })
-    }
-
-    fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
-        self.remove(directory, name, |core, number| match core.entity(number)?.kind {
-            Kind::Directory => Err(Error::IsADirectory),
-            _ => Ok(()),
-        })
-    }
-
-    fn rmdir(&self, directory: Node, name: &Name) -> Result<()> {
-        self.remove(directory, name, |core, number| match core.directory(number)?.is_empty() {
-            true => Ok(()),
-            false => Err(Error::NotEmpty),
-        })
-    }
-
-    fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
-        let replace = match flags {
-            RenameFlags::Replace => true,
-            RenameFlags::NoReplace => false,
-            RenameFlags::Exchange => {
-                self.core().writable()?;
-                return Err(self.unsupported_error("exchange of two entries"));
-            }
-        };
-        let unneeded = self.with_space(|| {
-            let mut core = self.core();
-            self.rename_entry(&mut core, (from.0, name), (to.0, new_name), replace)
-        })?;
-        unneeded.into_iter().for_each(|number| self.let_go(number));
-        Ok(())
-    }
-
-    fn read_directory(
-        &self,
-        directory: Node,
-        cursor: Cursor,
-        most: usize,
-        entries: &mut Vec<Entry>,
-    ) -> Result<()> {
-        let mut core = self.core();
-        let Ok(from) = u32::try_from(cursor.0) else { return core.is_directory(directory.0) };
-        let slots: Vec<u32> = core.directory(directory.0)?.slots_from(from).take(most).collect();
-        for slot in slots {
-            let content = core.directory(directory.0)?;
-            let name = content.name(slot);
-            let attributes = match core.places.get(&(directory.0, slot)).copied() {
-                Some(number) => self.entity_attributes(&mut core, number)?,
-                None => {
-                    let entry = core.directory(directory.0)?.short(slot);
-                    let kind = if entry.attributes.directory() { Kind::Directory } else { Kind::File };
-                    let allocated = self.allocated(&mut core, None, &entry);
-                    self.attributes_of(kind, &entry, true, allocated)
-                }
-            };
-            entries.push(Entry { name, attributes, next: Cursor(u64::from(slot) + 1) });
-        }
-        Ok(())
-    }
-
-    fn parent(&self, directory: Node) -> Result<Node> {
-        let core = self.core();
-        core.is_directory(directory.0)?;
-        Ok(Node(core.entity(directory.0)?.parent))
-    }
-
-    fn attributes(&self, node: Node) -> Result<Attributes> {
-        self.entity_attributes(&mut self.core(), node.0)
-    }
-
-    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
-        if let Some(size) = change.size {
-            let file = self.file(node)?;
-            self.may_write(&file)?;
-            self.check_size(Some(size))?;
-            self.resize(&file, size)?;
-        }
-        let mut core = self.core();
-        core.writable()?;
-        core.absorb(node.0, self.offset_minutes);
-        let entity = core.entity_mut(node.0)?;
-        let time = |time: Timestamp, moment| DosTime::from_timestamp(time, self.offset_minutes, moment);
-        if node.0 != ROOT {
-            let entry = &mut entity.entry;
-            let before = entry.clone();
-            if let Some(flags) = change.flags {
-                entry.attributes.0 = entry.attributes.0 & !(DosFlags::SETTABLE.0 as u8)
-                    | (flags.0 & DosFlags::SETTABLE.0) as u8;
-            }
-            entry.created = change.created.map_or(entry.created, |at| time(at, Moment::Created));
-            entry.modified = change.modified.map_or(entry.modified, |at| time(at, Moment::Modified));
-            entry.accessed = change.accessed.map_or(entry.accessed, |at| time(at, Moment::Accessed));
-            let changed = *entry != before;
-            let read_only = entity.flags().contains(DosFlags::READ_ONLY);
-            if let Some(file) = &entity.file {
-                file.read_only.store(read_only, Ordering::Relaxed);
-            }
-            if changed {
-                core.mark(node.0);
-            }
-        }
-        self.entity_attributes(&mut core, node.0)
-    }
-
-    fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
-        self.check_aligned(offset, length)?;
-        plan.start(node.0, offset, 0);
-        let state = self.remember(node, plan)?;
-        let file = self.remembered(&state).ok_or(Error::NotFound)?;
-        self.shared(file, |state| {
-            let covered = state.size.saturating_sub(offset).min(length as u64);
-            plan.length = covered as usize;
-            state.fill(&self.geometry, offset, self.sector_end(covered), plan)?;
-            file.begin();
-            Ok(())
-        })?;
-        plan.state = Some(state);
-        Ok(())
-    }
-
-    fn finish_read(
-        &self,
-        plan: &mut Plan,
-        _buffer: &mut [u8],
-        done: platter_device::Result<()>,
-    ) -> Result<usize> {
-        self.end(self.finishing_file(plan)?);
-        done?;
-        Ok(plan.length)
-    }
-
-    fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
-        self.check_aligned(offset, data.len())?;
-        plan.start(node.0, offset, data.len());
-        let state = self.remember(node, plan)?;
-        let file = self.remembered(&state).ok_or(Error::NotFound)?;
-        self.may_write(file)?;
-        let end = self.check_size(offset.checked_add(data.len() as u64))?;
-        let in_place = self.shared(file, |state| {
-            let in_place = end <= state.size || data.is_empty();
-            if in_place {
-                state.fill(&self.geometry, offset, data.len() as u64, plan)?;
-                plan.notes[0] = IN_PLACE;
-                file.begin();
-            }
-            Ok(in_place)
-        })?;
-        if !in_place {
-            self.plan_extension(file, offset, data.len(), plan)?;
-        }
-        plan.state = Some(state);
-        Ok(())
-    }
-
-    fn finish_write(&self, plan: &mut Plan, _data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
-        let file = self.finishing_file(plan)?;
-        let extended = plan.notes[0] == PENDING;
-        let recorded = if extended {
-            self.finish_extension(file, plan, done.is_ok())
-        } else {
-            if done.is_ok() && plan.length > 0 {
-                self.touch(file);
-            }
-            Ok(())
-        };
-        self.end(file);
-        done?;
-        recorded?;
-        Ok(extended)
-    }
-
-    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
-        let file = self.file(node)?;
-        self.may_write(&file)?;
-        self.check_size(offset.checked_add(data.len() as u64))?;
-        if data.is_empty() {
-            return Ok(());
-        }
-        if self.check_aligned(offset, data.len()).is_err() {
-            return self.write_unaligned(&file, offset, data);
-        }
-        let mut plan = Plan::default();
-        self.plan_write(node, offset, data, &mut plan)?;
-        let done = plan.segments.iter().try_for_each(|segment| {
-            let at = segment.at as usize;
-            self.device.write_at(segment.offset, &data[at..at + segment.length as usize])
+        let now =
+            DosTime::from_timestamp(core.device.now().into(), core.offset_minutes, Precision::TwoSeconds);
+        let entry = label.map(|label| ShortEntry {
+            name: ShortName(label.0),
+            attributes: Attributes(Attributes::LABEL),
+            modified: now,
+            ..ShortEntry::default()
         });
-        self.finish_write(&mut plan, data, done).map(|_| ())
-    }
-
-    fn extents(&self, node: Node) -> Result<Vec<Extent>> {
-        let file = self.file(node)?;
-        self.shared(&file, |state| {
-            let mut extents: Vec<Extent> = Vec::new();
-            let mut at = 0;
-            state.pieces(&self.geometry, 0..state.size, |place, length| {
-                extents.push(Extent { offset: at, length, place: Place::Device(place) });
-                at += length;
-                Ok(())
-            })?;
-            Ok(extents)
-        })
-    }
-
-    fn sync(&self, node: Node, scope: SyncScope) -> Result<()> {
-        let (pressing, id) = {
-            let mut core = self.core();
-            core.entity(node.0)?;
-            core.in_order()?;
-            core.absorb(node.0, self.offset_minutes);
-            let all = scope == SyncScope::All;
-            if all && core.entity(node.0)?.lazy && core.frozen.is_none() {
-                core.mark_times(node.0);
-            }
-            let entity = core.entity(node.0)?;
-            let uncommitted = entity.changed_in > self.committed.load(Ordering::SeqCst);
-            // A directory's content is its names: whenever some of them changed, it is pinned.
-            let whole = all || entity.kind == Kind::Directory;
-            (uncommitted || (whole && entity.pins > 0), core.change.id)
-        };
-        if pressing { self.commit_through(id) } else { Ok(self.device.flush()?) }
-    }
-
-    fn sync_all(&self) -> Result<()> {
-        let id = {
-            let mut core = self.core();
-            core.in_order()?;
-            if core.frozen.is_some() {
-                return Ok(());
-            }
-            core.mark_all(self.offset_minutes);
-            core.change.id
-        };
-        self.commit_through(id)
-    }
-
-    fn unmount(&self) -> Result<()> {
-        let removed = {
-            let mut core = self.core();
-            core.in_order()?;
-            if core.frozen.is_some() {
-                return Ok(());
-            }
-            core.frozen = Some("it is unmounted".into());
-            self.frozen.store(true, Ordering::SeqCst);
-            core.mark_all(self.offset_minutes);
-            core.drop_removed()
-        };
-        for (number, entity) in &removed {
-            self.reap(*number, entity);
+        core.pin(ROOT);
+        core.directory(ROOT)?.set_label(entry);
+        let mut boot = core.family.boot_sector();
+        if boot.is_extended() {
+            boot.label = label.map_or(BootSector::NO_NAME, |label| label.0);
+            core.family.boot[..BootSector::SIZE].copy_from_slice(&boot.to_bytes());
+            core.change.named = true;
         }
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.commit()?;
-        let images = {
-            let mut core = self.core();
-            if core.was_dirty || !core.marked {
-                return Ok(());
+        Ok(())
+    }
+
+    fn read_directory(core: &mut Core<FatFamily>, number: u64) -> Result<FatDirectory> {
+        let geometry = core.family.geometry.clone();
+        let storage = match number {
+            ROOT if geometry.root_cluster == 0 => {
+                Storage::Fixed(geometry.root_offset(), u64::from(geometry.root_entries) * 32)
             }
-            core.clean_mark()?
+            _ => {
+                let first = core.entity(number)?.entry.cluster;
+                Storage::Chain(core.family.table.walk(first, None, most_clusters(&geometry))?)
+            }
         };
-        self.put(&images)?;
-        Ok(self.device.flush()?)
+        let rules = crate::directory::rules(&geometry);
+        let slots = Slots::read(&*core.device, rules, core.heap, storage)?;
+        Ok(FatDirectory::parse(slots, number == ROOT))
+    }
+
+    fn check_directory(&self, entry: &ShortEntry) -> Result<()> {
+        match entry.cluster {
+            0 => Err(Error::damaged("directory entry", 0, "the first cluster of a directory", 0)),
+            _ => Ok(()),
+        }
+    }
+
+    fn new_entry(&self, kind: Kind, now: Timestamp, offset: i32) -> ShortEntry {
+        let attributes = match kind {
+            Kind::Directory => Attributes::DIRECTORY,
+            _ => Attributes::ARCHIVE,
+        };
+        let mut entry = ShortEntry { attributes: Attributes(attributes), ..ShortEntry::default() };
+        entry.set_times([Some(now); 3], offset);
+        entry
+    }
+
+    fn fresh_directory(
+        core: &mut Core<FatFamily>,
+        cluster: u32,
+        entry: &mut ShortEntry,
+        parent: u64,
+    ) -> Result<FatDirectory> {
+        entry.cluster = cluster;
+        let above = if parent == ROOT { 0 } else { core.entity(parent)?.entry.cluster };
+        let rules = crate::directory::rules(&core.family.geometry);
+        Ok(FatDirectory::fresh(rules, core.heap, entry.clone(), above))
+    }
+
+    fn moved_directory(core: &mut Core<FatFamily>, number: u64) -> Result<()> {
+        let parent = core.entity(number)?.parent;
+        let above = if parent == ROOT { 0 } else { core.entity(parent)?.entry.cluster };
+        core.directory(number)?.set_parent(above);
+        Ok(())
+    }
+
+    fn directory_clusters(core: &mut Core<FatFamily>, entry: &ShortEntry) -> u32 {
+        let most = most_clusters(&core.family.geometry);
+        core.family.table.walk(entry.cluster, None, most).map_or(0, |runs| runs.clusters())
+    }
+
+    fn largest_directory(&self) -> u64 {
+        u64::from(crate::layout::MOST_SLOTS) * crate::layout::SLOT as u64
+    }
+
+    fn content(core: &mut Core<FatFamily>, entry: &ShortEntry, whole: bool) -> Result<Content> {
+        let size = u64::from(entry.size);
+        let needed = if whole { 0 } else { core.heap.clusters_for(size) as u32 };
+        let runs = match entry.cluster {
+            0 if needed > 0 => {
+                let expected = format!("{needed} clusters for {size} bytes");
+                return Err(Error::damaged("cluster chain", 0, expected, "none"));
+            }
+            0 => Runs::default(),
+            first => core.family.table.walk(first, Some(needed), core.heap.count)?,
+        };
+        Ok(Content { runs, size, valid: size })
+    }
+
+    fn link(
+        core: &mut Core<FatFamily>,
+        _entry: &mut ShortEntry,
+        runs: &Runs,
+        linked: u32,
+        to: u32,
+    ) -> Result<()> {
+        core.family.table.append(runs, linked, to, &mut core.change.ends)?;
+        core.linked(to - linked);
+        Ok(())
+    }
+
+    fn record(entry: &mut ShortEntry, state: &FileState) {
+        entry.size = state.size as u32;
+        entry.cluster = if state.linked > 0 { state.runs.first() } else { 0 };
+    }
+
+    fn record_directory(core: &mut Core<FatFamily>, _number: u64, runs: &Runs) {
+        let tail = runs.clusters().checked_sub(2).and_then(|tail| runs.at(tail));
+        let new = runs.last();
+        core.family.grown.extend(tail.zip(new).map(|((tail, _), new)| (tail, new)));
+    }
+
+    fn backlog(&self) -> usize {
+        self.table.dirty_bytes()
+    }
+
+    /// The boot sector and the first sector of each table: where the marks are. Whatever else the first sector of the
+    /// table has to tell is new links, which may be early.
+    fn mark(core: &mut Core<FatFamily>, in_use: bool) -> Result<Images> {
+        let family = &mut core.family;
+        family.hold_back()?;
+        let state = family.state_offset;
+        family.boot[state] = family.boot[state] & !1 | u8::from(in_use);
+        if let Some((clean, _)) = crate::layout::clean_bits(family.geometry.kind) {
+            let value = family.table.get(1)?;
+            family.table.set(1, if in_use { value & !clean } else { value | clean })?;
+        }
+        let mut images = vec![(0, family.boot.clone())];
+        let first = family.table.first_sector()?;
+        images.extend(family.on_every_copy(&vec![(0, first)]));
+        if !in_use {
+            family.table.take_dirty();
+        }
+        Ok(images)
+    }
+
+    fn is_changed(&self) -> bool {
+        self.table.dirty_bytes() > 0
+    }
+
+    fn linked(core: &mut Core<FatFamily>) -> Result<Images> {
+        core.family.hold_back()?;
+        Ok(core.family.take_table())
+    }
+
+    fn grown(core: &mut Core<FatFamily>) -> Result<Images> {
+        let family = &mut core.family;
+        for (tail, next) in std::mem::take(&mut family.grown) {
+            family.table.set(tail, next)?;
+        }
+        Ok(family.take_table())
+    }
+
+    fn named(core: &mut Core<FatFamily>) -> Images {
+        let family = &core.family;
+        let mut images = vec![(0, family.boot.clone())];
+        if let Some(sector) = family.geometry.backup_sector {
+            // Its copy is never in use.
+            let mut boot = family.boot.clone();
+            boot[family.state_offset] &= !1;
+            images.push((family.geometry.sector_offset(sector), boot));
+        }
+        images
+    }
+
+    fn freed(core: &mut Core<FatFamily>, freed: &[(u32, u32)], ends: &BTreeSet<u32>) -> Result<Images> {
+        let family = &mut core.family;
+        for &(start, count) in freed {
+            for cluster in start..start + count {
+                family.table.set(cluster, 0)?;
+            }
+        }
+        for &cluster in ends {
+            family.table.set(cluster, family.geometry.kind.end())?;
+        }
+        Ok(family.take_table())
+    }
+
+    /// The information sector.
+    fn counted(core: &mut Core<FatFamily>) -> Images {
+        let free = core.free() + core.reserved;
+        let next = core.space.cursor();
+        let Some((offset, bytes)) = core.family.info.as_mut() else { return Images::new() };
+        let old: &[u8; InfoSector::SIZE] =
+            bytes[..InfoSector::SIZE].try_into().expect("an information sector");
+        let new = InfoSector { free, next, ..InfoSector::from_bytes(old) }.to_bytes();
+        if new == *old {
+            return Images::new();
+        }
+        bytes[..InfoSector::SIZE].copy_from_slice(&new);
+        vec![(*offset, bytes.clone())]
     }
 }

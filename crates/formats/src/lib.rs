@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use platter_device::{Device, contents};
+use platter_exfat::Exfat;
 use platter_fat::Fat;
 use platter_refs::Refs;
 use platter_vfs::{Error, FileSystem, Format, OpenOptions, Recognised, Result};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// Every format, under every name that a user may type. A format comes before its variants, so that recognising finds
 /// the one that knows them all.
 pub fn registry() -> &'static [&'static dyn Format] {
-    &[&Fat::ANY, &Fat::FAT12, &Fat::FAT16, &Fat::FAT32, &Refs::ANY, &Refs::INTEGRITY]
+    &[&Fat::ANY, &Fat::FAT12, &Fat::FAT16, &Fat::FAT32, &Exfat, &Refs::ANY, &Refs::INTEGRITY]
 }
 
 /// The format of this name, in any case.
@@ -74,6 +75,11 @@ mod tests {
             assert_eq!((format.name(), recognised.label.as_deref()), ("fat", Some("LABEL")), "{name}");
             assert!(recognised.format.eq_ignore_ascii_case(name) || name == "fat", "{}", recognised.format);
         }
+        let device = MemoryDevice::new(8 << 20, Sectors::SMALL);
+        let options = FormatOptions { label: Some("Label".into()), ..FormatOptions::default() };
+        by_name("exFAT").unwrap().make(&device, &options, &Silent).unwrap();
+        let (format, recognised) = recognise(&device).unwrap().expect("just made");
+        assert_eq!((format.name(), recognised.label.as_deref()), ("exfat", Some("Label")));
         assert!(by_name("ext4").is_none());
     }
 

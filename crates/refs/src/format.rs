@@ -48,6 +48,9 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
         Some("3.4") => Version::V3_4,
         Some(other) => return Err(cannot(format!("version {other} is not written; 3.14 and 3.4 are"))),
     };
+    if options.align.is_some() {
+        return Err(Error::Unsupported { format: "ReFS", what: "an alignment to choose" });
+    }
     let is_old = version < Version::V3_10;
     // With `none` pages have CRC64 values all the same, as Windows stores them; the boot record says that nobody needs
     // to look at them.

@@ -83,6 +83,25 @@ impl CheckReport {
         }
     }
 
+    /// Adds what one round of a check found that goes on until it finds nothing more to repair. What a round could not
+    /// repair the next one finds again, so only the last one's are taken.
+    pub fn take_round(&mut self, round: CheckReport, last: bool) {
+        let dropped = round.found - round.findings.len() as u64;
+        for finding in round.findings {
+            if finding.repaired || last {
+                self.add(finding);
+            }
+        }
+        self.found += dropped;
+        self.repaired += dropped.min(round.repaired);
+        if last {
+            self.remaining = self.remaining.max(round.remaining);
+        }
+        self.files = round.files;
+        self.directories = round.directories;
+        self.used_clusters = round.used_clusters;
+    }
+
     /// Whether nothing but notices was found.
     pub fn is_clean(&self) -> bool {
         self.found == 0 || self.findings.iter().all(|finding| finding.severity == Severity::Notice)

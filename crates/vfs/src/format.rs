@@ -22,6 +22,8 @@ pub struct FormatOptions {
     pub checksum: Option<String>,
     /// Whether new files' data is checksummed, where no directory says otherwise.
     pub integrity: Option<bool>,
+    /// What clusters and structures begin on a multiple of, in bytes from the start of the volume.
+    pub align: Option<u64>,
     /// Overwrite every cluster, not only the structures.
     pub full: bool,
 }

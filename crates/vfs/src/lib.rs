@@ -9,6 +9,7 @@
 //! the [`model`] tests compare every format with.
 #![forbid(unsafe_code)]
 
+mod case;
 mod check;
 mod error;
 mod format;
@@ -21,6 +22,7 @@ mod scrub;
 mod system;
 mod types;
 
+pub use case::{CaseRun, map_by_runs};
 pub use check::{CheckOptions, CheckReport, Finding, Severity};
 pub use error::{Damage, Error, Result};
 pub use format::{Format, FormatOptions, OpenOptions, Recognised};

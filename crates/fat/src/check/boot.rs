@@ -1,8 +1,8 @@
 //! The boot sector, its copy, and the information sector.
 
-use super::disk::Disk;
 use super::table::Table;
 use crate::layout::{BootSector, Geometry, InfoSector, SLOT, VolumeState, clean_bits};
+use platter_clusters::Disk;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
 
 /// A boot sector that makes sense, and what it says.

@@ -1,11 +1,11 @@
 //! One directory, slot by slot.
 
-use super::disk::Disk;
 use super::table::Table;
 use crate::layout::{
     Attributes, Geometry, Link, LongEntry, LongName, LongNameFault, MOST_SLOTS, NtCase, SLOT, ShortEntry,
     Slot,
 };
+use platter_clusters::Disk;
 use platter_vfs::{Name, Result};
 use std::ops::Range;
 

@@ -3,13 +3,13 @@
 //! A lost chain becomes a file `FSCKnnnn.REC` in the root directory; a lost directory comes back, with all that is below
 //! it, as `FSCKnnnn.DIR`. Nothing is thrown away but empty directories.
 
-use super::bits::Bits;
-use super::disk::Disk;
 use super::listing::Listing;
 use super::table::Table;
 use crate::layout::{
-    Attributes, DosTime, Geometry, LARGEST_FILE, Link, MOST_SLOTS, Moment, SLOT, ShortEntry, ShortName, Slot,
+    Attributes, DosTime, Geometry, LARGEST_FILE, Link, MOST_SLOTS, Precision, SLOT, ShortEntry, ShortName,
+    Slot,
 };
+use platter_clusters::{Bits, Disk};
 use platter_vfs::{CheckReport, Finding, Result, Severity};
 use std::collections::{BTreeMap, HashSet};
 
@@ -287,7 +287,7 @@ impl Room {
             return Ok(None);
         }
         let now = lost.disk.device().now().into();
-        let modified = DosTime::from_timestamp(now, 0, Moment::Modified);
+        let modified = DosTime::from_timestamp(now, 0, Precision::TwoSeconds);
         let entry = ShortEntry { name, modified, created: modified, accessed: modified, ..entry };
         self.finish(lost);
         self.last = None;

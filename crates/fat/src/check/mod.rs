@@ -14,19 +14,16 @@
 //! Memory: four bytes and a few bits for each cluster, one directory (2 MiB at most), and a name for each directory of
 //! the volume. Nothing recurses.
 
-mod bits;
 mod boot;
 mod contested;
-mod disk;
 mod listing;
 mod lost;
 mod table;
 mod walk;
 
 use crate::layout::{BootSector, Geometry, Label, Link, ShortEntry};
-use bits::Bits;
-use disk::Disk;
 use lost::Lost;
+use platter_clusters::{Bits, Disk};
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity, Silent};
 use table::{Table, Write};
@@ -69,7 +66,7 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
         let done = analyse(&mut disk, &geometry, &mut table, &mut round, progress, repair && !last)?;
         label = done.label;
         let again = round.repaired > 0 || done.postponed;
-        merge(&mut report, round, !again || last || !repair);
+        report.take_round(round, !again || last || !repair);
         if !again || !repair {
             break;
         }
@@ -89,25 +86,6 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     }
     report.total_clusters = u64::from(geometry.clusters);
     Ok(report)
-}
-
-/// Adds a round's findings to the report. What a round could not repair the next one finds again, so only the last
-/// one's are taken.
-fn merge(report: &mut CheckReport, round: CheckReport, last: bool) {
-    let dropped = round.found - round.findings.len() as u64;
-    for finding in round.findings {
-        if finding.repaired || last {
-            report.add(finding);
-        }
-    }
-    report.found += dropped;
-    report.repaired += dropped.min(round.repaired);
-    if last {
-        report.remaining = report.remaining.max(round.remaining);
-    }
-    report.files = round.files;
-    report.directories = round.directories;
-    report.used_clusters = round.used_clusters;
 }
 
 /// What a round leaves behind.

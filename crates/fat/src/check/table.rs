@@ -1,7 +1,7 @@
 //! The FAT in memory, and writing it back so that a power cut in the middle does no harm.
 
-use super::disk::Disk;
 use crate::layout::{FatKind, Geometry, Link, get, set};
+use platter_clusters::Disk;
 use platter_vfs::Result;
 
 /// Bytes of a FAT read or written at once: whole entries of 16 and 32 bits. A FAT12 is smaller than this.

@@ -5,13 +5,12 @@
 //! then is it known whose a cluster is: copies of clusters that two files share, cuts of chains, and freeing what was
 //! cut off.
 
-use super::bits::Bits;
-use super::disk::Disk;
 use super::listing::{Item, Listing, is_sound, oddities};
 use super::table::Table;
 use crate::layout::{
     Attributes, Geometry, LARGEST_FILE, Link, MOST_SLOTS, NtCase, SLOT, ShortEntry, ShortName, Slot,
 };
+use platter_clusters::{Bits, Disk, path_of};
 use platter_vfs::{CaseRule, CheckReport, Finding, Name, Progress, Result, Severity};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
@@ -152,17 +151,10 @@ impl<'a, 'd> Walk<'a, 'd> {
         Ok(())
     }
 
-    /// The path of a directory, or of an entry in it. Only the last 32 names of a very deep one.
+    /// The path of a directory, or of an entry in it.
     pub fn path(&self, dir: u32, name: Option<&Name>) -> String {
-        let mut names: Vec<String> = name.iter().map(|name| name.to_string()).collect();
-        let mut at = dir;
-        while at != 0 && names.len() < 32 {
-            names.push(self.dirs[at as usize].name.to_string());
-            at = self.dirs[at as usize].parent;
-        }
-        names.push(if at == 0 { String::new() } else { "…".into() });
-        names.reverse();
-        if names.len() == 1 { "/".into() } else { names.join("/") }
+        let above = |at: u32| (self.dirs[at as usize].parent, &self.dirs[at as usize].name);
+        path_of(dir, name, above)
     }
 
     /// Reports something that is put right if the walk repairs. Whether it does is the answer.

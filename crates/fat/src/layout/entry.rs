@@ -1,9 +1,6 @@
 //! Directory slots of 32 bytes (fatgen103, "FAT Directory Structure" and "FAT Long Directory Entries").
 
-use super::{DosTime, ShortName, array, le16, le32};
-
-/// Bytes of a slot.
-pub const SLOT: usize = 32;
+use super::{DosTime, SLOT, ShortName, array, le16, le32};
 
 /// The attribute byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Where everything is, derived from a boot sector that makes sense.
 
 use super::{BootSector, ShortEntry};
+use platter_clusters::{Heap, Link};
 use platter_vfs::{Error, Result};
 
 /// The width of a FAT entry.
@@ -77,21 +78,6 @@ impl FatKind {
             FatKind::Fat32 => "FAT32",
         }
     }
-}
-
-/// What a FAT entry says of its cluster (fatgen103, "FAT Data Structure").
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// The cluster is free.
-    Free,
-    /// The chain goes on at this cluster, which is one of the volume's.
-    Next(u32),
-    /// The chain ends here.
-    End,
-    /// The cluster is not to be used.
-    Bad,
-    /// A value that no volume of this size should hold: 1, a reserved one, or a cluster past the last.
-    Invalid(u32),
 }
 
 /// The volume's measures, checked against each other and against the device.
@@ -258,6 +244,15 @@ impl Geometry {
     /// The number of the last cluster.
     pub fn last_cluster(&self) -> u32 {
         self.clusters + 1
+    }
+
+    /// Where its clusters are.
+    pub fn heap(&self) -> Heap {
+        Heap {
+            start: u64::from(self.first_data_sector) * u64::from(self.bytes_per_sector),
+            shift: self.cluster_size.trailing_zeros(),
+            count: self.clusters,
+        }
     }
 
     /// Whether the volume has a cluster of this number.

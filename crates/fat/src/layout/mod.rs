@@ -14,16 +14,15 @@ mod info;
 mod long_name;
 mod short_name;
 mod table;
-mod time;
 
 pub use boot::{BootSector, Fat32Fields, VolumeState};
-pub use entry::{Attributes, LongEntry, SLOT, ShortEntry, Slot};
-pub use geometry::{FatKind, Geometry, Link};
+pub use entry::{Attributes, LongEntry, ShortEntry, Slot};
+pub use geometry::{FatKind, Geometry};
 pub use info::InfoSector;
 pub use long_name::{EntrySet, LONGEST_NAME, LongName, LongNameFault, MOST_LONG_ENTRIES};
+pub use platter_clusters::{DosTime, Link, Precision, SLOT};
 pub use short_name::{Label, NtCase, ShortName};
 pub use table::{clean_bits, get, set};
-pub use time::{DosTime, Moment};
 
 /// The largest file, in bytes: the size field has 32 bits (fatgen103, "FAT Directory Structure").
 pub const LARGEST_FILE: u64 = u32::MAX as u64;

@@ -1,49 +1,9 @@
 //! The other implementations that judge ours: dosfstools and mtools. A missing tool fails the test.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
-use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A file that holds an image while it is judged.
-pub struct ImageFile {
-    path: String,
-}
-
-impl ImageFile {
-    /// A file of these bytes. Zeroes are left out as holes.
-    pub fn new(image: &[u8]) -> ImageFile {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("platter-fat-{}-{number}.img", std::process::id());
-        let path = std::env::temp_dir().join(name).to_str().expect("a path in UTF-8").to_owned();
-        let file = std::fs::File::create(&path).expect("a writable temporary directory");
-        file.set_len(image.len() as u64).expect("a file system that takes images of this size");
-        const PIECE: usize = 64 << 10;
-        for (at, piece) in image.chunks(PIECE).enumerate() {
-            if piece.iter().any(|&byte| byte != 0) {
-                file.write_all_at(piece, (at * PIECE) as u64).expect("room in the temporary directory");
-            }
-        }
-        ImageFile { path }
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// What it holds now.
-    pub fn bytes(&self) -> Vec<u8> {
-        std::fs::read(&self.path).expect("the image is there")
-    }
-}
-
-impl Drop for ImageFile {
-    fn drop(&mut self) {
-        drop(std::fs::remove_file(&self.path));
-    }
-}
+pub use platter_vfs::model::ImageFile;
 
 fn output(program: &str, arguments: &[&str]) -> Output {
     Command::new(program)

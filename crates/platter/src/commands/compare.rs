@@ -19,8 +19,8 @@ pub struct Arguments {
     #[command(flatten)]
     choices: Choices,
 
-    /// What to compare: raw, fat12, fat16, fat32 (each with an optional cluster size, fat32:32k), dir:PATH for a
-    /// directory of a mounted file system [default: raw,fat32,dir:OUT]
+    /// What to compare: raw, fat12, fat16, fat32, exfat (each with an optional cluster size, fat32:32k), dir:PATH
+    /// for a directory of a mounted file system [default: raw,fat32,dir:OUT]
     #[arg(long, value_delimiter = ',', value_name = "TARGET,...")]
     targets: Vec<String>,
 

@@ -17,7 +17,7 @@ pub struct Arguments {
     /// overhead, or the path of a .toml workload or a .fio job file
     workload: String,
 
-    /// What to run it on: raw, fat32 (with an optional cluster size, fat32:32k), dir:PATH
+    /// What to run it on: raw, fat32, exfat (with an optional cluster size, fat32:32k), dir:PATH
     #[arg(long, default_value = "raw")]
     target: String,
 

@@ -5,21 +5,16 @@
 //!
 //! Source: volumes made by Windows 11, as listed by forefst.
 
+use platter_vfs::{CaseRun, map_by_runs};
+
 /// What `unit` compares as in names.
 pub fn windows_upper(unit: u16) -> u16 {
-    let next = RUNS.partition_point(|run| run.0 <= unit);
-    match next.checked_sub(1).and_then(|index| RUNS.get(index)) {
-        Some(&(first, last, step, to)) if unit <= last && (unit - first).is_multiple_of(step) => {
-            to + (unit - first)
-        }
-        _ => unit,
-    }
+    map_by_runs(&RUNS, unit)
 }
 
-/// Runs of units that map to as many units: the first, the last, the distance between neighbours, and what the first
-/// maps to. Ascending, without overlap.
+/// Ascending, without overlap.
 #[rustfmt::skip]
-const RUNS: [(u16, u16, u16, u16); 134] = [
+const RUNS: [CaseRun; 134] = [
     (0x0061, 0x007a, 1, 0x0041), (0x00e0, 0x00f6, 1, 0x00c0), (0x00f8, 0x00fe, 1, 0x00d8),
     (0x0101, 0x012f, 2, 0x0100), (0x0133, 0x0137, 2, 0x0132), (0x013a, 0x0148, 2, 0x0139),
     (0x014b, 0x0177, 2, 0x014a), (0x0178, 0x0178, 1, 0x00ff), (0x017a, 0x017e, 2, 0x0179),

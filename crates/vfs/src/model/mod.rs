@@ -10,6 +10,8 @@
 //! while other operations run.
 
 mod clock;
+mod corpus;
+mod image;
 mod operation;
 pub mod power;
 mod random;
@@ -17,6 +19,8 @@ mod runner;
 mod shrink;
 
 pub use clock::{Clock, ClockedDevice};
+pub use corpus::replay as replay_corpus;
+pub use image::ImageFile;
 pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
 pub use random::Random;
 pub use runner::{Difference, Runner, Subject};

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl FatVolume {
+impl<F: Family> Volume<F> {
     /// Returns when the change of this number is durable.
     pub(super) fn commit_through(&self, id: u64) -> Result<()> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +36,7 @@ impl FatVolume {
 
     /// After a failure of which it is unknown what reached the disk, nothing more is written: what is there can be
     /// checked.
-    pub(super) fn freeze(&self, core: &mut Core, error: Error) -> Error {
+    pub(super) fn freeze(&self, core: &mut Core<F>, error: Error) -> Error {
         core.failed = true;
         core.frozen = Some(format!("a write failed that all else depends on: {error}"));
         self.frozen.store(true, Ordering::SeqCst);

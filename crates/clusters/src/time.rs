@@ -1,4 +1,5 @@
-//! Dates and times (fatgen103, "Date and Time Formats").
+//! Dates and times as MS-DOS has them, and FAT and exFAT after it (fatgen103, "Date and Time Formats"; exFAT
+//! specification, 7.4.8).
 
 use platter_vfs::Timestamp;
 
@@ -14,15 +15,15 @@ pub struct DosTime {
     pub hundredths: u8,
 }
 
-/// Which of an entry's three times.
+/// What a field can hold of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    /// To 10 ms.
-    Created,
-    /// To 2 s.
-    Modified,
-    /// To the day.
-    Accessed,
+pub enum Precision {
+    /// Steps of 10 ms.
+    Hundredths,
+    /// Steps of 2 s.
+    TwoSeconds,
+    /// Days.
+    Day,
 }
 
 const DAY: i64 = 86_400;
@@ -31,9 +32,9 @@ const FIRST_DAY: i64 = 3_652;
 const LAST_DAY: i64 = 50_402;
 
 impl DosTime {
-    /// The local time, `offset_minutes` ahead of UTC, of `timestamp`, rounded down to the precision of `moment`;
+    /// The local time, `offset_minutes` ahead of UTC, of `timestamp`, rounded down to the `precision`;
     /// before 1980 the first and after 2107 the last time there is.
-    pub fn from_timestamp(timestamp: Timestamp, offset_minutes: i32, moment: Moment) -> DosTime {
+    pub fn from_timestamp(timestamp: Timestamp, offset_minutes: i32, precision: Precision) -> DosTime {
         let local = timestamp.seconds.saturating_add(i64::from(offset_minutes) * 60);
         let (days, second, centiseconds) = match local.div_euclid(DAY) {
             days if days < FIRST_DAY => (FIRST_DAY, 0, 0),
@@ -45,10 +46,10 @@ impl DosTime {
         let (hour, minute, step) = (second / 3600, second / 60 % 60, second % 60 / 2);
         let time = hour << 11 | minute << 5 | step;
         let hundredths = (second % 2 * 100) as u8 + centiseconds as u8;
-        match moment {
-            Moment::Created => DosTime { date, time: time as u16, hundredths },
-            Moment::Modified => DosTime { date, time: time as u16, hundredths: 0 },
-            Moment::Accessed => DosTime { date, time: 0, hundredths: 0 },
+        match precision {
+            Precision::Hundredths => DosTime { date, time: time as u16, hundredths },
+            Precision::TwoSeconds => DosTime { date, time: time as u16, hundredths: 0 },
+            Precision::Day => DosTime { date, time: 0, hundredths: 0 },
         }
     }
 
@@ -118,18 +119,18 @@ mod tests {
     fn golden() {
         // 2024-02-29 12:34:57.89 UTC.
         let time = at(1_709_210_097, 890_000_000);
-        let created = DosTime::from_timestamp(time, 0, Moment::Created);
+        let created = DosTime::from_timestamp(time, 0, Precision::Hundredths);
         assert_eq!(
             created,
             DosTime { date: 44 << 9 | 2 << 5 | 29, time: 12 << 11 | 34 << 5 | 28, hundredths: 189 }
         );
         assert_eq!(created.to_timestamp(0), time);
-        let modified = DosTime::from_timestamp(time, 0, Moment::Modified);
+        let modified = DosTime::from_timestamp(time, 0, Precision::TwoSeconds);
         assert_eq!(modified.to_timestamp(0), at(1_709_210_096, 0));
-        let accessed = DosTime::from_timestamp(time, 0, Moment::Accessed);
+        let accessed = DosTime::from_timestamp(time, 0, Precision::Day);
         assert_eq!(accessed.to_timestamp(0), at(1_709_164_800, 0));
         // Two hours ahead of UTC the clock on the wall says 14:34.
-        let ahead = DosTime::from_timestamp(time, 120, Moment::Created);
+        let ahead = DosTime::from_timestamp(time, 120, Precision::Hundredths);
         assert_eq!(ahead.time >> 11, 14);
         assert_eq!(ahead.to_timestamp(120), time);
     }
@@ -137,11 +138,11 @@ mod tests {
     #[test]
     fn clamps_to_1980_and_2107() {
         for early in [i64::MIN, -1, 0, 315_532_799] {
-            let time = DosTime::from_timestamp(at(early, 0), 0, Moment::Created).to_timestamp(0);
+            let time = DosTime::from_timestamp(at(early, 0), 0, Precision::Hundredths).to_timestamp(0);
             assert_eq!(time, at(315_532_800, 0));
         }
         for late in [4_354_819_200, i64::MAX] {
-            let time = DosTime::from_timestamp(at(late, 0), 0, Moment::Created).to_timestamp(0);
+            let time = DosTime::from_timestamp(at(late, 0), 0, Precision::Hundredths).to_timestamp(0);
             assert_eq!(time, at(4_354_819_199, 990_000_000));
         }
     }
@@ -150,7 +151,7 @@ mod tests {
     fn every_day_comes_back() {
         for day in FIRST_DAY..=LAST_DAY {
             let time = at(day * DAY, 0);
-            assert_eq!(DosTime::from_timestamp(time, 0, Moment::Accessed).to_timestamp(0), time, "day {day}");
+            assert_eq!(DosTime::from_timestamp(time, 0, Precision::Day).to_timestamp(0), time, "day {day}");
         }
     }
 

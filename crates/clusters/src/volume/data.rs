@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl FatVolume {
+impl<F: Family> Volume<F> {
     /// A node's data path.
     pub(super) fn file(&self, node: Node) -> Result<Arc<File>> {
         match self.files.get(node.0) {
@@ -34,19 +34,11 @@ impl FatVolume {
             return Ok(());
         }
         let mut core = self.core();
-        let entry = &core.entity(file.number)?.entry;
-        let (first, size) = (entry.cluster, u64::from(entry.size));
-        let needed = self.geometry.clusters_for(size) as u32;
-        let runs = match first {
-            0 if needed > 0 => {
-                let expected = format!("{needed} clusters for {size} bytes");
-                return Err(Error::damaged("cluster chain", 0, expected, "none"));
-            }
-            0 => Default::default(),
-            _ => core.table.walk(first, Some(needed), self.geometry.clusters)?,
-        };
-        state.linked = runs.clusters();
-        (state.runs, state.size, state.planned, state.loaded) = (runs, size, size, true);
+        let entry = core.entity(file.number)?.entry.clone();
+        let content = F::content(&mut core, &entry, false)?;
+        state.linked = content.runs.clusters();
+        (state.runs, state.size, state.valid) = (content.runs, content.size, content.valid);
+        (state.planned, state.loaded) = (content.valid, true);
         Ok(())
     }
 
@@ -71,10 +63,10 @@ impl FatVolume {
 
     pub(super) fn check_size(&self, end: Option<u64>) -> Result<u64> {
         match end {
-            Some(end) if end <= LARGEST_FILE => Ok(end),
+            Some(end) if end <= self.capabilities.largest_file => Ok(end),
             _ => Err(Error::FileTooLarge {
                 format: self.format_name(),
-                limit: LARGEST_FILE,
+                limit: self.capabilities.largest_file,
                 wanted: end.unwrap_or(u64::MAX),
             }),
         }
@@ -94,7 +86,7 @@ impl FatVolume {
 
     /// Allocates clusters up to `end`.
     pub(super) fn reserve(&self, file: &File, state: &mut FileState, end: u64) -> Result<()> {
-        let need = self.geometry.clusters_for(end) as u32;
+        let need = u32::try_from(self.heap.clusters_for(end)).map_err(|_| Error::NoSpace)?;
         let have = state.runs.clusters();
         if need > have {
             let taken = self.core().allocate(file.number, &state.runs, need - have)?;
@@ -105,7 +97,7 @@ impl FatVolume {
 
     /// Gives back what a write past the end allocated and does not need.
     pub(super) fn trim(&self, state: &mut FileState) {
-        let keep = state.linked.max(self.geometry.clusters_for(state.planned) as u32);
+        let keep = state.linked.max(self.heap.clusters_for(state.planned) as u32);
         if state.runs.clusters() > keep {
             let cut = state.runs.split_off(keep);
             self.core().give_up(&cut, keep);
@@ -132,7 +124,7 @@ impl FatVolume {
             return Ok(());
         }
         let zeroes = Buffer::new(ZEROES.min((range.end - start) as usize));
-        state.pieces(&self.geometry, start..range.end, |mut place, mut length| {
+        state.pieces(&self.heap, start..range.end, |mut place, mut length| {
             while length > 0 {
                 let piece = length.min(zeroes.len() as u64);
                 self.device.write_at(place, &zeroes[..piece as usize])?;
@@ -145,7 +137,7 @@ impl FatVolume {
     pub(super) fn transfer_in(&self, state: &FileState, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let mut at = 0;
         let length = buffer.len() as u64;
-        state.pieces(&self.geometry, offset..offset + length, |place, length| {
+        state.pieces(&self.heap, offset..offset + length, |place, length| {
             self.device.read_at(place, &mut buffer[at..at + length as usize])?;
             at += length as usize;
             Ok(())
@@ -154,7 +146,7 @@ impl FatVolume {
 
     pub(super) fn transfer_out(&self, state: &FileState, offset: u64, data: &[u8]) -> Result<()> {
         let mut at = 0;
-        state.pieces(&self.geometry, offset..offset + data.len() as u64, |place, length| {
+        state.pieces(&self.heap, offset..offset + data.len() as u64, |place, length| {
             self.device.write_at(place, &data[at..at + length as usize])?;
             at += length as usize;
             Ok(())
@@ -172,21 +164,21 @@ impl FatVolume {
         file.touched.store(true, Ordering::Release);
     }
 
-    /// Brings the table and the entry up to a file's new size.
+    /// Makes a file's clusters its own on disk as far as its size reaches, and tells its entry.
     pub(super) fn record(&self, file: &File, state: &mut FileState) -> Result<()> {
         let mut core = self.core();
         core.writable()?;
-        let needed = state.needed(&self.geometry);
+        let needed = state.needed(&self.heap);
         if needed > state.linked {
-            if let Err(error) = core.link(&state.runs, state.linked, needed) {
+            let mut entry = core.entity(file.number)?.entry.clone();
+            if let Err(error) = F::link(&mut core, &mut entry, &state.runs, state.linked, needed) {
                 return Err(self.freeze(&mut core, error));
             }
+            core.entity_mut(file.number)?.entry = entry;
             state.linked = needed;
         }
-        core.absorb(file.number, self.offset_minutes);
-        let entity = core.entity_mut(file.number)?;
-        entity.entry.size = state.size as u32;
-        entity.entry.cluster = if state.linked > 0 { state.runs.first() } else { 0 };
+        core.absorb(file.number);
+        F::record(&mut core.entity_mut(file.number)?.entry, state);
         core.mark(file.number);
         Ok(())
     }
@@ -202,8 +194,8 @@ impl FatVolume {
         let end = self.check_size(offset.checked_add(length as u64))?;
         self.with_space(|| {
             let mut state = self.loaded(file)?;
-            if end <= state.size {
-                state.fill(&self.geometry, offset, length as u64, plan)?;
+            if end <= state.valid {
+                state.fill(&self.heap, offset, length as u64, plan)?;
                 plan.notes[0] = IN_PLACE;
                 file.begin();
                 return Ok(());
@@ -211,7 +203,7 @@ impl FatVolume {
             self.reserve(file, &mut state, end)?;
             let gap = state.planned..offset;
             let ready =
-                self.zero(&state, gap).and_then(|()| state.fill(&self.geometry, offset, length as u64, plan));
+                self.zero(&state, gap).and_then(|()| state.fill(&self.heap, offset, length as u64, plan));
             if let Err(error) = ready {
                 self.trim(&mut state);
                 return Err(error);
@@ -226,12 +218,12 @@ impl FatVolume {
     pub(super) fn finish_extension(&self, file: &File, plan: &Plan, written: bool) -> Result<()> {
         let mut state = file.write();
         let (start, end, ticket) = (plan.offset, plan.offset + plan.length as u64, plan.notes[1]);
-        let size = state.size;
+        let valid = state.valid;
         // Others come after it: what it failed to write is to read as zeroes. If that fails too, the file can neither
         // grow over what the clusters held before nor lose what others wrote: nothing more is changed.
         if !written
             && state.is_followed(start, ticket)
-            && let Err(error) = self.zero(&state, start.max(size)..end.max(size))
+            && let Err(error) = self.zero(&state, start.max(valid)..end.max(valid))
         {
             return Err(self.freeze(&mut self.core(), error));
         }
@@ -239,7 +231,7 @@ impl FatVolume {
         if written {
             self.touch(file);
         }
-        let recorded = if state.size != size { self.record(file, &mut state) } else { Ok(()) };
+        let recorded = if state.valid != valid { self.record(file, &mut state) } else { Ok(()) };
         if state.pending.is_empty() {
             self.trim(&mut state);
         }
@@ -254,23 +246,29 @@ impl FatVolume {
             self.load(file, &mut state)?;
             if size > state.size {
                 self.reserve(file, &mut state, size)?;
-                if let Err(error) = self.zero(&state, state.size..self.sector_end(size)) {
-                    self.trim(&mut state);
-                    return Err(error);
+                if !F::UNWRITTEN {
+                    if let Err(error) = self.zero(&state, state.size..self.sector_end(size)) {
+                        self.trim(&mut state);
+                        return Err(error);
+                    }
+                    (state.valid, state.planned) = (size, size);
                 }
-                (state.size, state.planned) = (size, size);
+                state.size = size;
                 self.touch(file);
                 self.record(file, &mut state)
             } else if size < state.size {
-                (state.size, state.planned) = (size, size);
-                let keep = state.needed(&self.geometry);
+                let valid = state.valid.min(size);
+                (state.size, state.valid, state.planned) = (size, valid, valid);
+                let keep = state.needed(&self.heap);
                 let cut = state.runs.split_off(keep);
                 {
                     let mut core = self.core();
                     core.writable()?;
                     core.give_up(&cut, state.linked);
                     if state.linked > keep {
-                        core.change.ends.extend(state.runs.last());
+                        if F::is_chain(&core.entity(file.number)?.entry) {
+                            core.change.ends.extend(state.runs.last());
+                        }
                         state.linked = keep;
                     }
                     core.pin(file.number);
@@ -297,12 +295,12 @@ impl FatVolume {
                 return Err(error);
             }
             self.touch(file);
-            let size = state.size;
-            if end > size {
+            let valid = state.valid;
+            if end > valid {
                 let ticket = state.announce(offset, end);
                 state.conclude(ticket, true);
             }
-            if state.size != size { self.record(file, &mut state) } else { Ok(()) }
+            if state.valid != valid { self.record(file, &mut state) } else { Ok(()) }
         })
     }
 

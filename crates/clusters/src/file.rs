@@ -5,11 +5,11 @@
 //!
 //! A write past the end is *pending* from plan to finish: its clusters are the file's, but the size covers it only
 //! when it and everything before it is finished. The gap in front of it is zeroed when it is planned. So no reader
-//! ever sees what a cluster held before, whatever the order in which transfers end, and FAT, which knows no
-//! "allocated but not written", never says otherwise either: clusters are linked on disk as far as the size reaches.
+//! ever sees what a cluster held before, whatever the order in which transfers end. A format that can say of clusters
+//! that they are allocated but not written (exFAT's valid data length) keeps the size apart from what is written; one
+//! that cannot (FAT) has both the same, and zeroes what a larger size adds.
 
-use crate::chain::{Run, Runs};
-use crate::layout::Geometry;
+use crate::{Heap, Run, Runs};
 use platter_vfs::{Error, Plan, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -27,20 +27,24 @@ pub(crate) struct Pending {
 
 /// Where a file's content lies.
 #[derive(Debug, Default)]
-pub(crate) struct FileState {
+pub struct FileState {
     /// Whether the fields below are the file's: its chain is read when it is first needed.
     pub loaded: bool,
     /// Its clusters are no longer its own.
     pub dead: bool,
     /// The size that readers see.
     pub size: u64,
-    /// Where the last planned write past the end will end; without any, the size.
+    /// Up to here the clusters hold what was written; from here to the size zeroes are read, whatever they hold.
+    pub valid: u64,
+    /// Where the last planned write past what is valid will end; without any, that itself.
     pub planned: u64,
+    /// Its clusters, also those that the size does not cover yet.
     pub runs: Runs,
     /// How many of the clusters are linked in the table.
     pub linked: u32,
-    pub pending: Vec<Pending>,
-    pub next_ticket: u64,
+    /// Planned writes past what is valid.
+    pub(crate) pending: Vec<Pending>,
+    pub(crate) next_ticket: u64,
 }
 
 /// A node's data path.
@@ -130,12 +134,11 @@ impl FileState {
     /// Calls `each(device offset, length)` for the pieces of a range of the file, which has clusters throughout.
     pub fn pieces(
         &self,
-        geometry: &Geometry,
+        heap: &Heap,
         range: std::ops::Range<u64>,
         mut each: impl FnMut(u64, u64) -> Result<()>,
     ) -> Result<()> {
-        let size = u64::from(geometry.cluster_size);
-        let shift = geometry.cluster_size.trailing_zeros();
+        let (size, shift) = (heap.cluster_size(), heap.shift);
         let mut at = range.start;
         while at < range.end {
             let index = (at >> shift) as u32;
@@ -145,16 +148,16 @@ impl FileState {
             };
             let inside = at & (size - 1);
             let length = ((u64::from(count) << shift) - inside).min(range.end - at);
-            each(geometry.cluster_offset(cluster) + inside, length)?;
+            each(heap.offset(cluster) + inside, length)?;
             at += length;
         }
         Ok(())
     }
 
     /// Fills a plan with the segments of `length` bytes from `offset`.
-    pub fn fill(&self, geometry: &Geometry, offset: u64, length: u64, plan: &mut Plan) -> Result<()> {
+    pub fn fill(&self, heap: &Heap, offset: u64, length: u64, plan: &mut Plan) -> Result<()> {
         let mut at = 0u32;
-        self.pieces(geometry, offset..offset + length, |place, length| {
+        self.pieces(heap, offset..offset + length, |place, length| {
             plan.push(place, at, length as u32);
             at += length as u32;
             Ok(())
@@ -162,8 +165,8 @@ impl FileState {
     }
 
     /// How many clusters the size needs.
-    pub fn needed(&self, geometry: &Geometry) -> u32 {
-        geometry.clusters_for(self.size) as u32
+    pub fn needed(&self, heap: &Heap) -> u32 {
+        heap.clusters_for(self.size) as u32
     }
 
     /// Notes a planned write past the end and returns its ticket.
@@ -174,7 +177,7 @@ impl FileState {
         self.next_ticket
     }
 
-    /// Ends a pending write, and moves the size over it if nothing before it is pending.
+    /// Ends a pending write, and moves over it what is valid, and the size, if nothing before it is pending.
     pub fn conclude(&mut self, ticket: u64, written: bool) {
         if written {
             if let Some(pending) = self.pending.iter_mut().find(|pending| pending.ticket == ticket) {
@@ -185,10 +188,11 @@ impl FileState {
         }
         let open = self.pending.iter().filter(|pending| !pending.done).map(|pending| pending.start).min();
         let reached = |pending: &Pending| pending.done && open.is_none_or(|open| pending.start < open);
-        let size = self.pending.iter().filter(|pending| reached(pending)).map(|pending| pending.end).max();
+        let valid = self.pending.iter().filter(|pending| reached(pending)).map(|pending| pending.end).max();
         self.pending.retain(|pending| !reached(pending));
-        self.size = self.size.max(size.unwrap_or(0));
-        self.planned = self.pending.iter().map(|pending| pending.end).fold(self.size, u64::max);
+        self.valid = self.valid.max(valid.unwrap_or(0));
+        self.size = self.size.max(self.valid);
+        self.planned = self.pending.iter().map(|pending| pending.end).fold(self.valid, u64::max);
     }
 
     /// Whether a planned write ends after this one starts.
@@ -246,7 +250,8 @@ mod tests {
 
     #[test]
     fn the_size_never_covers_what_is_not_written() {
-        let mut state = FileState { loaded: true, size: 100, planned: 100, ..FileState::default() };
+        let mut state =
+            FileState { loaded: true, size: 100, valid: 100, planned: 100, ..FileState::default() };
         let first = state.announce(512, 1024);
         let second = state.announce(1024, 4096);
         let third = state.announce(4096, 5120);

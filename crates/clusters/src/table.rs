@@ -1,81 +1,60 @@
-//! Cluster chains: the file allocation table as it is used, and the runs of clusters that chains come to.
+//! Cluster chains: a file allocation table as it is used while a volume is open.
 //!
 //! [`Table`] reads the table page by page when an entry is asked for, and keeps a bounded number of pages. A changed
 //! page stays until a commit has taken its changed sectors. [`Table::walk`] turns a chain into [`Runs`] and trusts
 //! nothing on the way: a chain that leaves the volume, meets a free or bad cluster, or runs in a circle is damage.
 
-use crate::layout::{self, FatKind, Geometry, Link};
+use crate::{Heap, Images, Runs, join};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Deref;
 use std::sync::Arc;
 
-/// Clusters that lie together: `count` of them from `cluster`, the first being number `index` of its file.
+/// What an entry of the table says of its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub index: u32,
-    pub cluster: u32,
-    pub count: u32,
+pub enum Link {
+    /// The cluster is free, as far as the table says so.
+    Free,
+    /// The chain goes on at this cluster, which is one of the volume's.
+    Next(u32),
+    /// The chain ends here.
+    End,
+    /// The cluster is not to be used.
+    Bad,
+    /// A value that no volume of this size should hold: 1, a reserved one, or a cluster past the last.
+    Invalid(u32),
 }
 
-/// The clusters of a file or directory, in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Runs(Vec<Run>);
+/// How a format's table is encoded.
+pub trait Entries: Send + Sync {
+    /// Bits of an entry: 12, 16 or 32.
+    fn bits(&self) -> u32;
 
-impl Runs {
-    /// How many clusters there are.
-    pub fn clusters(&self) -> u32 {
-        self.0.last().map_or(0, |run| run.index + run.count)
-    }
+    /// The value of entry `index` in `table`, a slice that starts at its entry 0; `None` past its end.
+    fn get(&self, table: &[u8], index: u32) -> Option<u32>;
 
-    /// The first cluster; 0 if there is none, as a directory entry has it.
-    pub fn first(&self) -> u32 {
-        self.0.first().map_or(0, |run| run.cluster)
-    }
+    /// Changes entry `index`. `false`, and nothing changed, past the end.
+    fn set(&self, table: &mut [u8], index: u32, value: u32) -> bool;
 
-    /// The last cluster.
-    pub fn last(&self) -> Option<u32> {
-        self.0.last().map(|run| run.cluster + run.count - 1)
-    }
+    /// What a value says.
+    fn link(&self, value: u32) -> Link;
 
-    /// The runs.
-    pub fn iter(&self) -> impl Iterator<Item = Run> + '_ {
-        self.0.iter().copied()
-    }
+    /// The value that ends a chain.
+    fn end(&self) -> u32;
+}
 
-    /// Appends clusters.
-    pub fn push(&mut self, cluster: u32, count: u32) {
-        match self.0.last_mut() {
-            Some(last) if last.cluster + last.count == cluster => last.count += count,
-            _ => self.0.push(Run { index: self.clusters(), cluster, count }),
-        }
-    }
-
-    /// The cluster of this index, and how many from it on lie together.
-    pub fn at(&self, index: u32) -> Option<(u32, u32)> {
-        let place = match &self.0[..] {
-            // Most files that matter are in one piece.
-            [_] => 0,
-            runs => runs.partition_point(|run| run.index <= index).checked_sub(1)?,
-        };
-        let run = self.0.get(place)?;
-        let inside = index - run.index;
-        (inside < run.count).then(|| (run.cluster + inside, run.count - inside))
-    }
-
-    /// Cuts off everything from this index on and returns it.
-    pub fn split_off(&mut self, index: u32) -> Vec<Run> {
-        let keep = self.0.partition_point(|run| run.index < index);
-        let mut cut = self.0.split_off(keep);
-        if let Some(last) = self.0.last_mut()
-            && last.index + last.count > index
-        {
-            let kept = index - last.index;
-            cut.insert(0, Run { index, cluster: last.cluster + kept, count: last.count - kept });
-            last.count = kept;
-        }
-        cut
-    }
+/// Where the table stands.
+#[derive(Clone, Copy, Debug)]
+pub struct TablePlace {
+    /// Device offset of the copy that is read.
+    pub start: u64,
+    /// Bytes of a copy, in whole sectors.
+    pub bytes: u64,
+    /// Bytes of a sector.
+    pub sector: u32,
+    /// The clusters that it has entries for.
+    pub heap: Heap,
 }
 
 /// A piece of the table in memory.
@@ -88,9 +67,10 @@ struct Page {
 }
 
 /// The file allocation table.
-pub(crate) struct Table {
-    device: Arc<dyn Device>,
-    geometry: Arc<Geometry>,
+pub struct Table<E, D = Arc<dyn Device>> {
+    device: D,
+    entries: E,
+    place: TablePlace,
     pages: HashMap<u32, Page>,
     /// Page numbers in the order they came.
     order: VecDeque<u32>,
@@ -100,22 +80,20 @@ pub(crate) struct Table {
     dirty_pages: usize,
 }
 
-/// Sectors to write: offset from the start of the table or the device, and content.
-pub(crate) type Images = Vec<(u64, Vec<u8>)>;
-
-impl Table {
+impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
     /// A table of which at most about `cache` bytes are kept in memory.
-    pub fn new(device: Arc<dyn Device>, geometry: Arc<Geometry>, cache: usize) -> Table {
+    pub fn new(device: D, entries: E, place: TablePlace, cache: usize) -> Table<E, D> {
         // An entry must not lie across pages, and 12 bits do not divide any power of two: FAT12's table, which is
         // at most 6 KiB, is one page.
-        let page_bytes = match geometry.kind {
-            FatKind::Fat12 => (geometry.fat_bytes() as u32).next_multiple_of(geometry.bytes_per_sector),
+        let page_bytes = match entries.bits() {
+            12 => (used_bytes(&entries, &place) as u32).next_multiple_of(place.sector),
             _ => 4096,
         };
         let most = (cache / page_bytes as usize).max(16);
         Table {
             device,
-            geometry,
+            entries,
+            place,
             pages: HashMap::new(),
             order: VecDeque::new(),
             most,
@@ -131,19 +109,19 @@ impl Table {
 
     /// Reads the whole table once, in large pieces, and calls `each` with every cluster and its entry.
     pub fn scan(&mut self, mut each: impl FnMut(u32, u32)) -> Result<()> {
-        let total = self.geometry.fat_bytes();
+        let total = used_bytes(&self.entries, &self.place);
         let piece = self.page_bytes as usize * (1usize << 20).div_ceil(self.page_bytes as usize);
-        let (kind, last) = (self.geometry.kind, self.geometry.last_cluster());
-        let entries_in = |bytes: usize| (bytes as u64 * 8 / u64::from(kind.bits())) as u32;
+        let (bits, last) = (self.entries.bits(), self.place.heap.last());
+        let entries_in = |bytes: usize| (bytes as u64 * 8 / u64::from(bits)) as u32;
         let mut buffer = platter_device::Buffer::new(piece);
         let mut start = 0;
         let mut entry = 0u32;
         while start < total && entry <= last {
             let length = self.readable(start, piece as u64);
-            self.device.read_at(self.primary() + start, &mut buffer[..length])?;
+            self.device.read_at(self.place.start + start, &mut buffer[..length])?;
             for index in 0..entries_in(length).min(last + 1 - entry) {
                 if entry + index >= 2 {
-                    each(entry + index, layout::get(kind, &buffer[..length], index).unwrap_or(0));
+                    each(entry + index, self.entries.get(&buffer[..length], index).unwrap_or(0));
                 }
             }
             // A small table is in memory from the start.
@@ -159,14 +137,9 @@ impl Table {
         Ok(())
     }
 
-    fn primary(&self) -> u64 {
-        self.geometry.fat_offset(self.geometry.primary_fat())
-    }
-
     /// How many of `length` bytes from `start` the table has.
     fn readable(&self, start: u64, length: u64) -> usize {
-        let bytes = u64::from(self.geometry.fat_sectors) * u64::from(self.geometry.bytes_per_sector);
-        bytes.saturating_sub(start).min(length) as usize
+        self.place.bytes.saturating_sub(start).min(length) as usize
     }
 
     fn keep(&mut self, number: u32, data: Vec<u8>) {
@@ -184,60 +157,91 @@ impl Table {
         self.order.push_back(number);
     }
 
-    /// The page that holds an entry, and the entry's index in it.
-    fn page(&mut self, cluster: u32) -> Result<(&mut Page, u32)> {
-        let per_page = match self.geometry.kind {
-            FatKind::Fat12 => u32::MAX,
-            kind => self.page_bytes * 8 / kind.bits(),
+    /// The number of the page that holds an entry, which is in memory now, and the entry's index in it.
+    fn page(&mut self, cluster: u32) -> Result<(u32, u32)> {
+        let per_page = match self.entries.bits() {
+            12 => u32::MAX,
+            bits => self.page_bytes * 8 / bits,
         };
         let number = cluster / per_page;
         if !self.pages.contains_key(&number) {
             let start = u64::from(number) * u64::from(self.page_bytes);
             let mut data = vec![0; self.readable(start, u64::from(self.page_bytes))];
-            self.device.read_at(self.primary() + start, &mut data)?;
+            self.device.read_at(self.place.start + start, &mut data)?;
             self.keep(number, data);
         }
         let page = self.pages.get_mut(&number).expect("read just now");
         page.used = true;
-        Ok((page, cluster % per_page))
+        Ok((number, cluster % per_page))
     }
 
     /// The value of an entry.
     pub fn get(&mut self, cluster: u32) -> Result<u32> {
-        let kind = self.geometry.kind;
-        let last = self.geometry.last_cluster();
-        let (page, index) = self.page(cluster)?;
-        layout::get(kind, &page.data, index)
+        let last = self.place.heap.last();
+        let (number, index) = self.page(cluster)?;
+        self.entries
+            .get(&self.pages[&number].data, index)
             .ok_or_else(|| Error::damaged("FAT", 0, format!("an entry up to {last}"), cluster))
     }
 
     /// Changes an entry.
     pub fn set(&mut self, cluster: u32, value: u32) -> Result<()> {
-        let (kind, sector) = (self.geometry.kind, self.geometry.bytes_per_sector as usize);
-        let last = self.geometry.last_cluster();
-        let (page, index) = self.page(cluster)?;
-        if !layout::set(kind, &mut page.data, index, value) {
+        let (bits, sector) = (self.entries.bits() as usize, self.place.sector as usize);
+        let last = self.place.heap.last();
+        let (number, index) = self.page(cluster)?;
+        let page = self.pages.get_mut(&number).expect("read just now");
+        if !self.entries.set(&mut page.data, index, value) {
             return Err(Error::damaged("FAT", 0, format!("an entry up to {last}"), cluster));
         }
-        let first_bit = index as usize * kind.bits() as usize;
-        let last_bit = first_bit + kind.bits() as usize - 1;
+        let first_bit = index as usize * bits;
+        let last_bit = first_bit + bits - 1;
         let was_clean = page.dirty == 0;
         page.dirty |= 1 << (first_bit / 8 / sector) | 1 << (last_bit / 8 / sector);
         self.dirty_pages += usize::from(was_clean);
         Ok(())
     }
 
+    /// Links the clusters from number `linked` to number `to` behind those before them, the last of which is no end
+    /// then.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub fn append(&mut self, runs: &Runs, linked: u32, to: u32, ends: &mut BTreeSet<u32>) -> Result<()> {
+        let mut index = linked;
+        let mut before = match linked.checked_sub(1) {
+            Some(last) => runs.at(last).map(|(cluster, _)| cluster),
+            None => None,
+        };
+        while index < to {
+            let Some((start, count)) = runs.at(index) else { break };
+            let count = count.min(to - index);
+            for cluster in start..start + count {
+                if let Some(before) = before {
+                    ends.remove(&before);
+                    self.set(before, cluster)?;
+                }
+                before = Some(cluster);
+            }
+            index += count;
+        }
+        if let Some(last) = before
+            && to > linked
+        {
+            self.set(last, self.entries.end())?;
+        }
+        Ok(())
+    }
+
     /// The first sector as it is in memory.
     pub fn first_sector(&mut self) -> Result<Vec<u8>> {
-        let sector = self.geometry.bytes_per_sector as usize;
-        let (page, _) = self.page(0)?;
-        Ok(page.data[..sector].to_vec())
+        let (number, _) = self.page(0)?;
+        Ok(self.pages[&number].data[..self.place.sector as usize].to_vec())
     }
 
     /// What an entry says.
     pub fn link(&mut self, cluster: u32) -> Result<Link> {
         let value = self.get(cluster)?;
-        Ok(self.geometry.link(value))
+        Ok(self.entries.link(value))
     }
 
     /// The chain that starts at `first`, to its end. With `needed`, what follows the first so many clusters is taken
@@ -249,8 +253,8 @@ impl Table {
     pub fn walk(&mut self, first: u32, needed: Option<u32>, most: u32) -> Result<Runs> {
         let mut runs = Runs::default();
         let mut at = first;
-        if !self.geometry.has_cluster(first) {
-            let expected = format!("a first cluster from 2 to {}", self.geometry.last_cluster());
+        if !self.place.heap.has(first) {
+            let expected = format!("a first cluster from 2 to {}", self.place.heap.last());
             return Err(Error::damaged("cluster chain", 0, expected, first));
         }
         // Brent: a marker that stays for 1, 2, 4, ... steps meets every circle within a few rounds of it.
@@ -296,12 +300,12 @@ impl Table {
 
     /// Device offset of an entry, for messages.
     fn entry_offset(&self, cluster: u32) -> u64 {
-        self.primary() + u64::from(cluster) * u64::from(self.geometry.kind.bits()) / 8
+        self.place.start + u64::from(cluster) * u64::from(self.entries.bits()) / 8
     }
 
     /// Takes the changed sectors, neighbours joined, in order. Offsets count from the start of the table.
     pub fn take_dirty(&mut self) -> Images {
-        let sector = self.geometry.bytes_per_sector as usize;
+        let sector = self.place.sector as usize;
         let mut changed: Vec<u32> =
             self.pages.iter().filter(|(_, page)| page.dirty != 0).map(|(number, _)| *number).collect();
         changed.sort_unstable();
@@ -321,33 +325,7 @@ impl Table {
     }
 }
 
-/// Appends a piece, as part of the last one if it follows it.
-pub(crate) fn join(images: &mut Images, offset: u64, content: &[u8]) {
-    match images.last_mut() {
-        Some((start, data)) if *start + data.len() as u64 == offset => data.extend_from_slice(content),
-        _ => images.push((offset, content.to_vec())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_join_find_and_split() {
-        let mut runs = Runs::default();
-        for (cluster, count) in [(10, 2), (12, 1), (40, 5), (7, 1)] {
-            runs.push(cluster, count);
-        }
-        assert_eq!((runs.clusters(), runs.first(), runs.last()), (9, 10, Some(7)));
-        assert_eq!((runs.at(0), runs.at(2), runs.at(4)), (Some((10, 3)), Some((12, 1)), Some((41, 4))));
-        assert_eq!((runs.at(8), runs.at(9)), (Some((7, 1)), None));
-        let cut = runs.split_off(5);
-        assert_eq!(cut, [Run { index: 5, cluster: 42, count: 3 }, Run { index: 8, cluster: 7, count: 1 }]);
-        assert_eq!((runs.clusters(), runs.last()), (5, Some(41)));
-        runs.push(42, 1);
-        assert_eq!(runs.iter().count(), 2);
-        assert_eq!(runs.split_off(0).len(), 2);
-        assert_eq!((runs.clusters(), runs.first(), runs.at(0)), (0, 0, None));
-    }
+/// Bytes of a copy that hold entries.
+fn used_bytes(entries: &impl Entries, place: &TablePlace) -> u64 {
+    ((u64::from(place.heap.count) + 2) * u64::from(entries.bits())).div_ceil(8)
 }

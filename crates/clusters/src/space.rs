@@ -5,7 +5,7 @@
 //! grows has a soft *claim* on the clusters after its end: others are given them only when nothing else is left, so
 //! that files written at the same time do not mix cluster by cluster. A claim takes nothing away from the free count.
 
-use crate::chain::Run;
+use crate::Run;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use std::ops::Range;
 const CLAIMS: usize = 32;
 
 /// The free clusters.
-pub(crate) struct FreeSpace {
+pub struct FreeSpace {
     /// A set bit is a taken cluster. Clusters 0 and 1, and those past the last, are taken for ever.
     taken: Vec<u64>,
     last: u32,
@@ -27,9 +27,9 @@ pub(crate) struct FreeSpace {
 
 impl FreeSpace {
     /// Clusters 2 to `last`, all taken.
-    pub fn new(last: u32, cluster_size: u32) -> FreeSpace {
+    pub fn new(last: u32, cluster_size: u64) -> FreeSpace {
         let words = (last as usize + 1).div_ceil(64);
-        let window = ((1 << 20) / cluster_size).max(8);
+        let window = ((1 << 20) / cluster_size).max(8) as u32;
         FreeSpace { taken: vec![!0; words], last, free: 0, cursor: 2, claims: VecDeque::new(), window }
     }
 

@@ -1,6 +1,6 @@
 //! Reading and writing at any offset, whatever sectors the device has.
 
-use crate::layout::SLOT;
+use crate::SLOT;
 use platter_device::Device;
 use platter_vfs::Result;
 use std::collections::BTreeMap;
@@ -12,10 +12,12 @@ pub struct Disk<'d> {
 }
 
 impl<'d> Disk<'d> {
+    /// This device, with nothing to change.
     pub fn new(device: &'d dyn Device) -> Disk<'d> {
         Disk { device, edits: BTreeMap::new() }
     }
 
+    /// The device.
     pub fn device(&self) -> &'d dyn Device {
         self.device
     }
@@ -54,6 +56,7 @@ impl<'d> Disk<'d> {
         Ok(self.device.write_at(start, &sectors)?)
     }
 
+    /// Makes what was written durable.
     pub fn flush(&self) -> Result<()> {
         Ok(self.device.flush()?)
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl FatVolume {
+impl<F: Family> Volume<F> {
     /// Lets an entity go if nothing needs it in memory; one without a name gives its clusters back.
     pub(super) fn let_go(&self, number: u64) {
         let mut next = Some(number);
@@ -21,7 +21,7 @@ impl FatVolume {
                     return;
                 }
             }
-            core.absorb(number, self.offset_minutes);
+            core.absorb(number);
             let Some(entity) = core.nodes.get(&number) else { return };
             if entity.linked && entity.lazy && core.frozen.is_none() {
                 core.mark_times(number);
@@ -55,77 +55,49 @@ impl FatVolume {
 
     /// Frees the clusters of an entity that has neither a name nor a holder. A chain that cannot be read stays: it
     /// is found as lost by a check.
-    pub(super) fn reap(&self, number: u64, entity: &Entity) {
-        let first = entity.entry.cluster;
+    pub(super) fn reap(&self, number: u64, entity: &Entity<F::Entry>) {
         let Some(file) = &entity.file else {
             let mut core = self.core();
-            let storage = core.directories.remove(&number).map(|directory| directory.storage);
-            let runs = match storage {
-                Some(Storage::Chain(runs)) => Ok(runs),
-                _ => core.table.walk(first, Some(0), self.geometry.clusters),
-            };
-            if let Ok(mut runs) = runs {
-                let linked = runs.clusters();
-                core.give_up(&runs.split_off(0), linked);
+            core.directories.remove(&number);
+            if let Ok(mut content) = F::content(&mut core, &entity.entry, true) {
+                let linked = content.runs.clusters();
+                core.give_up(&content.runs.split_off(0), linked);
             }
+            F::removed(&mut core, &entity.entry);
             return;
         };
         let mut state = file.write();
         let mut core = self.core();
         state.dead = true;
         if !state.loaded
-            && first != 0
-            && let Ok(runs) = core.table.walk(first, Some(0), self.geometry.clusters)
+            && let Ok(content) = F::content(&mut core, &entity.entry, true)
         {
-            state.linked = runs.clusters();
-            state.runs = runs;
+            state.linked = content.runs.clusters();
+            state.runs = content.runs;
         }
         let linked = state.linked;
         core.give_up(&state.runs.split_off(0), linked);
+        F::removed(&mut core, &entity.entry);
     }
 
-    pub(super) fn attributes_of(
-        &self,
-        kind: Kind,
-        entry: &ShortEntry,
-        linked: bool,
-        allocated: u64,
-    ) -> Attributes {
-        let time = |time: DosTime| time.is_set().then(|| time.to_timestamp(self.offset_minutes));
-        Attributes {
-            kind,
-            size: if kind == Kind::Directory { 0 } else { u64::from(entry.size) },
-            allocated,
-            links: u32::from(linked),
-            flags: DosFlags(u32::from(entry.attributes.0) & DosFlags::SETTABLE.0),
-            created: time(entry.created),
-            modified: entry.modified.to_timestamp(self.offset_minutes),
-            accessed: time(entry.accessed),
-            changed: None,
+    pub(super) fn allocated(&self, core: &mut Core<F>, number: Option<u64>, entry: &F::Entry) -> u64 {
+        if !entry.is_directory() {
+            return self.heap.clusters_for(entry.size()) << self.heap.shift;
+        }
+        let open = number.and_then(|number| core.directories.get(&number));
+        match open.map(|open| open.content().slots().storage()) {
+            Some(Storage::Fixed(..)) => 0,
+            Some(Storage::Chain(runs)) => u64::from(runs.clusters()) << self.heap.shift,
+            None => u64::from(F::directory_clusters(core, entry)) << self.heap.shift,
         }
     }
 
-    pub(super) fn allocated(&self, core: &mut Core, number: Option<u64>, entry: &ShortEntry) -> u64 {
-        let cluster = u64::from(self.geometry.cluster_size);
-        if !entry.attributes.directory() {
-            return self.geometry.clusters_for(u64::from(entry.size)) * cluster;
-        }
-        if let Some(directory) = number.and_then(|number| core.directories.get(&number)) {
-            return match &directory.storage {
-                Storage::Fixed => 0,
-                Storage::Chain(runs) => u64::from(runs.clusters()) * cluster,
-            };
-        }
-        let most = crate::directory::most_clusters(&self.geometry);
-        core.table.walk(entry.cluster, None, most).map_or(0, |runs| u64::from(runs.clusters()) * cluster)
-    }
-
-    pub(super) fn entity_attributes(&self, core: &mut Core, number: u64) -> Result<Attributes> {
-        core.absorb(number, self.offset_minutes);
+    pub(super) fn entity_attributes(&self, core: &mut Core<F>, number: u64) -> Result<Attributes> {
+        core.absorb(number);
         let entity = core.entity(number)?;
-        let (kind, entry, linked) = (entity.kind, entity.entry.clone(), entity.linked);
+        let (entry, linked) = (entity.entry.clone(), entity.linked);
         let allocated = self.allocated(core, Some(number), &entry);
-        Ok(self.attributes_of(kind, &entry, linked, allocated))
+        Ok(attributes_of(&entry, linked, allocated, core.offset_minutes))
     }
 
     /// Removes an entry that `allowed` allows.
@@ -133,9 +105,9 @@ impl FatVolume {
         &self,
         directory: Node,
         name: &Name,
-        allowed: impl FnOnce(&mut Core, u64) -> Result<()>,
+        allowed: impl FnOnce(&mut Core<F>, u64) -> Result<()>,
     ) -> Result<()> {
-        let now = self.now(Moment::Modified);
+        let now = self.now();
         let number = {
             let mut core = self.core();
             core.writable()?;
@@ -164,7 +136,7 @@ impl FatVolume {
     /// Makes an entry, the core locked.
     pub(super) fn create_entry(
         &self,
-        core: &mut Core,
+        core: &mut Core<F>,
         directory: u64,
         name: &Name,
         kind: Kind,
@@ -175,78 +147,70 @@ impl FatVolume {
         if core.directory(directory)?.find(name).is_some() {
             return Err(Error::Exists);
         }
-        let attributes = match kind {
-            Kind::Directory => crate::layout::Attributes::DIRECTORY,
-            _ => crate::layout::Attributes::ARCHIVE,
-        };
-        let mut entry = ShortEntry {
-            attributes: crate::layout::Attributes(attributes),
-            created: self.now(Moment::Created),
-            accessed: self.now(Moment::Accessed),
-            modified: self.now(Moment::Modified),
-            ..ShortEntry::default()
-        };
+        let now = self.now();
+        let mut entry = core.family.new_entry(kind, now, core.offset_minutes);
         // Everything that can fail comes before the first change.
-        let set = core.directory(directory)?.compose(name, &entry, None)?;
-        let revived = core.directory(directory)?.can_revive(name);
-        if !revived {
-            core.make_room(directory, set.slots())?;
+        let slots = core.directory(directory)?.slots_for(name, &entry, None)?;
+        if !core.directory(directory)?.slots().can_revive(name) {
+            core.make_room(directory, slots)?;
         }
         let mut content = None;
         if kind == Kind::Directory {
-            let mut runs = crate::chain::Runs::default();
+            let mut runs = crate::Runs::default();
             let taken = core.allocate(0, &runs, 1)?;
             runs.push(taken[0].cluster, 1);
-            entry.cluster = runs.first();
-            let parent = if directory == ROOT { 0 } else { core.entity(directory)?.entry.cluster };
-            let storage = Storage::Chain(runs.clone());
-            let size = self.geometry.cluster_size as usize;
-            let fresh = crate::directory::Directory::fresh(storage, size, entry.clone(), parent);
-            let place = self.geometry.cluster_offset(entry.cluster);
-            if let Err(error) = self.device.write_at(place, fresh.data()) {
-                core.give_up(&[Run { index: 0, cluster: entry.cluster, count: 1 }], 0);
-                return Err(error.into());
+            let cluster = runs.first();
+            let made = F::fresh_directory(core, cluster, &mut entry, directory)
+                .and_then(|fresh| self.write_fresh(cluster, &fresh).map(|()| fresh));
+            match made {
+                Ok(fresh) => content = Some(fresh),
+                Err(error) => {
+                    core.give_up(&[Run { index: 0, cluster, count: 1 }], 0);
+                    return Err(error);
+                }
             }
-            if let Err(error) = core.link(&runs, 0, 1) {
+            if let Err(error) = F::link(core, &mut entry, &runs, 0, 1) {
                 return Err(self.freeze(core, error));
             }
-            content = Some(fresh);
         }
-        let geometry = self.geometry.clone();
         let parent = core.directory(directory)?;
         let slot = match parent.revive(name) {
-            Some(slot) => {
-                parent.update(slot, &entry, &geometry);
-                slot
-            }
-            None => {
-                let set = crate::layout::EntrySet {
-                    short: ShortEntry { name: set.short.name, nt: set.short.nt, ..entry.clone() },
-                    ..set
-                };
-                parent.insert(name, &set, &geometry)
-            }
+            Some(slot) => parent.update(slot, &entry),
+            None => parent.insert(name, &entry, None)?,
         };
-        core.stamp_directory(directory, self.now(Moment::Modified));
+        core.stamp_directory(directory, now);
         let number = core.add(kind, directory, slot, entry);
         if let Some(content) = content {
-            core.directories.insert(number, content);
+            core.keep(number, content);
         }
         core.mark(number);
         Ok(number)
     }
 
+    /// Writes a new directory: its slots, and zeroes to the end of its cluster.
+    fn write_fresh(&self, cluster: u32, fresh: &F::Directory) -> Result<()> {
+        let (place, data) = (self.heap.offset(cluster), fresh.slots().data());
+        self.device.write_at(place, data)?;
+        let (mut at, end) = (data.len() as u64, self.heap.cluster_size());
+        let zeroes = vec![0; ZEROES.min((end - at) as usize)];
+        while at < end {
+            let length = (end - at).min(zeroes.len() as u64);
+            self.device.write_at(place + at, &zeroes[..length as usize])?;
+            at += length;
+        }
+        Ok(())
+    }
+
     /// Renames, the core locked. Returns the entities that may not be needed any longer.
     pub(super) fn rename_entry(
         &self,
-        core: &mut Core,
+        core: &mut Core<F>,
         from: (u64, &Name),
         to: (u64, &Name),
         replace: bool,
     ) -> Result<[u64; 2]> {
         core.writable()?;
         let ((from, name), (to, new_name)) = (from, to);
-        let geometry = self.geometry.clone();
         let slot = core.directory(from)?.find(name).ok_or(Error::NotFound)?;
         core.is_living_directory(to)?;
         self.capabilities.names.check(new_name)?;
@@ -255,7 +219,7 @@ impl FatVolume {
         if moved == Kind::Directory && core.is_inside(to, source)? {
             return Err(Error::IntoItself);
         }
-        core.absorb(source, self.offset_minutes);
+        core.absorb(source);
         let entry = core.entity(source)?.entry.clone();
         let target = core.directory(to)?.find(new_name);
         let itself = from == to && target == Some(slot);
@@ -285,14 +249,12 @@ impl FatVolume {
         if itself && same {
             return Ok([source, source]);
         }
-        let takes_over =
-            (same && replaced.is_some()) || (target.is_none() && core.directory(to)?.can_revive(new_name));
-        let mut set = None;
+        let takes_over = (same && replaced.is_some())
+            || (target.is_none() && core.directory(to)?.slots().can_revive(new_name));
+        let but = if itself { Some(slot) } else { replaced.map(|(_, slot)| slot) };
         if !takes_over {
-            let but = if itself { Some(slot) } else { replaced.map(|(_, slot)| slot) };
-            let composed = core.directory(to)?.compose(new_name, &entry, but)?;
-            core.make_room(to, composed.slots())?;
-            set = Some(composed);
+            let slots = core.directory(to)?.slots_for(new_name, &entry, but)?;
+            core.make_room(to, slots)?;
         }
         let changes_parent = moved == Kind::Directory && from != to;
         if changes_parent {
@@ -304,23 +266,18 @@ impl FatVolume {
         core.directory(from)?;
         let place = {
             let directory = core.directory(to)?;
-            match (set, replaced) {
-                (Some(set), _) => {
-                    if itself {
-                        directory.remove(slot);
-                    } else if let Some((_, target)) = replaced {
-                        directory.remove(target);
+            match replaced {
+                _ if !takes_over => {
+                    // The name is found as the new entry's: the old one is removed first.
+                    if let Some(old) = but {
+                        directory.remove(old);
                     }
-                    directory.insert(new_name, &set, &geometry)
+                    directory.insert(new_name, &entry, but)?
                 }
-                (None, Some((_, target))) => {
-                    directory.update(target, &entry, &geometry);
-                    target
-                }
-                (None, None) => {
+                Some((_, target)) => directory.update(target, &entry),
+                None => {
                     let revived = directory.revive(new_name).ok_or(Error::NotFound)?;
-                    directory.update(revived, &entry, &geometry);
-                    revived
+                    directory.update(revived, &entry)
                 }
             }
         };
@@ -333,14 +290,35 @@ impl FatVolume {
         core.place(source, to, place);
         core.change.erases = true;
         if changes_parent {
-            let above = if to == ROOT { 0 } else { core.entity(to)?.entry.cluster };
             core.pin(source);
-            core.directory(source)?.set_parent(above, &geometry);
+            F::moved_directory(core, source)?;
         }
-        let now = self.now(Moment::Modified);
+        let now = self.now();
         core.mark(source);
         core.stamp_directory(from, now);
         core.stamp_directory(to, now);
         Ok([source, replaced.map_or(source, |(number, _)| number)])
+    }
+}
+
+/// What users see of an entry.
+pub(super) fn attributes_of<E: crate::Entry>(
+    entry: &E,
+    linked: bool,
+    allocated: u64,
+    offset_minutes: i32,
+) -> Attributes {
+    let [created, modified, accessed] = entry.times(offset_minutes);
+    let directory = entry.is_directory();
+    Attributes {
+        kind: if directory { Kind::Directory } else { Kind::File },
+        size: if directory { 0 } else { entry.size() },
+        allocated,
+        links: u32::from(linked),
+        flags: entry.flags(),
+        created,
+        modified: modified.unwrap_or_default(),
+        accessed,
+        changed: None,
     }
 }

@@ -19,6 +19,11 @@ impl Bits {
         self.0[at as usize / 64] |= 1 << (at % 64);
     }
 
+    /// Clears a bit.
+    pub fn clear(&mut self, at: u32) {
+        self.0[at as usize / 64] &= !(1 << (at % 64));
+    }
+
     /// How many bits are set.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()

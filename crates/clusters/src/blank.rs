@@ -1,0 +1,66 @@
+//! What making a volume of any kind needs.
+
+use platter_device::Device;
+use platter_vfs::{Progress, Result};
+use std::time::Duration;
+
+/// Bytes written or compared at once.
+const PIECE: usize = 1 << 20;
+
+/// A serial number from the time, as DOS makes it from date and time: spread by a multiplication.
+pub fn serial_from(now: Duration) -> u32 {
+    let ticks = now.as_micros() as u64;
+    (ticks.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
+}
+
+/// Makes a range of the device read as zeroes, writing only the pieces that do not: so a sparse image stays sparse.
+/// Whole sectors, in bytes.
+///
+/// # Errors
+/// The device's.
+pub fn clear(
+    device: &dyn Device,
+    start: u64,
+    end: u64,
+    what: &'static str,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let zeroes = vec![0; PIECE];
+    let mut found = vec![0; PIECE];
+    each_piece(start, end, what, progress, |offset, length| {
+        device.read_at(offset, &mut found[..length])?;
+        if found[..length] != zeroes[..length] {
+            device.write_at(offset, &zeroes[..length])?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes zeroes over a range of the device.
+///
+/// # Errors
+/// The device's.
+pub fn overwrite(device: &dyn Device, start: u64, end: u64, progress: &dyn Progress) -> Result<()> {
+    let zeroes = vec![0; PIECE];
+    each_piece(start, end, "overwriting clusters", progress, |offset, length| {
+        Ok(device.write_at(offset, &zeroes[..length])?)
+    })
+}
+
+/// Calls `piece` for a range in pieces, and tells how far it is.
+fn each_piece(
+    start: u64,
+    end: u64,
+    what: &'static str,
+    progress: &dyn Progress,
+    mut piece: impl FnMut(u64, usize) -> Result<()>,
+) -> Result<()> {
+    let mut offset = start;
+    while offset < end {
+        let length = (end - offset).min(PIECE as u64);
+        piece(offset, length as usize)?;
+        offset += length;
+        progress.progress(what, offset - start, end - start);
+    }
+    Ok(())
+}

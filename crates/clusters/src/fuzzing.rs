@@ -1,0 +1,54 @@
+//! What the fuzzing of every format does with a volume that opened.
+
+use platter_vfs::{Change, Cursor, FileSystem, Kind, Name, Node, RenameFlags, SyncScope};
+
+/// Reads what can be reached, no deeper and no more than a small image can hold.
+pub fn read_all(volume: &dyn FileSystem) {
+    let mut todo = vec![(Node::ROOT, 0)];
+    let mut buffer = vec![0; 8192];
+    let mut seen = 0;
+    while let Some((directory, depth)) = todo.pop() {
+        let mut entries = Vec::new();
+        if volume.read_directory(directory, Cursor::START, 512, &mut entries).is_err() || depth > 16 {
+            continue;
+        }
+        for entry in entries {
+            seen += 1;
+            if seen > 1024 {
+                return;
+            }
+            let Ok(node) = volume.lookup(directory, &entry.name) else { continue };
+            let _ = volume.attributes(node);
+            if entry.attributes.kind == Kind::Directory {
+                todo.push((node, depth + 1));
+            } else {
+                let _ = volume.read(node, 0, &mut buffer);
+                let _ = volume.read(node, entry.attributes.size.saturating_sub(100), &mut buffer);
+            }
+        }
+    }
+    let _ = (volume.info(), volume.space());
+}
+
+/// Makes, changes, renames and removes.
+pub fn write_some(volume: &dyn FileSystem) {
+    let name = |text: &str| Name::from(text);
+    let Ok(directory) = volume.create(Node::ROOT, &name("a new directory"), Kind::Directory) else { return };
+    if let Ok(file) = volume.create(directory, &name("a new file"), Kind::File) {
+        let _ = volume.write(file, 100, &[7; 3000]);
+        let _ = volume.sync(file, SyncScope::All);
+        let _ = volume.set_attributes(file, &Change { size: Some(10), ..Change::default() });
+    }
+    let mut entries = Vec::new();
+    let _ = volume.read_directory(Node::ROOT, Cursor::START, 8, &mut entries);
+    for (number, entry) in entries.iter().enumerate() {
+        if let Ok(node) = volume.lookup(Node::ROOT, &entry.name) {
+            let _ = volume.write(node, entry.attributes.size, &[1; 600]);
+        }
+        let new = name(&format!("renamed {number}"));
+        let _ = volume.rename(Node::ROOT, &entry.name, directory, &new, RenameFlags::Replace);
+        let _ = volume.unlink(directory, &new);
+    }
+    let _ = volume.set_label("FUZZED");
+    let _ = volume.sync_all();
+}

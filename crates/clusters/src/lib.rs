@@ -1,0 +1,40 @@
+//! What file systems share that keep files in clusters and names in directories of 32-byte slots: FAT and exFAT.
+//!
+//! * [`Volume`] is the open volume: nodes, the data path, commits and their order, and what a power cut leaves. A
+//!   format is a [`Family`]: its directory entries, and how its clusters are taken and linked.
+//! * [`Runs`], [`FreeSpace`], [`Table`], [`Slots`], [`Heap`], [`DosTime`] are the arithmetic below it, each usable
+//!   by itself.
+//! * [`Bits`] and [`Disk`] serve the checks.
+#![forbid(unsafe_code)]
+
+mod bits;
+mod blank;
+mod core;
+mod disk;
+mod file;
+#[doc(hidden)]
+pub mod fuzzing;
+mod heap;
+mod images;
+mod path;
+mod runs;
+mod slots;
+mod space;
+mod table;
+mod time;
+mod volume;
+
+pub use bits::Bits;
+pub use blank::{clear, overwrite, serial_from};
+pub use core::{Content, Core, Directory, Entity, Entry, Family, ROOT};
+pub use disk::Disk;
+pub use file::FileState;
+pub use heap::Heap;
+pub use images::{Images, join};
+pub use path::path_of;
+pub use runs::{Run, Runs};
+pub use slots::{DirectoryImages, SLOT, SlotRules, Slots, Storage};
+pub use space::FreeSpace;
+pub use table::{Entries, Link, Table, TablePlace};
+pub use time::{DosTime, Precision};
+pub use volume::Volume;

@@ -1,0 +1,470 @@
+//! An open volume of a [`Family`].
+//!
+//! # What a power cut leaves
+//! Changes of names, sizes and chains collect in memory. A commit writes them in phases, with a flush between each
+//! two that have something to write:
+//!
+//! 0. data, and the zeroes of clusters that directories grew by, which were written when they arose;
+//! 1. what says that clusters came into use (entries of the table, bits of the bitmap); then, where directories grew,
+//!    the links to their new clusters;
+//! 2. directory entries that are new or changed, with their sizes and first clusters; a label that is not one;
+//! 3. slots of removed entries, erased;
+//! 4. what says that clusters went out of use, and the count of free clusters.
+//!
+//! Before the first of them the volume is marked as in use. So at every moment each name on disk leads to a chain
+//! that is whole and holds what was written before; a cut between phases leaves clusters that nothing leads to, a
+//! chain longer than its file, or, in the middle of a rename, both names: all of that `check` puts right. Clusters
+//! and slots that were given up are not used again before the commit that gave them up is through (slots: begun), so
+//! that what the disk still refers to is not overwritten. An entry that replaces one of exactly the same name takes
+//! over its slots: one sector changes, and the name is there throughout.
+//!
+//! Times that writes over existing content leave are kept in memory until someone syncs all of the file or the volume.
+//!
+//! # Locks
+//! In this order: the turn to commit, a file's state, the core. The commit holds the core while it gathers what to
+//! write, not while it writes; a planned read or overwrite takes its file's state, shared, and nothing else.
+
+mod commit;
+mod data;
+mod entries;
+
+use entries::attributes_of;
+
+use crate::core::{Batch, Core, Directory, Entity, Entry as _, Family, ROOT};
+use crate::file::{File, FileState, Files, IN_PLACE, PENDING, Remembered};
+use crate::{Heap, Images, Run, Storage};
+use platter_device::{Buffer, Device};
+use platter_vfs::{
+    Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind, Name, Node,
+    OpenOptions, Place, Plan, RenameFlags, Result, Space, SyncScope, Timestamp, VolumeInfo,
+};
+use std::any::Any;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockWriteGuard};
+
+/// When so many bytes of changes wait, the next operation commits them.
+const BACKLOG: usize = 48 << 20;
+/// The unit in which zeroes are written.
+const ZEROES: usize = 1 << 20;
+
+/// An open volume. See the module for what it promises.
+pub struct Volume<F: Family> {
+    /// Tells this volume's plans from others'.
+    id: u64,
+    device: Arc<dyn Device>,
+    heap: Heap,
+    name: &'static str,
+    capabilities: Capabilities,
+    core: Mutex<Core<F>>,
+    files: Arc<Files>,
+    /// Held by whoever commits.
+    turn: Mutex<()>,
+    /// The last change that is durable.
+    committed: AtomicU64,
+    /// Whether changes are refused: the core says why.
+    frozen: AtomicBool,
+}
+
+impl<F: Family> Volume<F> {
+    /// Opens a volume.
+    ///
+    /// # Errors
+    /// [`Error::NotThisFormat`] and [`Error::Damaged`] if what the device begins with makes no sense, and what the
+    /// device answers.
+    pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Volume<F>> {
+        let mut core = F::open(device)?;
+        core.offset_minutes = options.local_offset_minutes;
+        if options.read_only {
+            core.frozen = Some("it was opened so".into());
+        } else if core.device.read_only() {
+            core.frozen = Some("the device is".into());
+        }
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Ok(Volume {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name: core.family.name(),
+            capabilities: core.family.capabilities(),
+            frozen: AtomicBool::new(core.frozen.is_some()),
+            files: core.files.clone(),
+            device: core.device.clone(),
+            heap: core.heap,
+            core: Mutex::new(core),
+            turn: Mutex::new(()),
+            committed: AtomicU64::new(0),
+        })
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core<F>> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.device.now().into()
+    }
+
+    /// Runs something that may need space, and if there is none although some waits for a commit, commits and runs
+    /// it again. Afterwards commits if too much waits.
+    fn with_space<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut result = run();
+        if matches!(result, Err(Error::NoSpace)) {
+            let (id, hope) = {
+                let core = self.core();
+                (core.change.id, core.waiting > 0 || core.change.erases)
+            };
+            if hope {
+                self.commit_through(id)?;
+                result = run();
+            }
+        }
+        if result.is_ok() {
+            let (id, backlog) = {
+                let core = self.core();
+                (core.change.id, core.backlog())
+            };
+            if backlog > BACKLOG {
+                self.commit_through(id)?;
+            }
+        }
+        result
+    }
+}
+
+impl<F: Family> FileSystem for Volume<F> {
+    fn format_name(&self) -> &'static str {
+        self.name
+    }
+
+    fn info(&self) -> Result<VolumeInfo> {
+        F::info(&mut self.core())
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    fn space(&self) -> Result<Space> {
+        Ok(Space {
+            cluster: self.heap.cluster_size(),
+            total: u64::from(self.heap.count),
+            free: u64::from(self.core().free()),
+        })
+    }
+
+    fn set_label(&self, label: &str) -> Result<()> {
+        self.with_space(|| {
+            let mut core = self.core();
+            core.writable()?;
+            F::set_label(&mut core, label)
+        })
+    }
+
+    fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
+        let mut core = self.core();
+        core.is_living_directory(directory.0)?;
+        let slot = core.directory(directory.0)?.find(name).ok_or(Error::NotFound)?;
+        let number = core.enter(directory.0, slot)?;
+        let entity = core.entity_mut(number)?;
+        entity.handed += 1;
+        if let Some(file) = &entity.file {
+            file.released.store(false, Ordering::SeqCst);
+        }
+        Ok(Node(number))
+    }
+
+    fn forget(&self, node: Node, count: u64) {
+        let idle = {
+            let mut core = self.core();
+            let Ok(entity) = core.entity_mut(node.0) else { return };
+            entity.handed = entity.handed.saturating_sub(count);
+            entity.handed == 0
+        };
+        if idle {
+            self.let_go(node.0);
+        }
+    }
+
+    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
+        if kind == Kind::SymbolicLink {
+            return Err(Error::InvalidArgument("a symbolic link needs a target"));
+        }
+        self.with_space(|| {
+            let mut core = self.core();
+            let number = self.create_entry(&mut core, directory.0, name, kind)?;
+            core.entity_mut(number)?.handed = 1;
+            Ok(Node(number))
+        })
+    }
+
+    fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
+        self.remove(directory, name, |core, number| match core.entity(number)?.kind {
+            Kind::Directory => Err(Error::IsADirectory),
+            _ => Ok(()),
+        })
+    }
+
+    fn rmdir(&self, directory: Node, name: &Name) -> Result<()> {
+        self.remove(directory, name, |core, number| match core.directory(number)?.is_empty() {
+            true => Ok(()),
+            false => Err(Error::NotEmpty),
+        })
+    }
+
+    fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
+        let replace = match flags {
+            RenameFlags::Replace => true,
+            RenameFlags::NoReplace => false,
+            RenameFlags::Exchange => {
+                self.core().writable()?;
+                return Err(self.unsupported_error("exchange of two entries"));
+            }
+        };
+        let unneeded = self.with_space(|| {
+            let mut core = self.core();
+            self.rename_entry(&mut core, (from.0, name), (to.0, new_name), replace)
+        })?;
+        unneeded.into_iter().for_each(|number| self.let_go(number));
+        Ok(())
+    }
+
+    fn read_directory(
+        &self,
+        directory: Node,
+        cursor: Cursor,
+        most: usize,
+        entries: &mut Vec<Entry>,
+    ) -> Result<()> {
+        let mut core = self.core();
+        let Ok(from) = u32::try_from(cursor.0) else { return core.is_directory(directory.0) };
+        let slots: Vec<u32> = core.directory(directory.0)?.slots().keys_from(from).take(most).collect();
+        for slot in slots {
+            let content = core.directory(directory.0)?;
+            let name = content.name(slot);
+            let attributes = match core.places.get(&(directory.0, slot)).copied() {
+                Some(number) => self.entity_attributes(&mut core, number)?,
+                None => {
+                    let entry = core.directory(directory.0)?.entry(slot);
+                    let allocated = self.allocated(&mut core, None, &entry);
+                    attributes_of(&entry, true, allocated, core.offset_minutes)
+                }
+            };
+            entries.push(Entry { name, attributes, next: Cursor(u64::from(slot) + 1) });
+        }
+        Ok(())
+    }
+
+    fn parent(&self, directory: Node) -> Result<Node> {
+        let core = self.core();
+        core.is_directory(directory.0)?;
+        Ok(Node(core.entity(directory.0)?.parent))
+    }
+
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        self.entity_attributes(&mut self.core(), node.0)
+    }
+
+    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        if let Some(size) = change.size {
+            let file = self.file(node)?;
+            self.may_write(&file)?;
+            self.check_size(Some(size))?;
+            self.resize(&file, size)?;
+        }
+        let mut core = self.core();
+        core.writable()?;
+        core.absorb(node.0);
+        let offset = core.offset_minutes;
+        let entity = core.entity_mut(node.0)?;
+        if node.0 != ROOT {
+            let entry = &mut entity.entry;
+            let before = entry.clone();
+            if let Some(flags) = change.flags {
+                entry.set_flags(flags);
+            }
+            entry.set_times([change.created, change.modified, change.accessed], offset);
+            let changed = *entry != before;
+            let read_only = entry.flags().contains(DosFlags::READ_ONLY);
+            if let Some(file) = &entity.file {
+                file.read_only.store(read_only, Ordering::Relaxed);
+            }
+            if changed {
+                core.mark(node.0);
+            }
+        }
+        self.entity_attributes(&mut core, node.0)
+    }
+
+    fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
+        self.check_aligned(offset, length)?;
+        plan.start(node.0, offset, 0);
+        let state = self.remember(node, plan)?;
+        let file = self.remembered(&state).ok_or(Error::NotFound)?;
+        self.shared(file, |state| {
+            let covered = state.size.saturating_sub(offset).min(length as u64);
+            plan.length = covered as usize;
+            let valid = state.valid.saturating_sub(offset).min(covered);
+            state.fill(&self.heap, offset, self.sector_end(valid), plan)?;
+            if valid < covered {
+                // What is allocated but not written, and what the last sector holds behind what is.
+                plan.holes.push(valid as u32..covered as u32);
+            }
+            file.begin();
+            Ok(())
+        })?;
+        plan.state = Some(state);
+        Ok(())
+    }
+
+    fn finish_read(
+        &self,
+        plan: &mut Plan,
+        buffer: &mut [u8],
+        done: platter_device::Result<()>,
+    ) -> Result<usize> {
+        self.end(self.finishing_file(plan)?);
+        done?;
+        plan.clear_holes(buffer);
+        Ok(plan.length)
+    }
+
+    fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
+        self.check_aligned(offset, data.len())?;
+        plan.start(node.0, offset, data.len());
+        let state = self.remember(node, plan)?;
+        let file = self.remembered(&state).ok_or(Error::NotFound)?;
+        self.may_write(file)?;
+        let end = self.check_size(offset.checked_add(data.len() as u64))?;
+        let in_place = self.shared(file, |state| {
+            let in_place = end <= state.valid || data.is_empty();
+            if in_place {
+                state.fill(&self.heap, offset, data.len() as u64, plan)?;
+                plan.notes[0] = IN_PLACE;
+                file.begin();
+            }
+            Ok(in_place)
+        })?;
+        if !in_place {
+            self.plan_extension(file, offset, data.len(), plan)?;
+        }
+        plan.state = Some(state);
+        Ok(())
+    }
+
+    fn finish_write(&self, plan: &mut Plan, _data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
+        let file = self.finishing_file(plan)?;
+        let extended = plan.notes[0] == PENDING;
+        let recorded = if extended {
+            self.finish_extension(file, plan, done.is_ok())
+        } else {
+            if done.is_ok() && plan.length > 0 {
+                self.touch(file);
+            }
+            Ok(())
+        };
+        self.end(file);
+        done?;
+        recorded?;
+        Ok(extended)
+    }
+
+    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        let file = self.file(node)?;
+        self.may_write(&file)?;
+        self.check_size(offset.checked_add(data.len() as u64))?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        if self.check_aligned(offset, data.len()).is_err() {
+            return self.write_unaligned(&file, offset, data);
+        }
+        let mut plan = Plan::default();
+        self.plan_write(node, offset, data, &mut plan)?;
+        let done = plan.segments.iter().try_for_each(|segment| {
+            let at = segment.at as usize;
+            self.device.write_at(segment.offset, &data[at..at + segment.length as usize])
+        });
+        self.finish_write(&mut plan, data, done).map(|_| ())
+    }
+
+    fn extents(&self, node: Node) -> Result<Vec<Extent>> {
+        let file = self.file(node)?;
+        self.shared(&file, |state| {
+            let mut extents: Vec<Extent> = Vec::new();
+            let mut at = 0;
+            for (range, written) in [(0..state.valid, true), (state.valid..state.size, false)] {
+                state.pieces(&self.heap, range, |place, length| {
+                    let place = if written { Place::Device(place) } else { Place::Unwritten(place) };
+                    extents.push(Extent { offset: at, length, place });
+                    at += length;
+                    Ok(())
+                })?;
+            }
+            Ok(extents)
+        })
+    }
+
+    fn sync(&self, node: Node, scope: SyncScope) -> Result<()> {
+        let (pressing, id) = {
+            let mut core = self.core();
+            core.entity(node.0)?;
+            core.in_order()?;
+            core.absorb(node.0);
+            let all = scope == SyncScope::All;
+            if all && core.entity(node.0)?.lazy && core.frozen.is_none() {
+                core.mark_times(node.0);
+            }
+            let entity = core.entity(node.0)?;
+            let uncommitted = entity.changed_in > self.committed.load(Ordering::SeqCst);
+            // A directory's content is its names: whenever some of them changed, it is pinned.
+            let whole = all || entity.kind == Kind::Directory;
+            (uncommitted || (whole && entity.pins > 0), core.change.id)
+        };
+        if pressing { self.commit_through(id) } else { Ok(self.device.flush()?) }
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        let id = {
+            let mut core = self.core();
+            core.in_order()?;
+            if core.frozen.is_some() {
+                return Ok(());
+            }
+            core.mark_all();
+            core.change.id
+        };
+        self.commit_through(id)
+    }
+
+    fn unmount(&self) -> Result<()> {
+        let removed = {
+            let mut core = self.core();
+            core.in_order()?;
+            if core.frozen.is_some() {
+                return Ok(());
+            }
+            core.frozen = Some("it is unmounted".into());
+            self.frozen.store(true, Ordering::SeqCst);
+            core.mark_all();
+            core.drop_removed()
+        };
+        for (number, entity) in &removed {
+            self.reap(*number, entity);
+        }
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.commit()?;
+        let images = {
+            let mut core = self.core();
+            if core.was_dirty || !core.marked {
+                return Ok(());
+            }
+            core.marked = false;
+            F::mark(&mut core, false)?
+        };
+        self.put(&images)?;
+        Ok(self.device.flush()?)
+    }
+}

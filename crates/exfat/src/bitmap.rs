@@ -1,0 +1,110 @@
+//! The allocation bitmap of an open volume (exFAT specification, 7.1.5): which clusters are taken on disk, or will be
+//! with the next commit.
+
+use platter_clusters::{Heap, Images, Runs, join};
+use platter_device::Device;
+use platter_vfs::{Error, Result};
+use std::collections::BTreeSet;
+
+/// A bit for each cluster, as it is to be on disk.
+pub(crate) struct Bitmap {
+    data: Vec<u8>,
+    runs: Runs,
+    heap: Heap,
+    sector: usize,
+    /// Changed sectors.
+    dirty: BTreeSet<u32>,
+    /// How many bits are set.
+    taken: u32,
+}
+
+impl Bitmap {
+    /// Reads the bitmap that these clusters hold.
+    pub fn read(device: &dyn Device, heap: Heap, sector: u32, runs: Runs) -> Result<Bitmap> {
+        let bytes = u64::from(heap.count).div_ceil(8);
+        let held = u64::from(runs.clusters()) << heap.shift;
+        if held < bytes {
+            return Err(Error::damaged("allocation bitmap", 0, format!("{bytes} bytes"), held));
+        }
+        // The count of clusters is one that fits the device, so this does.
+        let mut data = vec![0; (bytes as usize).next_multiple_of(sector as usize)];
+        let mut at = 0;
+        for run in runs.iter() {
+            let length = (data.len() - at).min((run.count as usize) << heap.shift);
+            device.read_at(heap.offset(run.cluster), &mut data[at..at + length])?;
+            at += length;
+        }
+        let mut bitmap =
+            Bitmap { data, runs, heap, sector: sector as usize, dirty: BTreeSet::new(), taken: 0 };
+        bitmap.taken = (2..=heap.last()).filter(|&cluster| bitmap.get(cluster)).count() as u32;
+        Ok(bitmap)
+    }
+
+    /// Whether a cluster is taken.
+    pub fn get(&self, cluster: u32) -> bool {
+        let bit = cluster - 2;
+        self.data[bit as usize / 8] >> (bit % 8) & 1 == 1
+    }
+
+    /// Takes clusters, or frees them.
+    pub fn set(&mut self, start: u32, count: u32, taken: bool) {
+        for cluster in start..start + count {
+            if self.get(cluster) == taken {
+                continue;
+            }
+            let bit = cluster - 2;
+            let byte = bit as usize / 8;
+            self.data[byte] ^= 1 << (bit % 8);
+            self.dirty.insert((byte / self.sector) as u32);
+            self.taken = if taken { self.taken + 1 } else { self.taken - 1 };
+        }
+    }
+
+    /// Calls `each(start, count)` for all runs of free clusters.
+    pub fn free_runs(&self, mut each: impl FnMut(u32, u32)) {
+        let mut run: Option<(u32, u32)> = None;
+        for cluster in 2..=self.heap.last() {
+            run = match (self.get(cluster), run) {
+                (false, None) => Some((cluster, 1)),
+                (false, Some((start, count))) => Some((start, count + 1)),
+                (true, Some((start, count))) => {
+                    each(start, count);
+                    None
+                }
+                (true, None) => None,
+            };
+        }
+        if let Some((start, count)) = run {
+            each(start, count);
+        }
+    }
+
+    /// How many of 100 clusters are taken, rounded down.
+    pub fn percent(&self) -> u8 {
+        (u64::from(self.taken) * 100 / u64::from(self.heap.count)) as u8
+    }
+
+    /// Whether something changed.
+    pub fn is_changed(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Bytes of changed sectors.
+    pub fn dirty_bytes(&self) -> usize {
+        self.dirty.len() * self.sector
+    }
+
+    /// Takes the changed sectors, at device offsets.
+    pub fn take_dirty(&mut self) -> Images {
+        let mut images = Images::new();
+        for sector in std::mem::take(&mut self.dirty) {
+            let at = sector as usize * self.sector;
+            let index = (at >> self.heap.shift) as u32;
+            if let Some((cluster, _)) = self.runs.at(index) {
+                let inside = at as u64 & (self.heap.cluster_size() - 1);
+                join(&mut images, self.heap.offset(cluster) + inside, &self.data[at..at + self.sector]);
+            }
+        }
+        images
+    }
+}

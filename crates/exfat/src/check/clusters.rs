@@ -1,0 +1,266 @@
+//! What is known of the clusters: the FAT with what is to change in it, the bitmap, and whose they turned out to be.
+
+use crate::layout::Geometry;
+use platter_clusters::{Bits, Disk, Heap, Images, Link, Runs, Table, TablePlace};
+use platter_device::Device;
+use platter_vfs::Result;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most bytes of the FAT kept in memory.
+const CACHE: usize = 64 << 20;
+
+/// How many clusters of a kind there are, and the first.
+#[derive(Default)]
+pub struct Tally {
+    pub first: Option<u32>,
+    pub count: u64,
+}
+
+impl Tally {
+    fn add(&mut self, cluster: u32) {
+        self.first = self.first.or(Some(cluster));
+        self.count += 1;
+    }
+}
+
+/// See the module.
+pub struct Clusters<'d> {
+    pub geometry: Geometry,
+    pub heap: Heap,
+    /// The FAT as it is on the device.
+    table: Table<Geometry, &'d dyn Device>,
+    /// Entries that are to change.
+    links: BTreeMap<u32, u32>,
+    /// Those of them that belong to clusters which nothing refers to yet.
+    fresh: BTreeSet<u32>,
+    /// The bitmap's clusters, and its bytes on the device and as they are to be.
+    place: Runs,
+    old: Vec<u8>,
+    new: Vec<u8>,
+    claimed: Bits,
+    /// Where to look for free clusters.
+    search: u32,
+}
+
+fn bit(bytes: &[u8], cluster: u32) -> bool {
+    let at = (cluster - 2) as usize;
+    bytes.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+}
+
+fn set_bit(bytes: &mut [u8], cluster: u32, value: bool) {
+    let at = (cluster - 2) as usize;
+    if let Some(byte) = bytes.get_mut(at / 8) {
+        *byte = *byte & !(1 << (at % 8)) | u8::from(value) << (at % 8);
+    }
+}
+
+impl<'d> Clusters<'d> {
+    pub fn new(device: &'d dyn Device, geometry: &Geometry) -> Clusters<'d> {
+        let heap = geometry.heap;
+        let place = TablePlace {
+            start: geometry.active_fat_offset(),
+            bytes: geometry.fat_bytes,
+            sector: geometry.sector,
+            heap,
+        };
+        Clusters {
+            table: Table::new(device, geometry.clone(), place, CACHE),
+            geometry: geometry.clone(),
+            heap,
+            links: BTreeMap::new(),
+            fresh: BTreeSet::new(),
+            place: Runs::default(),
+            old: Vec::new(),
+            new: Vec::new(),
+            claimed: Bits::new(heap.last().saturating_add(1)),
+            search: 2,
+        }
+    }
+
+    /// Forgets whose clusters are, for a new round.
+    pub fn begin(&mut self) {
+        self.claimed = Bits::new(self.heap.last().saturating_add(1));
+        self.search = 2;
+        (self.place, self.old, self.new) = (Runs::default(), Vec::new(), Vec::new());
+    }
+
+    // The FAT
+
+    /// What the entry of a cluster says.
+    pub fn link(&mut self, cluster: u32) -> Result<Link> {
+        match self.links.get(&cluster) {
+            Some(&value) => Ok(platter_clusters::Entries::link(&self.geometry, value)),
+            None => self.table.link(cluster),
+        }
+    }
+
+    /// Notes that an entry is to change.
+    pub fn set_link(&mut self, cluster: u32, value: u32) {
+        self.links.insert(cluster, value);
+    }
+
+    /// Links clusters that nothing refers to yet, one behind the other.
+    pub fn set_chain(&mut self, first: u32, count: u32) {
+        for cluster in first..first + count {
+            let next = if cluster + 1 == first + count { Geometry::END } else { cluster + 1 };
+            self.links.insert(cluster, next);
+            self.fresh.insert(cluster);
+        }
+    }
+
+    // Whose clusters are
+
+    /// Whether a cluster belongs to something.
+    pub fn is_claimed(&self, cluster: u32) -> bool {
+        self.claimed.get(cluster)
+    }
+
+    /// Claims a cluster.
+    pub fn claim(&mut self, cluster: u32) {
+        self.claimed.set(cluster);
+    }
+
+    /// Gives up a claim, and the cluster.
+    pub fn release(&mut self, cluster: u32) {
+        self.claimed.clear(cluster);
+        set_bit(&mut self.new, cluster, false);
+    }
+
+    /// How many belong to something.
+    pub fn claimed(&self) -> u64 {
+        self.claimed.count()
+    }
+
+    /// Claims clusters one behind the other that nobody uses: the first of them.
+    pub fn allocate(&mut self, count: u32) -> Result<Option<u32>> {
+        let (mut start, mut length) = (self.search, 0);
+        for cluster in self.search..=self.heap.last() {
+            if self.claimed.get(cluster) || bit(&self.new, cluster) || self.link(cluster)? == Link::Bad {
+                (start, length) = (cluster + 1, 0);
+                continue;
+            }
+            length += 1;
+            if length == count {
+                (start..start + count).for_each(|cluster| self.claimed.set(cluster));
+                (start..start + count).for_each(|cluster| set_bit(&mut self.new, cluster, true));
+                if start == self.search {
+                    self.search = start + count;
+                }
+                return Ok(Some(start));
+            }
+        }
+        Ok(None)
+    }
+
+    // The bitmap
+
+    /// Takes over the bitmap: its clusters and its bytes.
+    pub fn set_bitmap(&mut self, place: Runs, bytes: Vec<u8>) {
+        (self.place, self.new, self.old) = (place, bytes.clone(), bytes);
+    }
+
+    /// Whether a cluster is taken in the bitmap.
+    pub fn is_set(&self, cluster: u32) -> bool {
+        bit(&self.new, cluster)
+    }
+
+    /// Whether a cluster is taken, but belongs to nothing. Those that are marked bad are taken for ever.
+    pub fn is_lost(&mut self, cluster: u32) -> Result<bool> {
+        Ok(self.is_set(cluster) && !self.claimed.get(cluster) && self.link(cluster)? != Link::Bad)
+    }
+
+    /// Clusters that belong to something and are free in the bitmap, and those that are taken and belong to nothing.
+    pub fn differences(&mut self) -> Result<(Tally, Tally)> {
+        let (mut free, mut taken) = (Tally::default(), Tally::default());
+        for cluster in 2..=self.heap.last() {
+            if self.claimed.get(cluster) {
+                if !bit(&self.old, cluster) {
+                    free.add(cluster);
+                }
+            } else if self.is_lost(cluster)? {
+                taken.add(cluster);
+            }
+        }
+        Ok((free, taken))
+    }
+
+    /// Takes in the bitmap what belongs to something.
+    pub fn take_claimed(&mut self) {
+        for cluster in (2..=self.heap.last()).filter(|&cluster| self.claimed.get(cluster)) {
+            set_bit(&mut self.new, cluster, true);
+        }
+    }
+
+    /// Frees in the bitmap what belongs to nothing.
+    pub fn free_unclaimed(&mut self) -> Result<()> {
+        for cluster in 2..=self.heap.last() {
+            if self.is_lost(cluster)? {
+                set_bit(&mut self.new, cluster, false);
+            }
+        }
+        Ok(())
+    }
+
+    /// A bitmap of what belongs to something, for a volume that has lost its own.
+    pub fn rebuilt(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.geometry.bitmap_bytes() as usize];
+        for cluster in (2..=self.heap.last()).filter(|&cluster| self.claimed.get(cluster)) {
+            set_bit(&mut bytes, cluster, true);
+        }
+        bytes
+    }
+
+    /// How many of 100 clusters are taken in the bitmap, rounded down.
+    pub fn percent(&self) -> u8 {
+        let taken = (2..=self.heap.last()).filter(|&cluster| bit(&self.new, cluster)).count() as u64;
+        (taken * 100 / u64::from(self.heap.count)) as u8
+    }
+
+    // Writing
+
+    /// Writes the bits and the FAT entries of clusters that nothing refers to yet.
+    pub fn write_taken(&mut self, disk: &Disk) -> Result<()> {
+        let taken: Vec<u8> = self.old.iter().zip(&self.new).map(|(old, new)| old | new).collect();
+        self.write_bitmap(disk, taken)?;
+        let links: Vec<(u32, u32)> =
+            self.fresh.iter().filter_map(|cluster| Some((*cluster, *self.links.get(cluster)?))).collect();
+        self.fresh.clear();
+        self.write_table(disk, links)
+    }
+
+    /// Writes the other FAT entries that changed.
+    pub fn write_links(&mut self, disk: &Disk) -> Result<()> {
+        let links = std::mem::take(&mut self.links).into_iter().collect();
+        self.write_table(disk, links)
+    }
+
+    /// Writes the bits of clusters that become free.
+    pub fn write_freed(&mut self, disk: &Disk) -> Result<()> {
+        let new = self.new.clone();
+        self.write_bitmap(disk, new)
+    }
+
+    fn write_table(&mut self, disk: &Disk, links: Vec<(u32, u32)>) -> Result<()> {
+        for (cluster, value) in links {
+            self.table.set(cluster, value)?;
+        }
+        let start = self.geometry.active_fat_offset();
+        let images: Images = self.table.take_dirty();
+        images.iter().try_for_each(|(at, data)| disk.write(start + at, data))
+    }
+
+    /// Makes the bitmap on the device this one, piece by piece, so that a change of one bit is a write of one sector.
+    fn write_bitmap(&mut self, disk: &Disk, bytes: Vec<u8>) -> Result<()> {
+        const PIECE: usize = 512;
+        for (number, (new, old)) in bytes.chunks(PIECE).zip(self.old.chunks(PIECE)).enumerate() {
+            let at = (number * PIECE) as u64;
+            if new != old
+                && let Some((cluster, _)) = self.place.at((at >> self.heap.shift) as u32)
+            {
+                disk.write(self.heap.offset(cluster) + (at & (self.heap.cluster_size() - 1)), new)?;
+            }
+        }
+        self.old = bytes;
+        Ok(())
+    }
+}

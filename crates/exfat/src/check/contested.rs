@@ -1,0 +1,111 @@
+//! First clusters that more than one entry names, or that lie inside another's clusters.
+//!
+//! A move or a rename that a power cut interrupted leaves one file or directory under two names. Then exactly one of
+//! them is kept, whole, and nothing is cut or copied. Two files that start at one cluster but are not one file cannot
+//! be told from that; losing one of the names costs no content, as nobody else's clusters were in the other.
+
+use super::walk::{Shared, Walk};
+use crate::layout::{EntrySet, Primary};
+use platter_vfs::{Result, Severity};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// An entry that names a contested cluster.
+struct Claimant {
+    dir: u32,
+    slots: Range<usize>,
+    offsets: [u64; 2],
+    set: EntrySet,
+}
+
+/// Sees to every contested cluster.
+pub fn resolve(walk: &mut Walk) -> Result<()> {
+    if walk.contested.is_empty() {
+        return Ok(());
+    }
+    let mut claimants: BTreeMap<u32, Vec<Claimant>> = BTreeMap::new();
+    for dir in 0..walk.dirs.len() as u32 {
+        let listing = walk.listing(dir)?;
+        let end = listing.end();
+        let mut at = 0;
+        while at < end {
+            let rest = &listing.slots()[at..end];
+            if Primary::of(&rest[0]) == Primary::File
+                && let Ok(set) = EntrySet::read_loosely(rest)
+            {
+                let slots = at..at + set.slots().len();
+                at = slots.end;
+                let start = set.info().cluster;
+                if start != 0 && walk.contested.contains(&start) {
+                    let offsets = [listing.offset(slots.start), listing.offset(slots.start + 1)];
+                    claimants.entry(start).or_default().push(Claimant { dir, slots, offsets, set });
+                }
+            } else {
+                at += 1;
+            }
+        }
+    }
+    for (cluster, claimants) in claimants {
+        let root = cluster == walk.clusters.geometry.root_cluster;
+        match &claimants[..] {
+            _ if root => {
+                for claimant in &claimants {
+                    let message = || "it starts at the root directory's cluster".to_owned();
+                    drop_entry(walk, claimant, "bad-start", message)?;
+                }
+            }
+            [one] => inside_another(walk, cluster, one),
+            _ => keep_best(walk, cluster, &claimants)?,
+        }
+    }
+    Ok(())
+}
+
+fn drop_entry(
+    walk: &mut Walk,
+    claimant: &Claimant,
+    code: &'static str,
+    message: impl FnOnce() -> String,
+) -> Result<()> {
+    let name = claimant.set.name();
+    if walk.find(code, Severity::Inconsistent, Some((claimant.dir, Some(&name))), message) {
+        let mut listing = walk.listing(claimant.dir)?;
+        listing.delete(walk.disk, claimant.slots.clone());
+    }
+    Ok(())
+}
+
+/// Of several entries for one cluster, keeps one.
+fn keep_best(walk: &mut Walk, cluster: u32, claimants: &[Claimant]) -> Result<()> {
+    let rank = |claimant: &Claimant| {
+        let info = claimant.set.info();
+        let stamp = info.modified;
+        (
+            !walk.is_inside_itself(claimant.dir, cluster),
+            info.valid <= info.length,
+            info.length,
+            info.valid,
+            (stamp.local.date, stamp.local.time, stamp.local.hundredths),
+            Reverse((claimant.dir, claimant.slots.start)),
+        )
+    };
+    let Some(best) = (0..claimants.len()).max_by_key(|&at| rank(&claimants[at])) else { return Ok(()) };
+    let kept = walk.path(claimants[best].dir, Some(&claimants[best].set.name()));
+    for (at, claimant) in claimants.iter().enumerate() {
+        if at != best {
+            let message = || format!("a second entry for what {kept} is, at cluster {cluster}");
+            drop_entry(walk, claimant, "duplicate-entry", message)?;
+        }
+    }
+    Ok(())
+}
+
+/// One entry whose first cluster is in the middle of another's.
+fn inside_another(walk: &mut Walk, cluster: u32, claimant: &Claimant) {
+    let name = claimant.set.name();
+    let message = || format!("it shares clusters from {cluster}, its first, with another");
+    if walk.find("cross-link", Severity::DataLoss, Some((claimant.dir, Some(&name))), message) {
+        walk.shared.push(Shared { slots: claimant.offsets, set: claimant.set.clone(), own: 0 });
+    }
+}

@@ -1,0 +1,113 @@
+//! One directory, slot by slot.
+
+use super::clusters::Clusters;
+use crate::layout::{EntrySet, LARGEST_DIRECTORY, Primary, SLOT};
+use platter_clusters::{Disk, Link};
+use platter_vfs::Result;
+use std::ops::Range;
+
+/// Bytes read at once.
+const PIECE: usize = 1 << 20;
+
+/// A directory's slots. Those at its end that are all zero are not kept.
+pub struct Listing {
+    slots: Vec<[u8; SLOT]>,
+    /// Device offsets of its clusters, and how many slots each has.
+    clusters: Vec<u64>,
+    in_cluster: usize,
+}
+
+impl Listing {
+    /// Reads a directory of `count` clusters from `first`, one behind the other or as the FAT links them.
+    pub fn read(
+        disk: &Disk,
+        clusters: &mut Clusters,
+        first: u32,
+        count: u32,
+        contiguous: bool,
+    ) -> Result<Listing> {
+        let size = clusters.heap.cluster_size() as usize;
+        let most = ((LARGEST_DIRECTORY as usize) / size).max(1);
+        let mut offsets = Vec::new();
+        let mut slots: Vec<[u8; SLOT]> = Vec::new();
+        let mut cluster = first;
+        for index in 0..(count as usize).min(most) {
+            let offset = clusters.heap.offset(cluster);
+            offsets.push(offset);
+            for at in (0..size).step_by(PIECE) {
+                let mut piece = vec![[0; SLOT]; size.min(PIECE) / SLOT];
+                disk.read_slots(offset + at as u64, piece.as_flattened_mut())?;
+                let used = piece.iter().rposition(|slot| *slot != [0; SLOT]).map_or(0, |last| last + 1);
+                if used > 0 {
+                    slots.resize((index * size + at) / SLOT, [0; SLOT]);
+                    slots.extend_from_slice(&piece[..used]);
+                }
+            }
+            cluster = match contiguous {
+                true => cluster + 1,
+                false => match clusters.link(cluster)? {
+                    Link::Next(next) => next,
+                    _ => break,
+                },
+            };
+        }
+        Ok(Listing { slots, clusters: offsets, in_cluster: size / SLOT })
+    }
+
+    /// The slots up to the last that is not all zero.
+    pub fn slots(&self) -> &[[u8; SLOT]] {
+        &self.slots
+    }
+
+    /// How many slots there are.
+    pub fn capacity(&self) -> usize {
+        self.clusters.len() * self.in_cluster
+    }
+
+    /// What stands in a slot.
+    pub fn slot(&self, at: usize) -> [u8; SLOT] {
+        self.slots.get(at).copied().unwrap_or([0; SLOT])
+    }
+
+    /// Device offset of a slot.
+    pub fn offset(&self, at: usize) -> u64 {
+        self.clusters[at / self.in_cluster] + (at % self.in_cluster * SLOT) as u64
+    }
+
+    /// The first slot that says that nothing follows; the number of slots if none does.
+    pub fn end(&self) -> usize {
+        self.slots.iter().position(|slot| Primary::of(slot) == Primary::End).unwrap_or(self.slots.len())
+    }
+
+    /// Changes a slot here and in what is to be written.
+    pub fn change(&mut self, disk: &mut Disk, at: usize, slot: [u8; SLOT]) {
+        if self.slots.len() <= at {
+            self.slots.resize(at + 1, [0; SLOT]);
+        }
+        self.slots[at] = slot;
+        disk.edit(self.offset(at), slot);
+    }
+
+    /// Writes a set over the slots it has.
+    pub fn put(&mut self, disk: &mut Disk, at: usize, set: &EntrySet) {
+        for (number, slot) in set.slots().iter().enumerate() {
+            if self.slot(at + number) != *slot {
+                self.change(disk, at + number, *slot);
+            }
+        }
+    }
+
+    /// Marks slots as no longer used. What was never used becomes an erased entry, so that it ends nothing.
+    pub fn delete(&mut self, disk: &mut Disk, slots: Range<usize>) {
+        for at in slots {
+            let mut slot = self.slot(at);
+            slot[0] = if slot[0] & 0x7F == 0 { 0x05 } else { slot[0] & 0x7F };
+            self.change(disk, at, slot);
+        }
+    }
+
+    /// Adds a cluster of zeroes.
+    pub fn extend(&mut self, offset: u64) {
+        self.clusters.push(offset);
+    }
+}

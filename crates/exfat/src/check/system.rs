@@ -1,0 +1,202 @@
+//! What the root directory has besides names: allocation bitmap and up-case table.
+
+use super::clusters::Clusters;
+use super::listing::Listing;
+use crate::layout::{BitmapEntry, Primary, Upcase, UpcaseEntry, kind, table_checksum};
+use platter_clusters::{Disk, Link, Runs};
+use platter_vfs::{CheckReport, Finding, Result, Severity};
+use std::sync::Arc;
+
+/// What was found. A slot is the number of an entry in the root directory.
+#[derive(Clone, Default)]
+pub struct System {
+    /// The bitmap's entry, and whether it can be used.
+    pub bitmap: Option<usize>,
+    /// The entry of a bitmap that cannot.
+    broken_bitmap: Option<usize>,
+    /// The up-case table.
+    pub upcase: Option<Arc<Upcase>>,
+    upcase_slot: Option<usize>,
+}
+
+impl System {
+    /// Whether an entry of the root directory is one of these.
+    pub fn has(&self, slot: usize) -> bool {
+        [self.bitmap, self.broken_bitmap, self.upcase_slot].contains(&Some(slot))
+    }
+}
+
+/// The root directory's clusters as the FAT links them, as far as that goes.
+fn root(disk: &Disk, clusters: &mut Clusters) -> Result<Listing> {
+    let first = clusters.geometry.root_cluster;
+    let (mut count, mut at) = (1, first);
+    while let Link::Next(next) = clusters.link(at)?
+        && count < clusters.heap.count
+        && next != first
+    {
+        (count, at) = (count + 1, next);
+    }
+    Listing::read(disk, clusters, first, count, false)
+}
+
+/// Clusters of a table of so many bytes: its chain, or, where the FAT does not tell it, those from its first on.
+/// With the latter the second part of the answer is true.
+fn place(clusters: &mut Clusters, first: u32, bytes: u64, contiguous: bool) -> Result<Option<Runs>> {
+    let needed = clusters.heap.clusters_for(bytes);
+    let mut runs = Runs::default();
+    let mut at = first;
+    for index in 0..needed {
+        if !clusters.heap.has(at) || clusters.is_claimed(at) {
+            return Ok(None);
+        }
+        runs.push(at, 1);
+        let last = index + 1 == needed;
+        at = match (contiguous, clusters.link(at)?) {
+            (true, _) => at + 1,
+            (false, Link::Next(next)) if !last => next,
+            (false, Link::End) if last => break,
+            _ => return Ok(None),
+        };
+    }
+    // A chain that meets itself.
+    let mut seen: Vec<(u32, u32)> = runs.iter().map(|run| (run.cluster, run.count)).collect();
+    seen.sort_unstable();
+    Ok(seen.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0).then_some(runs))
+}
+
+/// What so many bytes from these clusters are.
+fn content(disk: &Disk, clusters: &Clusters, runs: &Runs, bytes: u64) -> Result<Vec<u8>> {
+    let mut content = vec![0; bytes as usize];
+    let mut at = 0;
+    for run in runs.iter() {
+        let length = ((run.count as usize) << clusters.heap.shift).min(content.len() - at);
+        disk.read(clusters.heap.offset(run.cluster), &mut content[at..at + length])?;
+        at += length;
+    }
+    Ok(content)
+}
+
+fn claim(clusters: &mut Clusters, runs: &Runs) {
+    runs.iter()
+        .for_each(|run| (run.cluster..run.cluster + run.count).for_each(|cluster| clusters.claim(cluster)));
+}
+
+/// Finds bitmap and up-case table, and claims their clusters.
+pub fn find(
+    disk: &mut Disk,
+    clusters: &mut Clusters,
+    report: &mut CheckReport,
+    repair: bool,
+) -> Result<System> {
+    clusters.claim(clusters.geometry.root_cluster);
+    let listing = root(disk, clusters)?;
+    let mut system = System::default();
+    let mut finding = |code, message: String| {
+        let severity = Severity::Inconsistent;
+        report.add(Finding { code, severity, path: None, message, repaired: repair });
+    };
+    let active = clusters.geometry.active_fat as u8;
+    for at in 0..listing.end() {
+        let slot = listing.slot(at);
+        match Primary::of(&slot) {
+            Primary::Other(kind::BITMAP) if slot[1] & 1 == active && system.bitmap.is_none() => {
+                let entry = BitmapEntry::from_bytes(&slot);
+                let bytes = clusters.geometry.bitmap_bytes();
+                if entry.length < bytes {
+                    system.broken_bitmap = system.broken_bitmap.or(Some(at));
+                    continue;
+                }
+                // Nothing but its chain says whether this is it: one that is broken is made anew.
+                if let Some(runs) = place(clusters, entry.cluster, entry.length, false)? {
+                    let content = content(disk, clusters, &runs, bytes)?;
+                    claim(clusters, &runs);
+                    clusters.set_bitmap(runs, content);
+                    system.bitmap = Some(at);
+                }
+                if system.bitmap.is_none() {
+                    system.broken_bitmap = system.broken_bitmap.or(Some(at));
+                }
+            }
+            Primary::Other(kind::UPCASE) if system.upcase.is_none() => {
+                system.upcase_slot = system.upcase_slot.or(Some(at));
+                let entry = UpcaseEntry::from_bytes(&slot);
+                if !(2..=Upcase::MOST_BYTES).contains(&entry.length) {
+                    continue;
+                }
+                for contiguous in [false, true] {
+                    let Some(runs) = place(clusters, entry.cluster, entry.length, contiguous)? else {
+                        continue;
+                    };
+                    let content = content(disk, clusters, &runs, entry.length)?;
+                    if table_checksum(&content) != entry.checksum {
+                        continue;
+                    }
+                    let Ok(upcase) = Upcase::from_bytes(&content, 0) else { continue };
+                    if contiguous {
+                        finding("upcase-chain", "the FAT does not link the up-case table's clusters".into());
+                        if repair {
+                            clusters.set_chain(entry.cluster, runs.clusters());
+                        }
+                    }
+                    claim(clusters, &runs);
+                    (system.upcase, system.upcase_slot) = (Some(Arc::new(upcase)), Some(at));
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(system)
+}
+
+/// Writes anew what was not found, into clusters that nobody uses.
+pub fn restore(
+    disk: &mut Disk,
+    clusters: &mut Clusters,
+    system: &System,
+    report: &mut CheckReport,
+    repair: bool,
+) -> Result<()> {
+    if system.upcase.is_none() {
+        let bytes = Upcase::recommended().to_bytes();
+        let checksum = table_checksum(&bytes);
+        let entry = |cluster| UpcaseEntry { checksum, cluster, length: bytes.len() as u64 }.to_bytes();
+        let told = ("upcase", "no up-case table is whole; the recommended one takes its place");
+        write(disk, clusters, report, repair, told, system.upcase_slot, &bytes, entry)?;
+    }
+    if system.bitmap.is_none() {
+        let length = clusters.geometry.bitmap_bytes();
+        let flags = clusters.geometry.active_fat as u8;
+        let entry = |cluster| BitmapEntry { flags, cluster, length }.to_bytes();
+        let told = ("bitmap", "no allocation bitmap is whole; it is made anew from what is in use");
+        let bytes = clusters.rebuilt();
+        write(disk, clusters, report, repair, told, system.broken_bitmap, &bytes, entry)?;
+    }
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments)] // Called twice, just above.
+fn write(
+    disk: &mut Disk,
+    clusters: &mut Clusters,
+    report: &mut CheckReport,
+    repair: bool,
+    (code, message): (&'static str, &str),
+    slot: Option<usize>,
+    bytes: &[u8],
+    entry: impl Fn(u32) -> [u8; 32],
+) -> Result<()> {
+    let mut listing = root(disk, clusters)?;
+    let free = || (0..listing.capacity()).find(|&at| listing.slot(at)[0] & 0x80 == 0);
+    let slot = slot.or_else(free);
+    let count = clusters.heap.clusters_for(bytes.len() as u64) as u32;
+    let place = if repair && slot.is_some() { clusters.allocate(count)? } else { None };
+    if let (Some(slot), Some(first)) = (slot, place) {
+        disk.write(clusters.heap.offset(first), bytes)?;
+        clusters.set_chain(first, count);
+        listing.change(disk, slot, entry(first));
+    }
+    let severity = Severity::Inconsistent;
+    report.add(Finding { code, severity, path: None, message: message.into(), repaired: place.is_some() });
+    Ok(())
+}

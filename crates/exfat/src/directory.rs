@@ -1,0 +1,177 @@
+//! An exFAT directory in memory: its slots and an index of its names. An entry's key is its first slot.
+//!
+//! A set whose checksum is wrong, or that is otherwise not whole, is no entry: it stands in the way, nothing is read
+//! from it, and the directory does not count as empty.
+
+use crate::layout::{EntrySet, FileInfo, LabelEntry, Primary, SLOT, Upcase, kind};
+use platter_clusters::{Directory, DirectoryImages, SlotRules, Slots};
+use platter_vfs::{Name, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How exFAT uses slots.
+pub(crate) fn rules(sector: u32) -> SlotRules {
+    let mut blank = [0; SLOT];
+    blank[0] = kind::FILE & 0x7F;
+    SlotRules {
+        sector,
+        // A change of size or time touches the file entry, which has the checksum, and the stream extension: in one
+        // sector they change together.
+        together: 2,
+        erase: |slot| slot[0] &= 0x7F,
+        is_end: |slot| slot[0] == kind::END,
+        blank,
+    }
+}
+
+/// A directory in memory.
+pub struct ExfatDirectory {
+    slots: Slots,
+    upcase: Arc<Upcase>,
+    names: HashMap<Box<[u16]>, u32>,
+    /// Slots of the label and of the volume's GUID, which the root directory has.
+    label: Option<u32>,
+    guid: Option<u32>,
+    /// Whether there is something in it that is not understood.
+    foreign: bool,
+}
+
+impl ExfatDirectory {
+    /// Takes a directory's content apart.
+    pub(crate) fn parse(mut slots: Slots, upcase: Arc<Upcase>) -> ExfatDirectory {
+        let mut names = HashMap::new();
+        let (mut label, mut guid, mut foreign) = (None, None, false);
+        let end = slots.end();
+        let mut at = 0;
+        while at < end {
+            let here = at;
+            at += 1;
+            match Primary::of(slots.slot(here)) {
+                Primary::End | Primary::Unused => slots.add_gap(here, 1),
+                Primary::File => match EntrySet::read(
+                    &slots.data().as_chunks::<SLOT>().0[here as usize..end as usize],
+                    &upcase,
+                ) {
+                    Ok(set) => {
+                        at = here + set.slots().len() as u32;
+                        slots.note(here, here..at);
+                        names.entry(upcase.fold(set.name().units())).or_insert(here);
+                    }
+                    Err(_) => foreign = true,
+                },
+                Primary::Other(kind::LABEL) => label = label.or(Some(here)),
+                Primary::Other(kind::GUID) => guid = guid.or(Some(here)),
+                Primary::Other(_) | Primary::Secondary(_) => foreign = true,
+            }
+        }
+        ExfatDirectory { slots, upcase, names, label, guid, foreign }
+    }
+
+    fn set(&self, key: u32) -> EntrySet {
+        let range = self.slots.slots_of(key);
+        let slots = &self.slots.data().as_chunks::<SLOT>().0[range.start as usize..range.end as usize];
+        EntrySet::read_loosely(slots).expect("only whole sets are entries")
+    }
+
+    /// The volume's label, if this is the root directory and has one.
+    pub(crate) fn label(&self) -> Option<LabelEntry> {
+        self.label.map(|slot| LabelEntry::from_bytes(self.slots.slot(slot)))
+    }
+
+    /// Whether there is a slot for the label.
+    pub(crate) fn has_label(&self) -> bool {
+        self.label.is_some()
+    }
+
+    /// The volume's GUID, if this is the root directory and has one.
+    pub(crate) fn guid(&self) -> Option<[u8; 16]> {
+        self.guid.map(|slot| EntrySet::guid(self.slots.slot(slot)))
+    }
+
+    /// Sets or changes the label. There must be room.
+    pub(crate) fn set_label(&mut self, label: &LabelEntry) {
+        let slot = match self.label {
+            Some(slot) => slot,
+            None => self.slots.occupy(1),
+        };
+        self.slots.put(slot, &label.to_bytes());
+        self.label = Some(slot);
+    }
+}
+
+impl Directory for ExfatDirectory {
+    type Entry = FileInfo;
+
+    fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    fn slots_mut(&mut self) -> &mut Slots {
+        &mut self.slots
+    }
+
+    fn is_empty(&self) -> bool {
+        self.slots.is_empty() && !self.foreign
+    }
+
+    fn find(&self, name: &Name) -> Option<u32> {
+        self.names.get(&self.upcase.fold(name.units())).copied()
+    }
+
+    fn entry(&self, key: u32) -> FileInfo {
+        self.set(key).info()
+    }
+
+    fn name(&self, key: u32) -> Name {
+        self.set(key).name()
+    }
+
+    fn update(&mut self, key: u32, entry: &FileInfo) -> u32 {
+        let mut set = self.set(key);
+        if set.info() == *entry {
+            return key;
+        }
+        set.set_info(entry);
+        // One whose first two entries two sectors hold could be torn: it is written anew, and then erased.
+        let count = set.slots().len();
+        if !self.slots.is_together(key) && self.slots.has_room(count) {
+            let name = set.name();
+            self.slots.remove(key, name.clone());
+            let new = self.slots.insert(set.slots().as_flattened(), 0);
+            self.names.insert(self.upcase.fold(name.units()), new);
+            return new;
+        }
+        self.slots.put(key, set.slots()[..2].as_flattened());
+        key
+    }
+
+    fn slots_for(&self, name: &Name, entry: &FileInfo, _but: Option<u32>) -> Result<usize> {
+        Ok(EntrySet::slots_for(name, entry))
+    }
+
+    fn insert(&mut self, name: &Name, entry: &FileInfo, _but: Option<u32>) -> Result<u32> {
+        let set = EntrySet::new(name, entry, &self.upcase);
+        let key = self.slots.insert(set.slots().as_flattened(), 0);
+        self.names.insert(self.upcase.fold(name.units()), key);
+        Ok(key)
+    }
+
+    fn remove(&mut self, key: u32) {
+        let name = self.name(key);
+        let folded = self.upcase.fold(name.units());
+        if self.names.get(&folded) == Some(&key) {
+            self.names.remove(&folded);
+        }
+        self.slots.remove(key, name);
+    }
+
+    fn revive(&mut self, name: &Name) -> Option<u32> {
+        let key = self.slots.revive(name)?;
+        self.names.insert(self.upcase.fold(name.units()), key);
+        Some(key)
+    }
+
+    fn take_images(&mut self) -> DirectoryImages {
+        self.slots.take_images(|_, _| {})
+    }
+}

@@ -1,0 +1,53 @@
+//! What can be done with an exFAT volume from outside.
+
+use crate::ExfatVolume;
+use crate::layout::{LabelEntry, Primary, SLOT, kind};
+use platter_device::Device;
+use platter_vfs::{
+    CheckOptions, CheckReport, Error, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
+    Result,
+};
+use std::sync::Arc;
+
+/// exFAT as a [`Format`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exfat;
+
+impl Format for Exfat {
+    fn name(&self) -> &'static str {
+        "exfat"
+    }
+
+    fn recognise(&self, device: &dyn Device) -> Result<Option<Recognised>> {
+        let boot = match crate::volume::read_boot(device) {
+            Ok(boot) => boot,
+            Err(Error::NotThisFormat { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let recognised = |label| Ok(Some(Recognised { format: "exFAT".into(), label }));
+        // Its name is enough; what is wrong with the rest is for whoever opens or checks it.
+        let Ok(geometry) = boot.geometry(device.len()) else { return recognised(None) };
+        let mut sector = vec![0; geometry.sector.max(device.sectors().logical) as usize];
+        device.read_at(geometry.heap.offset(geometry.root_cluster), &mut sector)?;
+        let slots = sector.as_chunks::<SLOT>().0;
+        let label = slots.iter().find(|slot| Primary::of(slot) == Primary::Other(kind::LABEL));
+        recognised(label.map(|slot| LabelEntry::from_bytes(slot).text()).filter(|label| !label.is_empty()))
+    }
+
+    fn make(&self, device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
+        crate::format::make(device, options, progress)
+    }
+
+    fn open(&self, device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn FileSystem>> {
+        Ok(Arc::new(ExfatVolume::open(device, options)?))
+    }
+
+    fn check(
+        &self,
+        device: &dyn Device,
+        options: CheckOptions,
+        progress: &dyn Progress,
+    ) -> Result<CheckReport> {
+        crate::check::check(device, options, progress)
+    }
+}

@@ -1,0 +1,278 @@
+//! Making a new volume.
+//!
+//! # What is chosen
+//! The cluster size as Windows chooses it by the size of the volume: 4 KiB up to 256 MiB, 32 KiB up to 32 GiB, 128 KiB
+//! above; larger where there would be more clusters than 32 bits count.
+//!
+//! # Alignment
+//! FAT and clusters start on a multiple of `align`, counted from the start of the volume: what a card erases at once
+//! is then never shared by a cluster and something else. Left open it is 1 MiB, as partitions are aligned; less on
+//! volumes that this would take a sixteenth of.
+//!
+//! # What is written, and in which order
+//! First the boot sector is cleared, so that a power cut leaves no volume rather than half of one; then everything
+//! else; then the boot regions, the main one's first sector last. What reads as zeroes already is not written again,
+//! so that formatting a sparse image of terabytes is quick and keeps it sparse.
+
+use crate::layout::{
+    BitmapEntry, BootRegion, BootSector, Geometry, LabelEntry, SLOT, Upcase, UpcaseEntry, VolumeFlags, kind,
+    table_checksum,
+};
+use platter_clusters::{clear, overwrite, serial_from};
+use platter_device::Device;
+use platter_vfs::{Error, FormatOptions, Progress, Result};
+
+/// Cluster sizes that can be chosen, as powers of two: 512 bytes to 32 MiB.
+const CLUSTER_BITS: std::ops::RangeInclusive<u32> = 9..=25;
+
+/// What clusters are aligned to where nothing else is asked for.
+const ALIGN: u64 = 1 << 20;
+
+/// Makes a volume over the whole device.
+///
+/// # Errors
+/// [`Error::CannotMake`] if size, cluster size and alignment do not fit together, with what would fit.
+/// [`Error::InvalidName`] for a label that exFAT cannot hold.
+pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
+    let refuse = |what| Err(Error::Unsupported { format: "exFAT", what });
+    if options.checksum.is_some() {
+        return refuse("metadata checksums to choose");
+    }
+    if options.integrity.is_some() {
+        return refuse("integrity streams");
+    }
+    if options.variant.is_some() {
+        return refuse("versions or kinds");
+    }
+    let label = LabelEntry::new(options.label.as_deref().unwrap_or(""))?;
+    let serial = match options.serial {
+        Some(serial) => {
+            u32::try_from(serial).map_err(|_| Error::InvalidArgument("an exFAT serial number has 32 bits"))?
+        }
+        None => serial_from(device.now()),
+    };
+    let upcase = Upcase::recommended().to_bytes();
+    let measures = plan(device, options.cluster, options.align, upcase.len() as u64)?;
+    write(device, measures, &label, serial, &upcase, options.full, progress)
+}
+
+/// The measures of a new volume, in sectors.
+struct Measures {
+    sector_shift: u32,
+    /// Bytes of a cluster, as a power of two.
+    shift: u32,
+    total: u64,
+    fat: u64,
+    fat_length: u64,
+    heap: u64,
+    clusters: u32,
+    /// Clusters of the bitmap and of the up-case table, which come before the root directory.
+    bitmap: u32,
+    upcase: u32,
+}
+
+fn cannot(reason: String) -> Error {
+    Error::CannotMake { format: "exFAT", reason }
+}
+
+/// Chooses the measures.
+fn plan(device: &dyn Device, cluster: Option<u64>, align: Option<u64>, upcase: u64) -> Result<Measures> {
+    let sector = device.sectors().logical;
+    if !matches!(sector, 512 | 1024 | 2048 | 4096) {
+        return Err(cannot(format!("exFAT has sectors of 512 to 4,096 bytes, the device of {sector}")));
+    }
+    let length = device.len();
+    if length < BootSector::LEAST_BYTES {
+        return Err(cannot(format!("a volume has at least 1,048,576 bytes, the device {length}")));
+    }
+    let shift = match cluster {
+        None => usual_cluster(length).max(sector.ilog2()),
+        Some(wanted) => CLUSTER_BITS
+            .filter(|bits| 1 << bits >= sector)
+            .find(|bits| 1u64 << bits == wanted)
+            .ok_or_else(|| {
+            cannot(format!(
+                "a cluster here is a power of two from {sector} to 33,554,432 bytes, not {wanted}"
+            ))
+        })?,
+    };
+    let align = match align {
+        None => ALIGN.min(1 << (length / 32).ilog2()).max(u64::from(sector)),
+        Some(wanted) if wanted.is_power_of_two() && (u64::from(sector)..=1 << 30).contains(&wanted) => wanted,
+        Some(wanted) => {
+            return Err(cannot(format!(
+                "an alignment is a power of two from {sector} bytes to 1 GiB, not {wanted}"
+            )));
+        }
+    };
+    measure(sector.ilog2(), shift, length, align, upcase).ok_or_else(|| {
+        cannot(format!(
+            "a device of {length} bytes has no room for clusters of {} bytes aligned to {align}, of which the volume \
+             takes at least 4 and at most {}",
+            1u64 << shift,
+            BootSector::MOST_CLUSTERS
+        ))
+    })
+}
+
+/// The cluster size that Windows chooses, as a power of two; more where 32 bits could not count the clusters.
+fn usual_cluster(length: u64) -> u32 {
+    const MIB: u64 = 1 << 20;
+    let usual = match length {
+        _ if length <= 256 * MIB => 12,
+        _ if length <= 32 << 30 => 15,
+        _ => 17,
+    };
+    CLUSTER_BITS
+        .filter(|bits| *bits >= usual)
+        .find(|bits| length >> bits < u64::from(BootSector::MOST_CLUSTERS))
+        .unwrap_or(25)
+}
+
+/// The measures, or `None` if there is no room for the least there must be, or for more clusters than are counted.
+fn measure(sector_shift: u32, shift: u32, length: u64, align: u64, upcase: u64) -> Option<Measures> {
+    let total = length >> sector_shift;
+    let unit = align >> sector_shift;
+    let boot = 2 * BootRegion::SECTORS as u64;
+    let fat = boot.next_multiple_of(unit);
+    let mut clusters = (total << sector_shift) >> shift;
+    let (fat_length, heap) = loop {
+        let fat_length = ((clusters + 2) * 4).div_ceil(1 << sector_shift);
+        let heap = (fat + fat_length).next_multiple_of(unit);
+        let room = (total.checked_sub(heap)? << sector_shift) >> shift;
+        // Each step makes it smaller; the first that fits is taken.
+        if room >= clusters {
+            break (fat_length, heap);
+        }
+        clusters = room;
+    };
+    // 3.1.9: as many as there is room for.
+    let clusters = ((total - heap) << sector_shift) >> shift;
+    let fat_length = fat_length.max(((clusters + 2) * 4).div_ceil(1 << sector_shift));
+    if fat + fat_length > heap || heap > u64::from(u32::MAX) {
+        return None;
+    }
+    let count = u32::try_from(clusters).ok().filter(|&count| count <= BootSector::MOST_CLUSTERS)?;
+    let bitmap = u32::try_from(clusters.div_ceil(8).div_ceil(1 << shift)).ok()?;
+    let upcase = upcase.div_ceil(1 << shift) as u32;
+    (count > bitmap + upcase + 1).then_some(Measures {
+        sector_shift,
+        shift,
+        total,
+        fat,
+        fat_length,
+        heap,
+        clusters: count,
+        bitmap,
+        upcase,
+    })
+}
+
+/// The boot sector of a new volume.
+fn boot_sector(measures: &Measures, serial: u32) -> BootSector {
+    let used = measures.bitmap + measures.upcase + 1;
+    BootSector {
+        jump: BootSector::JUMP,
+        name: BootSector::NAME,
+        zero: [0; 53],
+        partition_offset: 0,
+        volume_length: measures.total,
+        fat_offset: measures.fat as u32,
+        fat_length: measures.fat_length as u32,
+        heap_offset: measures.heap as u32,
+        cluster_count: measures.clusters,
+        root_cluster: 2 + measures.bitmap + measures.upcase,
+        serial,
+        revision: 0x0100,
+        flags: VolumeFlags(0),
+        sector_shift: measures.sector_shift as u8,
+        cluster_shift: (measures.shift - measures.sector_shift) as u8,
+        fat_count: 1,
+        drive: 0x80,
+        percent: (u64::from(used) * 100 / u64::from(measures.clusters)) as u8,
+        reserved: [0; 7],
+        code: [0xF4; 390],
+        signature: BootSector::SIGNATURE,
+    }
+}
+
+/// The twelve sectors of a boot region.
+fn region(boot: &BootSector, sector: usize) -> Vec<u8> {
+    let mut region = vec![0; BootRegion::SECTORS * sector];
+    region[..BootSector::SIZE].copy_from_slice(&boot.to_bytes());
+    for number in 1..=8 {
+        region[(number + 1) * sector - 4..(number + 1) * sector]
+            .copy_from_slice(&BootRegion::EXTENDED_SIGNATURE);
+    }
+    BootRegion::seal(&mut region, sector);
+    region
+}
+
+/// Writes the volume: see the module's documentation for the order.
+fn write(
+    device: &dyn Device,
+    measures: Measures,
+    label: &LabelEntry,
+    serial: u32,
+    upcase: &[u8],
+    full: bool,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let boot = boot_sector(&measures, serial);
+    let geometry = boot.geometry(device.len())?;
+    let sector = geometry.sector as usize;
+    let heap = geometry.heap;
+    device.write_at(0, &vec![0; sector])?;
+    device.flush()?;
+    // Whatever signature of another file system stood there is cleared too.
+    clear(device, 0, heap.start, "clearing structures", progress)?;
+    if full {
+        overwrite(device, heap.start, geometry.volume_bytes / sector as u64 * sector as u64, progress)?;
+    }
+    let used = measures.bitmap + measures.upcase + 1;
+    let put = |cluster: u32, bytes: &[u8], clusters: u32| -> Result<()> {
+        let (start, end) = (heap.offset(cluster), heap.offset(cluster) + (u64::from(clusters) << heap.shift));
+        let mut whole = bytes.to_vec();
+        whole.resize(bytes.len().next_multiple_of(sector), 0);
+        device.write_at(start, &whole)?;
+        clear(device, start + whole.len() as u64, end, "clearing structures", progress)
+    };
+    let mut bitmap = vec![0; (geometry.bitmap_bytes() as usize).min(used as usize / 8 + 1)];
+    (0..used).for_each(|bit| bitmap[bit as usize / 8] |= 1 << (bit % 8));
+    put(2, &bitmap, measures.bitmap)?;
+    put(2 + measures.bitmap, upcase, measures.upcase)?;
+    put(boot.root_cluster, &root_entries(&measures, &geometry, label, upcase), 1)?;
+    // The FAT: three chains one behind the other.
+    let mut table = Vec::from([Geometry::MEDIA, u32::MAX]);
+    let ends = [1 + measures.bitmap, 1 + measures.bitmap + measures.upcase, 1 + used];
+    table.extend(
+        (2..2 + used).map(|cluster| if ends.contains(&cluster) { Geometry::END } else { cluster + 1 }),
+    );
+    let mut table: Vec<u8> = table.into_iter().flat_map(u32::to_le_bytes).collect();
+    table.resize(table.len().next_multiple_of(sector), 0);
+    device.write_at(geometry.fat_start, &table)?;
+    let region = region(&boot, sector);
+    device.write_at(region.len() as u64, &region)?;
+    device.write_at(sector as u64, &region[sector..])?;
+    device.flush()?;
+    device.write_at(0, &region[..sector])?;
+    device.flush()?;
+    Ok(())
+}
+
+/// The root directory's first entries: label, bitmap, up-case table.
+fn root_entries(measures: &Measures, geometry: &Geometry, label: &LabelEntry, upcase: &[u8]) -> Vec<u8> {
+    let mut named = label.to_bytes();
+    if label.0.is_empty() {
+        // A place for one.
+        named[0] = kind::LABEL & 0x7F;
+    }
+    let bitmap = BitmapEntry { flags: 0, cluster: 2, length: geometry.bitmap_bytes() };
+    let table = UpcaseEntry {
+        checksum: table_checksum(upcase),
+        cluster: 2 + measures.bitmap,
+        length: upcase.len() as u64,
+    };
+    let slots: [[u8; SLOT]; 3] = [named, bitmap.to_bytes(), table.to_bytes()];
+    slots.as_flattened().to_vec()
+}

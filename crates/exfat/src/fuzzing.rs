@@ -1,0 +1,103 @@
+//! Entry points for fuzzing: each takes any bytes and must neither panic nor hang nor take memory without bound.
+//!
+//! The package `fuzz/` calls them under libFuzzer; the tests replay its corpus and mutations of it on stable Rust.
+
+use crate::layout::{BootRegion, BootSector, EntrySet, LabelEntry, Primary, SLOT, Stamp, Upcase};
+use crate::{Exfat, ExfatVolume};
+use platter_clusters::fuzzing::{read_all, write_some};
+use platter_device::{Device, MemoryDevice, Sectors};
+use platter_vfs::{CheckOptions, FileSystem, Format, FormatOptions, OpenOptions, Silent};
+use std::sync::Arc;
+
+/// Bytes of a volume that a fuzzer's input is laid over: the smallest there is.
+const BYTES: u64 = 1 << 20;
+
+/// A small sound volume, over which the input is laid in pieces: each begins with a place, of two bytes in units of 32
+/// bytes, and a length of one byte, of which one more makes the units. A first byte of 0xFF says that the input is the
+/// beginning of the volume instead.
+pub fn device(input: &[u8]) -> Option<MemoryDevice> {
+    let (&first, mut rest) = input.split_first()?;
+    let device = MemoryDevice::new(BYTES, Sectors::SMALL);
+    if first == 0xFF {
+        let mut image = rest[..rest.len().min(BYTES as usize)].to_vec();
+        image.resize(image.len().next_multiple_of(512), 0);
+        device.write_at(0, &image).ok()?;
+        return Some(device);
+    }
+    let cluster = 512 << (first % 4);
+    let options = FormatOptions { cluster: Some(cluster), serial: Some(1), ..FormatOptions::default() };
+    Exfat.make(&device, &options, &Silent).ok()?;
+    let mut image = device.to_image();
+    let mut seal = first & 0x10 != 0;
+    while let [low, high, length, more @ ..] = rest {
+        let start = usize::from(u16::from_le_bytes([*low, *high])) * SLOT % image.len();
+        let length = ((usize::from(*length % 32) + 1) * SLOT).min(more.len()).min(image.len() - start);
+        image[start..start + length].copy_from_slice(&more[..length]);
+        rest = &more[length..];
+        seal &= length > 0;
+    }
+    if seal {
+        BootRegion::seal(&mut image[..BootRegion::SECTORS * 512], 512);
+    }
+    Some(MemoryDevice::from_image(&image, Sectors::SMALL))
+}
+
+/// Every structure of [`crate::layout`].
+pub fn layout(input: &[u8]) {
+    if let Some(bytes) = input.first_chunk::<512>() {
+        let boot = BootSector::from_bytes(bytes);
+        assert_eq!(boot.to_bytes(), *bytes);
+        for length in [0, input.len() as u64, 1 << 20, 1 << 41, u64::MAX] {
+            if let Ok(geometry) = boot.geometry(length) {
+                assert!(geometry.heap.offset(geometry.heap.last()) < length);
+                assert!(geometry.active_fat_offset() + geometry.fat_bytes <= geometry.heap.start);
+            }
+        }
+    }
+    let upcase = Upcase::from_bytes(input, 0).unwrap_or_else(|_| Upcase::recommended());
+    // A unit that maps to FFFF looks like the beginning of a count.
+    if (0..u16::MAX).all(|unit| upcase.upper(unit) != u16::MAX) {
+        assert_eq!(Upcase::from_bytes(&upcase.to_bytes(), 0).expect("it was one before"), upcase);
+    }
+    let slots = input.as_chunks::<SLOT>().0;
+    for at in 0..slots.len().min(64) {
+        let _ = (Primary::of(&slots[at]), LabelEntry::from_bytes(&slots[at]).text());
+        Stamp::new(u32::from(slots[at][0]) << 24 | 0x21, slots[at][1], slots[at][2]).to_timestamp(60);
+        if let Ok(set) = EntrySet::read_loosely(&slots[at..]) {
+            let (name, mut info) = (set.name(), set.info());
+            info.parts().for_each(drop);
+            if EntrySet::read(&slots[at..], &upcase).is_ok() {
+                info.contiguous &= info.cluster != 0;
+                let again = EntrySet::new(&name, &info, &upcase);
+                assert_eq!((again.name(), again.info()), (name, info));
+            }
+        }
+    }
+}
+
+/// The check: without repair, with it, and again. What a repair claims to have put right must be right.
+pub fn check(input: &[u8]) {
+    let Some(device) = device(input) else { return };
+    let run = |repair| Exfat.check(&device, CheckOptions { repair }, &Silent);
+    let Ok(found) = run(false) else { return };
+    let Ok(repaired) = run(true) else { return };
+    if found.is_clean() {
+        assert!(repaired.is_clean(), "a clean volume was repaired: {repaired:?}");
+    }
+    if repaired.remaining.is_none() {
+        let again = run(false).expect("a repaired volume is a volume");
+        assert!(again.is_clean(), "found {found:?}, repaired {repaired:?}, then found {again:?}");
+    }
+}
+
+/// The open volume: everything is read, something is written; then a repair must be possible.
+pub fn volume(input: &[u8]) {
+    let Some(device) = device(input) else { return };
+    let device: Arc<dyn Device> = Arc::new(device);
+    if let Ok(volume) = ExfatVolume::open(device.clone(), OpenOptions::default()) {
+        read_all(&volume);
+        write_some(&volume);
+        let _ = volume.unmount();
+    }
+    let _ = Exfat.check(&*device, CheckOptions { repair: true }, &Silent);
+}

@@ -1,0 +1,63 @@
+//! Times with their distance from UTC (7.4.8 to 7.4.10).
+
+use platter_clusters::{DosTime, Precision};
+use platter_vfs::Timestamp;
+
+/// A local time and how far it is from UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// `Timestamp` and `10msIncrement`: the time on the wall.
+    pub local: DosTime,
+    /// `UtcOffset`: quarters of an hour in bits 0 to 6, signed; bit 7 says that they are valid.
+    pub offset: u8,
+}
+
+/// Says that the distance from UTC is known.
+const VALID: u8 = 0x80;
+
+impl Stamp {
+    /// From the four bytes of a `Timestamp` field, its `10msIncrement` and its `UtcOffset`.
+    pub fn new(timestamp: u32, hundredths: u8, offset: u8) -> Stamp {
+        let local = DosTime { date: (timestamp >> 16) as u16, time: timestamp as u16, hundredths };
+        Stamp { local, offset }
+    }
+
+    /// The four bytes of the `Timestamp` field.
+    pub fn timestamp(&self) -> u32 {
+        u32::from(self.local.date) << 16 | u32::from(self.local.time)
+    }
+
+    /// A time, told as local time is `minutes` ahead of UTC; as UTC, if that is no number of quarters of an hour
+    /// within 16 hours (7.4.10.1).
+    pub fn from_timestamp(time: Timestamp, minutes: i32, precision: Precision) -> Stamp {
+        let minutes = if minutes % 15 == 0 && (-64..64).contains(&(minutes / 15)) { minutes } else { 0 };
+        let offset = VALID | (minutes / 15) as u8 & 0x7F;
+        Stamp { local: DosTime::from_timestamp(time, minutes, precision), offset }
+    }
+
+    /// The time in UTC. Where the distance is not known, local time is `minutes` ahead.
+    pub fn to_timestamp(self, minutes: i32) -> Timestamp {
+        let own = i32::from((self.offset << 1) as i8 >> 1) * 15;
+        self.local.to_timestamp(if self.offset & VALID == 0 { minutes } else { own })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quarters_of_an_hour_both_ways() {
+        let time = Timestamp { seconds: 1_709_210_097, nanoseconds: 890_000_000 };
+        for (minutes, offset) in
+            [(0, 0x80), (15, 0x81), (-15, 0xFF), (-960, 0xC0), (945, 0xBF), (7, 0x80), (2000, 0x80)]
+        {
+            let stamp = Stamp::from_timestamp(time, minutes, Precision::Hundredths);
+            assert_eq!(stamp.offset, offset, "{minutes}");
+            assert_eq!(stamp.to_timestamp(333), time, "{minutes}");
+            assert_eq!(Stamp::new(stamp.timestamp(), stamp.local.hundredths, offset), stamp);
+        }
+        let unknown = Stamp { offset: 0, ..Stamp::from_timestamp(time, 0, Precision::Hundredths) };
+        assert_eq!(unknown.to_timestamp(60).seconds, time.seconds - 3600);
+    }
+}

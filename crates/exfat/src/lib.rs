@@ -1,0 +1,19 @@
+//! exFAT, read, written, checked and repaired.
+//!
+//! * [`layout`]: what stands on disk;
+//! * [`ExfatVolume`]: an open volume;
+//! * [`Exfat`]: recognising, making, opening and checking volumes.
+#![forbid(unsafe_code)]
+
+mod bitmap;
+mod check;
+mod directory;
+mod exfat;
+mod format;
+#[doc(hidden)]
+pub mod fuzzing;
+pub mod layout;
+mod volume;
+
+pub use exfat::Exfat;
+pub use volume::ExfatVolume;

@@ -1,0 +1,132 @@
+//! Damaged volumes: what the check finds, and that what it leaves is accepted by fsck.exfat, and nothing lost that was
+//! not damaged.
+
+mod damaged;
+mod judges;
+
+use damaged::{KINDS, Volume, damage, populated};
+use judges::{ImageFile, Verdict, fsck};
+use platter_device::{MemoryDevice, Sectors};
+use platter_exfat::Exfat;
+use platter_vfs::model::Random;
+use platter_vfs::{CheckOptions, CheckReport, Format, Silent};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+fn check(device: &MemoryDevice, repair: bool) -> CheckReport {
+    Exfat.check(device, CheckOptions { repair }, &Silent).unwrap()
+}
+
+fn told(report: &CheckReport) -> String {
+    report.findings.iter().map(|finding| format!("  {finding}\n")).collect()
+}
+
+#[derive(Default)]
+struct Tally {
+    images: u32,
+    /// What we find, and how often.
+    codes: BTreeMap<&'static str, u32>,
+    /// How often fsck.exfat finds what we find not, and the other way round, by kind of damage.
+    ours_only: BTreeMap<&'static str, u32>,
+    theirs_only: Vec<String>,
+    failures: Vec<String>,
+}
+
+/// What fsck.exfat says, but for one thing: exfatprogs 1.2.0 wants to delete entries that whoever does not know them
+/// is to leave alone (8.2).
+fn judged(image: &[u8]) -> Verdict {
+    let verdict = fsck(&ImageFile::new(image));
+    let kept = |line: &str| line.contains("ERROR") && line.contains("unknown entry type 0xa6");
+    let output: String =
+        verdict.output.lines().filter(|line| !kept(line)).map(|line| format!("{line}\n")).collect();
+    let clean = verdict.clean || (output != verdict.output && !output.contains("ERROR"));
+    Verdict { clean, output }
+}
+
+fn one(tally: &mut Tally, base: &[u8], seed: u64) {
+    let kind = KINDS[seed as usize % KINDS.len()];
+    let mut random = Random::new(seed);
+    let mut volume = Volume::new(base.to_vec());
+    let before = volume.contents();
+    let hit = damage(&mut volume, kind, &mut random);
+    let what = format!("seed {seed}, {kind} {hit:?}");
+    let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
+    let report = check(&device, false);
+    assert!(device.to_image() == volume.image, "{what}: written to without repair");
+    report.findings.iter().for_each(|finding| *tally.codes.entry(finding.code).or_default() += 1);
+    let verdict = judged(&volume.image);
+    match (report.is_clean(), verdict.clean) {
+        (false, true) => *tally.ours_only.entry(kind).or_default() += 1,
+        // A checksum of a backup, and the like, are notices here.
+        (true, false) => tally.theirs_only.push(format!("{what}\n{}{}", told(&report), verdict.output)),
+        _ => {}
+    }
+    tally.images += 1;
+    let repaired = check(&device, true);
+    let again = check(&device, false);
+    let after = device.to_image();
+    let verdict = judged(&after);
+    if !again.is_clean() || !verdict.clean || repaired.remaining.is_some() {
+        tally.failures.push(format!(
+            "{what}: not clean after repair\nfound:\n{}repair:\n{}again:\n{}fsck.exfat:\n{}",
+            told(&report),
+            told(&repaired),
+            told(&again),
+            verdict.output
+        ));
+        return;
+    }
+    let after = Volume::new(after).contents();
+    for (path, content) in before {
+        if hit.iter().any(|hit| path.starts_with(hit.as_str())) {
+            continue;
+        }
+        if after.get(&path) != Some(&content) {
+            let how = if after.contains_key(&path) { "changed" } else { "lost" };
+            tally.failures.push(format!("{what}: {path} was {how}\n{}", told(&repaired)));
+        }
+    }
+}
+
+fn campaign(seeds: Range<u64>) -> Tally {
+    let bases = [512, 4096].map(populated);
+    for base in &bases {
+        let judged = fsck(&ImageFile::new(base));
+        assert!(judged.clean, "the volume to be damaged: {}", judged.output);
+    }
+    let mut tally = Tally::default();
+    for seed in seeds {
+        one(&mut tally, &bases[seed as usize / KINDS.len() % 2], seed);
+    }
+    tally
+}
+
+fn judge(tally: &Tally) {
+    println!("{} damaged volumes", tally.images);
+    println!("findings: {:?}", tally.codes);
+    println!("found here, not by fsck.exfat: {:?}", tally.ours_only);
+    println!("{} found by fsck.exfat only", tally.theirs_only.len());
+    assert!(
+        tally.failures.is_empty(),
+        "{} failures:\n{}",
+        tally.failures.len(),
+        tally.failures[..tally.failures.len().min(6)].join("\n")
+    );
+    let few = &tally.theirs_only[..tally.theirs_only.len().min(6)];
+    assert!(few.is_empty(), "fsck.exfat finds more:\n{}", few.join("\n"));
+}
+
+#[test]
+fn a_slice_of_the_campaign() {
+    judge(&campaign(0..3 * KINDS.len() as u64));
+}
+
+/// `cargo test --release -p platter-exfat --test check -- --ignored --nocapture`, with `PLATTER_SEED=n` for others.
+#[test]
+#[ignore = "a thousand images: run by name"]
+fn the_campaign() {
+    let seed =
+        std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"));
+    println!("PLATTER_SEED={seed}");
+    judge(&campaign(seed..seed + 1000));
+}

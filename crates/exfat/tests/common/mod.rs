@@ -1,0 +1,111 @@
+//! What the tests of exFAT volumes share.
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+
+use crate::judges::{self, ImageFile};
+use platter_device::{Device, MemoryDevice, Sectors};
+use platter_exfat::{Exfat, ExfatVolume};
+use platter_vfs::model::{Clock, ClockedDevice, Shape, Subject};
+use platter_vfs::{
+    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Result, Silent, Timestamp,
+};
+use std::sync::Arc;
+
+/// A kind of volume to test.
+#[derive(Clone, Copy, Debug)]
+pub struct Volume {
+    pub bytes: u64,
+    pub cluster: u64,
+    pub sector: u32,
+}
+
+/// Several cluster and sector sizes, the extremes among them; small, so that they fill up.
+pub const VOLUMES: [Volume; 5] = [
+    Volume { bytes: 3 << 20, cluster: 512, sector: 512 },
+    Volume { bytes: 24 << 20, cluster: 4096, sector: 512 },
+    Volume { bytes: 32 << 20, cluster: 4096, sector: 4096 },
+    Volume { bytes: 96 << 20, cluster: 128 << 10, sector: 512 },
+    Volume { bytes: 1 << 30, cluster: 32 << 20, sector: 512 },
+];
+
+impl Volume {
+    /// A new volume on a device in memory.
+    pub fn make(&self) -> Arc<MemoryDevice> {
+        let sectors = Sectors { logical: self.sector, physical: self.sector };
+        let device = Arc::new(MemoryDevice::new(self.bytes, sectors));
+        let options =
+            FormatOptions { cluster: Some(self.cluster), serial: Some(8664), ..FormatOptions::default() };
+        Exfat.make(&*device, &options, &Silent).unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        device
+    }
+
+    /// What streams of operations for it look like.
+    pub fn shape(&self, largest: u64) -> Shape {
+        Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
+    }
+}
+
+/// Opens a volume.
+pub fn open(device: Arc<dyn Device>) -> ExfatVolume {
+    ExfatVolume::open(device, OpenOptions::default()).unwrap()
+}
+
+/// What the reference must be like to agree with exFAT.
+pub fn reference(system: &dyn FileSystem) -> MemoryOptions {
+    MemoryOptions {
+        format: "exFAT",
+        integrity: false,
+        capabilities: system.capabilities().clone(),
+        earliest: Timestamp { seconds: 315_532_800, nanoseconds: 0 },
+        latest: Timestamp { seconds: 4_354_819_199, nanoseconds: 990_000_000 },
+    }
+}
+
+/// A volume for the model tests.
+pub struct Tested {
+    pub device: Arc<dyn Device>,
+    clocked: Arc<dyn Device>,
+    /// Whether fsck.exfat is asked too.
+    judged: bool,
+}
+
+impl Tested {
+    pub fn new(device: Arc<dyn Device>, clock: &Clock, judged: bool) -> Tested {
+        let clocked = Arc::new(ClockedDevice::new(device.clone(), clock.clone()));
+        Tested { device, clocked, judged }
+    }
+}
+
+impl Subject for Tested {
+    fn reference(&self) -> MemoryOptions {
+        reference(&open(self.device.clone()))
+    }
+
+    fn open(&mut self) -> Result<Arc<dyn FileSystem>> {
+        Exfat.open(self.clocked.clone(), OpenOptions::default())
+    }
+
+    fn check(&mut self) -> std::result::Result<(), String> {
+        check_clean(&*self.device, self.judged)
+    }
+}
+
+/// Fails unless neither our check nor, if asked, `fsck.exfat` finds anything.
+pub fn check_clean(device: &dyn Device, judged: bool) -> std::result::Result<(), String> {
+    let report = Exfat.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
+    if report.found > 0 {
+        return Err(format!("check: {:#?}", report.findings));
+    }
+    if !judged {
+        return Ok(());
+    }
+    let verdict = judges::fsck(&ImageFile::of(device));
+    if verdict.clean { Ok(()) } else { Err(verdict.output) }
+}
+
+/// The seed of a campaign: `PLATTER_SEED`, or 8664. Printed, so that a failure can be had again.
+pub fn seed() -> u64 {
+    let seed =
+        std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"));
+    println!("PLATTER_SEED={seed}");
+    seed
+}

@@ -1,0 +1,192 @@
+//! What Platter writes, others read, and the other way round.
+
+mod common;
+mod judges;
+
+use common::{Tested, Volume, open};
+use judges::{ImageFile, Mount, Tree, dissect, fsck, kernel, ours, partly_written, run as tool};
+use platter_device::{Device, FileDevice, FileOptions};
+use platter_vfs::model::{Clock, Operation, Random, Runner, generate};
+use platter_vfs::{FileSystem, Kind, Node, RenameFlags};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// A volume for each size of cluster that is judged.
+const JUDGED: [Volume; 4] = [
+    Volume { bytes: 4 << 20, cluster: 512, sector: 512 },
+    Volume { bytes: 24 << 20, cluster: 4096, sector: 512 },
+    Volume { bytes: 96 << 20, cluster: 128 << 10, sector: 512 },
+    Volume { bytes: 1 << 30, cluster: 32 << 20, sector: 512 },
+];
+
+fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
+    let names = |tree: &Tree| tree.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(ours), names(theirs), "{what}: names");
+    for (path, file) in ours {
+        assert_eq!(*file, theirs[path], "{what}: {path}");
+    }
+}
+
+/// The tree without the sums of some files.
+fn without_sums(tree: &Tree, of: &BTreeSet<String>) -> Tree {
+    let mut tree = tree.clone();
+    for path in of {
+        if let Some(Some(file)) = tree.get_mut(path) {
+            file.sum.clear();
+        }
+    }
+    tree
+}
+
+/// The tree without times, for a judge that does not tell them.
+fn timeless(tree: &Tree) -> BTreeMap<String, Option<(u64, String)>> {
+    tree.iter()
+        .map(|(path, file)| (path.clone(), file.as_ref().map(|file| (file.size, file.sum.clone()))))
+        .collect()
+}
+
+/// Carries out random operations; every `step` of them, and at the end, the judges see the volume. Linux, which takes
+/// long to start, sees it at the end if `linux`.
+fn judge(volume: Volume, seed: u64, count: usize, step: usize, linux: bool) {
+    let device = volume.make();
+    let clock = Clock::new(Duration::from_secs(1_700_000_000));
+    let mut runner = Runner::new(Box::new(Tested::new(device.clone(), &clock, true)), clock).unwrap();
+    let mut files = 0;
+    for (number, operation) in generate(seed, count, &volume.shape(60_000)).iter().enumerate() {
+        // The host has no names that are not Unicode.
+        if !format!("{operation:?}").contains("units(") {
+            runner.step(operation).unwrap_or_else(|difference| panic!("seed {seed}, {number}: {difference}"));
+        }
+        if (number + 1) % step != 0 {
+            continue;
+        }
+        // Unmounts, and has fsck.exfat look.
+        let what = format!("{volume:?} seed {seed}, after {} operations", number + 1);
+        runner.step(&Operation::Remount).unwrap_or_else(|difference| panic!("{what}: {difference}"));
+        let tree = ours(&**runner.system());
+        let image = ImageFile::of(&*device);
+        tool("dump.exfat", &[image.path()]);
+        let partly = partly_written(&**runner.system());
+        assert_same(
+            &format!("{what}, exfat-fuse"),
+            &without_sums(&tree, &partly),
+            &without_sums(&Mount::reading(&image).tree(), &partly),
+        );
+        assert_same(&format!("{what}, dissect.fat"), &tree, &dissect(&image));
+        if linux && number + 1 == count {
+            assert_eq!(timeless(&tree), kernel(&image), "{what}, Linux");
+        }
+        files += tree.values().flatten().count();
+    }
+    assert!(files > 5, "{volume:?} seed {seed}: hardly anything to judge");
+}
+
+#[test]
+fn others_agree_after_random_operations() {
+    for (number, volume) in JUDGED.into_iter().enumerate() {
+        judge(volume, 8664 + number as u64, 1_000, 1_000, number == 1);
+    }
+}
+
+/// 200,000 operations: `cargo test --release -p platter-exfat --test interchange -- --ignored --nocapture`, with
+/// `PLATTER_SEED=n` for others.
+fn campaign(number: usize) {
+    judge(JUDGED[number], common::seed() + number as u64, 200_000, 20_000, true);
+    println!("{:?}: 200,000 operations", JUDGED[number]);
+}
+
+#[test]
+#[ignore = "a campaign: takes many minutes"]
+fn others_agree_after_200_000_operations_on_clusters_of_512() {
+    campaign(0);
+}
+
+#[test]
+#[ignore = "a campaign: takes many minutes"]
+fn others_agree_after_200_000_operations_on_clusters_of_4_kib() {
+    campaign(1);
+}
+
+#[test]
+#[ignore = "a campaign: takes many minutes"]
+fn others_agree_after_200_000_operations_on_clusters_of_128_kib() {
+    campaign(2);
+}
+
+#[test]
+#[ignore = "a campaign: takes many minutes"]
+fn others_agree_after_200_000_operations_on_clusters_of_32_mib() {
+    campaign(3);
+}
+
+#[test]
+fn what_others_write_reads_back_identically() {
+    for (bytes, cluster) in [(8 << 20, "512"), (64 << 20, "4K"), (128 << 20, "128K"), (1 << 30, "32M")] {
+        let mut random = Random::new(8664);
+        let image = ImageFile::empty(bytes);
+        tool("mkfs.exfat", &["-c", cluster, "-L", "theirs", image.path()]);
+        let theirs = {
+            let mount = Mount::writing(&image);
+            let mut directories = vec![mount.path().to_owned()];
+            for number in 0..60 {
+                // A directory takes a cluster, and 32 MiB are many.
+                let base = directories[random.below(directories.len() as u64) as usize].clone();
+                let name = match number % 3 {
+                    0 => format!("FILE{number}.TXT"),
+                    1 => format!("A name with more than fifteen letters {number}.text"),
+                    _ => format!("Ünïcödé {number} имя"),
+                };
+                let path = Path::new(&base).join(name);
+                if number % 20 == 3 {
+                    std::fs::create_dir(&path).unwrap();
+                    directories.push(path.to_str().unwrap().to_owned());
+                    continue;
+                }
+                // The largest clusters are few: then most files are empty.
+                let size = if bytes == 1 << 30 && number % 5 != 0 { 0 } else { random.below(30_000) };
+                let mut content = vec![0; size as usize];
+                random.fill(&mut content);
+                std::fs::write(&path, content).unwrap();
+                let time = UNIX_EPOCH + Duration::from_secs(1_000_000_000 + 2 * random.below(100_000_000));
+                std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+                if number % 7 == 5 {
+                    // Longer than what was written.
+                    std::fs::File::options().write(true).open(&path).unwrap().set_len(size + 9000).unwrap();
+                }
+            }
+            mount.tree()
+        };
+        let device: Arc<dyn Device> =
+            Arc::new(FileDevice::open(Path::new(image.path()), FileOptions::default()).unwrap());
+        let system = open(device.clone());
+        assert_eq!(system.info().unwrap().label, "theirs");
+        assert_eq!(timeless(&ours(&system)), timeless(&theirs), "{cluster}");
+        // And what we then change, they accept.
+        let moved = system.create(Node::ROOT, &"moved here".into(), Kind::Directory).unwrap();
+        let mut entries = Vec::new();
+        system.read_directory(Node::ROOT, platter_vfs::Cursor::START, 1000, &mut entries).unwrap();
+        for entry in entries.iter().filter(|entry| entry.name != "moved here".into()) {
+            system.rename(Node::ROOT, &entry.name, moved, &entry.name, RenameFlags::Replace).unwrap();
+            if entry.attributes.kind == Kind::File && entry.attributes.size > 0 {
+                let node = system.lookup(moved, &entry.name).unwrap();
+                system.write(node, entry.attributes.size / 2, &[7; 100]).unwrap();
+                system.forget(node, 1);
+            }
+        }
+        system.set_label("ours").unwrap();
+        let (changed, partly) = (ours(&system), partly_written(&system));
+        system.unmount().unwrap();
+        drop((system, device));
+        let verdict = fsck(&image);
+        assert!(verdict.clean, "{cluster}: {}", verdict.output);
+        let seen = Mount::reading(&image).tree();
+        assert_same(
+            &format!("{cluster}, changed"),
+            &without_sums(&changed, &partly),
+            &without_sums(&seen, &partly),
+        );
+        assert_same(&format!("{cluster}, changed"), &changed, &dissect(&image));
+    }
+}

@@ -1,0 +1,38 @@
+//! Long random streams of operations, against the reference.
+
+mod common;
+mod judges;
+
+use common::{Tested, VOLUMES, Volume};
+use platter_vfs::model::{Make, verify};
+
+fn run(volume: Volume, seed: u64, count: usize) {
+    let make: Make<'_> = &|clock| Box::new(Tested::new(volume.make(), clock, true));
+    verify(seed, count, 500, &volume.shape(60_000), make);
+}
+
+#[test]
+fn every_size_of_cluster_agrees_with_the_reference() {
+    for (number, volume) in VOLUMES.into_iter().enumerate() {
+        run(volume, number as u64, 1_200);
+    }
+}
+
+/// A million operations: `cargo test --release -p platter-exfat --test model -- --ignored --nocapture`, with
+/// `PLATTER_SEED=n` for others.
+#[test]
+#[ignore = "a campaign: takes minutes"]
+fn a_million_operations_agree_with_the_reference() {
+    let seed = common::seed();
+    let mut done = 0;
+    for stream in 0.. {
+        for (number, volume) in VOLUMES.into_iter().enumerate() {
+            if done >= 1_000_000 {
+                println!("{done} operations agree");
+                return;
+            }
+            run(volume, seed + 1000 * stream + number as u64, 10_000);
+            done += 10_000;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A fuzzer's corpus and mutations of it, on stable Rust.
+
+use super::Random;
+use std::path::Path;
+
+/// Changes some bytes: flips, values that mean something in many formats, noise of up to `noise` bytes, copies of up to
+/// `copied`.
+fn mutate(input: &mut [u8], random: &mut Random, noise: usize, copied: usize) {
+    let below = |random: &mut Random, bound: usize| random.below(bound.max(1) as u64) as usize;
+    for _ in 0..=below(random, 8) {
+        let at = below(random, input.len());
+        let room = input.len() - at;
+        match below(random, 5) {
+            0 => input[at] ^= 1 << below(random, 8),
+            1 => input[at] = random.number() as u8,
+            2 => input[at] = *random.pick(&[0, 1, 2, 0x7F, 0x80, 0xE5, 0xFF]),
+            3 => {
+                let length = below(random, noise).min(room);
+                random.fill(&mut input[at..at + length]);
+            }
+            _ => {
+                let length = below(random, copied).min(room);
+                let from = below(random, input.len() - length);
+                input.copy_within(from..from + length, at);
+            }
+        }
+    }
+}
+
+/// Runs a fuzz target on every input in a folder, and on so many mutations of them.
+///
+/// # Panics
+/// If the folder is empty, and as the target does.
+pub fn replay(folder: &Path, run: fn(&[u8]), mutations: u64) {
+    let mut corpus: Vec<_> = std::fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.expect("a folder that can be listed").path())
+        .collect();
+    corpus.sort();
+    assert!(!corpus.is_empty(), "{} is empty", folder.display());
+    let corpus: Vec<_> = corpus.iter().map(|path| std::fs::read(path).expect("an input")).collect();
+    corpus.iter().for_each(|input| run(input));
+    for seed in 0..mutations {
+        let number = seed as usize % corpus.len();
+        let mut input = corpus[number].clone();
+        if input.is_empty() {
+            continue;
+        }
+        mutate(&mut input, &mut Random::new(seed), 64, 512);
+        let caught = std::panic::catch_unwind(|| run(&input));
+        assert!(caught.is_ok(), "{}: mutation with seed {seed} of input {number}", folder.display());
+    }
+}

@@ -1,0 +1,74 @@
+//! Images as files, for the programs of others that judge them.
+
+use platter_device::Device;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A file that holds an image while it is judged.
+pub struct ImageFile {
+    path: String,
+}
+
+/// Bytes looked at at once.
+const PIECE: usize = 64 << 10;
+
+impl ImageFile {
+    /// A file of this many bytes, all zero.
+    ///
+    /// # Panics
+    /// If the temporary directory does not take it, as all of this does.
+    pub fn empty(length: u64) -> ImageFile {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("platter-{}-{number}.img", std::process::id());
+        let path = std::env::temp_dir().join(name).to_str().expect("a path in UTF-8").to_owned();
+        let file = std::fs::File::create(&path).expect("a writable temporary directory");
+        file.set_len(length).expect("a file system that takes images of this size");
+        ImageFile { path }
+    }
+
+    /// A file of these bytes. Zeroes are left out as holes.
+    pub fn new(image: &[u8]) -> ImageFile {
+        let file = ImageFile::empty(image.len() as u64);
+        let pieces = image.chunks(PIECE);
+        file.fill(pieces.enumerate().map(|(at, piece)| ((at * PIECE) as u64, piece)));
+        file
+    }
+
+    /// A file of what a device holds. Zeroes are left out as holes.
+    pub fn of(device: &dyn Device) -> ImageFile {
+        let file = ImageFile::empty(device.len());
+        let mut buffer = vec![0; 16 * PIECE];
+        for at in (0..device.len()).step_by(buffer.len()) {
+            let length = (device.len() - at).min(buffer.len() as u64) as usize;
+            device.read_at(at, &mut buffer[..length]).expect("a device that can be read");
+            file.fill(
+                buffer[..length].chunks(PIECE).zip(0..).map(|(piece, n)| (at + n * PIECE as u64, piece)),
+            );
+        }
+        file
+    }
+
+    fn fill<'p>(&self, pieces: impl Iterator<Item = (u64, &'p [u8])>) {
+        let file = std::fs::File::options().write(true).open(&self.path).expect("the image is there");
+        for (at, piece) in pieces.filter(|(_, piece)| piece.iter().any(|&byte| byte != 0)) {
+            file.write_all_at(piece, at).expect("room in the temporary directory");
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What it holds now.
+    pub fn bytes(&self) -> Vec<u8> {
+        std::fs::read(&self.path).expect("the image is there")
+    }
+}
+
+impl Drop for ImageFile {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.path));
+    }
+}
