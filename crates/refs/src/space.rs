@@ -192,8 +192,7 @@ impl Space {
 
     /// Takes a whole run of clusters for data, where the last such was taken or in the container with most room.
     pub fn take_run(&mut self, count: u32) -> Option<Run> {
-        let writers = self.writers();
-        for index in [self.together, self.roomiest(&writers)].into_iter().flatten() {
+        for index in [self.together, self.roomiest(&[])].into_iter().flatten() {
             if let Some(start) = self.run_in(index, count) {
                 self.together = Some(index);
                 let run = self.mark(index, start, count);
@@ -218,18 +217,23 @@ impl Space {
         None
     }
 
-    /// The part of a container that is best emptied: of the one with most room that nobody is writing to, that in which
-    /// most is free. `None` if there is none with one cluster in [`WORTH`] free. What is put together goes there next.
-    pub fn to_empty(&mut self) -> Option<Run> {
-        let writers = self.writers();
-        let suits = |&(index, one): &(usize, &Container)| one.is_for_data() && !writers.contains(&index);
+    /// The part of a container that is best emptied: of the one with most room, that in which
+    /// most is free. `None` if there is none with one cluster in [`WORTH`] free; those in `hopeless` do not count. What
+    /// is put together goes there next.
+    pub fn to_empty(&mut self, hopeless: &[Run]) -> Option<Run> {
+        let count = self.per_container / WINDOWS;
+        let part = |index: usize, window| Run { container: index as u32, start: window * count, count };
+        let has_hope = |index: usize| (0..WINDOWS).any(|window| !hopeless.contains(&part(index, window)));
+        let suits = |&(index, one): &(usize, &Container)| {
+            one.is_for_data() && one.free() >= count / WORTH && has_hope(index)
+        };
         let all = self.containers.iter().enumerate().filter(suits);
         let (index, one) = all.max_by_key(|(_, one)| one.free())?;
-        let count = self.per_container / WINDOWS;
-        let windows = (0..WINDOWS).map(|window| (one.free_in(window * count, count), window * count));
-        let (free, start) = windows.max()?;
+        let parts = (0..WINDOWS).map(|window| part(index, window)).filter(|part| !hopeless.contains(part));
+        let (free, best) =
+            parts.map(|part| (one.free_in(part.start, count), part)).max_by_key(|(free, _)| *free)?;
         self.together = Some(index);
-        (free >= count / WORTH).then_some(Run { container: index as u32, start, count })
+        (free >= count / WORTH).then_some(best)
     }
 
     /// Takes up to `most` clusters for data, as one run, anywhere but in this container.

@@ -41,6 +41,7 @@ impl Volume {
     /// What a commit gives. What cannot be read, and what changes meanwhile, is left as it is.
     pub(super) fn clean(&self, is_enough: &dyn Fn() -> bool) -> Result<u64> {
         let mut moved = 0;
+        let mut hopeless = Vec::new();
         let each = PIECE / self.geometry.cluster;
         for stream in self.scattered() {
             stream.is_scattered.store(false, Ordering::Relaxed);
@@ -59,7 +60,7 @@ impl Volume {
                     let count = rows.len() as u32;
                     let taken = self.core().pages.space.take_run(count);
                     let place = match taken {
-                        None if self.make_room(is_enough, &mut moved)? => continue,
+                        None if self.make_room(is_enough, &mut hopeless, &mut moved)? => continue,
                         None => return Ok(moved),
                         Some(place) => place,
                     };
@@ -93,11 +94,30 @@ impl Volume {
     }
 
     /// Moves everything out of a part of a container that has most room. `false` if there is none worth it, or it is
-    /// enough.
-    fn make_room(&self, is_enough: &dyn Fn() -> bool, moved: &mut u64) -> Result<bool> {
-        self.commit_through(u64::MAX)?;
-        let found = self.core().pages.space.to_empty();
-        let Some(part) = found else { return Ok(false) };
+    /// enough. A part with something in it that cannot be moved is not tried again.
+    fn make_room(
+        &self,
+        is_enough: &dyn Fn() -> bool,
+        hopeless: &mut Vec<Clusters>,
+        moved: &mut u64,
+    ) -> Result<bool> {
+        loop {
+            self.commit_through(u64::MAX)?;
+            let found = self.core().pages.space.to_empty(hopeless);
+            let Some(part) = found else { return Ok(false) };
+            if !self.empty(part, is_enough, moved)? {
+                return Ok(false);
+            }
+            self.commit_through(u64::MAX)?;
+            if self.core().pages.space.is_free(part) {
+                return Ok(true);
+            }
+            hopeless.push(part);
+        }
+    }
+
+    /// Moves what can be moved out of a part of a container; `false` if there is nowhere to go, or it is enough.
+    fn empty(&self, part: Clusters, is_enough: &dyn Fn() -> bool, moved: &mut u64) -> Result<bool> {
         let first = self.geometry.number(part.container, part.start);
         let clusters = first..first + u64::from(part.count);
         let streams: Vec<Arc<Stream>> = {
@@ -125,9 +145,7 @@ impl Volume {
                 self.commit_if_much_waits()?;
             }
         }
-        self.commit_through(u64::MAX)?;
-        // Something else may be in it that could not be moved: then there is no use in trying again.
-        Ok(self.core().pages.space.is_free(part))
+        Ok(true)
     }
 
     fn take_elsewhere(&self, count: u32, index: usize) -> Option<Vec<Clusters>> {
