@@ -56,7 +56,7 @@ fn measure() -> Result<bool, Box<dyn Error>> {
         "{}: a file of {} MiB on {} MiB",
         system.info()?.format,
         size >> 20,
-        space.total * space.cluster >> 20
+        (space.total * space.cluster) >> 20
     );
     prepare(&subject, &(0..size), 8664, &mut |_, _| {})?;
     system.sync_all()?;

@@ -220,7 +220,7 @@ impl Space {
     /// The part of a container that is best emptied: of the one with most room, that in which
     /// most is free. `None` if there is none with one cluster in [`WORTH`] free; those in `hopeless` do not count. What
     /// is put together goes there next.
-    pub fn to_empty(&mut self, hopeless: &[Run]) -> Option<Run> {
+    pub fn best_emptied(&mut self, hopeless: &[Run]) -> Option<Run> {
         let count = self.per_container / WINDOWS;
         let part = |index: usize, window| Run { container: index as u32, start: window * count, count };
         let has_hope = |index: usize| (0..WINDOWS).any(|window| !hopeless.contains(&part(index, window)));

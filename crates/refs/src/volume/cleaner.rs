@@ -103,7 +103,7 @@ impl Volume {
     ) -> Result<bool> {
         loop {
             self.commit_through(u64::MAX)?;
-            let found = self.core().pages.space.to_empty(hopeless);
+            let found = self.core().pages.space.best_emptied(hopeless);
             let Some(part) = found else { return Ok(false) };
             if !self.empty(part, is_enough, moved)? {
                 return Ok(false);
