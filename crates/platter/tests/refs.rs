@@ -212,7 +212,7 @@ fn what_a_file_has_besides_its_content() {
         .map(|row| (row["what"].as_str().unwrap().to_string(), row["size"].as_u64().unwrap()))
         .collect();
     let wanted =
-        [("stream:notes", 5), ("stream:large", 300_000), ("snapshot:first", 300_000), ("ea:user.x", 5)];
+        [("stream:large", 300_000), ("stream:notes", 5), ("snapshot:first", 300_000), ("ea:user.x", 5)];
     assert_eq!(found[..4], wanted.map(|(what, size)| (what.to_string(), size)));
     assert_eq!(found[4].0, "security");
     let get = |what: &str| place.platter(&format!("attr get a.img:/f {what}")).stdout;

@@ -26,10 +26,11 @@ cat > "$work/root/init" <<INIT
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
 mount -t devtmpfs dev /dev
-for module in $modules; do
-    [ -f /modules/\$module.ko ] && insmod /modules/\$module.ko
+# Twice: which of virtio and virtio_ring needs the other is not the same in all kernels.
+for module in $modules $modules; do
+    [ -f /modules/\$module.ko ] && insmod /modules/\$module.ko 2> /dev/null
 done
-mount -t exfat -o ro,iocharset=utf8 /dev/vda /mnt && cd /mnt || echo MOUNT-FAILED
+mount -t exfat -o ro,iocharset=utf8 /dev/vda /mnt && cd /mnt || { echo MOUNT-FAILED; dmesg | tail -n 20; poweroff -f; }
 echo TREE-BEGIN
 find . -mindepth 1 -type d | sed 's|^[.]|d |'
 find . -type f | while IFS= read -r path; do
