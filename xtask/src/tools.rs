@@ -20,14 +20,7 @@ pub const FOR_TESTS: &[Tool] = &[
     ("losetup", "mount"),
     ("python3", "python3"),
     ("pip3", "python3-pip"),
-    ("qemu-system-x86_64", "qemu-system-x86"),
-    ("busybox", "busybox-static"),
-    ("cpio", "cpio"),
-    ("xz", "xz-utils"),
 ];
-
-/// Where the kernel is that the judges start in an emulated machine.
-const KERNEL: &str = "/var/lib/platter-kernel";
 
 /// What the comparison with fio needs.
 pub const FOR_ACCURACY: &[Tool] = &[("fio", "fio"), ("mkfs.ext4", "e2fsprogs"), ("losetup", "mount")];
@@ -57,8 +50,7 @@ pub fn provide(tools: &[Tool]) -> Outcome {
     }
 }
 
-/// Makes sure that the judges are there that do not come as programs of a Debian package: dissect.fat, and a kernel that
-/// is unpacked, not installed.
+/// Makes sure that the judge is there that does not come as a program of a Debian package: dissect.fat.
 pub fn provide_judges() -> Outcome {
     let dissect = ["-c", "import dissect.fat.exfat"];
     if !Command::new("python3")
@@ -71,14 +63,7 @@ pub fn provide_judges() -> Outcome {
         let forced = [&plain[..], &["--break-system-packages"]].concat();
         run("python3", &plain, &[]).or_else(|_| run("python3", &forced, &[]))?;
     }
-    if std::env::var_os("PLATTER_KERNEL").is_some() || std::path::Path::new(KERNEL).join("boot").is_dir() {
-        return Ok(());
-    }
-    let script = format!(
-        "set -e; package=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: \\(linux-image-[0-9][^ ]*\\)$/\\1/p'); \
-         folder=$(mktemp -d); cd $folder; apt-get download $package; mkdir -p {KERNEL}; dpkg -x *.deb {KERNEL}; rm -r $folder"
-    );
-    run("sh", &["-c", &script], &[])
+    Ok(())
 }
 
 /// Whether a program is on the path, or where Debian keeps those for administrators.

@@ -86,11 +86,12 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize, linux: bool) {
 #[test]
 fn others_agree_after_random_operations() {
     for (number, volume) in JUDGED.into_iter().enumerate() {
-        judge(volume, 8664 + number as u64, 1_000, 1_000, number == 1);
+        judge(volume, 8664 + number as u64, 1_000, 1_000, false);
     }
 }
 
-/// 200,000 operations: `cargo test --release -p platter-exfat --test interchange -- --ignored --nocapture`, with
+/// 200,000 operations, and Linux as a judge, which must be 6.8 or later: before, it took the valid data length for the size.
+/// `cargo test --release -p platter-exfat --test interchange -- --ignored --nocapture`, with
 /// `PLATTER_SEED=n` for others.
 fn campaign(number: usize) {
     judge(JUDGED[number], common::seed() + number as u64, 200_000, 20_000, true);

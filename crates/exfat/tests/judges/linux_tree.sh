@@ -2,8 +2,8 @@
 # Prints every file and directory of an exFAT image, as Linux reads it in an emulated machine: "d PATH" or
 # "f SIZE SHA256 PATH" between TREE-BEGIN and TREE-END, then what the kernel had to say.
 #
-# Needs qemu-system-x86, busybox-static, cpio and xz-utils, and a Debian kernel package unpacked at $PLATTER_KERNEL, by
-# default /var/lib/platter-kernel, where `cargo xtask test` puts one.
+# Needs qemu-system-x86, busybox-static, cpio and xz-utils, and a Debian kernel package of 6.8 or later (bookworm-backports
+# has one) unpacked at $PLATTER_KERNEL, by default /var/lib/platter-kernel.
 set -eu
 image=$1
 kernel=${PLATTER_KERNEL:-/var/lib/platter-kernel}
