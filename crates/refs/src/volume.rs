@@ -128,7 +128,7 @@ impl RefsVolume {
                 streams: true,
                 extended_attributes: true,
                 sparse: true,
-                preallocate: false,
+                preallocate: true,
                 integrity: true,
                 clone: shared_clusters,
                 exchange: false,
@@ -560,6 +560,11 @@ impl FileSystem for RefsVolume {
     fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
         self.relieve()?;
         self.write_bytes(node, offset, data)
+    }
+
+    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
+        self.relieve()?;
+        self.with_space(|| self.allocate_range(node, range.clone(), keep_size))
     }
 
     fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {

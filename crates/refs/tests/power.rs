@@ -105,7 +105,7 @@ fn after_a_failed_commit_nothing_more_is_written() {
 #[test]
 fn what_was_synced_survives_a_power_cut() {
     for volume in [VOLUMES[0], VOLUMES[1], VOLUMES[3], VOLUMES[5]] {
-        let cuts = run(volume, 8664, 400, 5);
+        let cuts = run(volume, 8664, 500, 5);
         assert!(cuts > 100, "{cuts} cuts");
     }
 }

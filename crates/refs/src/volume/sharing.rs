@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::core::Named;
-#[cfg(test)]
-use crate::extents::Found;
-use crate::extents::{Extent as Run, Extents};
+use crate::extents::{Extent as Run, Extents, Found};
 use crate::stream::{Content, LIVE, Limits, Snapshot, StreamState};
 use platter_device::Buffer;
 
@@ -207,10 +205,8 @@ impl Volume {
         }
     }
 
-    /// Takes clusters for a range ahead of its data. What it reads as does not change. Not offered yet: with it in the
-    /// stream of operations, a power cut was seen after which a synced file had other content.
-    #[cfg(test)]
-    pub(crate) fn allocate_range(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
+    /// Takes clusters for a range ahead of its data. What it reads as does not change.
+    pub(super) fn allocate_range(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         if range.is_empty() {
@@ -260,7 +256,6 @@ impl Volume {
     }
 
     /// Takes clusters for the holes of a range: those before `valid` are filled with zeroes.
-    #[cfg(test)]
     fn fill_holes(
         &self,
         core: &mut Core,
