@@ -255,6 +255,28 @@ impl Volume {
         }
     }
 
+    /// Gives back clusters ahead of the data: of a stream with integrity every write takes new ones.
+    pub(super) fn give_back_unwritten(
+        &self,
+        core: &mut Core,
+        stream: &Stream,
+        state: &mut StreamState,
+    ) -> Result<()> {
+        let cluster = u64::from(self.geometry.cluster);
+        let Some(valid) = state.unwritten else { return Ok(()) };
+        // What follows the data in its last cluster reads as zeroes without being told from now on.
+        self.zero_unwritten(core, stream, state, valid.next_multiple_of(cluster).min(state.size))?;
+        let Content::Extents(extents) = &mut state.content else { return Ok(()) };
+        let from = valid.div_ceil(cluster) as u32;
+        extents.load_range(&mut core.pages, from, u32::MAX)?;
+        let mut gone = Vec::new();
+        extents.replace(from, u32::MAX, &[], &mut gone);
+        state.unwritten = None;
+        state.generation += 1;
+        core.mark(stream.node);
+        core.park(&gone, state.orphan)
+    }
+
     /// Takes clusters for the holes of a range: those before `valid` are filled with zeroes.
     fn fill_holes(
         &self,

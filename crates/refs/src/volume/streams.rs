@@ -214,6 +214,8 @@ impl RefsVolume {
             |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
         core.load_streams(node.0)?;
         let entity = core.entity_mut(node.0)?;
+        // Before the stream goes, with the time it was written: who holds it sees the file's times as they were.
+        entity.absorb_written();
         let wanted = folded(name.units());
         let is_it = |named: &Named| named.snapshot.is_some() == is_snapshot && folded(&named.name) == wanted;
         let position = entity.named.iter().position(is_it).ok_or(Error::NotFound)?;
@@ -302,6 +304,9 @@ impl RefsVolume {
                 continue;
             }
             state.integrity = true;
+            if enabled {
+                self.give_back_unwritten(&mut core, stream, &mut state)?;
+            }
             let state = &mut *state;
             let Content::Extents(extents) = &mut state.content else { break };
             let end = (state.size.div_ceil(cluster as u64)) as u32;
