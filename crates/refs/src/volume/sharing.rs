@@ -152,13 +152,11 @@ impl Volume {
             let mut core = self.change()?;
             core.changeable(node.0)?;
             let upper = core.upper.clone();
-            let folded =
-                |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
             let entity = core.entity(node.0)?;
             if matches!(entity.place, Place::Part { .. } | Place::Nowhere) {
                 return Err(Error::InvalidArgument("only a file that has a name has snapshots"));
             }
-            if entity.named.iter().any(|named| folded(&named.name) == folded(name.units())) {
+            if entity.named.iter().any(|named| named.is_called(name, &upper)) {
                 return Err(Error::Exists);
             }
             let last =

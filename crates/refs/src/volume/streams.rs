@@ -150,17 +150,14 @@ impl RefsVolume {
         NAMES.check(name)?;
         let mut core = self.core();
         let upper = core.upper.clone();
-        let folded =
-            |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
         let entity = core.entity(node.0)?;
         if matches!(entity.place, Place::Part { .. }) {
             return Err(Error::InvalidArgument("a named stream has no streams of its own"));
         }
-        let wanted = folded(name.units());
         let known = entity
             .named
             .iter()
-            .find(|named| folded(&named.name) == wanted)
+            .find(|named| named.is_called(name, &upper))
             .map(|named| (named.node, named.stream.clone()));
         let (number, stream) = match known {
             Some(found) => found,
@@ -210,12 +207,9 @@ impl RefsVolume {
     pub(super) fn delete_named(&self, node: Node, name: &Name, is_snapshot: bool) -> Result<()> {
         let mut core = self.change()?;
         let upper = core.upper.clone();
-        let folded =
-            |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
         core.load_streams(node.0)?;
         let entity = core.entity_mut(node.0)?;
-        let wanted = folded(name.units());
-        let is_it = |named: &Named| named.snapshot.is_some() == is_snapshot && folded(&named.name) == wanted;
+        let is_it = |named: &Named| named.snapshot.is_some() == is_snapshot && named.is_called(name, &upper);
         let position = entity.named.iter().position(is_it).ok_or(Error::NotFound)?;
         let named = entity.named.remove(position);
         if core.entity(named.node).is_ok() {
