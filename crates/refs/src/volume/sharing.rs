@@ -279,8 +279,7 @@ impl Volume {
             };
             let near = match at.checked_sub(1).map(|before| extents.find(before)) {
                 Some(Found::Extent(before)) => {
-                    let (container, inside) = self.geometry.split(before.cluster + u64::from(at - before.at));
-                    Some(((container - crate::geometry::ContainerMap::FIRST) as u32, inside))
+                    self.geometry.place(before.cluster + u64::from(at - before.at))
                 }
                 _ => None,
             };
