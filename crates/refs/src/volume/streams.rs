@@ -289,12 +289,7 @@ impl RefsVolume {
         let mut buffer = Buffer::new(PIECE as usize * cluster);
         loop {
             // Writes in place must not pass between reading and the checksum.
-            stream.wait_quiet();
-            let mut core = self.change()?;
-            let mut state = stream.write();
-            if !stream.is_quiet() {
-                continue;
-            }
+            let (mut core, mut state) = self.change_quiet(stream)?;
             state.integrity = true;
             let state = &mut *state;
             let Content::Extents(extents) = &mut state.content else { break };
