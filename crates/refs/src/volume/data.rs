@@ -730,21 +730,17 @@ impl Volume {
         let mut core = self.change()?;
         let mut state = stream.write();
         let size = state.size.max(end);
-        if let Content::Inline(content) = &mut state.content {
-            if size < self.geometry.version.least_outside() {
-                content.resize(size as usize, 0);
-                content[offset as usize..end as usize].copy_from_slice(data);
-                state.size = size;
-                self.stamp(stream);
-                core.mark(stream.node);
-                return Ok(());
-            }
-            let content = std::mem::take(content);
-            if let Err(error) = self.spill(&mut core, stream, &mut state, &content) {
-                state.content = Content::Inline(content);
-                return Err(error);
-            }
+        if let Content::Inline(content) = &mut state.content
+            && size < self.geometry.version.least_outside()
+        {
+            content.resize(size as usize, 0);
+            content[offset as usize..end as usize].copy_from_slice(data);
+            state.size = size;
+            self.stamp(stream);
+            core.mark(stream.node);
+            return Ok(());
         }
+        self.spill_inline(&mut core, stream, &mut state)?;
         // The rest of the cluster that the old end is in reads as zeroes from now on, and what was never written.
         self.zero_tail(&mut core, stream, &mut state, offset)?;
         self.zero_unwritten(&mut core, stream, &mut state, offset)?;
@@ -804,21 +800,23 @@ impl Volume {
         Ok(count)
     }
 
-    /// Moves content out of the record into clusters.
-    pub(super) fn spill(
+    /// Moves content that stands in the record into clusters.
+    pub(super) fn spill_inline(
         &self,
         core: &mut Core,
         stream: &Stream,
         state: &mut StreamState,
-        content: &[u8],
     ) -> Result<()> {
+        let Content::Inline(content) = &mut state.content else { return Ok(()) };
+        let content = std::mem::take(content);
         let table = core.table_of(stream.node);
         state.content = Content::Extents(Extents::new(&self.geometry, table));
         state.generation += 1;
         if content.is_empty() {
             return Ok(());
         }
-        self.rewrite_cluster(core, stream, state, 0, 0, content)
+        self.rewrite_cluster(core, stream, state, 0, 0, &content)
+            .inspect_err(|_| state.content = Content::Inline(content))
     }
 
     /// Zeroes what is behind the end of the stream in its last cluster, if data is about to be put after it.
@@ -934,16 +932,11 @@ impl Volume {
         if size == state.size {
             return Ok(());
         }
-        if let Content::Inline(content) = &mut state.content {
-            if size < self.geometry.version.least_outside() {
-                content.resize(size as usize, 0);
-            } else {
-                let content = std::mem::take(content);
-                if let Err(error) = self.spill(&mut core, &stream, &mut state, &content) {
-                    state.content = Content::Inline(content);
-                    return Err(error);
-                }
+        match &mut state.content {
+            Content::Inline(content) if size < self.geometry.version.least_outside() => {
+                content.resize(size as usize, 0)
             }
+            _ => self.spill_inline(&mut core, &stream, &mut state)?,
         }
         if size > state.size {
             if state.extents().is_some() {

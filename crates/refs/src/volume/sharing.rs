@@ -103,13 +103,6 @@ impl Volume {
         Ok(())
     }
 
-    /// Moves content that stands in the record into clusters.
-    fn spill_inline(&self, core: &mut Core, stream: &Stream, state: &mut StreamState) -> Result<()> {
-        let Content::Inline(content) = &mut state.content else { return Ok(()) };
-        let content = std::mem::take(content);
-        self.spill(core, stream, state, &content).inspect_err(|_| state.content = Content::Inline(content))
-    }
-
     /// Puts runs of another stream in the place of what a stream has in a range.
     fn take_over(
         &self,
