@@ -149,13 +149,19 @@ struct Planted {
     tree: Tree,
 }
 
-fn planted(volume: Volume) -> Planted {
+/// A populated volume, and all that is read of it.
+fn populated(volume: Volume) -> (Arc<MemoryDevice>, Tree) {
     let device = volume.make();
     let system = open(device.clone());
     populate(&system, volume.cluster);
     system.unmount().unwrap();
     let (tree, errors) = read(&open(device.clone()));
     assert_eq!(errors, 0);
+    (device, tree)
+}
+
+fn planted(volume: Volume) -> Planted {
+    let (device, tree) = populated(volume);
     Planted { volume, places: in_use(&*device), device, tree }
 }
 
@@ -243,11 +249,7 @@ fn pages_of(device: &dyn Device, table: u64, page: usize) -> Vec<u64> {
 #[test]
 fn a_volume_opens_without_one_copy_of_a_table() {
     let volume = VOLUMES[1];
-    let device: Arc<dyn Device> = volume.make();
-    let system = open(device.clone());
-    populate(&system, volume.cluster);
-    system.unmount().unwrap();
-    let (expected, _) = read(&open(device.clone()));
+    let (device, expected) = populated(volume);
     for table in [0x01, 0x02, 0x04, 0x06, 0x0B, 0x0C, 0x07, 0x08] {
         let damaged = Arc::new(OverlayDevice::new(device.clone()));
         let pages = pages_of(&*device, table, 16384);
@@ -265,11 +267,7 @@ fn a_volume_opens_without_one_copy_of_a_table() {
 #[test]
 fn a_volume_opens_without_a_superblock_or_a_checkpoint() {
     for volume in [VOLUMES[1], VOLUMES[3]] {
-        let device: Arc<dyn Device> = volume.make();
-        let system = open(device.clone());
-        populate(&system, volume.cluster);
-        system.unmount().unwrap();
-        let (expected, _) = read(&open(device.clone()));
+        let (device, expected) = populated(volume);
         let superblock = 30 * volume.cluster;
         let mut bytes = vec![0; 4096];
         device.read_at(superblock, &mut bytes).unwrap();
@@ -299,11 +297,7 @@ fn a_volume_opens_without_a_superblock_or_a_checkpoint() {
 #[test]
 fn a_volume_whose_allocators_are_lost_is_read() {
     let volume = VOLUMES[1];
-    let device: Arc<dyn Device> = volume.make();
-    let system = open(device.clone());
-    populate(&system, volume.cluster);
-    system.unmount().unwrap();
-    let (expected, _) = read(&open(device.clone()));
+    let (device, expected) = populated(volume);
     for table in [0x20, 0x21, 0x22, 0x03, 0x05, 0x530] {
         let damaged = Arc::new(OverlayDevice::new(device.clone()));
         pages_of(&*device, table, 16384).iter().for_each(|&at| damaged.write_at(at, &[0; 16384]).unwrap());
