@@ -205,45 +205,38 @@ impl Volume {
         }
         let end = self.check_size(Some(range.end))?;
         let cluster = u64::from(self.geometry.cluster);
-        loop {
-            stream.wait_quiet();
-            let mut core = self.change()?;
-            let mut state = stream.write();
-            if !stream.is_quiet() {
-                continue;
-            }
-            let size = if keep_size { state.size } else { state.size.max(end) };
-            // Every write of a file with integrity takes new clusters: what was taken before would be of no use.
-            if state.integrity {
-                drop((state, core));
-                return if size > stream.read().size { self.resize(node, size) } else { Ok(()) };
-            }
-            if let Content::Inline(content) = &mut state.content
-                && end < self.geometry.version.least_outside()
-            {
-                content.resize(size as usize, 0);
-                if size > state.size {
-                    self.stamp(&stream);
-                }
-                state.size = size;
-                core.mark(stream.node);
-                return Ok(());
-            }
-            self.spill_inline(&mut core, &stream, &mut state)?;
-            let valid = state.valid();
-            let (from, to) = ((range.start / cluster) as u32, end.div_ceil(cluster) as u32);
-            let taken = self.fill_holes(&mut core, &mut state, from..to, valid);
-            // What was taken stays, as far as it went.
-            state.unwritten = Some(valid);
-            if taken.is_ok() && size > state.size {
-                state.size = size;
+        let (mut core, mut state) = self.change_quiet(&stream)?;
+        let size = if keep_size { state.size } else { state.size.max(end) };
+        // Every write of a file with integrity takes new clusters: what was taken before would be of no use.
+        if state.integrity {
+            drop((state, core));
+            return if size > stream.read().size { self.resize(node, size) } else { Ok(()) };
+        }
+        if let Content::Inline(content) = &mut state.content
+            && end < self.geometry.version.least_outside()
+        {
+            content.resize(size as usize, 0);
+            if size > state.size {
                 self.stamp(&stream);
             }
-            state.extend(valid, cluster);
-            state.generation += 1;
+            state.size = size;
             core.mark(stream.node);
-            return taken;
+            return Ok(());
         }
+        self.spill_inline(&mut core, &stream, &mut state)?;
+        let valid = state.valid();
+        let (from, to) = ((range.start / cluster) as u32, end.div_ceil(cluster) as u32);
+        let taken = self.fill_holes(&mut core, &mut state, from..to, valid);
+        // What was taken stays, as far as it went.
+        state.unwritten = Some(valid);
+        if taken.is_ok() && size > state.size {
+            state.size = size;
+            self.stamp(&stream);
+        }
+        state.extend(valid, cluster);
+        state.generation += 1;
+        core.mark(stream.node);
+        taken
     }
 
     /// Takes clusters for the holes of a range: those before `valid` are filled with zeroes.
