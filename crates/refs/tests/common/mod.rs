@@ -3,7 +3,7 @@
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_refs::{Refs, RefsVolume};
-use platter_vfs::model::{Clock, ClockedDevice, Shape, Subject};
+use platter_vfs::model::{Clock, ClockedDevice, Random, Shape, Subject};
 use platter_vfs::{
     CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, Node, OpenOptions, Result, Silent,
     Timestamp,
@@ -64,6 +64,11 @@ impl Volume {
 /// Opens a volume.
 pub fn open(device: Arc<dyn Device>) -> RefsVolume {
     RefsVolume::open(device, OpenOptions::default()).unwrap()
+}
+
+/// The bytes that a seed stands for.
+pub fn content(seed: u64, length: usize) -> Vec<u8> {
+    Random::new(seed).bytes(length)
 }
 
 /// A volume for the model tests.
