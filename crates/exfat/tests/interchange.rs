@@ -6,7 +6,7 @@ mod judges;
 use common::{Tested, Volume, open};
 use judges::{ImageFile, Mount, Tree, dissect, fsck, kernel, ours, partly_written, run as tool};
 use platter_device::{Device, FileDevice, FileOptions};
-use platter_vfs::model::{Clock, Operation, Random, Runner, generate};
+use platter_vfs::model::{Clock, Operation, Random, Runner, generate, seed};
 use platter_vfs::{FileSystem, Kind, Node, RenameFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -94,7 +94,7 @@ fn others_agree_after_random_operations() {
 /// `cargo test --release -p platter-exfat --test interchange -- --ignored --nocapture`, with
 /// `PLATTER_SEED=n` for others.
 fn campaign(number: usize) {
-    judge(JUDGED[number], common::seed() + number as u64, 200_000, 20_000, true);
+    judge(JUDGED[number], seed() + number as u64, 200_000, 20_000, true);
     println!("{:?}: 200,000 operations", JUDGED[number]);
 }
 

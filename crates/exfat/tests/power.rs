@@ -7,8 +7,8 @@ use common::{Tested, VOLUMES, Volume};
 use judges::ImageFile;
 use platter_device::{Device, Log, Survivors};
 use platter_exfat::Exfat;
-use platter_vfs::model::Random;
 use platter_vfs::model::power::{MakeOn, Promise, State, promised, record, tree, verify_promises};
+use platter_vfs::model::{Random, seed};
 use platter_vfs::{CheckOptions, Format, OpenOptions, Silent};
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ fn what_was_synced_survives_a_power_cut() {
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {
-    let seed = common::seed();
+    let seed = seed();
     for (volume, count) in CUT.into_iter().zip([2_000, 2_000, 1_000]) {
         let cuts = Run::new(volume, seed, count).at_writes(1);
         println!("{volume:?}: {count} operations, {cuts} cuts");
@@ -116,7 +116,7 @@ fn what_was_synced_survives_a_power_cut_at_every_write() {
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_was_synced_survives_a_power_cut_at_random_points() {
-    let seed = common::seed();
+    let seed = seed();
     for (volume, points) in CUT.into_iter().zip([8_000, 8_000, 4_000]) {
         let mut run = Run::new(volume, seed + 1, 5_000);
         run.at_random(points);

@@ -8,16 +8,13 @@ use judges::{ImageFile, fsck};
 use platter_device::{Device, MemoryDevice, Operation, Sectors};
 use platter_fat::Fat;
 use platter_fat::layout::{FatKind, ShortEntry, ShortName};
+use platter_vfs::model::told;
 use platter_vfs::{CheckOptions, CheckReport, Format, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 fn check(device: &MemoryDevice, repair: bool) -> CheckReport {
     Fat::ANY.check(device, CheckOptions { repair }, &Silent).unwrap()
-}
-
-fn told(report: &CheckReport) -> String {
-    report.findings.iter().map(|finding| format!("  {finding}\n")).collect()
 }
 
 /// Figures of a campaign.

@@ -6,7 +6,7 @@ mod judges;
 use common::{Tested, VOLUMES, Volume, image, open};
 use judges::{ImageFile, fsck, run as tool};
 use platter_device::{MemoryDevice, Sectors};
-use platter_vfs::model::{Clock, Operation, Random, Runner, generate};
+use platter_vfs::model::{Clock, Operation, Random, Runner, generate, seed};
 use platter_vfs::{Cursor, FileSystem, Kind, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -166,7 +166,7 @@ fn mtools_and_fsck_agree_after_random_operations() {
 #[ignore = "a campaign: takes many minutes"]
 fn mtools_and_fsck_agree_after_200_000_random_operations() {
     for (number, volume) in JUDGED.into_iter().enumerate() {
-        judge(volume, common::seed() + number as u64, 200_000, 5_000);
+        judge(volume, seed() + number as u64, 200_000, 5_000);
         println!("{volume:?}: 200,000 operations");
     }
 }

@@ -7,8 +7,8 @@ use common::{Tested, VOLUMES, Volume};
 use judges::ImageFile;
 use platter_device::{Fault, Faults, Grain, Operation as DeviceOperation, Survivors, When};
 use platter_fat::Fat;
-use platter_vfs::model::Random;
 use platter_vfs::model::power::{MakeOn, promised, record, tree, verify_promises};
+use platter_vfs::model::{Random, seed};
 use platter_vfs::{
     CheckOptions, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent, SyncScope,
 };
@@ -125,8 +125,9 @@ fn what_was_synced_survives_a_power_cut() {
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {
+    let seed = seed();
     for volume in [VOLUMES[0], VOLUMES[2], VOLUMES[5]] {
-        let cuts = run(volume, common::seed(), 2_000, 1);
+        let cuts = run(volume, seed, 2_000, 1);
         println!("{volume:?}: {cuts} cuts");
     }
 }

@@ -5,8 +5,8 @@ mod common;
 
 use common::{Tested, VOLUMES, Volume, open};
 use platter_device::{Fault, Faults, Operation as DeviceOperation, Survivors, When};
-use platter_vfs::model::Random;
 use platter_vfs::model::power::{MakeOn, Run, is_of_one_moment, promised, record, tree, verify_promises};
+use platter_vfs::model::{Random, seed};
 use platter_vfs::{Error, FileSystem, Kind, Node, SyncScope};
 use std::sync::Arc;
 
@@ -123,10 +123,11 @@ fn a_long_run_survives_power_cuts_at_random() {
 #[test]
 #[ignore = "a campaign: takes an hour"]
 fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
+    let first = 1000 * seed();
     let (mut runs, mut cuts) = (0, 0);
     while cuts < 20_000 {
         let volume = VOLUMES[runs as usize % VOLUMES.len()];
-        let seed = 1000 * common::seed() + runs;
+        let seed = first + runs;
         cuts += long_run(volume, seed, 50_000, 40);
         runs += 1;
         println!("seed {seed}, {volume:?}: {cuts} cuts in {runs} runs");
@@ -137,8 +138,9 @@ fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
 #[test]
 #[ignore = "a campaign: takes hours"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {
+    let seed = seed();
     for volume in [VOLUMES[0], VOLUMES[1]] {
-        let cuts = run(volume, common::seed(), 5_000, 1);
+        let cuts = run(volume, seed, 5_000, 1);
         println!("{volume:?}: {cuts} cuts");
     }
 }

@@ -101,11 +101,3 @@ pub fn check_clean(device: &dyn Device, judged: bool) -> std::result::Result<(),
     let verdict = judges::fsck(&ImageFile::of(device));
     if verdict.clean { Ok(()) } else { Err(verdict.output) }
 }
-
-/// The seed of a campaign: `PLATTER_SEED`, or 8664. Printed, so that a failure can be had again.
-pub fn seed() -> u64 {
-    let seed =
-        std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"));
-    println!("PLATTER_SEED={seed}");
-    seed
-}

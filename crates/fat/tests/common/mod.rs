@@ -107,8 +107,3 @@ pub fn image(device: &dyn Device) -> Vec<u8> {
     device.read_at(0, &mut image).expect("a device in memory");
     image
 }
-
-/// The seed of a campaign: `PLATTER_SEED`, or 8664.
-pub fn seed() -> u64 {
-    std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"))
-}

@@ -110,8 +110,3 @@ pub fn check_clean(device: &dyn Device) -> std::result::Result<(), String> {
         Refs::ANY.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.is_clean() { Ok(()) } else { Err(format!("check: {:#?}", report.findings)) }
 }
-
-/// The seed of a campaign: `PLATTER_SEED`, or 8664.
-pub fn seed() -> u64 {
-    std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"))
-}

@@ -9,6 +9,7 @@
 //! changes, contents, the label; at checkpoints and after remounting, everything. Planned transfers stay in flight
 //! while other operations run.
 
+mod campaign;
 mod clock;
 mod corpus;
 mod image;
@@ -18,6 +19,7 @@ mod random;
 mod runner;
 mod shrink;
 
+pub use campaign::{million, seed, told};
 pub use clock::{Clock, ClockedDevice};
 pub use corpus::replay as replay_corpus;
 pub use image::ImageFile;
