@@ -3,7 +3,7 @@
 mod common;
 mod judges;
 
-use common::{Tested, Volume, open};
+use common::{Volume, open, tested};
 use judges::{ImageFile, Mount, Tree, dissect, fsck, kernel, ours, partly_written, run as tool};
 use platter_device::{Device, FileDevice, FileOptions};
 use platter_vfs::model::{Clock, Operation, Random, Runner, generate, seed};
@@ -52,7 +52,7 @@ fn timeless(tree: &Tree) -> BTreeMap<String, Option<(u64, String)>> {
 fn judge(volume: Volume, seed: u64, count: usize, step: usize, linux: bool) {
     let device = volume.make();
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
-    let mut runner = Runner::new(Box::new(Tested::new(device.clone(), &clock, true)), clock).unwrap();
+    let mut runner = Runner::new(tested(device.clone(), &clock, true), clock).unwrap();
     let mut files = 0;
     for (number, operation) in generate(seed, count, &volume.shape(60_000)).iter().enumerate() {
         // The host has no names that are not Unicode.

@@ -3,11 +3,11 @@
 mod common;
 mod judges;
 
-use common::{Tested, VOLUMES, Volume};
+use common::{VOLUMES, Volume, tested};
 use platter_vfs::model::{Make, million, verify};
 
 fn run(volume: Volume, seed: u64, count: usize) {
-    let make: Make<'_> = &|clock| Box::new(Tested::new(volume.make(), clock, true));
+    let make: Make<'_> = &|clock| tested(volume.make(), clock, true);
     verify(seed, count, 500, &volume.shape(60_000), make);
 }
 

@@ -3,7 +3,7 @@
 mod common;
 mod judges;
 
-use common::{Tested, VOLUMES, Volume};
+use common::{VOLUMES, Volume, tested};
 use judges::ImageFile;
 use platter_device::{Device, Log, Survivors};
 use platter_exfat::Exfat;
@@ -23,7 +23,7 @@ struct Run {
 
 impl Run {
     fn new(volume: Volume, seed: u64, count: usize) -> Run {
-        let make: MakeOn<'_> = &|device, clock| Box::new(Tested::new(device, clock, false));
+        let make: MakeOn<'_> = &|device, clock| tested(device, clock, false);
         let (faults, states) = record(volume.make(), seed, count, &volume.shape(12_000), make);
         Run { volume, seed, log: faults.log(), states, cuts: 0 }
     }

@@ -3,7 +3,7 @@
 mod common;
 mod judges;
 
-use common::{Tested, VOLUMES, Volume, image, open};
+use common::{VOLUMES, Volume, open, tested};
 use judges::{ImageFile, fsck, run as tool};
 use platter_device::{MemoryDevice, Sectors};
 use platter_vfs::model::{Clock, Operation, Random, Runner, generate, seed};
@@ -131,7 +131,7 @@ fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
 fn judge(volume: Volume, seed: u64, count: usize, step: usize) {
     let device = volume.make();
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
-    let mut runner = Runner::new(Box::new(Tested::new(device.clone(), &clock)), clock).unwrap();
+    let mut runner = Runner::new(tested(device.clone(), &clock), clock).unwrap();
     let mut files = 0;
     for (number, operation) in generate(seed, count, &volume.shape(60_000)).iter().enumerate() {
         // The host has no names that are not Unicode, and mtools none beyond 16 bits or with a leading space.
@@ -146,7 +146,7 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize) {
         let what = format!("{volume:?} seed {seed}, after {number} operations");
         runner.step(&Operation::Remount).unwrap_or_else(|difference| panic!("{what}: {difference}"));
         let tree = ours(&**runner.system());
-        let image = ImageFile::new(&image(&*device));
+        let image = ImageFile::of(&*device);
         tool("minfo", &["-i", image.path(), "::"]);
         assert_same(&what, &tree, &theirs(&image));
         files += tree.values().flatten().count();
@@ -216,7 +216,7 @@ fn what_others_write_reads_back_identically() {
             system.rename(Node::ROOT, &entry.name, moved, &entry.name, replace).unwrap();
         }
         system.unmount().unwrap();
-        let changed = ImageFile::new(&image(&*device));
+        let changed = ImageFile::of(&*device);
         let verdict = fsck(&changed, &["-n"]);
         assert!(verdict.clean, "FAT{kind}: {}", verdict.output);
         assert_same(&format!("FAT{kind}, moved"), &ours(&open(device)), &theirs(&changed));

@@ -3,7 +3,7 @@
 mod common;
 mod judges;
 
-use common::{Tested, VOLUMES, Volume};
+use common::{VOLUMES, Volume, tested};
 use judges::ImageFile;
 use platter_device::{Fault, Faults, Grain, Operation as DeviceOperation, Survivors, When};
 use platter_fat::Fat;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Fails the power at each `step`-th write of a run.
 fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
-    let make: MakeOn<'_> = &|device, clock| Box::new(Tested::new(device, clock));
+    let make: MakeOn<'_> = &|device, clock| tested(device, clock);
     let (faults, states) = record(volume.make(), seed, count, &volume.shape(12_000), make);
     let log = faults.log();
     let mut random = Random::new(seed);
@@ -55,7 +55,7 @@ fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
             verify_promises(&what, &*open(read_only), promised);
             tree(&*open(read_only)).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
             if cuts % 997 == 0 {
-                let verdict = judges::fsck(&ImageFile::new(&common::image(&*device)), &["-n"]);
+                let verdict = judges::fsck(&ImageFile::of(&*device), &["-n"]);
                 assert!(verdict.clean, "{what}: {}", verdict.output);
             }
             cuts += 1;

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Tested, VOLUMES, Volume};
+use common::{VOLUMES, Volume, tested};
 use platter_vfs::model::{Make, million, verify};
 
 fn run(volume: Volume, seed: u64, count: usize) {
-    let make: Make<'_> = &|clock| Box::new(Tested::new(volume.make(), clock));
+    let make: Make<'_> = &|clock| tested(volume.make(), clock);
     verify(seed, count, 500, &volume.shape(300_000), make);
 }
 

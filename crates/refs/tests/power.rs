@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Tested, VOLUMES, Volume, open};
+use common::{VOLUMES, Volume, open, tested};
 use platter_device::{Fault, Faults, Operation as DeviceOperation, Survivors, When};
 use platter_vfs::model::power::{MakeOn, Run, is_of_one_moment, promised, record, tree, verify_promises};
 use platter_vfs::model::{Random, seed};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Fails the power at each `step`-th write of a run.
 fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
-    let make: MakeOn<'_> = &|device, clock| Box::new(Tested::new(device, clock));
+    let make: MakeOn<'_> = &|device, clock| tested(device, clock);
     let (faults, states) = record(volume.make(), seed, count, &volume.shape(60_000), make);
     let log = faults.log();
     let mut random = Random::new(seed);
@@ -42,7 +42,7 @@ fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
 
 /// Fails the power at random writes of a long run, on average at one of `gap`.
 fn long_run(volume: Volume, seed: u64, count: usize, gap: u64) -> usize {
-    let make: MakeOn<'_> = &|device, clock| Box::new(Tested::new(device, clock));
+    let make: MakeOn<'_> = &|device, clock| tested(device, clock);
     let mut run = Run::new(volume.make(), seed, count, &volume.shape(60_000), make);
     let mut random = Random::new(seed);
     let (mut cuts, mut next) = (0, random.below(2 * gap));

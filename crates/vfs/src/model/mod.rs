@@ -18,6 +18,7 @@ pub mod power;
 mod random;
 mod runner;
 mod shrink;
+mod tested;
 
 pub use campaign::{million, seed, told};
 pub use clock::{Clock, ClockedDevice};
@@ -26,6 +27,7 @@ pub use image::ImageFile;
 pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
 pub use random::Random;
 pub use runner::{Difference, Runner, Subject};
+pub use tested::Tested;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
