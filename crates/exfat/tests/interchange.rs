@@ -4,8 +4,9 @@ mod common;
 mod judges;
 
 use common::{Volume, open, tested};
-use judges::{ImageFile, Mount, Tree, dissect, fsck, kernel, ours, partly_written, run as tool};
+use judges::{ImageFile, Mount, Tree, dissect, fsck, kernel, partly_written, run as tool};
 use platter_device::{Device, FileDevice, FileOptions};
+use platter_vfs::model::judge::{assert_same, ours};
 use platter_vfs::model::{Clock, Operation, Random, Runner, generate, seed};
 use platter_vfs::{FileSystem, Kind, Node, RenameFlags};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,14 +21,6 @@ const JUDGED: [Volume; 4] = [
     Volume { bytes: 96 << 20, cluster: 128 << 10, sector: 512 },
     Volume { bytes: 1 << 30, cluster: 32 << 20, sector: 512 },
 ];
-
-fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
-    let names = |tree: &Tree| tree.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(ours), names(theirs), "{what}: names");
-    for (path, file) in ours {
-        assert_eq!(*file, theirs[path], "{what}: {path}");
-    }
-}
 
 /// The tree without the sums of some files.
 fn without_sums(tree: &Tree, of: &BTreeSet<String>) -> Tree {

@@ -60,7 +60,7 @@ fn one(bases: &[Vec<u8>; 3], seed: u64, tally: &mut Tally) {
     let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
     let report = check(&device, false);
     // What fsck.fat says before and after is the judgement; the tree that must survive is read by the tests alone.
-    let theirs = fsck(&ImageFile::new(&volume.image), &["-n"]);
+    let theirs = fsck(&ImageFile::new(&volume.image));
     tally.images += 1;
     assert!(device.to_image() == volume.image, "{what}: a check without repair wrote");
     for finding in &report.findings {
@@ -90,7 +90,7 @@ fn one(bases: &[Vec<u8>; 3], seed: u64, tally: &mut Tally) {
     let repaired = check(&device, true);
     let again = check(&device, false);
     let after = device.to_image();
-    let judged = fsck(&ImageFile::new(&after), &["-n"]);
+    let judged = fsck(&ImageFile::new(&after));
     if !again.is_clean() || !judged.clean || repaired.remaining.is_some() {
         tally.failures.push(format!(
             "{what}: not clean after repair\nfound:\n{}repair:\n{}again:\n{}fsck.fat:\n{}",
@@ -150,7 +150,7 @@ fn repaired(image: &[u8], what: &str) -> (Volume, CheckReport) {
     let again = check(&device, false);
     assert!(again.is_clean(), "{what}: repair\n{}again\n{}", told(&report), told(&again));
     let image = device.to_image();
-    let judged = fsck(&ImageFile::new(&image), &["-n"]);
+    let judged = fsck(&ImageFile::new(&image));
     assert!(judged.clean, "{what}: {}\n{}", told(&report), judged.output);
     (Volume::new(image), report)
 }

@@ -55,7 +55,7 @@ fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
             verify_promises(&what, &*open(read_only), promised);
             tree(&*open(read_only)).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
             if cuts % 997 == 0 {
-                let verdict = judges::fsck(&ImageFile::of(&*device), &["-n"]);
+                let verdict = judges::fsck(&ImageFile::of(&*device));
                 assert!(verdict.clean, "{what}: {}", verdict.output);
             }
             cuts += 1;

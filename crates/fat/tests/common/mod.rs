@@ -75,6 +75,6 @@ pub fn check_clean(device: &dyn Device) -> Result<(), String> {
     if report.found > 0 {
         return Err(format!("check: {:#?}", report.findings));
     }
-    let verdict = judges::fsck(&ImageFile::of(device), &["-n"]);
+    let verdict = judges::fsck(&ImageFile::of(device));
     if verdict.clean { Ok(()) } else { Err(verdict.output) }
 }

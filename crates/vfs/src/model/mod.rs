@@ -13,6 +13,7 @@ mod campaign;
 mod clock;
 mod corpus;
 mod image;
+pub mod judge;
 mod operation;
 pub mod power;
 mod random;
