@@ -12,6 +12,7 @@
 mod campaign;
 mod clock;
 mod corpus;
+mod counted;
 mod image;
 pub mod judge;
 mod operation;
@@ -24,6 +25,7 @@ mod tested;
 pub use campaign::{million, seed, told};
 pub use clock::{Clock, ClockedDevice};
 pub use corpus::replay as replay_corpus;
+pub use counted::{Counted, counts};
 pub use image::ImageFile;
 pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
 pub use random::Random;
