@@ -34,9 +34,6 @@ pub struct ExfatFamily {
     upcase: Arc<Upcase>,
     /// The first sector, with what is to become of it.
     boot: Vec<u8>,
-    /// Links to the clusters that chained directories got. Their zeroes must be durable before, and the ends of their
-    /// chains: nothing says how long the root directory is but its chain.
-    grown: Vec<(u32, u32)>,
 }
 
 /// The boot sector of a device, if it is exFAT's.
@@ -143,7 +140,7 @@ fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
         FileInfo { attributes: Attributes(Attributes::DIRECTORY), cluster: first, ..FileInfo::default() };
     let was_dirty = boot.flags.has(VolumeFlags::DIRTY);
     let two = geometry.fat_count == 2;
-    let family = ExfatFamily { geometry, table, bitmap, upcase, boot: region, grown: Vec::new() };
+    let family = ExfatFamily { geometry, table, bitmap, upcase, boot: region };
     let mut core = Core::new(device, heap, family, space, root, was_dirty);
     if two {
         core.frozen = Some("TexFAT volumes, which have two FATs, are only read".into());
@@ -226,11 +223,6 @@ impl Entry for FileInfo {
 }
 
 impl ExfatFamily {
-    /// Makes the chains of directories that grew end where they did.
-    fn hold_back(&mut self) -> Result<()> {
-        self.grown.iter().try_for_each(|&(tail, _)| self.table.set(tail, Geometry::END))
-    }
-
     fn boot_sector(&self) -> BootSector {
         BootSector::from_bytes(self.boot[..BootSector::SIZE].try_into().expect("a boot sector's length"))
     }
@@ -460,9 +452,7 @@ impl Family for ExfatFamily {
         let contiguous = entity.entry.contiguous;
         core.mark(number);
         if !contiguous {
-            let tail = runs.clusters().checked_sub(2).and_then(|tail| runs.at(tail));
-            let link = tail.zip(runs.last()).map(|((tail, _), new)| (tail, new));
-            core.family.grown.extend(link);
+            core.family.table.grew(runs);
         }
     }
 
@@ -499,16 +489,14 @@ impl Family for ExfatFamily {
     }
 
     fn linked(core: &mut Core<ExfatFamily>) -> Result<Images> {
-        core.family.hold_back()?;
+        core.family.table.hold_back()?;
         let mut images = core.family.take_table();
         images.extend(core.family.bitmap.take_dirty());
         Ok(images)
     }
 
     fn grown(core: &mut Core<ExfatFamily>) -> Result<Images> {
-        for (tail, next) in std::mem::take(&mut core.family.grown) {
-            core.family.table.set(tail, next)?;
-        }
+        core.family.table.let_go()?;
         Ok(core.family.take_table())
     }
 
