@@ -11,8 +11,7 @@ use crate::layout::{
     Precision, Primary, SLOT, Stamp, Upcase, UpcaseEntry, VolumeFlags, is_benign, kind, table_checksum,
 };
 use platter_clusters::{
-    Content, Core, Entry, Family, FileState, FreeSpace, Images, ROOT, Runs, Slots, Storage, Table,
-    TablePlace, Volume,
+    Content, Core, Entry, Family, FileState, FreeSpace, Images, ROOT, Runs, Slots, Storage, Table, Volume,
 };
 use platter_device::Device;
 use platter_vfs::{Capabilities, DosFlags, Error, Kind, NameRules, Result, Timestamp, VolumeInfo};
@@ -113,13 +112,7 @@ fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     region.truncate(sector);
 
     let heap = geometry.heap;
-    let place = TablePlace {
-        start: geometry.active_fat_offset(),
-        bytes: geometry.fat_bytes,
-        sector: geometry.sector,
-        heap,
-    };
-    let mut table = Table::new(device.clone(), geometry.clone(), place, TABLE_CACHE);
+    let mut table = Table::new(device.clone(), geometry.clone(), geometry.fat_place(), TABLE_CACHE);
     let first = geometry.root_cluster;
     let chain = table.walk(first, None, most_clusters(&geometry))?;
     let slots = Slots::read(&*device, rules(geometry.sector), heap, Storage::Chain(chain))?;

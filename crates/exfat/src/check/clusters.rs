@@ -1,7 +1,7 @@
 //! What is known of the clusters: the FAT with what is to change in it, the bitmap, and whose they turned out to be.
 
 use crate::layout::Geometry;
-use platter_clusters::{Bits, Claims, Disk, Heap, Images, Link, Runs, Table, TablePlace};
+use platter_clusters::{Bits, Claims, Disk, Heap, Images, Link, Runs, Table};
 use platter_device::Device;
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,14 +74,8 @@ impl Claims for Clusters<'_> {
 impl<'d> Clusters<'d> {
     pub fn new(device: &'d dyn Device, geometry: &Geometry) -> Clusters<'d> {
         let heap = geometry.heap;
-        let place = TablePlace {
-            start: geometry.active_fat_offset(),
-            bytes: geometry.fat_bytes,
-            sector: geometry.sector,
-            heap,
-        };
         Clusters {
-            table: Table::new(device, geometry.clone(), place, CACHE),
+            table: Table::new(device, geometry.clone(), geometry.fat_place(), CACHE),
             geometry: geometry.clone(),
             heap,
             links: BTreeMap::new(),

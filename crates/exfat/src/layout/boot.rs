@@ -1,7 +1,7 @@
 //! The boot regions (3), and where everything is.
 
 use super::{array, checksum32, le16, le32, le64};
-use platter_clusters::{Entries, Heap, Link};
+use platter_clusters::{Entries, Heap, Link, TablePlace};
 use platter_vfs::{Error, Result};
 
 /// The first 512 bytes of a boot sector (3.1).
@@ -324,6 +324,12 @@ impl Geometry {
     /// Device offset of the FAT that counts.
     pub fn active_fat_offset(&self) -> u64 {
         self.fat_start + u64::from(self.active_fat) * self.fat_bytes
+    }
+
+    /// Where the FAT that counts stands.
+    pub fn fat_place(&self) -> TablePlace {
+        let (start, heap) = (self.active_fat_offset(), self.heap);
+        TablePlace { start, bytes: self.fat_bytes, sector: self.sector, heap }
     }
 
     /// Device offset of an entry of the FAT that counts.
