@@ -29,7 +29,7 @@ pub use bits::Bits;
 pub use blank::{clear, overwrite, serial_from};
 pub use chain::{Claims, Stop, claim_chain};
 pub use core::{Content, Core, Directory, Entity, Entry, Family, ROOT};
-pub use disk::Disk;
+pub use disk::{Disk, first_sector};
 pub use file::FileState;
 pub use heap::Heap;
 pub use images::{Images, join};

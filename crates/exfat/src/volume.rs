@@ -12,6 +12,7 @@ use crate::layout::{
 };
 use platter_clusters::{
     Content, Core, Entry, Family, FileState, FreeSpace, Images, ROOT, Runs, Slots, Storage, Table, Volume,
+    first_sector,
 };
 use platter_device::Device;
 use platter_vfs::{Capabilities, DosFlags, Error, Kind, NameRules, Result, Timestamp, VolumeInfo};
@@ -40,13 +41,11 @@ pub struct ExfatFamily {
 /// # Errors
 /// [`Error::NotThisFormat`] if it is not, and the device's.
 pub(crate) fn read_boot(device: &dyn Device) -> Result<BootSector> {
-    let mut sector = vec![0; BootSector::SIZE.max(device.sectors().logical as usize)];
-    if device.len() < sector.len() as u64 {
+    let Some(bytes) = first_sector(device)? else {
         let reason = "the device is smaller than a boot sector".into();
         return Err(Error::NotThisFormat { format: "exFAT", reason });
-    }
-    device.read_at(0, &mut sector)?;
-    let boot = BootSector::from_bytes(sector[..BootSector::SIZE].try_into().expect("a boot sector's length"));
+    };
+    let boot = BootSector::from_bytes(&bytes);
     boot.claims()?;
     Ok(boot)
 }

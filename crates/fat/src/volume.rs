@@ -8,7 +8,7 @@ use crate::layout::{
 };
 use platter_clusters::{
     Content, Core, Entries, Entry, Family, FileState, FreeSpace, Images, Link, ROOT, Runs, Slots, Storage,
-    Table, TablePlace, Volume,
+    Table, TablePlace, Volume, first_sector,
 };
 use platter_device::Device;
 use platter_vfs::{Capabilities, DosFlags, Error, Kind, NameRules, Result, Timestamp, VolumeInfo};
@@ -35,16 +35,13 @@ pub struct FatFamily {
 
 /// Reads what an open volume needs.
 fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
-    let logical = device.sectors().logical as usize;
-    if device.len() < logical.max(BootSector::SIZE) as u64 {
+    let Some(bytes) = first_sector(&*device)? else {
         return Err(not_fat("the device is smaller than a boot sector"));
-    }
-    let mut sector = vec![0; BootSector::SIZE.max(logical)];
-    device.read_at(0, &mut sector)?;
-    let boot = BootSector::from_bytes(sector[..BootSector::SIZE].try_into().expect("a boot sector's length"));
+    };
+    let boot = BootSector::from_bytes(&bytes);
     let geometry = Arc::new(boot.geometry(device.len())?);
     let bytes_per_sector = geometry.bytes_per_sector as usize;
-    if bytes_per_sector < logical {
+    if bytes_per_sector < device.sectors().logical as usize {
         return Err(not_fat("its sectors are smaller than the device's"));
     }
     let mut first = vec![0; bytes_per_sector];
