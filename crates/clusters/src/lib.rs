@@ -33,7 +33,7 @@ pub use disk::{Disk, first_sector};
 pub use file::FileState;
 pub use heap::Heap;
 pub use images::{Images, join};
-pub use path::path_of;
+pub use path::{is_inside, path_of};
 pub use runs::{Run, Runs};
 pub use slots::{DirectoryImages, SLOT, SlotRules, Slots, Storage};
 pub use space::FreeSpace;

@@ -12,7 +12,7 @@ use crate::layout::{
     Attributes, EntrySet, Fault, FileInfo, Geometry, LARGEST_DIRECTORY, Primary, SLOT, UNITS_IN_NAME, Upcase,
     is_benign, kind, set_checksum,
 };
-use platter_clusters::{Claims, Disk, Link, Stop, claim_chain, path_of};
+use platter_clusters::{Claims, Disk, Link, Stop, claim_chain, is_inside, path_of};
 use platter_vfs::{CheckReport, Finding, Name, Progress, Result, Severity};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -675,16 +675,7 @@ impl<'a, 'd> Walk<'a, 'd> {
 
     /// Whether a cluster is the first of a directory or of one above it.
     pub fn is_inside_itself(&self, dir: u32, cluster: u32) -> bool {
-        let mut at = dir;
-        loop {
-            if self.dirs[at as usize].first == cluster {
-                return true;
-            }
-            if at == 0 {
-                return false;
-            }
-            at = self.dirs[at as usize].parent;
-        }
+        is_inside(dir, cluster, |at| (self.dirs[at as usize].parent, self.dirs[at as usize].first))
     }
 
     fn contest(&mut self, start: u32) {
