@@ -382,16 +382,13 @@ impl Entries for Geometry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use platter_vfs::model::Random;
 
     #[test]
     fn any_bytes_come_back_unchanged() {
-        for seed in 0..64u32 {
-            let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
-            let mut bytes = [0u8; 512];
-            for byte in &mut bytes {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                *byte = (state >> 24) as u8;
-            }
+        for seed in 0..64 {
+            let mut bytes = [0; 512];
+            Random::new(seed).fill(&mut bytes);
             assert_eq!(BootSector::from_bytes(&bytes).to_bytes(), bytes, "seed {seed}");
         }
     }
