@@ -8,7 +8,7 @@ use damaged::{KINDS, Volume, damage, populated};
 use judges::{ImageFile, Verdict, fsck};
 use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::Exfat;
-use platter_vfs::model::{Random, seed, told};
+use platter_vfs::model::{Random, losses, seed, told};
 use platter_vfs::{CheckOptions, CheckReport, Format, Silent};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -73,14 +73,8 @@ fn one(tally: &mut Tally, base: &[u8], seed: u64) {
         return;
     }
     let after = Volume::new(after).contents();
-    for (path, content) in before {
-        if hit.iter().any(|hit| path.starts_with(hit.as_str())) {
-            continue;
-        }
-        if after.get(&path) != Some(&content) {
-            let how = if after.contains_key(&path) { "changed" } else { "lost" };
-            tally.failures.push(format!("{what}: {path} was {how}\n{}", told(&repaired)));
-        }
+    for loss in losses(&before, &after, &hit) {
+        tally.failures.push(format!("{what}: {loss}\n{}", told(&repaired)));
     }
 }
 

@@ -7,9 +7,8 @@ use common::{VOLUMES, Volume, tested};
 use judges::ImageFile;
 use platter_device::{Device, Log, Survivors};
 use platter_exfat::Exfat;
-use platter_vfs::model::power::{MakeOn, Promise, State, promised, record, tree, verify_promises};
+use platter_vfs::model::power::{MakeOn, Promise, State, promised, record, verify_repair};
 use platter_vfs::model::{Random, seed};
-use platter_vfs::{CheckOptions, Format, OpenOptions, Silent};
 use std::sync::Arc;
 
 /// A recorded run.
@@ -41,20 +40,7 @@ impl Run {
             self.during(k)
         );
         let device: Arc<dyn Device> = Arc::new(self.log.cut(k, survivors));
-        let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
-        let open =
-            |options| Exfat.open(device.clone(), options).unwrap_or_else(|error| panic!("{what}: {error}"));
-        verify_promises(&format!("{what}, before repair"), &*open(read_only), promised);
-        let check = |repair| {
-            let options = CheckOptions { repair };
-            Exfat.check(&*device, options, &Silent).unwrap_or_else(|error| panic!("{what}: {error}"))
-        };
-        let repaired = check(true);
-        let report = check(false);
-        assert!(report.is_clean(), "{what}: after {:#?} there is {:#?}", repaired.findings, report.findings);
-        let what = format!("{what}, repaired {:#?}", repaired.findings);
-        verify_promises(&what, &*open(read_only), promised);
-        tree(&*open(read_only)).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
+        verify_repair(&what, &Exfat, &device, promised);
         if self.cuts.is_multiple_of(997) {
             let verdict = judges::fsck(&ImageFile::of(&*device));
             assert!(verdict.clean, "{what}: {}", verdict.output);

@@ -8,7 +8,7 @@ use judges::{ImageFile, fsck};
 use platter_device::{Device, MemoryDevice, Operation, Sectors};
 use platter_fat::Fat;
 use platter_fat::layout::{FatKind, ShortEntry, ShortName};
-use platter_vfs::model::told;
+use platter_vfs::model::{losses, told};
 use platter_vfs::{CheckOptions, CheckReport, Format, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -102,14 +102,8 @@ fn one(bases: &[Vec<u8>; 3], seed: u64, tally: &mut Tally) {
         return;
     }
     let after = Volume::new(after).contents();
-    for (path, content) in before {
-        if hit.iter().any(|hit| path.starts_with(hit.as_str())) {
-            continue;
-        }
-        if after.get(&path) != Some(&content) {
-            let how = if after.contains_key(&path) { "changed" } else { "lost" };
-            tally.failures.push(format!("{what}: {path} was {how}\n{}", told(&repaired)));
-        }
+    for loss in losses(&before, &after, &hit) {
+        tally.failures.push(format!("{what}: {loss}\n{}", told(&repaired)));
     }
 }
 
@@ -337,11 +331,8 @@ fn a_power_cut_in_a_repair_loses_nothing() {
             check(&device, true);
             assert!(check(&device, false).is_clean(), "seed {seed}, {kind}, cut after {writes} writes");
             let after = Volume::new(device.to_image()).contents();
-            for (path, content) in &before {
-                let expected =
-                    hit.iter().any(|hit| path.starts_with(hit.as_str())) || after.get(path) == Some(content);
-                assert!(expected, "seed {seed}, {kind}, cut after {writes} writes: {path}");
-            }
+            let lost = losses(&before, &after, &hit);
+            assert!(lost.is_empty(), "seed {seed}, {kind}, cut after {writes} writes: {lost:?}");
             if whole {
                 break;
             }

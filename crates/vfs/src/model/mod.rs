@@ -22,7 +22,7 @@ mod runner;
 mod shrink;
 mod tested;
 
-pub use campaign::{million, seed, told};
+pub use campaign::{losses, million, seed, told};
 pub use clock::{Clock, ClockedDevice};
 pub use corpus::replay as replay_corpus;
 pub use counted::{Counted, counts};
