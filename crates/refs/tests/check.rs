@@ -10,7 +10,7 @@ use platter_refs::layout::bytes::{put, u32_at, u64_at};
 use platter_refs::layout::record::{self, key};
 use platter_refs::layout::{ContainerRow, Node as TreeNode, NodeMut, PageReference, ROOTS, Root, ShortEntry};
 use platter_refs::{Refs, walk_runs};
-use platter_vfs::model::Random;
+use platter_vfs::model::{Random, seed, told};
 use platter_vfs::{
     CheckOptions, CheckReport, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Severity, Silent,
 };
@@ -18,10 +18,6 @@ use std::sync::Arc;
 
 fn check(device: &dyn Device, repair: bool) -> CheckReport {
     Refs::ANY.check(device, CheckOptions { repair }, &Silent).unwrap()
-}
-
-fn told(report: &CheckReport) -> String {
-    report.findings.iter().map(|finding| format!("  {finding}\n")).collect()
 }
 
 fn file(volume: &impl FileSystem, directory: Node, name: &str, content: &[u8]) -> Node {
@@ -800,5 +796,5 @@ fn sealed_damage_never_panics_and_never_grows() {
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn sealed_damage_of_many_kinds() {
-    campaign(common::seed()..common::seed() + 5000);
+    campaign(seed()..seed() + 5000);
 }

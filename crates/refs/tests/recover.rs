@@ -5,7 +5,7 @@ mod common;
 use common::{VOLUMES, content, open};
 use platter_device::{Device, MemoryDevice};
 use platter_refs::Refs;
-use platter_vfs::model::Random;
+use platter_vfs::model::{Random, seed};
 use platter_vfs::{FileSystem, Format, Kind, Name, Node, RecoverReport, RenameFlags, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -195,7 +195,7 @@ fn with_damage_everywhere_most_is_still_found() {
     let volume = VOLUMES[1];
     let device = volume.make();
     let planted = plant(device.clone());
-    let mut random = Random::new(common::seed());
+    let mut random = Random::new(seed());
     for _ in 0..6 {
         // A third of all pages loses a few bytes somewhere.
         let mut bytes = vec![0; 4096];

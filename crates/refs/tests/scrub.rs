@@ -5,7 +5,7 @@ mod common;
 use common::{VOLUMES, Volume, check_clean, content, open};
 use platter_device::{Device, MemoryDevice, Mirror, Queue, Result, Sectors};
 use platter_refs::Refs;
-use platter_vfs::model::Random;
+use platter_vfs::model::{Random, seed};
 use platter_vfs::{
     CheckOptions, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Place, ScrubOptions, ScrubReport,
     Severity, Silent,
@@ -206,7 +206,7 @@ fn every_flip_in_data_is_found_with_its_place() {
         let device = volume.make();
         let planted = plant(device.clone());
         let all = clusters(device.clone(), &planted, volume.cluster);
-        let mut random = Random::new(common::seed());
+        let mut random = Random::new(seed());
         let chosen: BTreeSet<usize> = (0..60).map(|_| random.below(all.len() as u64) as usize).collect();
         for &index in &chosen {
             flip(&*device, all[index].2 + random.below(volume.cluster), 1 << random.below(8));
@@ -241,7 +241,7 @@ fn a_mirror_is_made_whole_again() {
         places.truncate(500);
         places.extend(pages);
         let copies = [copy_of(&good), copy_of(&good), copy_of(&good)];
-        let mut random = Random::new(common::seed());
+        let mut random = Random::new(seed());
         // Each place stays good in one copy at least.
         for &place in &places {
             let spared = random.below(3) as usize;

@@ -2,7 +2,9 @@
 //! changed since is looked for on the device as it may be found after a cut.
 
 use super::{Clock, Operation, Random, Runner, Shape, Subject, generate};
-use crate::{Attributes, Cursor, FileSystem, Kind, Name, Node, SyncScope};
+use crate::{
+    Attributes, CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent, SyncScope,
+};
 use platter_device::{Device, Faults, Grain, Log};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap};
@@ -309,4 +311,27 @@ pub fn verify_promises(what: &str, system: &dyn FileSystem, promised: &[Promise<
         let times = *times && item.attributes.kind == Kind::File;
         assert!(now.same(item, times), "{what}: {path:?} is {now:?}, but {item:?} was synced");
     }
+}
+
+/// Makes sure that what was promised is on a device after a power cut, before a repair and after; that the repair leaves
+/// nothing to find; and that everything can be read then.
+///
+/// # Panics
+/// If not.
+pub fn verify_repair(what: &str, format: &dyn Format, device: &Arc<dyn Device>, promised: &[Promise<'_>]) {
+    let open = || {
+        let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
+        format.open(device.clone(), read_only).unwrap_or_else(|error| panic!("{what}: {error}"))
+    };
+    verify_promises(&format!("{what}, before repair"), &*open(), promised);
+    let check = |repair| {
+        let checked = format.check(&**device, CheckOptions { repair }, &Silent);
+        checked.unwrap_or_else(|error| panic!("{what}: {error}"))
+    };
+    let repaired = check(true);
+    let report = check(false);
+    assert!(report.is_clean(), "{what}: after {:#?} there is {:#?}", repaired.findings, report.findings);
+    let what = format!("{what}, repaired {:#?}", repaired.findings);
+    verify_promises(&what, &*open(), promised);
+    tree(&*open()).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
 }
