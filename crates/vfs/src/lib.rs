@@ -9,6 +9,7 @@
 //! the [`model`] tests compare every format with.
 #![forbid(unsafe_code)]
 
+pub mod bytes;
 mod case;
 mod check;
 mod error;
