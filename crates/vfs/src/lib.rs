@@ -23,7 +23,7 @@ mod scrub;
 mod system;
 mod types;
 
-pub use case::{CaseRun, map_by_runs};
+pub use case::{CaseRun, map_by_runs, windows_upper};
 pub use check::{CheckOptions, CheckReport, Finding, Severity};
 pub use error::{Damage, Error, Result};
 pub use format::{Format, FormatOptions, OpenOptions, Recognised};
