@@ -19,6 +19,7 @@ pub mod model;
 mod name;
 mod plan;
 mod recover;
+pub mod reparse;
 mod scrub;
 mod system;
 mod types;

@@ -30,7 +30,8 @@ impl ExtendedAttribute {
         while position < bytes.len() {
             let rest = &bytes[position..];
             let next = u32_at(rest, 0) as usize;
-            let (name, value) = (usize::from(rest.get(5).copied().unwrap_or(0)), usize::from(u16_at(rest, 6)));
+            let (name, value) =
+                (usize::from(rest.get(5).copied().unwrap_or(0)), usize::from(u16_at(rest, 6)));
             let value_at = ExtendedAttribute::HEADER + name + 1;
             let end = value_at + value;
             if rest.len() < end || next != 0 && next < end {

@@ -26,7 +26,11 @@ pub fn remove(block: &mut [u8], structure: &'static str, at: u64) -> Result<()> 
         let expected = format!("an update sequence of {} numbers", fields(block.len()));
         return Err(Error::damaged(structure, at + 6, expected, count));
     }
-    if offset < 8 || !offset.is_multiple_of(2) || end > STRIDE - 2 && block.len() > STRIDE || end > block.len() {
+    if offset < 8
+        || !offset.is_multiple_of(2)
+        || end > STRIDE - 2 && block.len() > STRIDE
+        || end > block.len()
+    {
         return Err(Error::damaged(structure, at + 4, "an update sequence in the first 510 bytes", offset));
     }
     let number = u16_at(block, offset);

@@ -352,7 +352,12 @@ impl IndexBlock {
             return Err(Error::damaged("index block", at, "\"INDX\"", format!("{found:?}")));
         }
         if u64_at(bytes, 0x10) != vcn {
-            return Err(Error::damaged("index block", at + 0x10, format!("virtual cluster {vcn}"), u64_at(bytes, 0x10)));
+            return Err(Error::damaged(
+                "index block",
+                at + 0x10,
+                format!("virtual cluster {vcn}"),
+                u64_at(bytes, 0x10),
+            ));
         }
         Ok(IndexBlock {
             lsn: u64_at(bytes, 8),
@@ -403,7 +408,13 @@ mod tests {
         assert!(again.node.has_children());
         assert_eq!(again.node.iter().filter_map(|entry| entry.child()).collect::<Vec<_>>(), [4, 8]);
         assert!(IndexBlock::from_bytes(&bytes, 4, 0).is_err());
-        let root = IndexRoot { kind: Kind::FILE_NAME, collation: 1, block: 4096, clusters_per_block: 1, node: block.node };
+        let root = IndexRoot {
+            kind: Kind::FILE_NAME,
+            collation: 1,
+            block: 4096,
+            clusters_per_block: 1,
+            node: block.node,
+        };
         assert_eq!(IndexRoot::from_bytes(&root.to_bytes(), 0).unwrap(), root);
     }
 

@@ -105,7 +105,12 @@ impl Record {
         let mut position = first;
         loop {
             if position + 4 > used {
-                return Err(Error::damaged(STRUCTURE, at + position as u64, "an attribute or the end mark", "the end"));
+                return Err(Error::damaged(
+                    STRUCTURE,
+                    at + position as u64,
+                    "an attribute or the end mark",
+                    "the end",
+                ));
             }
             if Kind(u32_at(bytes, position)) == Kind::END {
                 break;
@@ -167,15 +172,17 @@ impl Record {
         let id = self.next_id;
         attribute.id = id;
         self.next_id = self.next_id.wrapping_add(1);
-        let place = self.attributes.partition_point(|other| (other.kind, &other.name) <= (attribute.kind, &attribute.name));
+        let place = self
+            .attributes
+            .partition_point(|other| (other.kind, &other.name) <= (attribute.kind, &attribute.name));
         self.attributes.insert(place, attribute);
         id
     }
 
     /// The attribute of this type and name.
     pub fn find(&self, kind: Kind, name: &str) -> Option<&Attribute> {
-        self.attributes
-            .iter()
-            .find(|attribute| attribute.kind == kind && attribute.name.iter().copied().eq(name.encode_utf16()))
+        self.attributes.iter().find(|attribute| {
+            attribute.kind == kind && attribute.name.iter().copied().eq(name.encode_utf16())
+        })
     }
 }

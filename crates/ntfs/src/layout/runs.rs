@@ -57,7 +57,8 @@ pub fn unpack(pairs: &[u8], first: u64, end: u64, clusters: u64, at: u64) -> Res
             _ => {
                 let distance = signed(&pairs[position + 1 + length_bytes..next]);
                 place = place.wrapping_add(distance);
-                let inside = place >= 0 && (place as u64).checked_add(length).is_some_and(|end| end <= clusters);
+                let inside =
+                    place >= 0 && (place as u64).checked_add(length).is_some_and(|end| end <= clusters);
                 if !inside {
                     let expected = format!("{length} clusters below {clusters}");
                     return Err(damaged(position + 1 + length_bytes, expected, place.to_string()));

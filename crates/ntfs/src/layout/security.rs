@@ -56,7 +56,8 @@ impl DescriptorHeader {
 
     /// Its entry in `$SDH`, with the letters that Windows puts behind the header.
     pub fn hash_entry(&self) -> Vec<u8> {
-        let mut bytes = super::index::view_entry(&DescriptorHeader::hash_key(self.hash, self.id), &self.to_bytes());
+        let mut bytes =
+            super::index::view_entry(&DescriptorHeader::hash_key(self.hash, self.id), &self.to_bytes());
         let end = bytes.len();
         bytes[end - 4..].copy_from_slice(&[b'I', 0, b'I', 0]);
         bytes

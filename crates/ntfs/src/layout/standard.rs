@@ -1,7 +1,7 @@
 //! `$STANDARD_INFORMATION`: times and flags.
 
-use super::bytes::{put, u32_at, u64_at};
 use super::FileTime;
+use super::bytes::{put, u32_at, u64_at};
 use platter_vfs::{Error, Result};
 
 /// The value of `$STANDARD_INFORMATION`: 72 bytes since NTFS 3.0, 48 before.
