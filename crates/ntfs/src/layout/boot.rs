@@ -1,6 +1,6 @@
 //! The boot sector, which stands first on the volume and, as a copy, in the last sector of its partition.
 
-use super::bytes::{put, u16_at, u32_at, u64_at};
+use super::bytes::{put, u16_at, u64_at};
 use platter_vfs::{Error, Result};
 
 const STRUCTURE: &str = "boot sector";

@@ -37,12 +37,12 @@ impl Definition {
 }
 
 /// The table of NTFS 3.1, as Windows 10 writes it.
-pub fn definitions() -> &'static [Definition] {
+pub fn definitions() -> [Definition; 15] {
     const NONE: u64 = u64::MAX;
-    const fn row(name: &'static str, kind: Kind, flags: u32, smallest: u64, largest: u64) -> Definition {
+    fn row(name: &'static str, kind: Kind, flags: u32, smallest: u64, largest: u64) -> Definition {
         Definition { name, kind, flags, smallest, largest }
     }
-    &[
+    [
         row("$STANDARD_INFORMATION", Kind::STANDARD_INFORMATION, 0x40, 0x30, 0x48),
         row("$ATTRIBUTE_LIST", Kind::ATTRIBUTE_LIST, 0x80, 0, NONE),
         row("$FILE_NAME", Kind::FILE_NAME, 0x42, 0x44, 0x242),
