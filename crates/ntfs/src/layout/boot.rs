@@ -166,7 +166,7 @@ impl BootSector {
             return damaged(0x28, &format!("at most {} sectors", device / sector), self.sectors);
         };
         let clusters = length / cluster;
-        if clusters < 8 || clusters > 1 << 48 {
+        if !(8..=1 << 48).contains(&clusters) {
             return damaged(0x28, "8 to 2^48 clusters", self.sectors);
         }
         for (at, place) in [(0x30, self.mft), (0x38, self.mirror)] {
