@@ -301,7 +301,9 @@ fn not_open() -> Error {
 /// The step that makes an attribute known.
 fn opening(target: &Target, entry: u32, lsn: u64) -> Operation {
     let (attribute, name) = match target {
-        Target::FileRecord => (OpenAttribute { file: Reference::new(0, 1), kind: DATA, index_block: 0, lsn }, &[][..]),
+        Target::FileRecord => {
+            (OpenAttribute { file: Reference::new(0, 1), kind: DATA, index_block: 0, lsn }, &[][..])
+        }
         Target::Index { file, name, block } => {
             (OpenAttribute { file: *file, kind: INDEX, index_block: *block, lsn }, &name[..])
         }
@@ -337,7 +339,11 @@ fn redo(change: &Change, target: u32, place: &Place) -> Result<Operation> {
         return Err(Error::InvalidArgument("a change to log names the clusters that it touches"));
     }
     Ok(Operation {
-        redo: if *change.target == Target::FileRecord { operation::INITIALIZE_RECORD } else { operation::UPDATE_VALUE },
+        redo: if *change.target == Target::FileRecord {
+            operation::INITIALIZE_RECORD
+        } else {
+            operation::UPDATE_VALUE
+        },
         undo: operation::NOOP,
         target,
         vcn: change.offset / cluster,

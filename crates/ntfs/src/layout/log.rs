@@ -83,7 +83,10 @@ impl RestartPage {
             Err(Error::damaged(RestartPage::NAME, at + offset as u64, expected, format!("{found:#x}")))
         };
         let mut page = *page;
-        if ![RestartPage::SIGNATURE, RestartPage::CHKDSK].iter().any(|signature| page.starts_with(&signature[..])) {
+        if ![RestartPage::SIGNATURE, RestartPage::CHKDSK]
+            .iter()
+            .any(|signature| page.starts_with(&signature[..]))
+        {
             return refuse(0, "RSTR", u64::from(u32_at(&page, 0)));
         }
         fixup::remove(&mut page, RestartPage::NAME, at)?;
@@ -398,7 +401,11 @@ impl Operation {
         let field = |at| u16_at(bytes, at);
         let piece = |at: usize| {
             let (offset, length) = (usize::from(field(at)), usize::from(field(at + 2)));
-            if length == 0 { Some(Vec::new()) } else { bytes.get(offset..offset + length).map(<[u8]>::to_vec) }
+            if length == 0 {
+                Some(Vec::new())
+            } else {
+                bytes.get(offset..offset + length).map(<[u8]>::to_vec)
+            }
         };
         let lcns = bytes.get(Operation::FIXED..Operation::FIXED + 8 * usize::from(field(0x0E)))?;
         Some(Operation {
@@ -418,7 +425,9 @@ impl Operation {
 
     /// Bytes that it takes without the record's header.
     pub fn size(&self) -> usize {
-        self.header_size() + self.redo_data.len().next_multiple_of(8) + self.undo_data.len().next_multiple_of(8)
+        self.header_size()
+            + self.redo_data.len().next_multiple_of(8)
+            + self.undo_data.len().next_multiple_of(8)
     }
 
     /// There is always room for one cluster.
@@ -455,7 +464,11 @@ impl Operation {
     /// What the record's header says of it.
     pub fn flags(&self) -> u16 {
         let none = |operation, flag| if operation <= operation::COMPENSATION { flag } else { 0 };
-        let redo = if self.redo == operation::FORGET { RecordHeader::NO_REDO } else { none(self.redo, RecordHeader::NO_REDO) };
+        let redo = if self.redo == operation::FORGET {
+            RecordHeader::NO_REDO
+        } else {
+            none(self.redo, RecordHeader::NO_REDO)
+        };
         let undo = if self.undo == operation::NOOP { RecordHeader::NO_UNDO } else { 0 };
         redo | undo
     }

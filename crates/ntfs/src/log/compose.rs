@@ -169,7 +169,8 @@ impl Composer {
 
     /// The pages by their numbers, and where the next begin.
     pub fn finish(self) -> (Vec<(u64, Box<[u8; PAGE]>)>, Spot) {
-        let next = self.pages.last().map_or(Spot { page: FIRST_PAGE, turn: 0 }, |page| self.ring.after(page.spot));
+        let next =
+            self.pages.last().map_or(Spot { page: FIRST_PAGE, turn: 0 }, |page| self.ring.after(page.spot));
         let seal = |mut page: Page| {
             page.header.seal(&mut page.bytes, page.spot.turn as u16);
             (page.spot.page, page.bytes)

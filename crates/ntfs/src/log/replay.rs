@@ -1,8 +1,8 @@
 //! What a log holds that is to be put into its place.
 
 use crate::layout::bytes::{put, u16_at};
-use crate::layout::log::{FIRST_ENTRY, OPEN_ATTRIBUTE, OpenAttribute, Operation, RecordHeader, operation};
 use crate::layout::fixup;
+use crate::layout::log::{FIRST_ENTRY, OPEN_ATTRIBUTE, OpenAttribute, Operation, RecordHeader, operation};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -99,18 +99,24 @@ impl Replay {
     /// or 0 for plain bytes.
     fn patch(&self, step: &Operation, block: u32, lsn: u64) -> Option<Patch> {
         let mut bytes = step.redo_data.clone();
-        let within = u64::from(step.block) * 512
-            + u64::from(step.record_offset)
-            + u64::from(step.attribute_offset);
+        let within =
+            u64::from(step.block) * 512 + u64::from(step.record_offset) + u64::from(step.attribute_offset);
         if block != 0 {
             let size = block as usize;
             // Shorter ones end with what nobody reads.
-            if bytes.len() > size || bytes.len() < 0x18 || step.record_offset != 0 || step.attribute_offset != 0 {
+            if bytes.len() > size
+                || bytes.len() < 0x18
+                || step.record_offset != 0
+                || step.attribute_offset != 0
+            {
                 return None;
             }
             bytes.resize(size, 0);
             let sequence = usize::from(u16_at(&bytes, 4)) + 2 * usize::from(u16_at(&bytes, 6));
-            if usize::from(u16_at(&bytes, 6)) != fixup::fields(size) || u16_at(&bytes, 4) < 0x10 || sequence > 510 {
+            if usize::from(u16_at(&bytes, 6)) != fixup::fields(size)
+                || u16_at(&bytes, 4) < 0x10
+                || sequence > 510
+            {
                 return None;
             }
             put(&mut bytes, 8, lsn);
