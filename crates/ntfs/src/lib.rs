@@ -1,8 +1,10 @@
 //! NTFS 3.1, read, written, checked and repaired.
 //!
+//! * [`check`]: finds and repairs damage.
 //! * [`layout`]: what stands on disk;
 //! * [`lznt1`]: how the clusters of a compressed file are packed.
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod layout;
 pub mod lznt1;
