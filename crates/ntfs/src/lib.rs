@@ -5,8 +5,8 @@
 //! * [`lznt1`]: how the clusters of a compressed file are packed.
 #![forbid(unsafe_code)]
 
-pub mod format;
 pub mod check;
+pub mod format;
 pub mod layout;
 pub mod log;
 pub mod lznt1;

@@ -1,6 +1,6 @@
 //! New volumes, judged by others.
 
-use platter_device::{Device, MemoryDevice, Sectors};
+use platter_device::{MemoryDevice, Sectors};
 use platter_vfs::model::ImageFile;
 use platter_vfs::{Error, FormatOptions, Silent};
 use std::process::Command;
@@ -15,7 +15,8 @@ fn make(length: u64, sector: u32, options: &FormatOptions) -> Result<MemoryDevic
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).env("LC_ALL", "C.UTF-8").output();
     let output = output.unwrap_or_else(|error| panic!("{program} cannot be run: {error}"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {arguments:?}: {text}");
     text
 }
@@ -38,15 +39,19 @@ fn a_matrix_of_sizes_sectors_and_clusters_is_accepted() {
                         record,
                         ..FormatOptions::default()
                     };
-                    let what = format!("{length} bytes, sectors of {sector}, clusters of {cluster}, records of {record:?}");
+                    let what = format!(
+                        "{length} bytes, sectors of {sector}, clusters of {cluster}, records of {record:?}"
+                    );
                     let device = match make(length, sector, &options) {
                         Ok(device) => device,
-                        Err(Error::CannotMake { reason, .. }) => { println!("{what}: {reason}"); continue },
+                        Err(Error::CannotMake { reason, .. }) => {
+                            println!("{what}: {reason}");
+                            continue;
+                        }
                         Err(error) => panic!("{what}: {error}"),
                     };
                     made += 1;
                     let image = ImageFile::of(&device);
-                    std::fs::copy(image.path(), "/tmp/n2/made.img").unwrap();
                     println!("{what}");
                     let text = run("ntfsfix", &["-n", image.path()]);
                     assert!(text.contains("processed successfully"), "{what}: {text}");
