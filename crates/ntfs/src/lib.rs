@@ -6,5 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod format;
 pub mod layout;
+pub mod log;
 pub mod lznt1;

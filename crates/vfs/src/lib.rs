@@ -21,6 +21,7 @@ mod plan;
 mod recover;
 pub mod reparse;
 mod scrub;
+pub mod security;
 mod system;
 mod types;
 
