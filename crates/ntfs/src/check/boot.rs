@@ -56,7 +56,7 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
         }
     }
     let copy = read(disk, geometry.length, length);
-    if geometry.length + 512 <= length && copy.ok().is_none_or(|copy| copy.1 != geometry) {
+    if geometry.length + 512 <= length && copy.ok().is_none_or(|copy| copy.0 != boot) {
         let message = format!(
             "copy of the boot sector at offset {}: expected what the boot sector says, found something else",
             geometry.length

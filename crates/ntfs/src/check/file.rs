@@ -1,10 +1,13 @@
 //! A file as its records say: the base record and those that extend it.
 
-use super::records::{self, MOST_LIST};
+use super::records::{self, MOST_LIST, State};
 use super::{Check, Severity};
+use crate::layout::bytes::{u16_at, u32_at};
+use crate::layout::record_number as known;
 use crate::layout::runs;
 use crate::layout::{
-    Attribute, Content, Kind, ListEntry, NonResident, Record, Reference, Run, attribute_flags, fixup,
+    Attribute, Content, FileName, Kind, ListEntry, NonResident, Record, Reference, Run, attribute_flags,
+    fixup,
 };
 use platter_vfs::Result;
 use std::collections::BTreeMap;
@@ -24,6 +27,8 @@ pub struct Part {
     pub number: u64,
     pub record: Record,
     pub is_changed: bool,
+    /// What is wrong with sizes in its header that nothing else is made of.
+    pub header: Option<String>,
 }
 
 /// Type and name of an attribute.
@@ -171,6 +176,20 @@ impl Assembled {
         self.records[part].is_changed = true;
     }
 
+    /// Gives the file these names and no others, where the first of those that it has is.
+    pub fn set_names(&mut self, names: Vec<FileName>) {
+        let part = self.of(Kind::FILE_NAME).first().map_or(0, |place| place.0);
+        for part in &mut self.records {
+            let before = part.record.attributes.len();
+            part.record.attributes.retain(|attribute| attribute.kind != Kind::FILE_NAME);
+            part.is_changed |= part.record.attributes.len() != before;
+        }
+        for name in names {
+            self.records[part].record.add(Attribute::resident(Kind::FILE_NAME, name.to_bytes()));
+        }
+        self.records[part].is_changed = true;
+    }
+
     /// Gives an attribute these runs: its first piece gets them all.
     pub fn set_runs(&mut self, check: &Check<'_>, key: &Key, runs: &[Run]) -> bool {
         let places = self.find(key);
@@ -226,41 +245,95 @@ impl Assembled {
         if !self.records.iter().any(|part| part.is_changed) {
             return Ok(true);
         }
-        for part in &mut self.records {
-            // Drivers stop looking where a type comes that is behind the one they want.
-            part.record.attributes.sort_by_key(|attribute| attribute.kind);
-            renumber(part);
-        }
-        self.drop_empty_parts(check)?;
-        if (self.records.len() > 1
-            || self.base().attributes.iter().any(|other| other.kind == Kind::ATTRIBUTE_LIST))
-            && !self.store_list(check)?
-        {
-            return Ok(false);
-        }
+        self.arrange();
         let size = check.geometry.record as usize;
-        if self.records.iter().any(|part| part.record.to_bytes(size).is_none()) {
-            return Ok(false);
+        let mut spilled = Vec::new();
+        loop {
+            let has_list = self.base().attributes.iter().any(|other| other.kind == Kind::ATTRIBUTE_LIST);
+            let fits = (self.records.iter().all(|part| !part.record.attributes.is_empty())
+                || self.drop_empty())
+                && (self.records.len() == 1 && !has_list || self.store_list(check)?)
+                && self.records.iter().all(|part| part.record.to_bytes(size).is_some());
+            if fits {
+                break;
+            }
+            // Attributes are moved to another record until all fit.
+            if self.number < known::FIRST_FREE || !self.spill(check, &mut spilled) {
+                spilled.iter().for_each(|&number| check.states[number as usize] = State::Free);
+                return Ok(false);
+            }
         }
         for part in &mut self.records {
             check.put_record(part.number, &part.record)?;
             part.is_changed = false;
         }
+        let kept: Vec<u64> = self.records.iter().skip(1).map(|part| part.number).collect();
+        for part in check.extensions.insert(self.number, kept.clone()).unwrap_or_default() {
+            if !kept.contains(&part) {
+                check.free_record(part)?;
+            }
+        }
         Ok(true)
     }
 
-    /// Frees extension records that have nothing any more.
-    fn drop_empty_parts(&mut self, check: &mut Check<'_>) -> Result<()> {
-        let mut index = 1;
-        while index < self.records.len() {
-            if self.records[index].record.attributes.is_empty() {
-                let part = self.records.remove(index);
-                check.free_record(part.number)?;
-            } else {
-                index += 1;
-            }
+    /// Puts attributes in their order, with different numbers.
+    fn arrange(&mut self) {
+        for part in &mut self.records {
+            // Drivers stop looking where a type comes that is behind the one they want.
+            part.record.attributes.sort_by_key(|attribute| attribute.kind);
+            renumber(part);
         }
-        Ok(())
+    }
+
+    /// Leaves out extension records that have nothing any more.
+    fn drop_empty(&mut self) -> bool {
+        let mut is_base = true;
+        self.records.retain(|part| std::mem::take(&mut is_base) || !part.record.attributes.is_empty());
+        true
+    }
+
+    /// Moves an attribute from a record that is too full to one that has room.
+    fn spill(&mut self, check: &mut Check<'_>, spilled: &mut Vec<u64>) -> bool {
+        let size = check.geometry.record as usize;
+        let room = |part: &Part| Record::room(size).saturating_sub(part.record.length());
+        let full = self.records.iter().position(|part| part.record.to_bytes(size).is_none()).unwrap_or(0);
+        let may_move = |attribute: &Attribute| {
+            !matches!(attribute.kind, Kind::STANDARD_INFORMATION | Kind::ATTRIBUTE_LIST)
+                && attribute.length() <= Record::room(size)
+        };
+        let attributes = self.records[full].record.attributes.iter().enumerate();
+        let largest = attributes.filter(|(_, other)| may_move(other)).max_by_key(|(_, other)| other.length());
+        let Some((index, length)) = largest.map(|(index, other)| (index, other.length())) else {
+            return false;
+        };
+        let other =
+            (1..self.records.len()).find(|&other| other != full && room(&self.records[other]) >= length);
+        let other = match other {
+            Some(other) => other,
+            None => {
+                if !check.is_used_known {
+                    return false;
+                }
+                let free =
+                    (known::FIRST_FREE..check.table.count).find(|&number| check.state(number) == State::Free);
+                let Some(number) = free else { return false };
+                check.states[number as usize] = State::Extension;
+                spilled.push(number);
+                let mut record = Record::new(number);
+                record.sequence = check.sequence(number).wrapping_add(1).max(1);
+                record.flags = crate::layout::record_flags::IN_USE;
+                record.base = self.reference();
+                self.records.push(Part { number, record, is_changed: true, header: None });
+                self.records.len() - 1
+            }
+        };
+        let moved = self.records[full].record.attributes.remove(index);
+        self.records[other].record.add(moved);
+        for part in [full, other] {
+            self.records[part].is_changed = true;
+            renumber(&mut self.records[part]);
+        }
+        true
     }
 
     fn store_list(&mut self, check: &mut Check<'_>) -> Result<bool> {
@@ -346,8 +419,18 @@ fn part(check: &Check<'_>, number: u64, faults: &mut Vec<String>) -> Result<Part
     check.table.read(&check.disk, &check.geometry, number, &mut bytes)?;
     fixup::remove(&mut bytes, "file record", at)?;
     let (record, wrong) = records::salvage(&bytes, at)?;
+    let mut header = None;
+    if wrong.is_empty() {
+        let (used, allocated) = (u32_at(&bytes, 0x18) as usize, u32_at(&bytes, 0x1C) as usize);
+        let end = usize::from(u16_at(&bytes, 0x14)) + record.length() + 8;
+        if allocated != bytes.len() {
+            header = Some(format!("allocated bytes: expected {}, found {allocated}", bytes.len()));
+        } else if used < end.min(bytes.len()) || used > end + 0x100 {
+            header = Some(format!("used bytes: expected {end}, found {used}"));
+        }
+    }
     faults.extend(wrong);
-    Ok(Part { number, record, is_changed: false })
+    Ok(Part { number, record, is_changed: false, header })
 }
 
 /// Looks at a file's records and attributes, claims its clusters, puts right what can be, and notes what directories and
@@ -383,7 +466,7 @@ fn headers(check: &mut Check<'_>, file: &mut Assembled) {
     for index in 0..file.records.len() {
         let part = &file.records[index];
         let at = check.table.place(&check.geometry, part.number);
-        let mut wrong = Vec::new();
+        let mut wrong: Vec<String> = part.header.iter().cloned().collect();
         if u64::from(part.record.number) != part.number & 0xFFFF_FFFF {
             wrong.push(format!("number: expected {}, found {}", part.number, part.record.number));
         }

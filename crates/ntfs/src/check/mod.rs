@@ -31,7 +31,7 @@ mod system;
 mod tree;
 mod views;
 
-use crate::layout::{Geometry, Record, Reference, Run, fixup, record_number as known};
+use crate::layout::{Geometry, Kind, Record, Reference, Run, fixup, record_number as known};
 use clusters::Clusters;
 use disk::Disk;
 use file::Assembled;
@@ -59,13 +59,22 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
         return Err(Error::ReadOnly("its device is".into()));
     }
     let mut report = CheckReport::default();
+    let mut told = BTreeSet::new();
     for number in 1..=ROUNDS {
         let is_last = number == ROUNDS;
         let mut round = Check::new(device, progress, options.repair && !is_last)?;
         round.run()?;
         let again = round.disk.is_edited() && round.is_repairing;
         let mut disk = std::mem::replace(&mut round.disk, Disk::new(device));
-        let found = round.into_report();
+        let mut found = round.into_report();
+        // What took several rounds is told once.
+        let before = found.findings.len();
+        found.findings.retain(|finding| {
+            !finding.repaired || told.insert((finding.code, finding.path.clone(), finding.message.clone()))
+        });
+        let again_told = (before - found.findings.len()) as u64;
+        found.found -= again_told;
+        found.repaired -= again_told;
         report.total_clusters = found.total_clusters;
         report.take_round(found, !again || is_last);
         if !again {
@@ -206,23 +215,58 @@ impl<'d> Check<'d> {
         self.lone_extensions()
     }
 
-    /// Records that extend what is no file.
+    /// Records that say that they extend another one, which knows nothing of them.
     fn lone_extensions(&mut self) -> Result<()> {
+        let size = self.geometry.record as usize;
         for (base, parts) in std::mem::take(&mut self.extensions) {
-            if self.state(base) == State::Base {
-                self.extensions.insert(base, parts);
-                continue;
-            }
+            let listed = self.listed(base)?;
             for part in parts {
-                let message =
-                    format!("record {part}: expected a file at record {base}, which it extends, found none");
-                self.find("extension-lone", Severity::Inconsistent, None, message, self.is_repairing);
-                if self.is_repairing {
+                let mut bytes = vec![0; size];
+                self.table.read(&self.disk, &self.geometry, part, &mut bytes)?;
+                let at = self.table.place(&self.geometry, part);
+                if fixup::remove(&mut bytes, "file record", at).is_err() {
+                    continue;
+                }
+                let Ok((mut record, _)) = records::salvage(&bytes, at) else { continue };
+                let is_own = record.base.sequence() == self.sequence(base) && self.state(base) == State::Base;
+                let is_known = is_own && listed.as_ref().is_none_or(|listed| listed.contains(&part));
+                if is_known {
+                    self.extensions.entry(base).or_default().push(part);
+                    continue;
+                }
+                let is_file = record.attributes.iter().any(|other| other.kind == Kind::STANDARD_INFORMATION);
+                let message = format!(
+                    "file record at offset {at}: expected a base record {} that knows of it, found none",
+                    record.base
+                );
+                self.find("extension-lone", Severity::Inconsistent, Some(part), message, self.is_repairing);
+                self.states[part as usize] = if is_file { State::Base } else { State::Free };
+                if is_file {
+                    // Only the base record has this: so it is one.
+                    record.base = Reference::default();
+                }
+                if self.is_repairing && is_file {
+                    self.put_record(part, &record)?;
+                } else if self.is_repairing {
                     self.free_record(part)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// The records that a file's attribute list names; `None` if what it should name is not known.
+    fn listed(&self, base: u64) -> Result<Option<BTreeSet<u64>>> {
+        let mut faults = Vec::new();
+        if self.state(base) != State::Base {
+            return Ok(None);
+        }
+        let Ok(file) = Assembled::read(self, base, &mut faults) else { return Ok(None) };
+        let Some(place) = file.of(Kind::ATTRIBUTE_LIST).first().copied() else {
+            return Ok(faults.is_empty().then(BTreeSet::new));
+        };
+        let entries = records::read_list(&self.disk, &self.geometry, file.attribute(place), file.at);
+        Ok(entries.ok().map(|entries| entries.iter().map(|entry| entry.record.number()).collect()))
     }
 
     /// Repairs that need clusters, now that it is known which are free.

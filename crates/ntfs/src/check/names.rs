@@ -1,7 +1,7 @@
 //! Names: what a file's record says they are, and what directories and links make of them.
 
 use super::file::{Assembled, key};
-use super::{Check, Severity};
+use super::{Check, Severity, system};
 use crate::layout::{
     Attribute, FileName, Kind, ObjectId, Reference, StandardInformation, file_flags, namespace, record_flags,
     record_number as known,
@@ -99,6 +99,13 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
             check.rebuild.insert(number);
         }
     }
+    let is_view = file.base().flags & record_flags::VIEW_INDEX != 0;
+    if !is_directory && !is_view && number >= known::FIRST_FREE && file.find(&key(Kind::DATA, "")).is_empty()
+    {
+        let message = format!("file record at offset {}: expected $DATA, found none", file.at);
+        check.find("data-lost", Severity::DataLoss, Some(number), message, repairing);
+        file.put(Attribute::resident(Kind::DATA, Vec::new()));
+    }
     let reparse = file.value(Kind::REPARSE_POINT).map(|value| crate::layout::bytes::u32_at(value, 0));
     let reparse = reparse.or_else(|| {
         let bytes = file.bytes(check, &key(Kind::REPARSE_POINT, ""), 8).ok().flatten()?;
@@ -194,8 +201,8 @@ fn drop_dead(check: &mut Check<'_>, number: u64, names: &[usize]) -> Result<()> 
         .iter()
         .enumerate()
         .any(|(index, name)| !names.contains(&index) && name.space != namespace::DOS);
-    if is_nameless(number) || number == known::ROOT && !lives {
-        return root_name(check, number);
+    if is_nameless(number) || number <= known::EXTEND {
+        return Ok(());
     }
     for name in &dead {
         let message = format!(
@@ -231,28 +238,34 @@ pub fn remove_names(file: &mut Assembled, names: &[Name]) {
     }
 }
 
-/// The root's own name.
-fn root_name(check: &mut Check<'_>, number: u64) -> Result<()> {
-    if number != known::ROOT {
-        return Ok(());
-    }
-    let message = "root directory: expected its own name \".\" in itself, found another".to_owned();
-    check.find("root-name", Severity::Inconsistent, Some(number), message, check.is_repairing);
+/// The name of a system file, which is always the same.
+fn system_name(check: &mut Check<'_>, number: u64) -> Result<()> {
+    let Some(name) = system::NAMES.get(number as usize) else { return Ok(()) };
+    let message = format!("system file: expected the name \"{name}\" in the root, found another");
+    check.find("system-name", Severity::Inconsistent, Some(number), message, check.is_repairing);
     check.rebuild.insert(known::ROOT);
+    let parent = Reference::new(known::ROOT, check.sequence(known::ROOT));
     check.edit(number, |file| {
-        let parent = file.reference();
-        for part in &mut file.records {
-            part.record.attributes.retain(|attribute| attribute.kind != Kind::FILE_NAME);
-        }
-        let name = FileName {
+        let is_directory = file.base().flags & record_flags::DIRECTORY != 0;
+        file.set_names(vec![FileName {
             parent,
-            flags: file_flags::DIRECTORY | file_flags::HIDDEN | file_flags::SYSTEM,
+            flags: file_flags::HIDDEN
+                | file_flags::SYSTEM
+                | if is_directory { file_flags::DIRECTORY } else { 0 },
             namespace: namespace::WIN32_AND_DOS,
-            name: [u16::from(b'.')].into(),
+            name: name.encode_utf16().collect(),
             ..FileName::default()
-        };
-        file.base_mut().add(Attribute::resident(Kind::FILE_NAME, name.to_bytes()));
+        }]);
     })
+}
+
+/// Whether a system file has its name and no other.
+fn has_system_name(check: &Check<'_>, number: u64, names: &[Name]) -> bool {
+    let root = Reference::new(known::ROOT, check.sequence(known::ROOT));
+    match (names, system::NAMES.get(number as usize)) {
+        ([only], Some(name)) => only.parent == root && only.units.iter().copied().eq(name.encode_utf16()),
+        _ => false,
+    }
 }
 
 /// Directories from which no way leads to the root.
@@ -299,11 +312,11 @@ fn links(check: &mut Check<'_>, numbers: &[u64]) -> Result<()> {
     for &number in numbers {
         let Some(file) = check.files.get(&number) else { continue };
         let (names, links) = (file.names.len(), usize::from(file.links));
+        if number <= known::EXTEND && !has_system_name(check, number, &file.names) {
+            system_name(check, number)?;
+            continue;
+        }
         if names == 0 && !is_nameless(number) {
-            if number == known::ROOT {
-                root_name(check, number)?;
-                continue;
-            }
             if !check.orphans.contains(&number) {
                 let message = "file without a name: expected at least one, found none".to_owned();
                 check.find("nameless", Severity::Inconsistent, Some(number), message, check.is_repairing);

@@ -66,18 +66,11 @@ fn give(check: &mut Check<'_>, number: u64, directory: Reference, units: Box<[u1
         ..FileName::default()
     };
     check.edit(number, |file| {
-        for part in &mut file.records {
-            part.record.attributes.retain(|attribute| attribute.kind != Kind::FILE_NAME);
-            part.is_changed = true;
-        }
-        file.base_mut().add(Attribute::resident(Kind::FILE_NAME, name.to_bytes()));
-        file.base_mut().links = 1;
+        file.set_names(vec![name]);
         // With times and sizes.
-        if let Some(name) = directory::names_in(file, directory).first() {
-            let value = name.to_bytes();
-            file.base_mut().attributes.retain(|attribute| attribute.kind != Kind::FILE_NAME);
-            file.base_mut().add(Attribute::resident(Kind::FILE_NAME, value));
-        }
+        let names = directory::names_in(file, directory);
+        file.set_names(names);
+        file.base_mut().links = 1;
     })?;
     if let Some(file) = check.files.get_mut(&number) {
         file.names = vec![Name { parent: directory, units, space: namespace::POSIX, is_entered: true }];

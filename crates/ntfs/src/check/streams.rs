@@ -72,14 +72,27 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Pla
             runs.retain(|run| run.vcn < vcn);
         }
     }
-    if is_packed && attribute_flags & flags::COMPRESSION_MASK != 1 {
-        let found = attribute_flags & flags::COMPRESSION_MASK;
+    let method = attribute_flags & flags::COMPRESSION_MASK;
+    let is_unit = (1..=10).contains(&header.unit);
+    if is_packed && (method != 1 || !is_unit || file.number < known::FIRST_FREE) {
+        is_wrong = true;
         let message = format!(
-            "{name} of the file record at offset {at}: expected compression 1 (LZNT1), found {found}"
+            "{name} of the file record at offset {at}: expected compression 1 (LZNT1) in units of 2^1 to 2^10 clusters, \
+             found {method} in units of 2^{}",
+            header.unit
         );
         check.find("compression", Severity::DataLoss, Some(file.number), message, repairing);
+        let may_be = is_unit && file.number >= known::FIRST_FREE;
         let attribute = file.attribute_mut(first);
-        attribute.flags = attribute.flags & !flags::COMPRESSION_MASK | 1;
+        attribute.flags = attribute.flags & !flags::COMPRESSION_MASK | u16::from(may_be);
+        if let Content::NonResident(piece) = &mut attribute.content
+            && !may_be
+        {
+            piece.unit = 0;
+            if attribute.flags & flags::SPARSE == 0 {
+                piece.taken = None;
+            }
+        }
     }
     claim(check, file, key, &mut runs, &mut is_wrong);
     is_wrong |= sizes(check, file, &name, &header, &runs, attribute_flags);
@@ -169,9 +182,6 @@ fn sizes(
         && found != really
     {
         wrong.push(format!("size of its clusters: expected {really}, found {found}"));
-    }
-    if is_packed && !(1..=10).contains(&header.unit) {
-        wrong.push(format!("compression unit: expected an exponent of 1 to 10, found {}", header.unit));
     }
     let severity = if lost { Severity::DataLoss } else { Severity::Inconsistent };
     for message in &wrong {

@@ -22,7 +22,7 @@ const UPCASE: usize = 2 << 16;
 const BOOT: u64 = 8192;
 
 /// Names of the system files, by number.
-const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 12] = [
     "$MFT", "$MFTMirr", "$LogFile", "$Volume", "$AttrDef", ".", "$Bitmap", "$Boot", "$BadClus", "$Secure",
     "$UpCase", "$Extend",
 ];
