@@ -5,4 +5,5 @@
 #![forbid(unsafe_code)]
 
 pub mod layout;
+pub mod log;
 pub mod lznt1;

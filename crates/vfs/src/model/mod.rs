@@ -12,6 +12,7 @@
 mod clock;
 mod corpus;
 mod image;
+mod linux;
 mod operation;
 pub mod power;
 mod random;
@@ -21,6 +22,7 @@ mod shrink;
 pub use clock::{Clock, ClockedDevice};
 pub use corpus::replay as replay_corpus;
 pub use image::ImageFile;
+pub use linux::{Linux, TREE_SCRIPT, linux};
 pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
 pub use random::Random;
 pub use runner::{Difference, Runner, Subject};
