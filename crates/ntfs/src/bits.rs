@@ -65,7 +65,11 @@ impl Bits {
             let end = (at / 64 * 64 + 64).min(range.end);
             let ones = if end - at == 64 { !0 } else { ((1u64 << (end - at)) - 1) << (at % 64) };
             let word = &mut self.words[(at / 64) as usize];
-            if value { *word |= ones } else { *word &= !ones }
+            if value {
+                *word |= ones
+            } else {
+                *word &= !ones
+            }
             at = end;
         }
     }

@@ -10,7 +10,8 @@ use crate::file::{Attr, Body, File, Outside};
 use crate::index::Index;
 use crate::layout::bytes::{put, u16_at};
 use crate::layout::{
-    Attribute, Content, Geometry, Kind, ListEntry, Record, Reference, Run, fixup, record_flags, record_number, runs,
+    Attribute, Content, Geometry, Kind, ListEntry, Record, Reference, Run, fixup, record_flags,
+    record_number, runs,
 };
 use crate::nodes::Nodes;
 use crate::space::{Clusters, Held, Space};
@@ -69,6 +70,7 @@ enum Undo {
     RecordBit(u64, bool),
     Records(u64),
     Dropped,
+    Hide(Clusters),
 }
 
 /// The metadata.
@@ -103,6 +105,8 @@ pub struct Core {
     depth: usize,
     /// Security: the next number and place in `$SDS`, once they are known.
     pub security: Option<crate::secure::Secure>,
+    /// The number of the descriptor for what is made where no other is to be had.
+    pub default_security: Option<u32>,
     /// The files of `$Extend` whose indexes are kept: `$Reparse` and `$ObjId`.
     pub reparse_index: Option<u64>,
     /// `$ObjId`.
@@ -139,6 +143,7 @@ impl Core {
             undo: Vec::new(),
             depth: 0,
             security: None,
+            default_security: None,
             reparse_index: None,
             object_ids: None,
         }
@@ -184,6 +189,7 @@ impl Core {
                 Undo::RecordBit(number, value) => self.put_record_bit(number, value),
                 Undo::Records(count) => self.records.shrink(count),
                 Undo::Dropped => drop(self.dropped.pop()),
+                Undo::Hide(clusters) => self.space.mark(clusters, true),
             }
         }
     }
@@ -236,7 +242,7 @@ impl Core {
     }
 
     /// An image in memory, from this or an earlier commit.
-    fn known(&self, key: Key) -> Option<Arc<Vec<u8>>> {
+    pub fn known(&self, key: Key) -> Option<Arc<Vec<u8>>> {
         match self.images.get(&key) {
             Some(image) => Some(image.bytes.clone()),
             None => self.pending.get(&key).map(|pending| pending.bytes.clone()),
@@ -330,7 +336,14 @@ impl Core {
     }
 
     /// An index block without its update sequence.
-    pub fn block(&mut self, file: u64, index: Index, at: u64, length: u32, runs: &[Run]) -> Result<Arc<Vec<u8>>> {
+    pub fn block(
+        &mut self,
+        file: u64,
+        index: Index,
+        at: u64,
+        length: u32,
+        runs: &[Run],
+    ) -> Result<Arc<Vec<u8>>> {
         let key = Key::Block(file, index, at);
         if let Some(bytes) = self.known(key) {
             if !self.images.contains_key(&key) {
@@ -380,12 +393,21 @@ impl Core {
         let cluster = self.geometry.cluster;
         let end = self.mft.last().map_or(0, Run::end) * cluster;
         if number.checked_add(1).and_then(|next| next.checked_mul(size)).is_none_or(|next| next > end) {
-            return Err(Error::damaged("file reference", 0, format!("a record below {}", end / size), number));
+            return Err(Error::damaged(
+                "file reference",
+                0,
+                format!("a record below {}", end / size),
+                number,
+            ));
         }
         // Neighbours are often wanted next.
         let first = number * size / READ_AHEAD * READ_AHEAD;
         let length = READ_AHEAD.max(size).min(end - first);
-        let ahead = if self.places(&self.mft, first, length)?.len() == 1 { (first, length) } else { (number * size, size) };
+        let ahead = if self.places(&self.mft, first, length)?.len() == 1 {
+            (first, length)
+        } else {
+            (number * size, size)
+        };
         let mut bytes = self.read_runs(&self.mft, ahead.0, ahead.1)?;
         let mut wanted = None;
         for (index, bytes) in bytes.chunks_exact_mut(size as usize).enumerate() {
@@ -416,7 +438,12 @@ impl Core {
         let at = self.record_place(number)?;
         let record = Record::from_bytes(&bytes, at)?;
         if !record.in_use() {
-            return Err(Error::damaged("file record", at + 0x16, "a record in use", format!("flags {:#x}", record.flags)));
+            return Err(Error::damaged(
+                "file record",
+                at + 0x16,
+                "a record in use",
+                format!("flags {:#x}", record.flags),
+            ));
         }
         Ok((record, at))
     }
@@ -449,10 +476,16 @@ impl Core {
     fn load(&mut self, number: u64) -> Result<File> {
         let (base, at) = self.parsed(number)?;
         if base.base.number() != 0 {
-            return Err(Error::damaged("file record", at + 0x20, "a base record", format!("one that extends {}", base.base)));
+            return Err(Error::damaged(
+                "file record",
+                at + 0x20,
+                "a base record",
+                format!("one that extends {}", base.base),
+            ));
         }
         let (clusters, cluster) = (self.geometry.clusters, self.geometry.cluster);
-        let Some(list) = base.attributes.iter().find(|attribute| attribute.kind == Kind::ATTRIBUTE_LIST) else {
+        let Some(list) = base.attributes.iter().find(|attribute| attribute.kind == Kind::ATTRIBUTE_LIST)
+        else {
             let pieces = base.attributes.clone();
             return File::from_pieces(&base, number, pieces, clusters, cluster, at);
         };
@@ -482,7 +515,12 @@ impl Core {
                         let (record, place) = self.parsed(entry.record.number())?;
                         if record.base.number() != number || record.sequence != entry.record.sequence() {
                             let found = format!("{} in its life {}", record.base, record.sequence);
-                            return Err(Error::damaged("file record", place + 0x20, format!("one that extends {me}"), found));
+                            return Err(Error::damaged(
+                                "file record",
+                                place + 0x20,
+                                format!("one that extends {me}"),
+                                found,
+                            ));
                         }
                         extensions.push((entry.record, record));
                         extensions.len() - 1
@@ -609,7 +647,8 @@ impl Core {
             }
         }
         let base_indexes: Vec<usize> = (0..pieces.len()).filter(|index| in_base[*index]).collect();
-        let mut base: Vec<Attribute> = base_indexes.iter().filter_map(|index| pieces[*index].take()).collect();
+        let mut base: Vec<Attribute> =
+            base_indexes.iter().filter_map(|index| pieces[*index].take()).collect();
         // Numbers are given in order; the list itself comes after them.
         for (id, index) in base_indexes.iter().enumerate() {
             (list[*index].record, list[*index].id) = (file.reference, id as u16);
@@ -620,13 +659,19 @@ impl Core {
         let attribute = if is_resident {
             Attribute::resident(Kind::ATTRIBUTE_LIST, value)
         } else {
-            let mut outside = Outside { size: value.len() as u64, valid: value.len() as u64, ..Outside::default() };
+            let mut outside =
+                Outside { size: value.len() as u64, valid: value.len() as u64, ..Outside::default() };
             self.extend(&mut outside, (value.len() as u64).div_ceil(cluster), true, false)?;
             value.resize((outside.clusters() * cluster) as usize, 0);
             // New clusters, written at once: the commit that leads to them comes later.
             self.write_runs(&outside.runs, 0, &value)?;
             file.list = outside.runs.clone();
-            let attr = Attr { kind: Kind::ATTRIBUTE_LIST, name: Box::default(), flags: 0, body: Body::Outside(outside) };
+            let attr = Attr {
+                kind: Kind::ATTRIBUTE_LIST,
+                name: Box::default(),
+                flags: 0,
+                body: Body::Outside(outside),
+            };
             let single = File { attributes: vec![attr], ..File::new(Reference::default(), 0) };
             single.pieces(list_length, list_length, cluster).swap_remove(0)
         };
@@ -670,7 +715,11 @@ impl Core {
         let number = if is_mft {
             // Those that lead to the rest of `$MFT` stand near its start, so that they can be found without it.
             let low = self.records.next(false, 16, record_number::FIRST_FREE);
-            if low < record_number::FIRST_FREE { low } else { self.records.next(false, 24, self.records.len()) }
+            if low < record_number::FIRST_FREE {
+                low
+            } else {
+                self.records.next(false, 24, self.records.len())
+            }
         } else {
             let next = self.next_record.max(record_number::FIRST_FREE);
             let found = self.records.next(false, next, self.records.len());
@@ -728,21 +777,20 @@ impl Core {
         self.records_changed.insert(number / (PAGE * 8));
     }
 
-    /// Whether `$MFT:$BITMAP` says that a record is taken.
-    pub fn is_record_taken(&self, number: u64) -> bool {
-        self.records.get(number)
-    }
-
     /// Reads the bitmap of records.
     pub fn load_record_bits(&mut self) -> Result<()> {
         let mft = self.file(record_number::MFT)?;
         let size = u64::from(self.geometry.record);
         let at = self.record_place(0)?;
-        let count = mft.find(Kind::DATA, &[]).and_then(Attr::outside).map_or(0, |data| data.valid.min(data.size)) / size;
+        let count =
+            mft.find(Kind::DATA, &[]).and_then(Attr::outside).map_or(0, |data| data.valid.min(data.size))
+                / size;
         let bitmap = mft.find(Kind::BITMAP, &[]);
         let bytes = match bitmap.map(|bitmap| &bitmap.body) {
             Some(Body::Resident { value, .. }) => value.clone(),
-            Some(Body::Outside(outside)) => self.read_runs(&outside.runs, 0, outside.valid.min(count.div_ceil(8)))?,
+            Some(Body::Outside(outside)) => {
+                self.read_runs(&outside.runs, 0, outside.valid.min(count.div_ceil(8)))?
+            }
             None => return Err(Error::damaged("file record", at, "$BITMAP of $MFT", "none")),
         };
         if count < 16 || (bytes.len() as u64) < count.div_ceil(8) {
@@ -761,7 +809,8 @@ impl Core {
         let mut data = mft.find(Kind::DATA, &[]).and_then(Attr::outside).cloned().ok_or_else(broken)?;
         let allocated = data.clusters() * cluster / size;
         if allocated == count {
-            let wanted = (size * 64).max(count * size / 32).min(4 << 20).div_ceil(cluster).max(size.div_ceil(cluster));
+            let wanted =
+                (size * 64).max(count * size / 32).min(4 << 20).div_ceil(cluster).max(size.div_ceil(cluster));
             let near = data.runs.last().and_then(|run| run.lcn.map(|lcn| lcn + run.length));
             let wanted = wanted.min(self.space.at_hand()).max(size.div_ceil(cluster));
             self.extend_near(&mut data, wanted, near, true, true)?;
@@ -813,7 +862,13 @@ impl Core {
     }
 
     /// Adds clusters at the end of an attribute, behind its last ones if those are free.
-    pub fn extend(&mut self, outside: &mut Outside, clusters: u64, on_disk: bool, metadata: bool) -> Result<()> {
+    pub fn extend(
+        &mut self,
+        outside: &mut Outside,
+        clusters: u64,
+        on_disk: bool,
+        metadata: bool,
+    ) -> Result<()> {
         let last = outside.runs.iter().rev().find_map(|run| run.lcn.map(|lcn| lcn + run.length));
         self.extend_near(outside, clusters, last, on_disk, metadata)
     }
@@ -856,6 +911,25 @@ impl Core {
                 self.undo.push(Undo::Give((lcn, run.length), on_disk));
             }
         }
+    }
+
+    /// Clears the bits of runs on disk; they stay taken as long as the file is held.
+    pub fn hide_runs(&mut self, runs: &[Run]) {
+        for run in runs {
+            if let Some(lcn) = run.lcn {
+                self.space.mark((lcn, run.length), false);
+                self.undo.push(Undo::Hide((lcn, run.length)));
+            }
+        }
+    }
+
+    /// The keys of a file's images in memory.
+    pub fn keys_of(&self, number: u64) -> Vec<Key> {
+        let is_its =
+            |key: &&Key| matches!(key, Key::Block(file, ..) | Key::Value(file, ..) if *file == number);
+        let mut keys: BTreeSet<Key> = self.images.keys().filter(is_its).copied().collect();
+        keys.extend(self.pending.keys().filter(is_its).copied());
+        keys.into_iter().collect()
     }
 
     // Files without a place on disk
@@ -911,7 +985,10 @@ impl Core {
             let at = page * PAGE;
             let bytes = self.space.bytes(at, (end - at).min(PAGE) as usize);
             let places = self.places(&runs, at, bytes.len() as u64)?;
-            images.push((Key::Value(record_number::BITMAP, Kind::DATA, "", at), Pending { bytes: Arc::new(bytes), places }));
+            images.push((
+                Key::Value(record_number::BITMAP, Kind::DATA, "", at),
+                Pending { bytes: Arc::new(bytes), places },
+            ));
         }
         for (key, pending) in &images {
             self.pending.insert(*key, pending.clone());

@@ -99,14 +99,6 @@ impl Attr {
         }
     }
 
-    /// Its value, to be changed.
-    pub fn value_mut(&mut self) -> Option<&mut Vec<u8>> {
-        match &mut self.body {
-            Body::Resident { value, .. } => Some(value),
-            Body::Outside(_) => None,
-        }
-    }
-
     /// Its clusters, if it has any.
     pub fn outside(&self) -> Option<&Outside> {
         match &self.body {
@@ -143,7 +135,13 @@ impl Attr {
     /// The pieces that it takes in records: the first at most `first` bytes long if it has runs, the others at most
     /// `most`.
     fn pieces(&self, first: usize, most: usize, cluster: u64) -> Vec<Attribute> {
-        let whole = |content| Attribute { kind: self.kind, name: self.name.clone(), flags: self.flags, id: 0, content };
+        let whole = |content| Attribute {
+            kind: self.kind,
+            name: self.name.clone(),
+            flags: self.flags,
+            id: 0,
+            content,
+        };
         let outside = match &self.body {
             Body::Resident { value, indexed } => {
                 return vec![whole(Content::Resident { value: value.clone(), indexed: *indexed })];
@@ -155,7 +153,8 @@ impl Attr {
         loop {
             let is_first = pieces.is_empty();
             let taken = (is_first && self.has_holes()).then(|| outside.taken() * cluster);
-            let header = (if taken.is_some() { 0x48 } else { 0x40 } + self.name.len() * 2).next_multiple_of(8);
+            let header =
+                (if taken.is_some() { 0x48 } else { 0x40 } + self.name.len() * 2).next_multiple_of(8);
             let room = (if is_first { first } else { most }).saturating_sub(header).max(24) & !7;
             let (pairs, fitted) = runs::pack(&outside.runs[done..], room);
             let from = if is_first { 0 } else { outside.runs[done].vcn };
@@ -201,9 +200,8 @@ impl File {
 
     /// Adds an attribute in its place.
     pub fn add(&mut self, attr: Attr) {
-        let place = self
-            .attributes
-            .partition_point(|other| (other.kind, &other.name) <= (attr.kind, &attr.name));
+        let place =
+            self.attributes.partition_point(|other| (other.kind, &other.name) <= (attr.kind, &attr.name));
         self.attributes.insert(place, attr);
     }
 
@@ -245,11 +243,17 @@ impl File {
         let mut file = File::new(Reference::new(number, base.sequence), base.flags);
         file.links = base.links;
         for piece in pieces {
-            let damaged = |expected: String, found: String| Err(Error::damaged("attribute", at, expected, found));
+            let damaged =
+                |expected: String, found: String| Err(Error::damaged("attribute", at, expected, found));
             match piece.content {
                 Content::Resident { value, indexed } => {
                     let body = Body::Resident { value, indexed };
-                    file.attributes.push(Attr { kind: piece.kind, name: piece.name, flags: piece.flags, body });
+                    file.attributes.push(Attr {
+                        kind: piece.kind,
+                        name: piece.name,
+                        flags: piece.flags,
+                        body,
+                    });
                 }
                 Content::NonResident(outside) => {
                     let runs = runs::unpack(&outside.pairs, outside.first, outside.end, clusters, at)?;
@@ -265,20 +269,31 @@ impl File {
                             valid: outside.valid,
                             unit: outside.unit,
                         });
-                        file.attributes.push(Attr { kind: piece.kind, name: piece.name, flags: piece.flags, body });
+                        file.attributes.push(Attr {
+                            kind: piece.kind,
+                            name: piece.name,
+                            flags: piece.flags,
+                            body,
+                        });
                         continue;
                     }
-                    let known = file.attributes.last_mut().filter(|last| (last.kind, &last.name) == (piece.kind, &piece.name));
+                    let known = file
+                        .attributes
+                        .last_mut()
+                        .filter(|last| (last.kind, &last.name) == (piece.kind, &piece.name));
                     let end = known.as_ref().and_then(|known| known.outside()).map(Outside::clusters);
                     if let (Some(known), Some(end)) = (known, end)
                         && end == outside.first
                     {
-                        let whole = known.outside_mut().map(|known| &mut known.runs);
+                        let mut whole = known.outside_mut().map(|known| &mut known.runs);
                         for run in runs {
                             whole.as_deref_mut().into_iter().for_each(|whole| runs::push(whole, run));
                         }
                     } else {
-                        return damaged(format!("{} from virtual cluster {end:?}", piece.kind), outside.first.to_string());
+                        return damaged(
+                            format!("{} from virtual cluster {end:?}", piece.kind),
+                            outside.first.to_string(),
+                        );
                     }
                 }
             }

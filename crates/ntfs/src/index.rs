@@ -62,9 +62,7 @@ const DEEPEST: usize = 32;
 /// How two keys are ordered; `upcase` is for file names only.
 pub fn compare(order: u32, upcase: &[u16], one: &[u8], other: &[u8]) -> Ordering {
     match order {
-        collation::FILE_NAME => {
-            compare_folded(upcase, one, other).then_with(|| units(one).cmp(units(other)))
-        }
+        collation::FILE_NAME => compare_folded(upcase, one, other).then_with(|| units(one).cmp(units(other))),
         collation::NUMBER | collation::SECURITY_HASH | collation::NUMBERS => numbers(one).cmp(numbers(other)),
         _ => one.cmp(other),
     }
@@ -164,18 +162,16 @@ impl Core {
     }
 
     /// The way down to the first entry that is not before what is looked for, and whether it is equal.
-    fn descend(
-        &mut self,
-        tree: &Tree,
-        order: impl Fn(&[u8]) -> Ordering,
-    ) -> Result<(Vec<Step>, bool)> {
+    fn descend(&mut self, tree: &Tree, order: impl Fn(&[u8]) -> Ordering) -> Result<(Vec<Step>, bool)> {
         let mut path = Vec::new();
         let mut at = None;
         loop {
             let bytes = self.node_bytes(tree, at)?;
             let entry = entries_of(Core::node_of(at, &bytes))
                 .find(|entry| entry.is_last() || order(entry.key()) != Ordering::Less)
-                .ok_or_else(|| Error::damaged("index", at.unwrap_or(0), "an entry that ends the node", "none"))?;
+                .ok_or_else(|| {
+                    Error::damaged("index", at.unwrap_or(0), "an entry that ends the node", "none")
+                })?;
             path.push(Step { at, offset: entry.offset });
             if !entry.is_last() && order(entry.key()) == Ordering::Equal {
                 return Ok((path, true));
@@ -214,8 +210,11 @@ impl Core {
             let bytes = self.node_bytes(&tree, at)?;
             let mut next = None;
             for entry in entries_of(Core::node_of(at, &bytes)) {
-                let order =
-                    if entry.is_last() { Ordering::Greater } else { compare_folded(&upcase, entry.key(), &key) };
+                let order = if entry.is_last() {
+                    Ordering::Greater
+                } else {
+                    compare_folded(&upcase, entry.key(), &key)
+                };
                 if order == Ordering::Equal {
                     if units(entry.key()).eq(name.iter().copied()) {
                         return Ok(Some(entry.bytes.to_vec()));
@@ -229,7 +228,9 @@ impl Core {
             }
             match next {
                 Some(vcn) => at = Some(self.child_at(&tree, vcn)),
-                None if found.is_some() => return Ok(self.index_find(directory, Index::Names, &key)?.or(found)),
+                None if found.is_some() => {
+                    return Ok(self.index_find(directory, Index::Names, &key)?.or(found));
+                }
                 None => return Ok(None),
             }
         }
@@ -270,7 +271,8 @@ impl Core {
             }
             // Then what is below the next entry, from its first leaf.
             path.push(Step { at: step.at, offset: entry.end() });
-            let mut next = entry_at(Core::node_of(step.at, &bytes), entry.end()).and_then(|entry| entry.child());
+            let mut next =
+                entry_at(Core::node_of(step.at, &bytes), entry.end()).and_then(|entry| entry.child());
             while let Some(vcn) = next {
                 left = left.saturating_sub(1);
                 if left == 0 || path.len() > DEEPEST {
@@ -376,7 +378,7 @@ impl Core {
     fn store_block(&mut self, tree: &Tree, at: u64, node: Node) -> Result<()> {
         let key = Key::Block(tree.number, tree.index, at);
         let mut block = IndexBlock { lsn: 0, vcn: self.vcn_of(tree, at), update: 1, node };
-        if let Some(old) = self.image(key) {
+        if let Some(old) = self.known(key) {
             block.lsn = crate::layout::bytes::u64_at(&old, 8);
             let at = usize::from(crate::layout::bytes::u16_at(&old, 4));
             block.update = crate::layout::bytes::u16_at(&old, at);
@@ -502,7 +504,9 @@ impl Core {
             // Nothing is left below the parent.
             let is_root = parent.at.is_none();
             self.store_node(tree, &path, Node::empty())?;
-            if is_root { return self.drop_blocks(file, index) }
+            if is_root {
+                return self.drop_blocks(file, index);
+            }
             return self.remove_leaf(file, index, path);
         };
         self.store_node(tree, &path, node)?;
@@ -575,7 +579,9 @@ impl Core {
                 value[byte] |= 1 << bit;
                 let grown = Attr::resident(Kind::BITMAP, value).named(&units);
                 file.put(grown);
-                if file.length(self.geometry.cluster) > Record::room(self.geometry.record as usize) && byte >= 64 {
+                if file.length(self.geometry.cluster) > Record::room(self.geometry.record as usize)
+                    && byte >= 64
+                {
                     self.move_bitmap_out(file, tree)?;
                 }
                 Ok(byte as u64 * 8 + u64::from(bit))
@@ -598,7 +604,8 @@ impl Core {
                 }
                 let key = Key::Value(tree.number, Kind::BITMAP, tree.index.name(), at / PAGE * PAGE);
                 let before = (at % PAGE) as usize;
-                let mut bytes = if before > 0 { self.page(key, &outside)?[..before].to_vec() } else { Vec::new() };
+                let mut bytes =
+                    if before > 0 { self.page(key, &outside)?[..before].to_vec() } else { Vec::new() };
                 let length = (outside.clusters() * self.geometry.cluster - at / PAGE * PAGE).min(PAGE);
                 bytes.resize(length as usize, 0);
                 bytes[before] |= 1;

@@ -1,9 +1,24 @@
 //! NTFS 3.1, read, written, checked and repaired.
 //!
 //! * [`layout`]: what stands on disk;
-//! * [`lznt1`]: how the clusters of a compressed file are packed.
+//! * [`lznt1`]: how the clusters of a compressed file are packed;
+//! * [`log`]: the log, written and replayed;
+//! * [`NtfsVolume`]: an open volume.
 #![forbid(unsafe_code)]
 
+mod bits;
+mod core;
+mod file;
+mod index;
 pub mod layout;
 pub mod log;
 pub mod lznt1;
+mod nodes;
+mod open;
+mod runlist;
+mod secure;
+mod space;
+mod stream;
+mod volume;
+
+pub use volume::NtfsVolume;

@@ -50,7 +50,10 @@ impl Nodes {
     pub fn enter_part(&mut self, owner: u64, name: &[u16]) -> Result<u64> {
         let entity = self.get(owner)?;
         let is_meant = |part: &&u64| {
-            self.entities.get(part).and_then(|part| part.part.as_ref()).is_some_and(|(_, known)| **known == *name)
+            self.entities
+                .get(part)
+                .and_then(|part| part.part.as_ref())
+                .is_some_and(|(_, known)| **known == *name)
         };
         if let Some(part) = entity.parts.iter().find(is_meant) {
             return Ok(*part);

@@ -75,7 +75,9 @@ impl Core {
         let data = crate::layout::index::Entry { bytes: &entry, offset: 0 }.data();
         let header = DescriptorHeader::from_bytes(data)
             .filter(|header| header.length as usize <= LONGEST + DescriptorHeader::LENGTH)
-            .ok_or_else(|| Error::damaged("$SII", 0, "a header of 20 bytes with a length", format!("{data:?}")))?;
+            .ok_or_else(|| {
+                Error::damaged("$SII", 0, "a header of 20 bytes with a length", format!("{data:?}"))
+            })?;
         let bytes = self.read_sds(header.offset, header.length as usize)?;
         Ok(bytes[DescriptorHeader::LENGTH..].to_vec())
     }

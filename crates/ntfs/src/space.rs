@@ -76,11 +76,6 @@ impl Space {
         self.free
     }
 
-    /// How many wait for a commit or for the log.
-    pub fn waiting(&self) -> u64 {
-        self.waiting
-    }
-
     /// Finds free clusters, at most `most`: those at `near` if that one is free, otherwise together if that can be. They
     /// are not taken yet.
     pub fn find(&self, near: Option<u64>, most: u64) -> Option<Clusters> {
@@ -98,7 +93,9 @@ impl Space {
         let start = near.unwrap_or(self.next).min(total);
         let mut best: Option<Clusters> = None;
         let zone = self.zone.clone();
-        for range in [start..zone.start, start.max(zone.end)..total, 0..start.min(zone.start), zone.end..start] {
+        for range in
+            [start..zone.start, start.max(zone.end)..total, 0..start.min(zone.start), zone.end..start]
+        {
             if self.search(range, most, &mut best) {
                 return best;
             }
@@ -106,7 +103,8 @@ impl Space {
         if best.is_none() {
             // From the end of the zone, which `$MFT` reaches last.
             let half = zone.start + (zone.end - zone.start) / 2;
-            let _ = self.search(half..zone.end, most, &mut best) || self.search(zone.start..half, most, &mut best);
+            let _ = self.search(half..zone.end, most, &mut best)
+                || self.search(zone.start..half, most, &mut best);
         }
         best
     }
@@ -173,11 +171,6 @@ impl Space {
     pub fn mark(&mut self, (start, length): Clusters, taken: bool) {
         self.disk.put(start..start + length, taken);
         self.changed.extend(start / PAGE..=(start + length - 1) / PAGE);
-    }
-
-    /// Whether all of these are taken according to `$Bitmap`.
-    pub fn is_marked(&self, (start, length): Clusters) -> bool {
-        start + length <= self.disk.len() && self.disk.next(false, start, start + length) == start + length
     }
 
     /// For a commit: the pages of `$Bitmap` that changed. What was given up so far becomes a part of that commit.
