@@ -1,5 +1,6 @@
 //! NTFS 3.1, read, written, checked and repaired.
 //!
+//! * [`check`]: finds and repairs damage.
 //! * [`layout`]: what stands on disk;
 //! * [`lznt1`]: how the clusters of a compressed file are packed;
 //! * [`log`]: the log, written and replayed;
@@ -7,8 +8,10 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+pub mod check;
 mod core;
 mod file;
+pub mod format;
 mod index;
 pub mod layout;
 pub mod log;

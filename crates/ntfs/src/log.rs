@@ -140,6 +140,20 @@ impl Log {
         Ok((log(Ring::new(bytes), greatest, place), state))
     }
 
+    /// Makes the log of a new volume, on clusters that read as zeroes: closed and empty.
+    ///
+    /// # Errors
+    /// What the device gives.
+    pub fn create(device: &dyn Device, place: Place) -> Result<()> {
+        let bytes = place.bytes() / PAGE as u64 * PAGE as u64;
+        if let Err(reason) = Ring::check(bytes) {
+            return Err(Error::CannotMake { format: "NTFS", reason });
+        }
+        let mut log = Log { place, ring: Ring::new(bytes), greatest: 0, session: None };
+        log.begin(device, 0)?;
+        log.end(device)
+    }
+
     /// Begins to write: the restart pages say from now on that the volume is in use. What the log held must be in place
     /// and flushed. `floor` is an LSN that no structure of the volume exceeds, as far as known.
     ///

@@ -683,7 +683,7 @@ fn reparse_points() {
 
 #[test]
 fn security_descriptors() {
-    use crate::system::security::{Ace, Sid, descriptor};
+    use platter_vfs::security::{Ace, Sid, descriptor};
     let device = made();
     let volume = open(&device);
     let node = file(&volume, "f", b"x");

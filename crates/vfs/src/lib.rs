@@ -22,6 +22,7 @@ mod plan;
 mod recover;
 pub mod reparse;
 mod scrub;
+pub mod security;
 mod system;
 mod types;
 

@@ -30,6 +30,22 @@ impl Run {
 /// [`Error::Damaged`] if the pairs end early, lead outside the volume, or come to other clusters than the piece has.
 pub fn unpack(pairs: &[u8], first: u64, end: u64, clusters: u64, at: u64) -> Result<Vec<Run>> {
     let mut runs: Vec<Run> = Vec::new();
+    unpack_into(&mut runs, pairs, first, end, clusters, at)?;
+    Ok(runs)
+}
+
+/// The same for runs that are wanted as far as they are right: those before the damage are in `runs`.
+///
+/// # Errors
+/// As [`unpack`].
+pub fn unpack_into(
+    runs: &mut Vec<Run>,
+    pairs: &[u8],
+    first: u64,
+    end: u64,
+    clusters: u64,
+    at: u64,
+) -> Result<()> {
     let (mut vcn, mut place, mut position) = (first, 0i64, 0usize);
     let damaged = |position: usize, expected: String, found: String| {
         Error::damaged("mapping pairs", at + position as u64, expected, found)
@@ -66,14 +82,14 @@ pub fn unpack(pairs: &[u8], first: u64, end: u64, clusters: u64, at: u64) -> Res
                 Some(place as u64)
             }
         };
-        push(&mut runs, Run { vcn, lcn, length });
+        push(runs, Run { vcn, lcn, length });
         vcn += length;
         position = next;
     }
     if vcn != end {
         return Err(damaged(position, format!("runs up to virtual cluster {end}"), format!("up to {vcn}")));
     }
-    Ok(runs)
+    Ok(())
 }
 
 /// Appends a run, joined with the last one if both lie together.

@@ -69,8 +69,4 @@ impl DescriptorHeader {
     }
 }
 
-/// The hash of a descriptor: its 32-bit words, added to the sum so far rotated left by 3.
-pub fn descriptor_hash(descriptor: &[u8]) -> u32 {
-    let words = descriptor.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
-    words.fold(0u32, |sum, word| sum.rotate_left(3).wrapping_add(word))
-}
+pub use platter_vfs::security::descriptor_hash;
