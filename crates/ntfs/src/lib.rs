@@ -2,11 +2,26 @@
 //!
 //! * [`check`]: finds and repairs damage.
 //! * [`layout`]: what stands on disk;
-//! * [`lznt1`]: how the clusters of a compressed file are packed.
+//! * [`lznt1`]: how the clusters of a compressed file are packed;
+//! * [`log`]: the log, written and replayed;
+//! * [`NtfsVolume`]: an open volume.
 #![forbid(unsafe_code)]
 
+mod bits;
 pub mod check;
+mod core;
+mod file;
 pub mod format;
+mod index;
 pub mod layout;
 pub mod log;
 pub mod lznt1;
+mod nodes;
+mod open;
+mod runlist;
+mod secure;
+mod space;
+mod stream;
+mod volume;
+
+pub use volume::NtfsVolume;
