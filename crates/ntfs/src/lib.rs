@@ -4,7 +4,8 @@
 //! * [`layout`]: what stands on disk;
 //! * [`lznt1`]: how the clusters of a compressed file are packed;
 //! * [`log`]: the log, written and replayed;
-//! * [`NtfsVolume`]: an open volume.
+//! * [`NtfsVolume`]: an open volume;
+//! * [`Ntfs`]: recognising, making, opening and checking volumes.
 #![forbid(unsafe_code)]
 
 mod bits;
@@ -17,6 +18,7 @@ pub mod layout;
 pub mod log;
 pub mod lznt1;
 mod nodes;
+mod ntfs;
 mod open;
 mod runlist;
 mod secure;
@@ -24,4 +26,5 @@ mod space;
 mod stream;
 mod volume;
 
+pub use ntfs::Ntfs;
 pub use volume::NtfsVolume;

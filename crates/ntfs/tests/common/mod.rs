@@ -4,7 +4,9 @@
 use platter_device::{Device, MemoryDevice, OverlayDevice, Sectors};
 use platter_ntfs::{NtfsVolume, check, format};
 use platter_vfs::model::{Clock, ClockedDevice, Shape, Subject};
-use platter_vfs::{CheckOptions, FileSystem, FormatOptions, MemoryOptions, OpenOptions, Result, Silent, Timestamp};
+use platter_vfs::{
+    CheckOptions, FileSystem, FormatOptions, MemoryOptions, OpenOptions, Result, Silent, Timestamp,
+};
 use std::sync::Arc;
 
 /// A kind of volume to test.
@@ -18,7 +20,8 @@ pub struct Volume {
 }
 
 /// As mkfs makes them by default.
-pub const USUAL: Volume = Volume { cluster: 4096, sector: 512, record: 1024, compress: false, bytes: 32 << 20 };
+pub const USUAL: Volume =
+    Volume { cluster: 4096, sector: 512, record: 1024, compress: false, bytes: 32 << 20 };
 
 /// Small, usual and large clusters; large records and sectors; compression.
 pub const VOLUMES: [Volume; 5] = [
@@ -71,7 +74,8 @@ impl Tested {
 
 impl Subject for Tested {
     fn reference(&self) -> MemoryOptions {
-        let volume = NtfsVolume::open(self.device.clone(), OpenOptions { read_only: true, ..Default::default() });
+        let volume =
+            NtfsVolume::open(self.device.clone(), OpenOptions { read_only: true, ..Default::default() });
         MemoryOptions {
             format: "NTFS",
             capabilities: volume.unwrap().capabilities().clone(),
