@@ -10,3 +10,6 @@ pub mod format;
 pub mod layout;
 pub mod log;
 pub mod lznt1;
+mod recover;
+
+pub use recover::recover;
