@@ -1,7 +1,7 @@
 //! The measures of a new volume: what is how large, and where it stands.
 
 use crate::layout::log::{LEAST_PAGES, PAGE};
-use crate::layout::{Definition, definitions, record_number};
+use crate::layout::record_number;
 use platter_device::Device;
 use platter_vfs::{Error, FormatOptions, Result};
 
@@ -199,7 +199,7 @@ fn lay(sector: u32, sectors: u64, cluster: u64, record: u32) -> Option<Measures>
         records,
         mft,
         root,
-        definitions: take((definitions().len() * Definition::LENGTH) as u64, 0),
+        definitions: take(super::records::definitions_bytes(), 0),
         bitmap: take(clusters.div_ceil(64) * 8, 0),
         upcase: take(UPCASE, 0),
         descriptors: take(super::records::descriptors().len() as u64, 0),

@@ -4,9 +4,9 @@ use super::plan::{Measures, Piece};
 use crate::layout::index::{IndexBlock, collation, last_entry, name_entry, vcn_unit, view_entry};
 use crate::layout::runs::{Run, pack};
 use crate::layout::{
-    Attribute, Content, DescriptorHeader, FileName, FileTime, Kind, NonResident, Record, Reference,
-    StandardExtended, StandardInformation, VolumeInformation, definitions, descriptor_hash, file_flags,
-    index, namespace, record_flags, record_number,
+    Attribute, Content, Definition, DescriptorHeader, FileName, FileTime, Kind, NonResident, Record,
+    Reference, StandardExtended, StandardInformation, VolumeInformation, definitions, descriptor_hash,
+    file_flags, index, namespace, record_flags, record_number,
 };
 use platter_vfs::security::{Ace, Sid, descriptor, directory_descriptor, file_descriptor};
 use platter_vfs::windows_upper;
@@ -54,6 +54,11 @@ fn descriptor_list() -> [Vec<u8>; 4] {
     };
     // Reading; and writing without changing the rights.
     [system(0x0012_0089), system(0x0012_019F), directory_descriptor(), file_descriptor()]
+}
+
+/// Bytes of `$AttrDef`: its rows, and an empty one at the end.
+pub fn definitions_bytes() -> u64 {
+    ((definitions().len() + 1) * Definition::LENGTH) as u64
 }
 
 /// Headers of the descriptors.
@@ -132,7 +137,8 @@ impl New<'_> {
         for number in (0..measures.record_count()).filter(|&number| is_taken(number)).chain(behind) {
             taken[(number / 8) as usize] |= 1 << (number % 8);
         }
-        let table: Vec<u8> = definitions().iter().flat_map(|definition| definition.to_bytes()).collect();
+        let mut table: Vec<u8> = definitions().iter().flat_map(|definition| definition.to_bytes()).collect();
+        table.resize(definitions_bytes() as usize, 0);
         let upcase: Vec<u8> = (0..=u16::MAX).flat_map(|unit| windows_upper(unit).to_le_bytes()).collect();
         vec![
             (&measures.records, taken),
@@ -255,7 +261,6 @@ impl New<'_> {
             volume.push(Attribute::resident(Kind::VOLUME_NAME, label));
         }
         let bad = Run { vcn: 0, lcn: None, length: measures.clusters };
-        let definitions_size = (definitions().len() * crate::layout::Definition::LENGTH) as u64;
         let mut systems = vec![
             root(
                 record_number::MFT,
@@ -275,7 +280,7 @@ impl New<'_> {
             root(
                 record_number::ATTRIBUTE_DEFINITIONS,
                 "$AttrDef",
-                vec![data(&measures.definitions, definitions_size)],
+                vec![data(&measures.definitions, definitions_bytes())],
             ),
             root(record_number::BITMAP, "$Bitmap", vec![data(&measures.bitmap, measures.bitmap_bytes())]),
             root(record_number::BOOT, "$Boot", vec![data(&measures.boot, 8192)]),

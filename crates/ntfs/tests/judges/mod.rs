@@ -1,6 +1,8 @@
 //! The other implementations that judge ours. A missing one fails the test.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
+pub mod readers;
+
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
