@@ -5,6 +5,7 @@
 //! * [`layout`]: what stands on disk;
 //! * [`lznt1`]: how the clusters of a compressed file are packed;
 //! * [`log`]: the log, written and replayed;
+//! * [`Ntfs`]: the format as a [`platter_vfs::Format`];
 //! * [`NtfsVolume`]: an open volume;
 //! * [`recover`](fn@recover): copies out what is left of a volume.
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod layout;
 pub mod log;
 pub mod lznt1;
 mod nodes;
+mod ntfs;
 mod open;
 mod recover;
 mod runlist;
@@ -27,5 +29,6 @@ mod space;
 mod stream;
 mod volume;
 
+pub use ntfs::Ntfs;
 pub use recover::recover;
 pub use volume::NtfsVolume;
