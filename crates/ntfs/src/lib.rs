@@ -15,6 +15,8 @@ pub mod check;
 mod core;
 mod file;
 pub mod format;
+#[doc(hidden)]
+pub mod fuzzing;
 mod index;
 pub mod layout;
 pub mod log;

@@ -85,7 +85,8 @@ fn linux_writes_to_a_new_volume_and_ntfs_3g_too() {
         }
         let device = MemoryDevice::from_image(&image.bytes(), Sectors::SMALL);
         let report = platter_ntfs::check::check(&device, CheckOptions::default(), &Silent).unwrap();
-        let others: Vec<_> = report.findings.iter().filter(|it| !it.message.contains("number: expected")).collect();
+        let others: Vec<_> =
+            report.findings.iter().filter(|it| !it.message.contains("number: expected")).collect();
         assert!(others.is_empty(), "clusters of {cluster}: {others:#?}");
     }
 }
