@@ -12,8 +12,6 @@ mod blank;
 mod core;
 mod disk;
 mod file;
-#[doc(hidden)]
-pub mod fuzzing;
 mod heap;
 mod images;
 mod path;

@@ -4,8 +4,8 @@
 
 use crate::layout::{BootRegion, BootSector, EntrySet, LabelEntry, Primary, SLOT, Stamp, Upcase};
 use crate::{Exfat, ExfatVolume};
-use platter_clusters::fuzzing::{read_all, write_some};
 use platter_device::{Device, MemoryDevice, Sectors};
+use platter_vfs::model::{read_all, write_some};
 use platter_vfs::{CheckOptions, FileSystem, Format, FormatOptions, OpenOptions, Silent};
 use std::sync::Arc;
 

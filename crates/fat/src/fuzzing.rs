@@ -7,8 +7,8 @@ use crate::layout::{
     get, set,
 };
 use crate::{Fat, FatVolume};
-use platter_clusters::fuzzing::{read_all, write_some};
 use platter_device::{Device, MemoryDevice, Sectors};
+use platter_vfs::model::{read_all, write_some};
 use platter_vfs::{CaseRule, CheckOptions, FileSystem, Format, Name, OpenOptions, Silent};
 use std::sync::Arc;
 

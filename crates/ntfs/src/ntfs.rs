@@ -33,7 +33,9 @@ impl Format for Ntfs {
                 Err(_) => None,
             };
             // Its name is enough; what is wrong with the rest is for whoever opens or checks it.
-            return Ok(Some(volume.map_or_else(|| Recognised { format: "NTFS".into(), label: None }, recognised)));
+            return Ok(Some(
+                volume.map_or_else(|| Recognised { format: "NTFS".into(), label: None }, recognised),
+            ));
         }
         Ok(None)
     }
@@ -88,7 +90,9 @@ fn recognised(volume: Record) -> Recognised {
         Some(Ok(VolumeInformation { version: (major, minor), .. })) => format!("NTFS {major}.{minor}"),
         _ => "NTFS".into(),
     };
-    let units = |bytes: &[u8]| bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit)).collect::<Vec<_>>();
+    let units = |bytes: &[u8]| {
+        bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit)).collect::<Vec<_>>()
+    };
     let label = value(Kind::VOLUME_NAME).map(|bytes| String::from_utf16_lossy(&units(bytes)));
     Recognised { format, label: label.filter(|label| !label.is_empty()) }
 }

@@ -1,7 +1,7 @@
 //! `$Bitmap` and the bitmap of `$MFT`: compared with what was found, and free clusters by both.
 
 use super::clusters::{Clusters, PIECE};
-use super::file::{Assembled, key};
+use super::file::{Assembled, key, outside};
 use super::records::State;
 use super::{Check, Severity};
 use crate::layout::{Content, Kind, Run, record_number as known};
@@ -39,17 +39,17 @@ fn place(check: &Check<'_>, number: u64, kind: Kind) -> Result<Option<(Vec<Run>,
 
 /// Compares `$Bitmap` with the clusters that were found to be in use.
 pub fn compare(check: &mut Check<'_>) -> Result<()> {
-    let Some((runs, size)) = place(check, known::BITMAP, Kind::DATA)? else {
-        let message = "$Bitmap: expected non-resident data, found none".to_owned();
-        check.find("bitmap", Severity::Inconsistent, Some(known::BITMAP), message, false);
-        return Ok(());
-    };
     let clusters = check.geometry.clusters;
+    let (runs, size) = place(check, known::BITMAP, Kind::DATA)?.unwrap_or_default();
     let whole = runs.last().map_or(0, Run::end) * check.geometry.cluster;
     if size.min(whole) < clusters.div_ceil(8) {
-        let message = format!("$Bitmap: expected {} bytes, found {}", clusters.div_ceil(8), size.min(whole));
-        check.find("bitmap", Severity::Inconsistent, Some(known::BITMAP), message, false);
-        return Ok(());
+        let message = format!(
+            "$Bitmap: expected {} bytes in clusters, found {}",
+            clusters.div_ceil(8),
+            size.min(whole)
+        );
+        check.find("bitmap", Severity::Inconsistent, Some(known::BITMAP), message, check.is_repairing);
+        return renew(check);
     }
     let (mut free, mut taken) = (Tally::default(), Tally::default());
     for piece in 0..clusters.div_ceil(PIECE) {
@@ -87,6 +87,17 @@ pub fn compare(check: &mut Check<'_>) -> Result<()> {
         check.find("bitmap-taken", Severity::Inconsistent, None, message, repairing);
     }
     Ok(())
+}
+
+/// Gives `$Bitmap` other clusters. The next round fills it.
+fn renew(check: &mut Check<'_>) -> Result<()> {
+    if !check.is_repairing || check.state(known::BITMAP) != State::Base {
+        return Ok(());
+    }
+    let bytes = check.geometry.clusters.div_ceil(64) * 8;
+    let Some(runs) = allocate(check, bytes.div_ceil(check.geometry.cluster)) else { return Ok(()) };
+    let attribute = outside(check, key(Kind::DATA, ""), &runs, bytes);
+    check.edit(known::BITMAP, |file| file.put(attribute))
 }
 
 #[derive(Default)]

@@ -11,6 +11,7 @@
 
 mod clock;
 mod corpus;
+mod fuzz;
 mod image;
 mod linux;
 mod operation;
@@ -21,6 +22,7 @@ mod shrink;
 
 pub use clock::{Clock, ClockedDevice};
 pub use corpus::replay as replay_corpus;
+pub use fuzz::{read_all, write_some};
 pub use image::ImageFile;
 pub use linux::{Linux, TREE_SCRIPT, linux};
 pub use operation::{Generator, Operation, Shape, Text, generate, named, units};

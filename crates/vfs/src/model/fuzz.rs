@@ -1,6 +1,6 @@
 //! What the fuzzing of every format does with a volume that opened.
 
-use platter_vfs::{Change, Cursor, FileSystem, Kind, Name, Node, RenameFlags, SyncScope};
+use crate::{Change, Cursor, FileSystem, Kind, Name, Node, RenameFlags, SyncScope};
 
 /// Reads what can be reached, no deeper and no more than a small image can hold.
 pub fn read_all(volume: &dyn FileSystem) {
