@@ -34,7 +34,12 @@ const MOST_IDLE: usize = 1024;
 
 impl Default for Nodes {
     fn default() -> Nodes {
-        let mut nodes = Nodes { entities: HashMap::new(), by_file: HashMap::new(), next: Node::ROOT.0, idle: VecDeque::new() };
+        let mut nodes = Nodes {
+            entities: HashMap::new(),
+            by_file: HashMap::new(),
+            next: Node::ROOT.0,
+            idle: VecDeque::new(),
+        };
         nodes.enter(record_number::ROOT);
         nodes
     }

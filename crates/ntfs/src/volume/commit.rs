@@ -256,7 +256,9 @@ impl NtfsVolume {
             }
         }
         let stamps = written(core, node)?;
-        if let Some(written @ 1..) = stamps.iter().map(|stream| stream.written.swap(0, Ordering::SeqCst)).max() {
+        if let Some(written @ 1..) =
+            stamps.iter().map(|stream| stream.written.swap(0, Ordering::SeqCst)).max()
+        {
             let mut standard = standard(&file)?;
             (standard.modified, standard.changed) = (FileTime(written), FileTime(written));
             standard.flags |= file_flags::ARCHIVE;
