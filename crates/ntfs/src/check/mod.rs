@@ -190,6 +190,7 @@ impl<'d> Check<'d> {
         security::examine(self)?;
         orphans::connect(self)?;
         directory::rebuild_all(self)?;
+        bitmaps::compare_records(self)?;
         bitmaps::compare(self)?;
         system::finish(self)
     }
@@ -215,7 +216,7 @@ impl<'d> Check<'d> {
             at += count;
             self.progress.progress("reading records", at, self.table.count);
         }
-        bitmaps::compare_records(self)?;
+        bitmaps::bad_records(self)?;
         self.lone_extensions()
     }
 

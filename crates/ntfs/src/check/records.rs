@@ -110,16 +110,17 @@ impl Table {
 
     /// How many of some records are there and know their number.
     fn measure(&self, disk: &Disk, geometry: &Geometry) -> u64 {
-        let step = self.count.div_ceil(SAMPLES).max(1);
         let is_right = |number: u64| {
             let mut bytes = vec![0; geometry.record as usize];
             let Ok(()) = self.read(disk, geometry, number, &mut bytes) else { return false };
             // Linux' ntfs3 leaves the number at 0.
             bytes.starts_with(Record::SIGNATURE) && [0, number].contains(&u64::from(u32_at(&bytes, 0x2C)))
         };
-        // The first ones count too, however many there are.
-        let few = (0..self.count.min(16)).filter(|&number| is_right(number)).count() as u64;
-        few + (0..self.count).step_by(step as usize).filter(|&number| is_right(number)).count() as u64
+        // The first ones count twice.
+        let few = (0..16).filter(|&number| is_right(number)).count() as u64;
+        let spread = (0..SAMPLES)
+            .map(|sample| (u128::from(sample) * u128::from(self.count) / u128::from(SAMPLES)) as u64);
+        few + spread.filter(|&number| is_right(number)).count() as u64
     }
 
     /// Where a record begins, in bytes on the device.
