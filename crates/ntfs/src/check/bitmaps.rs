@@ -1,7 +1,7 @@
 //! `$Bitmap` and the bitmap of `$MFT`: compared with what was found, and free clusters by both.
 
 use super::clusters::{Clusters, PIECE};
-use super::file::{Assembled, key};
+use super::file::{Assembled, key, outside};
 use super::records::State;
 use super::{Check, Severity};
 use crate::layout::{Content, Kind, Run, record_number as known};
@@ -39,17 +39,17 @@ fn place(check: &Check<'_>, number: u64, kind: Kind) -> Result<Option<(Vec<Run>,
 
 /// Compares `$Bitmap` with the clusters that were found to be in use.
 pub fn compare(check: &mut Check<'_>) -> Result<()> {
-    let Some((runs, size)) = place(check, known::BITMAP, Kind::DATA)? else {
-        let message = "$Bitmap: expected non-resident data, found none".to_owned();
-        check.find("bitmap", Severity::Inconsistent, Some(known::BITMAP), message, false);
-        return Ok(());
-    };
     let clusters = check.geometry.clusters;
+    let (runs, size) = place(check, known::BITMAP, Kind::DATA)?.unwrap_or_default();
     let whole = runs.last().map_or(0, Run::end) * check.geometry.cluster;
     if size.min(whole) < clusters.div_ceil(8) {
-        let message = format!("$Bitmap: expected {} bytes, found {}", clusters.div_ceil(8), size.min(whole));
-        check.find("bitmap", Severity::Inconsistent, Some(known::BITMAP), message, false);
-        return Ok(());
+        let message = format!(
+            "$Bitmap: expected {} bytes in clusters, found {}",
+            clusters.div_ceil(8),
+            size.min(whole)
+        );
+        check.find("bitmap", Severity::Inconsistent, Some(known::BITMAP), message, check.is_repairing);
+        return renew(check);
     }
     let (mut free, mut taken) = (Tally::default(), Tally::default());
     for piece in 0..clusters.div_ceil(PIECE) {
@@ -89,6 +89,17 @@ pub fn compare(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Gives `$Bitmap` other clusters. The next round fills it.
+fn renew(check: &mut Check<'_>) -> Result<()> {
+    if !check.is_repairing || check.state(known::BITMAP) != State::Base {
+        return Ok(());
+    }
+    let bytes = check.geometry.clusters.div_ceil(64) * 8;
+    let Some(runs) = allocate(check, bytes.div_ceil(check.geometry.cluster)) else { return Ok(()) };
+    let attribute = outside(check, key(Kind::DATA, ""), &runs, bytes);
+    check.edit(known::BITMAP, |file| file.put(attribute))
+}
+
 #[derive(Default)]
 struct Tally {
     first: Option<u64>,
@@ -102,41 +113,48 @@ impl Tally {
     }
 }
 
-/// Compares the bitmap of `$MFT` with the records, and decides about those that cannot be read.
-pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
+/// Frees records that cannot be read.
+pub fn bad_records(check: &mut Check<'_>) -> Result<()> {
+    let bits = record_bits(check)?;
+    let repairing = check.is_repairing;
+    for number in 0..check.table.count {
+        if check.states[number as usize] != State::Bad {
+            continue;
+        }
+        let is_set = bits.get((number / 8) as usize).is_some_and(|byte| byte >> (number % 8) & 1 == 1);
+        let place = check.table.place(&check.geometry, number);
+        let (code, severity, expected) = match is_set {
+            true => ("record-lost", Severity::DataLoss, "a file record that was written whole"),
+            false => ("record-blank", Severity::Inconsistent, "an unused file record"),
+        };
+        let message = format!("record {number} at offset {place}: expected {expected}, found something else");
+        check.find(code, severity, None, message, repairing);
+        if repairing && number >= known::FIRST_FREE {
+            check.free_record(number)?;
+        }
+    }
+    Ok(())
+}
+
+fn record_bits(check: &Check<'_>) -> Result<Vec<u8>> {
     let file = Assembled::read(check, known::MFT, &mut Vec::new());
     let bits = match &file {
         Ok(file) => file.bytes(check, &key(Kind::BITMAP, ""), check.table.count.div_ceil(8))?,
         Err(_) => None,
     };
+    Ok(bits.unwrap_or_default())
+}
+
+/// Compares the bitmap of `$MFT` with the records.
+pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
     let repairing = check.is_repairing;
-    let mut bits = bits.unwrap_or_default();
+    let mut bits = record_bits(check)?;
     let length = bits.len();
     let (mut unset, mut set) = (Tally::default(), Tally::default());
     for number in 0..check.table.count {
         let (byte, bit) = ((number / 8) as usize, number % 8);
         let is_set = bits.get(byte).is_some_and(|byte| byte >> bit & 1 == 1);
-        let in_use = match check.states[number as usize] {
-            State::Base | State::Extension => true,
-            State::Free => false,
-            State::Bad => {
-                if is_set {
-                    let place = check.table.place(&check.geometry, number);
-                    let message = format!(
-                        "record {number} at offset {place}: expected a file record that was written whole, found something else"
-                    );
-                    check.find("record-lost", Severity::DataLoss, None, message, repairing);
-                } else {
-                    let message =
-                        format!("record {number}: expected an unused file record, found something else");
-                    check.find("record-blank", Severity::Inconsistent, None, message, repairing);
-                }
-                if repairing && number >= known::FIRST_FREE {
-                    check.free_record(number)?;
-                }
-                false
-            }
-        };
+        let in_use = matches!(check.states[number as usize], State::Base | State::Extension);
         // The reserved ones may be set whatever they have.
         if is_set == in_use || (known::UPCASE..known::FIRST_FREE).contains(&number) && is_set {
             continue;
@@ -158,11 +176,25 @@ pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
         let message = format!("$MFT: $BITMAP: {} records are taken by nothing, the first {first}", set.count);
         check.find("records-taken", Severity::Inconsistent, None, message, repairing);
     }
-    if repairing
-        && unset.count + set.count > 0
-        && let Ok(mut file) = file
-    {
+    if repairing && unset.count + set.count > 0 {
+        let mut file = Assembled::read(check, known::MFT, &mut Vec::new())?;
+        if length < check.table.count.div_ceil(8) as usize {
+            return renew_record_bits(check, &mut file);
+        }
         write_record_bits(check, &mut file, bits)?;
+    }
+    Ok(())
+}
+
+/// Gives the bitmap of `$MFT` other clusters. The next round fills it.
+fn renew_record_bits(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
+    let bytes = check.table.count.div_ceil(64) * 8;
+    let Some(runs) = allocate(check, bytes.div_ceil(check.geometry.cluster)) else { return Ok(()) };
+    check.disk.write_runs(&check.geometry, &runs, 0, &vec![0; bytes as usize])?;
+    let attribute = outside(check, key(Kind::BITMAP, ""), &runs, bytes);
+    file.put(attribute);
+    if !file.store(check)? {
+        check.cannot("record-full", Some(known::MFT), "$MFT: no room for its bitmap".into());
     }
     Ok(())
 }

@@ -30,6 +30,8 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
             found.push((boot, geometry));
         }
     }
+    // What is zero in every boot sector tells a damaged one that is usable otherwise.
+    found.sort_by_key(|(boot, _)| !is_sound(boot));
     let mut best: Option<(usize, Table)> = None;
     for (index, (_, geometry)) in found.iter().enumerate() {
         match Table::find(disk, geometry) {
@@ -43,12 +45,16 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
     let Some((index, table)) = best else {
         return Err(fault.unwrap_or_else(|| Error::damaged("boot sector", 0, "a volume", "none")));
     };
-    let (boot, geometry) = found.swap_remove(index);
+    let (mut boot, geometry) = found.swap_remove(index);
+    if !is_sound(&boot) {
+        ZERO.into_iter().flatten().for_each(|at| boot.raw[at] = 0);
+        boot.raw[510..].copy_from_slice(&MARK);
+    }
     let mut told = |code, message| {
         let severity = Severity::Inconsistent;
         pending.push(Pending { code, severity, record: None, message, repaired: is_repairing });
     };
-    if read(disk, 0, length).ok().is_none_or(|own| own.1 != geometry) {
+    if read(disk, 0, length).ok().is_none_or(|own| own.1 != geometry || !is_sound(&own.0)) {
         let found = fault.map_or("another volume".into(), |error| error.to_string());
         told("boot", format!("boot sector at offset 0: expected what its copy says, found {found}"));
         if is_repairing {
@@ -67,6 +73,15 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
         }
     }
     Ok((geometry, table))
+}
+
+/// Fields of older formats, which are zero.
+const ZERO: [std::ops::Range<usize>; 3] = [0x0E..0x15, 0x16..0x18, 0x20..0x24];
+/// What ends a boot sector.
+const MARK: [u8; 2] = [0x55, 0xAA];
+
+fn is_sound(boot: &BootSector) -> bool {
+    ZERO.into_iter().flatten().all(|at| boot.raw[at] == 0) && boot.raw[510..] == MARK
 }
 
 fn read(disk: &Disk, at: u64, length: u64) -> Result<(BootSector, Geometry)> {

@@ -31,6 +31,16 @@ impl<'d> Disk<'d> {
 
     /// Reads any bytes of the device.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        Ok(self.read_sectors(offset, buffer)?)
+    }
+
+    /// Notes that bytes are to change.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        Ok(self.write_sectors(offset, bytes)?)
+    }
+
+    /// [`Disk::read`], with a device's errors.
+    pub fn read_sectors(&self, offset: u64, buffer: &mut [u8]) -> platter_device::Result<()> {
         let end = offset + buffer.len() as u64;
         let (first, last) = (offset / self.sector, end.div_ceil(self.sector));
         if offset.is_multiple_of(self.sector) && end.is_multiple_of(self.sector) {
@@ -50,13 +60,13 @@ impl<'d> Disk<'d> {
         Ok(())
     }
 
-    /// Notes that bytes are to change.
-    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+    /// [`Disk::write`], with a device's errors.
+    pub fn write_sectors(&mut self, offset: u64, bytes: &[u8]) -> platter_device::Result<()> {
         let end = offset + bytes.len() as u64;
         for number in offset / self.sector..end.div_ceil(self.sector) {
             let start = number * self.sector;
             let mut sector = vec![0; self.sector as usize];
-            self.read(start, &mut sector)?;
+            self.read_sectors(start, &mut sector)?;
             let (from, to) = (start.max(offset), (start + self.sector).min(end));
             sector[(from - start) as usize..(to - start) as usize]
                 .copy_from_slice(&bytes[(from - offset) as usize..(to - offset) as usize]);

@@ -7,7 +7,7 @@ use crate::layout::record_number as known;
 use crate::layout::runs;
 use crate::layout::{
     Attribute, Content, FileName, Kind, ListEntry, NonResident, Record, Reference, Run, attribute_flags,
-    fixup,
+    definitions, fixup,
 };
 use platter_vfs::Result;
 use std::collections::BTreeMap;
@@ -356,7 +356,13 @@ impl Assembled {
         }
         let clusters = (bytes.len() as u64).div_ceil(check.geometry.cluster);
         let runs = match old {
-            Some((runs, _)) if check.is_own(&runs) && runs.last().map_or(0, Run::end) >= clusters => runs,
+            Some((runs, _))
+                if check.is_used_known
+                    && check.is_own(&runs)
+                    && runs.last().map_or(0, Run::end) >= clusters =>
+            {
+                runs
+            }
             _ => match check.allocate(clusters) {
                 Some(runs) => runs,
                 None => return Ok(false),
@@ -461,13 +467,19 @@ pub fn examine(check: &mut Check<'_>, number: u64) -> Result<()> {
     Ok(())
 }
 
+/// Whether volumes have attributes of this type: the last is one that Windows NT 4 knew.
+fn is_known(kind: Kind) -> bool {
+    definitions().iter().any(|definition| definition.kind == kind) || kind == Kind(0xF0)
+}
+
 fn headers(check: &mut Check<'_>, file: &mut Assembled) {
     let repairing = check.is_repairing;
     for index in 0..file.records.len() {
         let part = &file.records[index];
         let at = check.table.place(&check.geometry, part.number);
         let mut wrong: Vec<String> = part.header.iter().cloned().collect();
-        if u64::from(part.record.number) != part.number & 0xFFFF_FFFF {
+        // Linux' ntfs3 leaves it at 0.
+        if part.record.number != 0 && u64::from(part.record.number) != part.number & 0xFFFF_FFFF {
             wrong.push(format!("number: expected {}, found {}", part.number, part.record.number));
         }
         if part.record.sequence == 0 {
@@ -480,6 +492,15 @@ fn headers(check: &mut Check<'_>, file: &mut Assembled) {
         ids.sort_unstable();
         if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
             wrong.push(format!("attribute numbers: expected each once, found {} twice", pair[0]));
+        }
+        let unknown = part.record.attributes.iter().find(|attribute| !is_known(attribute.kind));
+        if let Some(unknown) = unknown {
+            let message =
+                format!("file record at offset {at}: expected a known attribute, found {}", unknown.kind);
+            check.find("attribute-unknown", Severity::DataLoss, Some(file.number), message, repairing);
+            let part = &mut file.records[index];
+            part.record.attributes.retain(|attribute| is_known(attribute.kind));
+            part.is_changed = true;
         }
         if wrong.is_empty() {
             continue;

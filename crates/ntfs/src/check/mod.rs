@@ -14,17 +14,18 @@
 //! Memory: some hundred bytes for each file, a bit for each cluster in use, and what a round changes. Nothing recurses.
 
 mod bitmaps;
-mod boot;
+pub(crate) mod boot;
 mod build;
-mod clusters;
+pub(crate) mod clusters;
 mod crossed;
 mod directory;
-mod disk;
+pub(crate) mod disk;
 mod file;
+mod log;
 mod names;
 mod order;
 mod orphans;
-mod records;
+pub(crate) mod records;
 mod security;
 mod streams;
 mod system;
@@ -86,7 +87,7 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
 }
 
 /// Something found, before its path is known.
-struct Pending {
+pub(crate) struct Pending {
     code: &'static str,
     severity: Severity,
     record: Option<u64>,
@@ -137,7 +138,10 @@ impl<'d> Check<'d> {
     fn new(device: &'d dyn Device, progress: &'d dyn Progress, is_repairing: bool) -> Result<Check<'d>> {
         let mut disk = Disk::new(device);
         let mut pending = Vec::new();
-        let (geometry, table) = boot::find(&mut disk, &mut pending, is_repairing)?;
+        let (mut geometry, mut table) = boot::find(&mut disk, &mut pending, is_repairing)?;
+        if log::replay(device, &mut disk, &geometry, &table, &mut pending, is_repairing)? {
+            (geometry, table) = boot::find(&mut disk, &mut Vec::new(), is_repairing)?;
+        }
         Ok(Check {
             disk,
             progress,
@@ -186,6 +190,7 @@ impl<'d> Check<'d> {
         security::examine(self)?;
         orphans::connect(self)?;
         directory::rebuild_all(self)?;
+        bitmaps::compare_records(self)?;
         bitmaps::compare(self)?;
         system::finish(self)
     }
@@ -211,7 +216,7 @@ impl<'d> Check<'d> {
             at += count;
             self.progress.progress("reading records", at, self.table.count);
         }
-        bitmaps::compare_records(self)?;
+        bitmaps::bad_records(self)?;
         self.lone_extensions()
     }
 

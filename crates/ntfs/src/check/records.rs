@@ -26,8 +26,8 @@ pub struct Table {
     pub count: u64,
     /// The first record could not be used: its copy in `$MFTMirr` was.
     pub is_from_mirror: bool,
-    /// How many of some records are where they are expected.
-    pub score: u64,
+    /// How many of some records are where they are expected, and how many there are.
+    pub score: (u64, u64),
 }
 
 /// The most records that are looked at to see whether runs of `$MFT` are right.
@@ -103,22 +103,24 @@ impl Table {
         if count == 0 {
             return Err(Error::damaged("file record of $MFT", at, "at least one record", "none"));
         }
-        let mut table = Table { runs: found, count, is_from_mirror: false, score: 0 };
-        table.score = table.measure(disk, geometry);
+        let mut table = Table { runs: found, count, is_from_mirror: false, score: (0, 0) };
+        table.score = (table.measure(disk, geometry), count);
         Ok(table)
     }
 
     /// How many of some records are there and know their number.
     fn measure(&self, disk: &Disk, geometry: &Geometry) -> u64 {
-        let step = self.count.div_ceil(SAMPLES).max(1);
         let is_right = |number: u64| {
             let mut bytes = vec![0; geometry.record as usize];
             let Ok(()) = self.read(disk, geometry, number, &mut bytes) else { return false };
-            bytes.starts_with(Record::SIGNATURE) && u64::from(u32_at(&bytes, 0x2C)) == number
+            // Linux' ntfs3 leaves the number at 0.
+            bytes.starts_with(Record::SIGNATURE) && [0, number].contains(&u64::from(u32_at(&bytes, 0x2C)))
         };
-        // The first ones count too, however many there are.
-        let few = (0..self.count.min(16)).filter(|&number| is_right(number)).count() as u64;
-        few + (0..self.count).step_by(step as usize).filter(|&number| is_right(number)).count() as u64
+        // The first ones count twice.
+        let few = (0..16).filter(|&number| is_right(number)).count() as u64;
+        let spread = (0..SAMPLES)
+            .map(|sample| (u128::from(sample) * u128::from(self.count) / u128::from(SAMPLES)) as u64);
+        few + spread.filter(|&number| is_right(number)).count() as u64
     }
 
     /// Where a record begins, in bytes on the device.

@@ -4,7 +4,9 @@ use super::file::{Assembled, Key, Place, taken};
 use super::{Check, Severity};
 use crate::layout::record_number as known;
 use crate::layout::runs;
-use crate::layout::{Content, Kind, NonResident, Run, attribute_flags as flags};
+use crate::layout::{
+    Attribute, Content, Kind, NonResident, Run, StandardInformation, attribute_flags as flags, file_flags,
+};
 use platter_vfs::Result;
 
 /// How often all clusters of a volume may be claimed again before what claims more is taken for garbage.
@@ -33,7 +35,38 @@ pub fn examine_all(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
             outside(check, file, &key, &places);
         }
     }
+    flags_of_file(check, file);
     Ok(())
+}
+
+/// What a file's data is, the file says too.
+fn flags_of_file(check: &mut Check<'_>, file: &mut Assembled) {
+    let standard = file
+        .value(Kind::STANDARD_INFORMATION)
+        .and_then(|value| StandardInformation::from_bytes(value, 0).ok());
+    let Some(mut standard) = standard.filter(|_| file.number >= known::FIRST_FREE) else { return };
+    let data = file.of(Kind::DATA);
+    let any = data.iter().fold(0, |flags, place| flags | file.attribute(*place).flags);
+    let own = data.iter().map(|place| file.attribute(*place)).find(|data| data.name.is_empty());
+    let own = own.map_or(0, |data| data.flags);
+    for (flag, of_file, name) in [
+        (flags::SPARSE, file_flags::SPARSE, "sparse"),
+        (flags::ENCRYPTED, file_flags::ENCRYPTED, "encrypted"),
+    ] {
+        let is_said = standard.flags & of_file != 0;
+        // A directory that is encrypted says so for what is made in it.
+        let must_not = any & flag == 0 && !data.is_empty();
+        if is_said && must_not || !is_said && own & flag != 0 {
+            let expected = if is_said { "not " } else { "" };
+            let message = format!(
+                "$STANDARD_INFORMATION of the file record at offset {}: expected that it says {expected}{name}, found otherwise",
+                file.at
+            );
+            check.find("flags", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
+            standard.flags ^= of_file;
+            file.put(Attribute::resident(Kind::STANDARD_INFORMATION, standard.to_bytes()));
+        }
+    }
 }
 
 fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Place]) {

@@ -1,6 +1,7 @@
 //! The volume's own files: made anew where their records are lost, and their content where it can only be one thing.
 
 use super::file::{Assembled, key, outside};
+use super::names::{File, Name};
 use super::records::State;
 use super::{Check, Severity, security};
 use crate::layout::bytes::{u16_at, u32_at};
@@ -10,6 +11,7 @@ use crate::layout::{
     VolumeInformation, definitions, file_flags, fixup, namespace, record_flags, record_number as known, runs,
     volume_flags,
 };
+use crate::log::Place;
 use platter_vfs::Result;
 
 /// Records that `$MFTMirr` has, if a cluster has no more.
@@ -31,7 +33,7 @@ pub const NAMES: [&str; 12] = [
 pub fn restore_records(check: &mut Check<'_>) -> Result<()> {
     for number in 0..MIRRORED.min(check.table.count) {
         let must = number == 0 && check.table.is_from_mirror;
-        if check.state(number) == State::Base && !must {
+        if !must && is_sound(check, number) {
             continue;
         }
         let size = u64::from(check.geometry.record);
@@ -42,8 +44,14 @@ pub fn restore_records(check: &mut Check<'_>) -> Result<()> {
         let is_whole = fixup::remove(&mut bytes, "file record", at).is_ok()
             && Record::from_bytes(&bytes, at)
                 .is_ok_and(|record| record.in_use() && u64::from(record.number) == number);
-        let message =
-            format!("record {number} ({}): expected a file record, found none", NAMES[number as usize]);
+        let message = format!(
+            "record {number} ({}): expected a whole file record, found another",
+            NAMES[number as usize]
+        );
+        if !is_whole && check.state(number) == State::Base {
+            // What is left of it is examined.
+            continue;
+        }
         if !is_whole {
             check.find("system-record", Severity::DataLoss, None, message, false);
             continue;
@@ -58,6 +66,18 @@ pub fn restore_records(check: &mut Check<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether one of the first records is as a whole what it should be.
+fn is_sound(check: &Check<'_>, number: u64) -> bool {
+    let mut faults = Vec::new();
+    let file = (check.state(number) == State::Base).then(|| Assembled::read(check, number, &mut faults));
+    let Some(Ok(file)) = file else { return false };
+    let needs = if number == known::VOLUME { Kind::VOLUME_INFORMATION } else { Kind::DATA };
+    faults.is_empty()
+        && u64::from(file.base().number) == number
+        && !file.find(&key(needs, "")).is_empty()
+        && !file.find(&key(Kind::STANDARD_INFORMATION, "")).is_empty()
 }
 
 /// Looks at what the system files have, now that all claims are known.
@@ -150,6 +170,29 @@ fn is_upcase(bytes: &[u8]) -> bool {
 /// `$Boot` has the beginning of the volume, and `$BadClus` knows all clusters.
 fn boot(check: &mut Check<'_>) -> Result<()> {
     let data = key(Kind::DATA, "");
+    if check.state(known::MFT_MIRROR) == State::Base {
+        let file = Assembled::read(check, known::MFT_MIRROR, &mut Vec::new())?;
+        let runs = file.runs(check.geometry.clusters, &data).map(|(runs, _)| runs);
+        if runs.is_none_or(|runs| runs.first().is_none_or(|run| run.lcn != Some(check.geometry.mirror))) {
+            let message = format!(
+                "$MFTMirr: expected clusters from {} on, as the boot sector says, found others",
+                check.geometry.mirror
+            );
+            check.find(
+                "mirror-file",
+                Severity::Inconsistent,
+                Some(known::MFT_MIRROR),
+                message,
+                check.is_repairing,
+            );
+            let bytes = MIRRORED * u64::from(check.geometry.record);
+            let length = bytes.div_ceil(check.geometry.cluster);
+            let run = Run { vcn: 0, lcn: Some(check.geometry.mirror), length };
+            check.used.add(check.geometry.mirror, length);
+            let attribute = outside(check, key(Kind::DATA, ""), &[run], length * check.geometry.cluster);
+            check.edit(known::MFT_MIRROR, |file| file.put(attribute))?;
+        }
+    }
     if check.state(known::BOOT) == State::Base {
         let file = Assembled::read(check, known::BOOT, &mut Vec::new())?;
         let runs = file.runs(check.geometry.clusters, &data).map(|(runs, _)| runs);
@@ -249,7 +292,11 @@ fn remake(check: &mut Check<'_>, number: u64) -> Result<()> {
         record.flags = record_flags::IN_USE | if is_directory { record_flags::DIRECTORY } else { 0 };
         record.add(Attribute::resident(Kind::STANDARD_INFORMATION, standard.to_bytes()));
     }
+    let mut names = Vec::new();
     if let Some(name) = name {
+        let parent = Reference::new(known::ROOT, known::ROOT as u16);
+        let units = name.encode_utf16().collect();
+        names.push(Name { parent, units, space: namespace::WIN32_AND_DOS, is_entered: false });
         record.links = 1;
         let name = FileName {
             parent: Reference::new(known::ROOT, known::ROOT as u16),
@@ -293,6 +340,10 @@ fn remake(check: &mut Check<'_>, number: u64) -> Result<()> {
     }
     if let Some(sequence) = check.sequences.get_mut(number as usize) {
         *sequence = record.sequence;
+    }
+    if name.is_some() {
+        let known = File { sequence: record.sequence, is_directory, names, links: 1, ..File::default() };
+        check.files.insert(number, known);
     }
     // The next round walks it, and fills what has content.
     check.put_record(number, &record)
@@ -377,10 +428,15 @@ fn empty_log(check: &mut Check<'_>) -> Result<()> {
         return Ok(());
     }
     let cluster = check.geometry.cluster;
-    for run in runs {
-        if let Some(lcn) = run.lcn {
-            check.disk.fill(lcn * cluster, run.length * cluster, 0xFF);
-        }
+    let place = Place {
+        runs: runs.iter().filter_map(|run| Some((run.lcn? * cluster, run.length * cluster))).collect(),
+        cluster: cluster as u32,
+        record: check.geometry.record,
+    };
+    let mut head = [0; 8192];
+    check.disk.read_runs(&check.geometry, &runs, 0, &mut head)?;
+    if head.iter().any(|&byte| byte != 0xFF) {
+        super::log::empty(&mut check.disk, &place);
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::Check;
 use super::clusters::Clusters;
 use super::order;
+use crate::layout::bytes::u32_at;
 use crate::layout::index::{Entry, IndexBlock, IndexRoot, Node, vcn_unit};
 use crate::layout::{Run, fixup};
 use std::cmp::Ordering;
@@ -21,6 +22,9 @@ pub struct Tree {
 
 /// Nodes from the root down. A tree with this many levels would have more entries than a volume has records.
 const DEEPEST: usize = 24;
+
+/// Where a block's node begins.
+const BLOCK_NODE: usize = 0x18;
 
 struct Level {
     node: Node,
@@ -124,6 +128,13 @@ fn child(
         .map_err(|error| error.to_string())?;
     fixup::remove(&mut bytes, "index block", at).map_err(|error| error.to_string())?;
     let block = IndexBlock::from_bytes(&bytes, vcn, at).map_err(|error| error.to_string())?;
+    let allocated = u64::from(u32_at(&bytes, BLOCK_NODE + 8));
+    if allocated != size - BLOCK_NODE as u64 {
+        let expected = size - BLOCK_NODE as u64;
+        return Err(format!(
+            "index block at offset {at}: expected {expected} allocated bytes, found {allocated}"
+        ));
+    }
     Ok(Level::new(block.node, at))
 }
 

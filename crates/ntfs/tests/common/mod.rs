@@ -1,11 +1,11 @@
 //! What the tests of NTFS volumes share.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
-use platter_device::{Device, MemoryDevice, OverlayDevice, Sectors};
-use platter_ntfs::{NtfsVolume, check, format};
-use platter_vfs::model::{Clock, ClockedDevice, Shape, Subject};
+use platter_device::{Device, MemoryDevice, Sectors};
+use platter_ntfs::{Ntfs, NtfsVolume};
+use platter_vfs::model::{Clock, Shape, Subject, Tested};
 use platter_vfs::{
-    CheckOptions, FileSystem, FormatOptions, MemoryOptions, OpenOptions, Result, Silent, Timestamp,
+    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Silent, Timestamp,
 };
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Volume {
             compress: Some(self.compress),
             ..FormatOptions::default()
         };
-        format::make(&*device, &options, &Silent).unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        Ntfs.make(&*device, &options, &Silent).unwrap_or_else(|error| panic!("{self:?}: {error}"));
         device
     }
 
@@ -59,55 +59,24 @@ pub fn open(device: Arc<dyn Device>) -> NtfsVolume {
     NtfsVolume::open(device, OpenOptions::default()).unwrap()
 }
 
+/// What the reference must be like to agree with NTFS.
+fn reference(system: &dyn FileSystem) -> MemoryOptions {
+    MemoryOptions {
+        format: "NTFS",
+        capabilities: system.capabilities().clone(),
+        integrity: false,
+        earliest: Timestamp { seconds: -11_644_473_600, nanoseconds: 0 },
+        latest: Timestamp { seconds: 910_692_730_085, nanoseconds: 477_580_700 },
+    }
+}
+
 /// A volume for the model tests.
-pub struct Tested {
-    pub device: Arc<dyn Device>,
-    clocked: Arc<dyn Device>,
-}
-
-impl Tested {
-    pub fn new(device: Arc<dyn Device>, clock: &Clock) -> Tested {
-        let clocked = Arc::new(ClockedDevice::new(device.clone(), clock.clone()));
-        Tested { device, clocked }
-    }
-}
-
-impl Subject for Tested {
-    fn reference(&self) -> MemoryOptions {
-        let volume =
-            NtfsVolume::open(self.device.clone(), OpenOptions { read_only: true, ..Default::default() });
-        MemoryOptions {
-            format: "NTFS",
-            capabilities: volume.unwrap().capabilities().clone(),
-            integrity: false,
-            earliest: Timestamp { seconds: -11_644_473_600, nanoseconds: 0 },
-            latest: Timestamp { seconds: 910_692_730_085, nanoseconds: 477_580_700 },
-        }
-    }
-
-    fn open(&mut self) -> Result<Arc<dyn FileSystem>> {
-        Ok(Arc::new(NtfsVolume::open(self.clocked.clone(), OpenOptions::default())?))
-    }
-
-    fn check(&mut self) -> std::result::Result<(), String> {
-        check_clean(&*self.device)
-    }
+pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
+    Box::new(Tested { format: &Ntfs, device, clock: clock.clone(), reference, check: check_clean })
 }
 
 /// Fails unless the check finds nothing.
-pub fn check_clean(device: &dyn Device) -> std::result::Result<(), String> {
-    let report = check::check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
+pub fn check_clean(device: &dyn Device) -> Result<(), String> {
+    let report = Ntfs.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.is_clean() { Ok(()) } else { Err(format!("check: {:#?}", report.findings)) }
-}
-
-/// The device as whoever mounts it next sees it: its log replayed. The device itself stays as it is.
-pub fn replayed(device: Arc<dyn Device>) -> Arc<dyn Device> {
-    let overlay: Arc<dyn Device> = Arc::new(OverlayDevice::new(device));
-    drop(open(overlay.clone()));
-    overlay
-}
-
-/// The seed of a campaign: `PLATTER_SEED`, or 8664.
-pub fn seed() -> u64 {
-    std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"))
 }

@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_ntfs::layout::{
-    BootSector, Content, FileName, Geometry, Kind, Record, Run, fixup, namespace, record_number, runs,
+    BootSector, Content, FileName, Geometry, Kind, Record, Run, attribute_flags, fixup, namespace,
+    record_number, runs,
 };
 use platter_vfs::model::Random;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,8 @@ pub struct File {
     names: Vec<(u64, String)>,
     pub paths: Vec<String>,
     pub is_directory: bool,
+    /// Has compressed data.
+    pub is_packed: bool,
 }
 
 impl Volume {
@@ -49,6 +52,7 @@ impl Volume {
                     Content::NonResident(piece) => {
                         let found =
                             runs::unpack(&piece.pairs, piece.first, piece.end, geometry.clusters, 0).unwrap();
+                        file.is_packed |= attribute.flags & attribute_flags::COMPRESSION_MASK != 0;
                         if attribute.kind == Kind::INDEX_ALLOCATION {
                             file.index.extend(&found);
                         }
