@@ -13,8 +13,6 @@ mod chain;
 mod core;
 mod disk;
 mod file;
-#[doc(hidden)]
-pub mod fuzzing;
 mod heap;
 mod images;
 mod path;

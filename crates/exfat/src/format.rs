@@ -44,6 +44,12 @@ pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progres
     if options.variant.is_some() {
         return refuse("versions or kinds");
     }
+    if options.record.is_some() {
+        return refuse("records of files");
+    }
+    if options.compress.is_some() {
+        return refuse("compression");
+    }
     let label = LabelEntry::new(options.label.as_deref().unwrap_or(""))?;
     let serial = match options.serial {
         Some(serial) => {

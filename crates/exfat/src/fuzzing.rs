@@ -4,8 +4,8 @@
 
 use crate::Exfat;
 use crate::layout::{BootRegion, BootSector, EntrySet, LabelEntry, Primary, SLOT, Stamp, Upcase};
-use platter_clusters::fuzzing;
 use platter_device::{Device, MemoryDevice, Sectors};
+use platter_vfs::model::fuzz as fuzzing;
 use platter_vfs::{Format, FormatOptions, Silent};
 use std::sync::Arc;
 

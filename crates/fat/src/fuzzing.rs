@@ -7,8 +7,8 @@ use crate::layout::{
     BootSector, DosTime, FatKind, InfoSector, Label, LongEntry, LongName, SLOT, ShortEntry, ShortName, Slot,
     get, set,
 };
-use platter_clusters::fuzzing;
 use platter_device::{Device, MemoryDevice, Sectors};
+use platter_vfs::model::fuzz as fuzzing;
 use platter_vfs::{CaseRule, Name};
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::record::{DATA, EFS, NAMED_DATA, REPARSE, SINGLE, STREAM_EXTENTS};
 use crate::layout::{Attribute, PageReference, Record, Row, legacy};
 use crate::pages::{ANY_TABLE, Pages};
-use platter_vfs::{Error, Reparse, Result};
+use platter_vfs::{Error, Reparse, Result, reparse};
 
 /// Most pages of attributes of one record.
 const MOST_PAGES: usize = 1024;
@@ -98,17 +98,7 @@ fn is_version(row: &Attribute) -> bool {
     row.kind() == DATA && u64_at(row.rest(), 0) != crate::stream::COUNTER
 }
 
-/// The reparse tag of symbolic links.
-pub const SYMLINK: u32 = 0xA000_000C;
-/// The reparse tag of junctions and mount points.
-pub const JUNCTION: u32 = 0xA000_0003;
-/// The reparse tag of symbolic links that the Windows Subsystem for Linux makes where Windows could not follow them.
-pub const LINUX_SYMLINK: u32 = 0xA000_001D;
-
-/// Whether what has this tag is a symbolic link: a path, and no content.
-pub fn is_link(tag: u32) -> bool {
-    matches!(tag, SYMLINK | JUNCTION | LINUX_SYMLINK)
-}
+pub use platter_vfs::reparse::is_link;
 
 /// Where the data of a reparse point begins in the value of its row.
 const REPARSE_DATA: usize = 0x14;
@@ -138,43 +128,10 @@ pub fn set_reparse_point(record: &mut Record, point: Option<&Reparse>) {
     record.rows.push(Attribute::new(SINGLE, REPARSE, 0, &[], 0, value));
 }
 
-/// The reparse point of a symbolic link. Windows keeps the target twice: as it is followed, and as it is shown.
-pub fn link_to(target: &str) -> Result<Reparse> {
-    let shown: Vec<u16> = target.encode_utf16().collect();
-    // Windows separates by backslashes; the other way round when it is read back.
-    let followed = shown.iter().map(|&unit| if unit == u16::from(b'/') { u16::from(b'\\') } else { unit });
-    if shown.is_empty() || shown.len() > 1024 {
-        return Err(Error::InvalidArgument("a target has 1 to 1024 UTF-16 units"));
-    }
-    let bytes = 2 * shown.len();
-    let mut data = vec![0; 12 + 2 * bytes];
-    for (at, number) in [(0, 0), (2, bytes), (4, bytes), (6, bytes)] {
-        put(&mut data, at, number as u16);
-    }
-    let relative = !target.starts_with('/') && !target.contains(':');
-    put(&mut data, 8, u32::from(relative));
-    for (index, unit) in followed.chain(shown.iter().copied()).enumerate() {
-        put(&mut data, 12 + 2 * index, unit);
-    }
-    Ok(Reparse { tag: SYMLINK, data })
-}
-
 /// Where a symbolic link, junction or mount point leads, as it is shown.
 pub fn link_target(record: &Record) -> Result<String> {
-    let Some(Reparse { tag, data }) = reparse_point(record).filter(|_| is_link(record.reparse)) else {
-        return Err(Error::InvalidArgument("not a symbolic link"));
-    };
-    if tag == LINUX_SYMLINK {
-        return Ok(String::from_utf8_lossy(data.get(4..).unwrap_or(&[])).into_owned());
+    match reparse_point(record).filter(|_| is_link(record.reparse)) {
+        Some(point) => reparse::target(&point),
+        None => Err(Error::InvalidArgument("not a symbolic link")),
     }
-    // A symbolic link says whether it is relative; a junction never is.
-    let names = if tag == SYMLINK { 12 } else { 8 };
-    let part = |at: usize| {
-        let start = names + usize::from(u16_at(&data, at));
-        let bytes = data.get(start..start + usize::from(u16_at(&data, at + 2)))?;
-        let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16_at(unit, 0)).collect();
-        (!units.is_empty()).then(|| String::from_utf16_lossy(&units))
-    };
-    let shown = part(4).or_else(|| part(0).map(|path| path.trim_start_matches("\\??\\").replace('\\', "/")));
-    shown.ok_or_else(|| Error::damaged("symbolic link", 0, "a target", "none"))
 }

@@ -26,7 +26,6 @@
 //! - `attributes`: those outside a record, and what content cannot be read.
 //! - `core`: all metadata under one lock: objects, nodes in use, and `gather`, which makes a commit of what changed.
 //! - `shares`: clusters that several streams have.
-//! - `listing`: where directory listings go on.
 //!
 //! *A volume*
 //! - `format`: making one. `open`: opening one, with every copy that there is to fall back on.
@@ -53,7 +52,7 @@ mod geometry;
 #[cfg(test)]
 mod golden;
 pub mod layout;
-mod listing;
+
 mod open;
 mod pages;
 mod ranges;

@@ -626,9 +626,11 @@ fn reparse_points() {
     let link = file(&volume, "linux", b"");
     let mut data = vec![2, 0, 0, 0];
     data.extend("/etc/pässwd".bytes());
-    volume.set_reparse_point(link, Some(&Reparse { tag: attributes::LINUX_SYMLINK, data })).unwrap();
+    volume
+        .set_reparse_point(link, Some(&Reparse { tag: platter_vfs::reparse::LINUX_SYMLINK, data }))
+        .unwrap();
     let full = file(&volume, "full", b"x");
-    let symlink = attributes::link_to("elsewhere").unwrap();
+    let symlink = platter_vfs::reparse::link_to("elsewhere").unwrap();
     assert!(volume.set_reparse_point(full, Some(&symlink)).is_err());
     assert!(volume.set_reparse_point(full, Some(&Reparse { tag: 0x8000_0013, data: Vec::new() })).is_err());
     // A directory that Windows made a junction of.
@@ -641,7 +643,7 @@ fn reparse_points() {
         put(&mut data, 2, target.len() as u16);
         data.extend(&target);
         let record = &mut core.entity_mut(junction.0).unwrap().record;
-        attributes::set_reparse_point(record, Some(&Reparse { tag: attributes::JUNCTION, data }));
+        attributes::set_reparse_point(record, Some(&Reparse { tag: platter_vfs::reparse::JUNCTION, data }));
     }
     for node in [node, link, full, junction] {
         volume.forget(node, 1);
@@ -679,7 +681,7 @@ fn reparse_points() {
 
 #[test]
 fn security_descriptors() {
-    use crate::system::security::{Ace, Sid, descriptor};
+    use platter_vfs::security::{Ace, Sid, descriptor};
     let device = made();
     let volume = open(&device);
     let node = file(&volume, "f", b"x");

@@ -24,6 +24,10 @@ pub struct FormatOptions {
     pub integrity: Option<bool>,
     /// What clusters and structures begin on a multiple of, in bytes from the start of the volume.
     pub align: Option<u64>,
+    /// Bytes of a record of the table that has a record for each file, for example 1,024 or 4,096 for NTFS.
+    pub record: Option<u64>,
+    /// Whether new files are compressed, where no directory says otherwise.
+    pub compress: Option<bool>,
     /// Overwrite every cluster, not only the structures.
     pub full: bool,
 }

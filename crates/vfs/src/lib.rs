@@ -9,23 +9,28 @@
 //! the [`model`] tests compare every format with.
 #![forbid(unsafe_code)]
 
+pub mod bytes;
 mod case;
 mod check;
 mod error;
 mod format;
+mod listing;
 mod memory;
 pub mod model;
 mod name;
 mod plan;
 mod recover;
+pub mod reparse;
 mod scrub;
+pub mod security;
 mod system;
 mod types;
 
-pub use case::{CaseRun, map_by_runs};
+pub use case::{CaseRun, map_by_runs, windows_upper};
 pub use check::{CheckOptions, CheckReport, Finding, Severity};
 pub use error::{Damage, Error, Result};
 pub use format::{Format, FormatOptions, OpenOptions, Recognised};
+pub use listing::Listings;
 pub use memory::{MemoryFileSystem, MemoryOptions};
 pub use name::{CaseRule, Name, NameRules, upper_case};
 pub use plan::Plan;

@@ -9,6 +9,7 @@ use std::path::Path;
 
 pub use platter_vfs::model::ImageFile;
 pub use platter_vfs::model::judge::{Tree, Verdict};
+use platter_vfs::model::{TREE_SCRIPT, linux};
 
 const PROGRAMS: Programs =
     Programs { from: "exfatprogs, exfat-fuse, or what the other judges need", environment: &[] };
@@ -106,17 +107,17 @@ pub fn dissect(image: &ImageFile) -> Tree {
 
 /// Everything in an image, as an emulated Linux reads it: sizes and sums.
 pub fn kernel(image: &ImageFile) -> BTreeMap<String, Option<(u64, String)>> {
-    let text = run("sh", &[concat!(env!("CARGO_MANIFEST_DIR"), "/tests/judges/linux_tree.sh"), image.path()]);
-    let listing = text.split("TREE-BEGIN\n").nth(1).and_then(|rest| rest.split("TREE-END").next());
-    let listing = listing.unwrap_or_else(|| panic!("the emulated Linux did not read the volume:\n{text}"));
-    assert!(!text.contains("exFAT-fs (vda): error"), "{text}");
+    let judged = linux("exfat", "ro,iocharset=utf8", image, TREE_SCRIPT);
+    let listing =
+        judged.output.unwrap_or_else(|| panic!("Linux did not mount the volume:\n{}", judged.messages));
+    assert!(!judged.messages.contains("exFAT-fs (vda): error"), "{}", judged.messages);
     listing
         .lines()
         .map(|line| match line.strip_prefix("d ") {
             Some(path) => (path.to_owned(), None),
             None => match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
                 ["f", size, sum, path] => (path.to_owned(), Some((size.parse().unwrap(), sum.to_owned()))),
-                _ => panic!("linux_tree.sh printed {line:?}"),
+                _ => panic!("the script printed {line:?}"),
             },
         })
         .collect()

@@ -2,7 +2,7 @@
 
 mod allocator;
 mod boot;
-pub mod bytes;
+pub use platter_vfs::bytes;
 mod checkpoint;
 mod checksum;
 pub mod legacy;

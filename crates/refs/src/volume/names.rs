@@ -111,7 +111,7 @@ impl RefsVolume {
                 let mut record = Record::new(self.geometry.version.file_schema(), now, attributes, security);
                 record.ordinal = ordinal;
                 if let Some(target) = target {
-                    attributes::set_reparse_point(&mut record, Some(&attributes::link_to(target)?));
+                    attributes::set_reparse_point(&mut record, Some(&platter_vfs::reparse::link_to(target)?));
                 }
                 let place = Place::Long { directory: object, name: name.units().to_vec() };
                 let id = Id::File(object, ordinal);

@@ -1,18 +1,22 @@
 #!/bin/sh
-# Prints every file and directory of an exFAT image, as Linux reads it in an emulated machine: "d PATH" or
-# "f SIZE SHA256 PATH" between TREE-BEGIN and TREE-END, then what the kernel had to say.
+# Mounts an image in an emulated Linux and runs a script there, its directory the volume's root: prints what the script
+# printed between SCRIPT-BEGIN and SCRIPT-END, MOUNT-FAILED if there was nothing to run it in, UNMOUNTED if the volume
+# was unmounted cleanly after it, and what the kernel had to say about the file system.
 #
 # Needs qemu-system-x86, busybox-static, cpio and xz-utils, and a Debian kernel package of 6.8 or later (bookworm-backports
 # has one) unpacked at $PLATTER_KERNEL, by default /var/lib/platter-kernel.
 set -eu
-image=$1
+system=$1
+options=$2
+image=$3
 kernel=${PLATTER_KERNEL:-/var/lib/platter-kernel}
 version=$(ls "$kernel/lib/modules")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/root/bin" "$work/root/dev" "$work/root/proc" "$work/root/mnt" "$work/root/modules"
 cp /bin/busybox "$work/root/bin/"
-modules='virtio virtio_ring virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk nls_utf8 exfat'
+cat > "$work/root/script"
+modules="virtio virtio_ring virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk nls_utf8 $system"
 for module in $modules; do
     file=$(find "$kernel/lib/modules/$version" -name "$module.ko*" | head -n 1)
     case $file in
@@ -30,19 +34,22 @@ mount -t devtmpfs dev /dev
 for module in $modules $modules; do
     [ -f /modules/\$module.ko ] && insmod /modules/\$module.ko 2> /dev/null
 done
-mount -t exfat -o ro,iocharset=utf8 /dev/vda /mnt && cd /mnt || { echo MOUNT-FAILED; dmesg | tail -n 20; poweroff -f; }
-echo TREE-BEGIN
-find . -mindepth 1 -type d | sed 's|^[.]|d |'
-find . -type f | while IFS= read -r path; do
-    sum=\$(sha256sum "\$path")
-    echo "f \$(stat -c %s "\$path") \${sum%% *} \${path#.}"
-done
-echo TREE-END
-dmesg | grep -i exfat
+if mount -t $system -o $options /dev/vda /mnt && cd /mnt; then
+    echo SCRIPT-BEGIN
+    sh /script
+    echo SCRIPT-END
+    cd /
+    sync
+    umount /mnt && echo UNMOUNTED
+else
+    echo MOUNT-FAILED
+fi
+echo MESSAGES
+dmesg | grep -iE '$system|vda|BUG|WARN' | grep -v 'Kernel command line'
 poweroff -f
 INIT
 chmod +x "$work/root/init"
 (cd "$work/root" && find . | cpio --quiet -o -H newc | gzip -1) > "$work/initrd"
 timeout 600 qemu-system-x86_64 -m 512 -nographic -no-reboot -net none \
     -kernel "$kernel/boot/vmlinuz-$version" -initrd "$work/initrd" -append 'console=ttyS0 quiet panic=-1' \
-    -drive "file=$image,format=raw,if=virtio,readonly=on" 2>&1 | tr -d '\r'
+    -drive "file=$image,format=raw,if=virtio" 2>&1 | tr -d '\r'

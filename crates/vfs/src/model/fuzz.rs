@@ -1,10 +1,10 @@
 //! What the fuzzing of every format does with a device that may hold a volume.
 
-use platter_device::Device;
-use platter_vfs::{
+use crate::{
     Change, CheckOptions, Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, RenameFlags,
     Silent, SyncScope,
 };
+use platter_device::Device;
 use std::sync::Arc;
 
 /// The check: without repair, with it, and again. What a repair claims to have put right must be right.

@@ -1,0 +1,259 @@
+//! `$Bitmap` and the bitmap of `$MFT`: compared with what was found, and free clusters by both.
+
+use super::clusters::{Clusters, PIECE};
+use super::file::{Assembled, key, outside};
+use super::records::State;
+use super::{Check, Severity};
+use crate::layout::{Content, Kind, Run, record_number as known};
+use platter_vfs::Result;
+
+/// Clusters at the beginning of the device that are never handed out: the boot sector's file has them.
+const BOOT_BYTES: u64 = 8192;
+
+/// Reads `$Bitmap`.
+pub fn read_taken(check: &mut Check<'_>) -> Result<()> {
+    let Some((runs, size)) = place(check, known::BITMAP, Kind::DATA)? else { return Ok(()) };
+    let bytes = check.geometry.clusters.div_ceil(8).min(size);
+    let mut at = 0;
+    while at < bytes {
+        let mut piece = vec![0; (bytes - at).min(PIECE / 8) as usize];
+        check.disk.read_runs(&check.geometry, &runs, at, &mut piece)?;
+        for (index, byte) in piece.iter().enumerate().filter(|(_, byte)| **byte != 0) {
+            for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
+                check.taken.add((at + index as u64) * 8 + bit, 1);
+            }
+        }
+        at += piece.len() as u64;
+    }
+    Ok(())
+}
+
+/// Where the bitmap of a system file is.
+fn place(check: &Check<'_>, number: u64, kind: Kind) -> Result<Option<(Vec<Run>, u64)>> {
+    if check.state(number) != State::Base {
+        return Ok(None);
+    }
+    let file = Assembled::read(check, number, &mut Vec::new())?;
+    Ok(file.runs(check.geometry.clusters, &key(kind, "")).map(|(runs, header)| (runs, header.size)))
+}
+
+/// Compares `$Bitmap` with the clusters that were found to be in use.
+pub fn compare(check: &mut Check<'_>) -> Result<()> {
+    let clusters = check.geometry.clusters;
+    let (runs, size) = place(check, known::BITMAP, Kind::DATA)?.unwrap_or_default();
+    let whole = runs.last().map_or(0, Run::end) * check.geometry.cluster;
+    if size.min(whole) < clusters.div_ceil(8) {
+        let message = format!(
+            "$Bitmap: expected {} bytes in clusters, found {}",
+            clusters.div_ceil(8),
+            size.min(whole)
+        );
+        check.find("bitmap", Severity::Inconsistent, Some(known::BITMAP), message, check.is_repairing);
+        return renew(check);
+    }
+    let (mut free, mut taken) = (Tally::default(), Tally::default());
+    for piece in 0..clusters.div_ceil(PIECE) {
+        let first = piece * PIECE;
+        let bits = (clusters - first).min(PIECE);
+        let bytes = bits.div_ceil(8) as usize;
+        let mut expected = check.used.bytes(piece);
+        expected.truncate(bytes);
+        // What the volume has no clusters for is taken.
+        (bits..bytes as u64 * 8).for_each(|bit| expected[(bit / 8) as usize] |= 1 << (bit % 8));
+        let mut found = vec![0; bytes];
+        check.disk.read_runs(&check.geometry, &runs, first / 8, &mut found)?;
+        if found == expected {
+            continue;
+        }
+        for (index, (wanted, found)) in
+            expected.iter().zip(&found).enumerate().filter(|(_, pair)| pair.0 != pair.1)
+        {
+            for bit in (0..8).filter(|bit| (wanted ^ found) >> bit & 1 == 1) {
+                let tally = if wanted >> bit & 1 == 1 { &mut free } else { &mut taken };
+                tally.add(first + index as u64 * 8 + bit);
+            }
+        }
+        if check.is_repairing {
+            check.disk.write_runs(&check.geometry, &runs, first / 8, &expected)?;
+        }
+    }
+    let repairing = check.is_repairing;
+    if let Some(first) = free.first {
+        let message = format!("$Bitmap: {} clusters in use are free, the first {first}", free.count);
+        check.find("bitmap-free", Severity::Inconsistent, None, message, repairing);
+    }
+    if let Some(first) = taken.first {
+        let message = format!("$Bitmap: {} clusters are taken by nothing, the first {first}", taken.count);
+        check.find("bitmap-taken", Severity::Inconsistent, None, message, repairing);
+    }
+    Ok(())
+}
+
+/// Gives `$Bitmap` other clusters. The next round fills it.
+fn renew(check: &mut Check<'_>) -> Result<()> {
+    if !check.is_repairing || check.state(known::BITMAP) != State::Base {
+        return Ok(());
+    }
+    let bytes = check.geometry.clusters.div_ceil(64) * 8;
+    let Some(runs) = allocate(check, bytes.div_ceil(check.geometry.cluster)) else { return Ok(()) };
+    let attribute = outside(check, key(Kind::DATA, ""), &runs, bytes);
+    check.edit(known::BITMAP, |file| file.put(attribute))
+}
+
+#[derive(Default)]
+struct Tally {
+    first: Option<u64>,
+    count: u64,
+}
+
+impl Tally {
+    fn add(&mut self, number: u64) {
+        self.first = self.first.or(Some(number));
+        self.count += 1;
+    }
+}
+
+/// Frees records that cannot be read.
+pub fn bad_records(check: &mut Check<'_>) -> Result<()> {
+    let bits = record_bits(check)?;
+    let repairing = check.is_repairing;
+    for number in 0..check.table.count {
+        if check.states[number as usize] != State::Bad {
+            continue;
+        }
+        let is_set = bits.get((number / 8) as usize).is_some_and(|byte| byte >> (number % 8) & 1 == 1);
+        let place = check.table.place(&check.geometry, number);
+        let (code, severity, expected) = match is_set {
+            true => ("record-lost", Severity::DataLoss, "a file record that was written whole"),
+            false => ("record-blank", Severity::Inconsistent, "an unused file record"),
+        };
+        let message = format!("record {number} at offset {place}: expected {expected}, found something else");
+        check.find(code, severity, None, message, repairing);
+        if repairing && number >= known::FIRST_FREE {
+            check.free_record(number)?;
+        }
+    }
+    Ok(())
+}
+
+fn record_bits(check: &Check<'_>) -> Result<Vec<u8>> {
+    let file = Assembled::read(check, known::MFT, &mut Vec::new());
+    let bits = match &file {
+        Ok(file) => file.bytes(check, &key(Kind::BITMAP, ""), check.table.count.div_ceil(8))?,
+        Err(_) => None,
+    };
+    Ok(bits.unwrap_or_default())
+}
+
+/// Compares the bitmap of `$MFT` with the records.
+pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
+    let repairing = check.is_repairing;
+    let mut bits = record_bits(check)?;
+    let length = bits.len();
+    let (mut unset, mut set) = (Tally::default(), Tally::default());
+    for number in 0..check.table.count {
+        let (byte, bit) = ((number / 8) as usize, number % 8);
+        let is_set = bits.get(byte).is_some_and(|byte| byte >> bit & 1 == 1);
+        let in_use = matches!(check.states[number as usize], State::Base | State::Extension);
+        // The reserved ones may be set whatever they have.
+        if is_set == in_use || (known::UPCASE..known::FIRST_FREE).contains(&number) && is_set {
+            continue;
+        }
+        if in_use {
+            unset.add(number)
+        } else {
+            set.add(number)
+        }
+        if byte < length {
+            bits[byte] ^= 1 << bit;
+        }
+    }
+    if let Some(first) = unset.first {
+        let message = format!("$MFT: $BITMAP: {} records in use are free, the first {first}", unset.count);
+        check.find("records-free", Severity::Inconsistent, None, message, repairing);
+    }
+    if let Some(first) = set.first {
+        let message = format!("$MFT: $BITMAP: {} records are taken by nothing, the first {first}", set.count);
+        check.find("records-taken", Severity::Inconsistent, None, message, repairing);
+    }
+    if repairing && unset.count + set.count > 0 {
+        let mut file = Assembled::read(check, known::MFT, &mut Vec::new())?;
+        if length < check.table.count.div_ceil(8) as usize {
+            return renew_record_bits(check, &mut file);
+        }
+        write_record_bits(check, &mut file, bits)?;
+    }
+    Ok(())
+}
+
+/// Gives the bitmap of `$MFT` other clusters. The next round fills it.
+fn renew_record_bits(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
+    let bytes = check.table.count.div_ceil(64) * 8;
+    let Some(runs) = allocate(check, bytes.div_ceil(check.geometry.cluster)) else { return Ok(()) };
+    check.disk.write_runs(&check.geometry, &runs, 0, &vec![0; bytes as usize])?;
+    let attribute = outside(check, key(Kind::BITMAP, ""), &runs, bytes);
+    file.put(attribute);
+    if !file.store(check)? {
+        check.cannot("record-full", Some(known::MFT), "$MFT: no room for its bitmap".into());
+    }
+    Ok(())
+}
+
+fn write_record_bits(check: &mut Check<'_>, file: &mut Assembled, bits: Vec<u8>) -> Result<()> {
+    let key = key(Kind::BITMAP, "");
+    if let Some((runs, _)) = file.runs(check.geometry.clusters, &key) {
+        return check.disk.write_runs(&check.geometry, &runs, 0, &bits);
+    }
+    if let Some(&place) = file.find(&key).first()
+        && let Content::Resident { value, .. } = &mut file.attribute_mut(place).content
+    {
+        let length = value.len().min(bits.len());
+        value[..length].copy_from_slice(&bits[..length]);
+        file.store(check)?;
+    }
+    Ok(())
+}
+
+/// Free clusters: first those that are free by the volume's bitmap too, in one run if there is one.
+pub fn allocate(check: &mut Check<'_>, count: u64) -> Option<Vec<Run>> {
+    let nothing = Clusters::default();
+    let first = BOOT_BYTES.div_ceil(check.geometry.cluster);
+    if count == 0 {
+        return Some(Vec::new());
+    }
+    for is_careful in [true, false] {
+        let taken = if is_careful { &check.taken } else { &nothing };
+        let is_free = |cluster: u64| !check.used.has(cluster) && !taken.has(cluster);
+        let start = if is_careful { check.search.max(first) } else { first };
+        let (mut length, mut at) = (0, start);
+        let mut runs: Vec<Run> = Vec::new();
+        let mut pieces = 0;
+        while at < check.geometry.clusters && length < count {
+            length = if is_free(at) { length + 1 } else { 0 };
+            at += 1;
+        }
+        if length == count {
+            runs.push(Run { vcn: 0, lcn: Some(at - count), length: count });
+        } else {
+            // Not in one run: whatever there is.
+            for cluster in (first..check.geometry.clusters).filter(|&cluster| is_free(cluster)) {
+                if pieces == count {
+                    break;
+                }
+                crate::layout::runs::push(&mut runs, Run { vcn: pieces, lcn: Some(cluster), length: 1 });
+                pieces += 1;
+            }
+            if pieces < count {
+                continue;
+            }
+        }
+        for run in &runs {
+            if let Some(lcn) = run.lcn {
+                check.used.add(lcn, run.length);
+                check.search = lcn + run.length;
+            }
+        }
+        return Some(runs);
+    }
+    None
+}

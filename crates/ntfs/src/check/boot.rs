@@ -1,0 +1,97 @@
+//! The boot sector, and its copy in the volume's last sector.
+
+use super::disk::Disk;
+use super::records::Table;
+use super::{Pending, Severity};
+use crate::layout::{BootSector, Geometry};
+use platter_vfs::{Error, Result};
+
+/// Finds the boot sector that leads to `$MFT`. What is wrong with it or its copy is told, and put right.
+///
+/// # Errors
+/// [`Error::NotThisFormat`] or [`Error::Damaged`] if neither is usable.
+pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> Result<(Geometry, Table)> {
+    let length = disk.len();
+    let own = read(disk, 0, length);
+    let mut fault = None;
+    let mut found: Vec<(BootSector, Geometry)> = Vec::new();
+    match own {
+        Ok(own) => found.push(own),
+        Err(error) => fault = Some(error),
+    }
+    // The copy is behind the volume; where that ends only a boot sector knows.
+    let ends = [512, 1024, 2048, 4096].into_iter().filter_map(|sector| length.checked_sub(sector));
+    let places: Vec<u64> = found.iter().map(|(_, geometry)| geometry.length).chain(ends).collect();
+    for at in places {
+        if let Ok((boot, geometry)) = read(disk, at / 512 * 512, length)
+            && geometry.length == at
+            && found.iter().all(|(_, other)| *other != geometry)
+        {
+            found.push((boot, geometry));
+        }
+    }
+    // What is zero in every boot sector tells a damaged one that is usable otherwise.
+    found.sort_by_key(|(boot, _)| !is_sound(boot));
+    let mut best: Option<(usize, Table)> = None;
+    for (index, (_, geometry)) in found.iter().enumerate() {
+        match Table::find(disk, geometry) {
+            Ok(table) if best.as_ref().is_none_or(|(_, best)| table.score > best.score) => {
+                best = Some((index, table))
+            }
+            Ok(_) => {}
+            Err(error) => fault = fault.or(Some(error)),
+        }
+    }
+    let Some((index, table)) = best else {
+        return Err(fault.unwrap_or_else(|| Error::damaged("boot sector", 0, "a volume", "none")));
+    };
+    let (mut boot, geometry) = found.swap_remove(index);
+    if !is_sound(&boot) {
+        ZERO.into_iter().flatten().for_each(|at| boot.raw[at] = 0);
+        boot.raw[510..].copy_from_slice(&MARK);
+    }
+    let mut told = |code, message| {
+        let severity = Severity::Inconsistent;
+        pending.push(Pending { code, severity, record: None, message, repaired: is_repairing });
+    };
+    if read(disk, 0, length).ok().is_none_or(|own| own.1 != geometry || !is_sound(&own.0)) {
+        let found = fault.map_or("another volume".into(), |error| error.to_string());
+        told("boot", format!("boot sector at offset 0: expected what its copy says, found {found}"));
+        if is_repairing {
+            disk.write(0, &boot.to_bytes())?;
+        }
+    }
+    let copy = read(disk, geometry.length, length);
+    if geometry.length + 512 <= length && copy.ok().is_none_or(|copy| copy.0 != boot) {
+        let message = format!(
+            "copy of the boot sector at offset {}: expected what the boot sector says, found something else",
+            geometry.length
+        );
+        told("boot-copy", message);
+        if is_repairing {
+            disk.write(geometry.length, &boot.to_bytes())?;
+        }
+    }
+    Ok((geometry, table))
+}
+
+/// Fields of older formats, which are zero.
+const ZERO: [std::ops::Range<usize>; 3] = [0x0E..0x15, 0x16..0x18, 0x20..0x24];
+/// What ends a boot sector.
+const MARK: [u8; 2] = [0x55, 0xAA];
+
+fn is_sound(boot: &BootSector) -> bool {
+    ZERO.into_iter().flatten().all(|at| boot.raw[at] == 0) && boot.raw[510..] == MARK
+}
+
+fn read(disk: &Disk, at: u64, length: u64) -> Result<(BootSector, Geometry)> {
+    let mut bytes = [0; 512];
+    if at.saturating_add(512) > length {
+        let reason = format!("the device has {length} bytes");
+        return Err(Error::NotThisFormat { format: "NTFS", reason });
+    }
+    disk.read(at, &mut bytes)?;
+    let boot = BootSector::from_bytes(&bytes)?;
+    let geometry = boot.geometry(length)?;
+    Ok((boot, geometry))
+}

@@ -1,0 +1,230 @@
+//! Directories: their indexes compared with the names of the records, and made anew from them.
+
+use super::file::{Assembled, Key, key};
+use super::tree::{self, Tree};
+use super::{Check, Severity, build, order};
+use crate::layout::index::{Entry, IndexRoot, collation};
+use crate::layout::{Content, FileName, Kind, Reference, Run, StandardInformation, file_flags};
+use platter_vfs::Result;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many things wrong with one index are told.
+const TOLD: usize = 8;
+
+/// The most bytes of an index's bitmap: a bit for each block of 2^32 bytes' worth of smallest blocks.
+const MOST_BITMAP: u64 = 16 << 20;
+
+/// An index of a file; what is missing or damaged is the error.
+pub fn open(check: &Check<'_>, file: &Assembled, name: &str) -> std::result::Result<Tree, String> {
+    let root = file.find(&key(Kind::INDEX_ROOT, name));
+    let value = root.first().and_then(|place| file.attribute(*place).value());
+    let value = value.ok_or_else(|| "expected $INDEX_ROOT, found none".to_owned())?;
+    let root = IndexRoot::from_bytes(value, file.at).map_err(|error| error.to_string())?;
+    let (mut runs, mut size): (Vec<Run>, u64) = (Vec::new(), 0);
+    if let Some((found, header)) = file.runs(check.geometry.clusters, &key(Kind::INDEX_ALLOCATION, name)) {
+        size = header.size.min(found.last().map_or(0, Run::end) * check.geometry.cluster);
+        runs = found;
+    }
+    let bitmap =
+        file.bytes(check, &key(Kind::BITMAP, name), MOST_BITMAP).map_err(|error| error.to_string())?;
+    Ok(Tree { root, runs, size, bitmap: bitmap.unwrap_or_default(), at: file.at })
+}
+
+/// Walks all directories.
+pub fn walk_all(check: &mut Check<'_>) -> Result<()> {
+    let directories: Vec<u64> =
+        check.files.iter().filter(|(_, file)| file.is_directory).map(|(number, _)| *number).collect();
+    let total = directories.len() as u64;
+    for (done, number) in directories.into_iter().enumerate() {
+        check.progress.progress("checking directories", done as u64, total);
+        walk(check, number)?;
+    }
+    Ok(())
+}
+
+fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
+    let file = Assembled::read(check, number, &mut Vec::new())?;
+    let repairing = check.is_repairing;
+    let own = file.reference();
+    let told = |check: &mut Check<'_>, code, message: String| {
+        check.find(code, Severity::Inconsistent, Some(number), message, repairing);
+        check.rebuild.insert(number);
+    };
+    let tree = match open(check, &file, "$I30") {
+        Ok(tree) => tree,
+        Err(fault) => {
+            told(check, "index", fault);
+            return Ok(());
+        }
+    };
+    if tree.root.kind != Kind::FILE_NAME || tree.root.collation != collation::FILE_NAME {
+        let message = format!(
+            "index: expected one of names, found {} with collation {}",
+            tree.root.kind, tree.root.collation
+        );
+        told(check, "index", message);
+    }
+    if check.crossed.has_any_of(&tree.runs) {
+        told(check, "index", "index: clusters of it belong to others".into());
+    }
+    let mut dead: u64 = 0;
+    let mut first: Option<String> = None;
+    let faults = tree::walk(check, &tree, TOLD, &mut |check, entry, place| {
+        if let Err(fault) = name(check, own, entry, place) {
+            dead += 1;
+            first.get_or_insert(fault);
+        }
+    });
+    for fault in faults {
+        told(check, "index", fault);
+    }
+    if let Some(first) = first {
+        let more = if dead > 1 { format!(", and {} more", dead - 1) } else { String::new() };
+        told(check, "entry-dead", format!("{first}{more}"));
+    }
+    Ok(())
+}
+
+/// Compares an entry with the record that it leads to.
+fn name(
+    check: &mut Check<'_>,
+    directory: Reference,
+    entry: &Entry<'_>,
+    place: u64,
+) -> std::result::Result<(), String> {
+    let key = FileName::from_bytes(entry.key(), place).map_err(|error| error.to_string())?;
+    let reference = Reference(entry.head());
+    let shown = String::from_utf16_lossy(&key.name);
+    let wrong = |expected: String, found: String| {
+        Err(format!("entry \"{shown}\" at offset {place}: expected {expected}, found {found}"))
+    };
+    let sequence = check.sequence(reference.number());
+    let Some(file) = check.files.get_mut(&reference.number()) else {
+        return wrong(format!("a file at record {reference}"), "none".into());
+    };
+    if reference.sequence() != file.sequence {
+        return wrong(
+            format!("sequence number {sequence} of record {}", reference.number()),
+            reference.to_string(),
+        );
+    }
+    let found = file.names.iter_mut().find(|name| {
+        name.parent.number() == directory.number() && name.units == key.name && name.space == key.namespace
+    });
+    let Some(name) = found else {
+        return wrong(format!("a name that record {reference} has"), "another".into());
+    };
+    if name.parent != directory || key.parent != directory {
+        return wrong(format!("directory {directory}"), format!("{} and {}", name.parent, key.parent));
+    }
+    if std::mem::replace(&mut name.is_entered, true) {
+        return wrong("each name once".into(), "it again".into());
+    }
+    if (key.flags & file_flags::DIRECTORY != 0) != file.is_directory {
+        let found = if file.is_directory { "a file" } else { "a directory" };
+        let expected = if file.is_directory { "a directory" } else { "a file" };
+        return wrong(expected.into(), found.into());
+    }
+    Ok(())
+}
+
+/// Makes indexes anew from the names that the records have.
+pub fn rebuild_all(check: &mut Check<'_>) -> Result<()> {
+    if !check.is_repairing || check.rebuild.is_empty() {
+        return Ok(());
+    }
+    let mut children: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    for (number, file) in &check.files {
+        for name in &file.names {
+            let parent = name.parent.number();
+            if check.rebuild.contains(&parent) && check.directory(name.parent) {
+                children.entry(parent).or_default().insert(*number);
+            }
+        }
+    }
+    for number in check.rebuild.clone() {
+        rebuild(check, number, children.get(&number))?;
+    }
+    Ok(())
+}
+
+fn rebuild(check: &mut Check<'_>, number: u64, children: Option<&BTreeSet<u64>>) -> Result<()> {
+    let mut file = Assembled::read(check, number, &mut Vec::new())?;
+    let directory = file.reference();
+    let mut entries: Vec<(FileName, Reference)> = Vec::new();
+    for &child in children.into_iter().flatten() {
+        let Ok(child) = Assembled::read(check, child, &mut Vec::new()) else { continue };
+        entries.extend(names_in(&child, directory).into_iter().map(|name| (name, child.reference())));
+    }
+    let upper = check.upper.clone();
+    entries.sort_by(|left, right| order::names(&upper, &left.0.name, &right.0.name));
+    // Two files with one name: the second is put elsewhere.
+    let mut twice = BTreeSet::new();
+    entries.dedup_by(|right, left| {
+        let is_same = order::names(&upper, &left.0.name, &right.0.name).is_eq();
+        if is_same && left.1 != right.1 {
+            twice.insert(right.1.number());
+        }
+        is_same
+    });
+    for other in twice {
+        check.find(
+            "name-twice",
+            Severity::Inconsistent,
+            Some(other),
+            format!("name: expected one file of it in directory {number}, found two"),
+            true,
+        );
+        super::orphans::rename(check, other, directory)?;
+    }
+    let entries: Vec<Vec<u8>> = entries
+        .iter()
+        .map(|(name, reference)| crate::layout::index::name_entry(*reference, &name.to_bytes()))
+        .collect();
+    let shape = build::Shape { name: "$I30", kind: Kind::FILE_NAME, collation: collation::FILE_NAME };
+    if !build::index(check, &mut file, &shape, &entries)? || !file.store(check)? {
+        let message = "directory: its index cannot be made anew: too little room".to_owned();
+        check.cannot("index-full", Some(number), message);
+    }
+    Ok(())
+}
+
+/// A file's names in a directory, with times, sizes and flags as they are now.
+pub fn names_in(file: &Assembled, directory: Reference) -> Vec<FileName> {
+    let standard = file
+        .value(Kind::STANDARD_INFORMATION)
+        .and_then(|value| StandardInformation::from_bytes(value, 0).ok())
+        .unwrap_or_default();
+    let data: Key = key(Kind::DATA, "");
+    let (allocated, size) = match file.find(&data).first().map(|place| &file.attribute(*place).content) {
+        Some(Content::NonResident(outside)) => (outside.taken.unwrap_or(outside.allocated), outside.size),
+        Some(Content::Resident { value, .. }) => (value.len().next_multiple_of(8) as u64, value.len() as u64),
+        None => (0, 0),
+    };
+    let flags = file.base().flags;
+    let is_directory = flags & crate::layout::record_flags::DIRECTORY != 0;
+    let is_view = flags & crate::layout::record_flags::VIEW_INDEX != 0;
+    let mut names = Vec::new();
+    for place in file.of(Kind::FILE_NAME) {
+        let Some(value) = file.attribute(place).value() else { continue };
+        let Ok(mut name) = FileName::from_bytes(value, 0) else { continue };
+        if name.parent.number() != directory.number() {
+            continue;
+        }
+        name.parent = directory;
+        (name.created, name.modified) = (standard.created, standard.modified);
+        (name.changed, name.accessed) = (standard.changed, standard.accessed);
+        (name.allocated, name.size) = (allocated, size);
+        let kept = name.flags & (file_flags::DIRECTORY | file_flags::VIEW_INDEX);
+        name.flags = standard.flags & !(file_flags::DIRECTORY | file_flags::VIEW_INDEX);
+        name.flags |= if is_directory { file_flags::DIRECTORY } else { 0 };
+        name.flags |= if is_view { kept & file_flags::VIEW_INDEX } else { 0 };
+        if standard.flags & file_flags::REPARSE != 0
+            && let Some(value) = file.value(Kind::REPARSE_POINT)
+        {
+            name.tag = crate::layout::bytes::u32_at(value, 0);
+        }
+        names.push(name);
+    }
+    names
+}

@@ -1,0 +1,190 @@
+//! The device as a check sees it: with what the round under way has changed, which is written at its end.
+
+use crate::layout::{Geometry, Run};
+use platter_device::Device;
+use platter_vfs::Result;
+use std::collections::BTreeMap;
+
+/// See the module.
+pub struct Disk<'d> {
+    device: &'d dyn Device,
+    sector: u64,
+    /// Sectors that changed, by number.
+    edits: BTreeMap<u64, Box<[u8]>>,
+    /// Ranges that are to be filled with one byte, before the sectors are written.
+    fills: Vec<(u64, u64, u8)>,
+}
+
+impl<'d> Disk<'d> {
+    pub fn new(device: &'d dyn Device) -> Disk<'d> {
+        Disk {
+            device,
+            sector: u64::from(device.sectors().logical),
+            edits: BTreeMap::new(),
+            fills: Vec::new(),
+        }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.device.len()
+    }
+
+    /// Reads any bytes of the device.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        Ok(self.read_sectors(offset, buffer)?)
+    }
+
+    /// Notes that bytes are to change.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        Ok(self.write_sectors(offset, bytes)?)
+    }
+
+    /// [`Disk::read`], with a device's errors.
+    pub fn read_sectors(&self, offset: u64, buffer: &mut [u8]) -> platter_device::Result<()> {
+        let end = offset + buffer.len() as u64;
+        let (first, last) = (offset / self.sector, end.div_ceil(self.sector));
+        if offset.is_multiple_of(self.sector) && end.is_multiple_of(self.sector) {
+            self.device.read_at(offset, buffer)?;
+        } else {
+            let mut whole = vec![0; ((last - first) * self.sector) as usize];
+            self.device.read_at(first * self.sector, &mut whole)?;
+            let skip = (offset - first * self.sector) as usize;
+            buffer.copy_from_slice(&whole[skip..skip + buffer.len()]);
+        }
+        for (number, bytes) in self.edits.range(first..last) {
+            let start = number * self.sector;
+            let (from, to) = (start.max(offset), (start + self.sector).min(end));
+            buffer[(from - offset) as usize..(to - offset) as usize]
+                .copy_from_slice(&bytes[(from - start) as usize..(to - start) as usize]);
+        }
+        Ok(())
+    }
+
+    /// [`Disk::write`], with a device's errors.
+    pub fn write_sectors(&mut self, offset: u64, bytes: &[u8]) -> platter_device::Result<()> {
+        let end = offset + bytes.len() as u64;
+        for number in offset / self.sector..end.div_ceil(self.sector) {
+            let start = number * self.sector;
+            let mut sector = vec![0; self.sector as usize];
+            self.read_sectors(start, &mut sector)?;
+            let (from, to) = (start.max(offset), (start + self.sector).min(end));
+            sector[(from - start) as usize..(to - start) as usize]
+                .copy_from_slice(&bytes[(from - offset) as usize..(to - offset) as usize]);
+            self.edits.insert(number, sector.into());
+        }
+        Ok(())
+    }
+
+    /// Whether something is to change.
+    pub fn is_edited(&self) -> bool {
+        !self.edits.is_empty()
+    }
+
+    /// Notes that a range is to be filled, where no other change is.
+    pub fn fill(&mut self, offset: u64, length: u64, byte: u8) {
+        self.fills.push((offset, length, byte));
+    }
+
+    /// Writes what changed.
+    pub fn commit(&mut self) -> Result<()> {
+        for (offset, length, byte) in std::mem::take(&mut self.fills) {
+            let piece = vec![byte; (1 << 20).min(length) as usize];
+            let mut at = 0;
+            while at < length {
+                let here = (length - at).min(piece.len() as u64);
+                self.device.write_at(offset + at, &piece[..here as usize])?;
+                at += here;
+            }
+        }
+        // Neighbours in one write.
+        let mut run: Vec<u8> = Vec::new();
+        let mut start = 0;
+        for (number, bytes) in std::mem::take(&mut self.edits) {
+            let at = number * self.sector;
+            if run.is_empty() || start + run.len() as u64 != at || run.len() >= 1 << 20 {
+                if !run.is_empty() {
+                    self.device.write_at(start, &run)?;
+                }
+                run.clear();
+                start = at;
+            }
+            run.extend(bytes);
+        }
+        if !run.is_empty() {
+            self.device.write_at(start, &run)?;
+        }
+        Ok(self.device.flush()?)
+    }
+
+    /// Reads from runs, which begin at virtual cluster 0. Holes and what lies behind the runs are zeroes.
+    pub fn read_runs(&self, geometry: &Geometry, runs: &[Run], offset: u64, buffer: &mut [u8]) -> Result<()> {
+        for (at, place, length) in pieces(geometry, runs, offset, buffer.len()) {
+            let part = &mut buffer[at..at + length];
+            match place {
+                Some(place) => self.read(place, part)?,
+                None => part.fill(0),
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that bytes of runs are to change. Those in holes are left.
+    pub fn write_runs(&mut self, geometry: &Geometry, runs: &[Run], offset: u64, bytes: &[u8]) -> Result<()> {
+        for (at, place, length) in pieces(geometry, runs, offset, bytes.len()) {
+            if let Some(place) = place {
+                self.write(place, &bytes[at..at + length])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The pieces of a range in runs: where in the range, where on the device, how long.
+pub fn pieces(
+    geometry: &Geometry,
+    runs: &[Run],
+    offset: u64,
+    length: usize,
+) -> Vec<(usize, Option<u64>, usize)> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < length {
+        let vcn = (offset + at as u64) / geometry.cluster;
+        let inside = (offset + at as u64) % geometry.cluster;
+        let run = runs.get(runs.partition_point(|run| run.end() <= vcn)).filter(|run| run.vcn <= vcn);
+        let (place, room) = match run {
+            Some(run) => {
+                let place = run.lcn.map(|lcn| (lcn + vcn - run.vcn) * geometry.cluster + inside);
+                (place, (run.end() - vcn) * geometry.cluster - inside)
+            }
+            None => (None, (length - at) as u64),
+        };
+        let piece = room.min((length - at) as u64) as usize;
+        found.push((at, place, piece));
+        at += piece;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_device::{MemoryDevice, Sectors};
+
+    #[test]
+    fn what_is_to_change_is_read_and_written_at_the_end() {
+        let device = MemoryDevice::new(1 << 16, Sectors::SMALL);
+        let mut disk = Disk::new(&device);
+        disk.write(700, &[7; 900]).unwrap();
+        disk.write(1000, &[9; 3]).unwrap();
+        let mut bytes = [1; 1000];
+        disk.read(650, &mut bytes).unwrap();
+        assert_eq!(
+            (bytes[49], bytes[50], bytes[349], bytes[350], bytes[353], bytes[949], bytes[950]),
+            (0, 7, 7, 9, 7, 7, 0)
+        );
+        assert!(device.to_image().iter().all(|&byte| byte == 0));
+        disk.commit().unwrap();
+        assert_eq!(device.to_image()[650..1650], bytes);
+        assert!(!disk.is_edited());
+    }
+}

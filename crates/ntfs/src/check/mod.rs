@@ -1,0 +1,418 @@
+//! Finding and repairing damage, from the device alone.
+//!
+//! This is the second implementation of the format: it shares [`crate::layout`] with the code that writes, and has its
+//! own reading of records ([`records`], [`file`]), its own walk through indexes ([`tree`]) and its own set of used
+//! clusters ([`clusters`]).
+//!
+//! Nearly everything on an NTFS volume is there twice: an index of names is the names that the records have; an
+//! attribute list is what the records that extend a file say; bitmaps are the sum of all runs. So a repair does not mend
+//! an index or a bitmap; it makes it anew from the records. Only a record that is gone is lost, with its file.
+//!
+//! A check works in rounds. Each reads the whole volume, reports, and notes repairs in memory ([`disk`]), which are
+//! written at its end. When a round finds nothing more to repair, that is the outcome.
+//!
+//! Memory: some hundred bytes for each file, a bit for each cluster in use, and what a round changes. Nothing recurses.
+
+mod bitmaps;
+pub(crate) mod boot;
+mod build;
+pub(crate) mod clusters;
+mod crossed;
+mod directory;
+pub(crate) mod disk;
+mod file;
+mod log;
+mod names;
+mod order;
+mod orphans;
+pub(crate) mod records;
+mod security;
+mod streams;
+mod system;
+mod tree;
+mod views;
+
+use crate::layout::{Geometry, Kind, Record, Reference, Run, fixup, record_number as known};
+use clusters::Clusters;
+use disk::Disk;
+use file::Assembled;
+use names::File;
+use platter_device::Device;
+use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result};
+use records::{State, Table};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use platter_vfs::Severity;
+
+/// The most rounds of a repair. What one puts right shows the next more: three or four are usual.
+const ROUNDS: u32 = 12;
+
+/// Bytes of records that are read at once.
+const READ: u64 = 1 << 20;
+
+/// Checks a volume that is not open, and repairs it if asked to.
+///
+/// # Errors
+/// [`Error::NotThisFormat`] or [`Error::Damaged`] if there is no usable boot sector, or no way to `$MFT`;
+/// [`Error::Device`]; [`Error::ReadOnly`] for a repair of a device that cannot be written.
+pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
+    if options.repair && device.read_only() {
+        return Err(Error::ReadOnly("its device is".into()));
+    }
+    let mut report = CheckReport::default();
+    let mut told = BTreeSet::new();
+    for number in 1..=ROUNDS {
+        let is_last = number == ROUNDS;
+        let mut round = Check::new(device, progress, options.repair && !is_last)?;
+        round.run()?;
+        let again = round.disk.is_edited() && round.is_repairing;
+        let mut disk = std::mem::replace(&mut round.disk, Disk::new(device));
+        let mut found = round.into_report();
+        // What took several rounds is told once.
+        let before = found.findings.len();
+        found.findings.retain(|finding| {
+            !finding.repaired || told.insert((finding.code, finding.path.clone(), finding.message.clone()))
+        });
+        let again_told = (before - found.findings.len()) as u64;
+        found.found -= again_told;
+        found.repaired -= again_told;
+        report.total_clusters = found.total_clusters;
+        report.take_round(found, !again || is_last);
+        if !again {
+            break;
+        }
+        disk.commit()?;
+    }
+    Ok(report)
+}
+
+/// Something found, before its path is known.
+pub(crate) struct Pending {
+    code: &'static str,
+    severity: Severity,
+    record: Option<u64>,
+    message: String,
+    repaired: bool,
+}
+
+/// One round.
+pub struct Check<'d> {
+    disk: Disk<'d>,
+    progress: &'d dyn Progress,
+    geometry: Geometry,
+    table: Table,
+    is_repairing: bool,
+    /// Files are read a second time: nothing is reported or claimed.
+    is_again: bool,
+    report: CheckReport,
+    pending: Vec<Pending>,
+    /// More was found than is kept.
+    dropped: u64,
+    states: Vec<State>,
+    sequences: Vec<u16>,
+    /// The records that extend each base record.
+    extensions: BTreeMap<u64, Vec<u64>>,
+    files: BTreeMap<u64, File>,
+    /// Clusters that something has, and those that several have.
+    used: Clusters,
+    crossed: Clusters,
+    /// How many clusters were claimed that were claimed before.
+    claimed_again: u64,
+    /// All claims are known: clusters may be handed out.
+    is_used_known: bool,
+    /// Clusters that the volume's own bitmap says are taken, so that what is handed out is neither.
+    taken: Clusters,
+    search: u64,
+    /// Files whose repair needs clusters.
+    retry: BTreeSet<u64>,
+    /// Directories whose index is made anew.
+    rebuild: BTreeSet<u64>,
+    /// Those of them of which only entries are missing.
+    missing: BTreeSet<u64>,
+    /// Files that no directory has.
+    orphans: BTreeSet<u64>,
+    upper: Box<[u16]>,
+}
+
+impl<'d> Check<'d> {
+    fn new(device: &'d dyn Device, progress: &'d dyn Progress, is_repairing: bool) -> Result<Check<'d>> {
+        let mut disk = Disk::new(device);
+        let mut pending = Vec::new();
+        let (mut geometry, mut table) = boot::find(&mut disk, &mut pending, is_repairing)?;
+        if log::replay(device, &mut disk, &geometry, &table, &mut pending, is_repairing)? {
+            (geometry, table) = boot::find(&mut disk, &mut Vec::new(), is_repairing)?;
+        }
+        Ok(Check {
+            disk,
+            progress,
+            geometry,
+            table,
+            is_repairing,
+            is_again: false,
+            report: CheckReport::default(),
+            pending,
+            dropped: 0,
+            states: Vec::new(),
+            sequences: Vec::new(),
+            extensions: BTreeMap::new(),
+            files: BTreeMap::new(),
+            used: Clusters::default(),
+            crossed: Clusters::default(),
+            claimed_again: 0,
+            is_used_known: false,
+            taken: Clusters::default(),
+            search: 0,
+            retry: BTreeSet::new(),
+            rebuild: BTreeSet::new(),
+            missing: BTreeSet::new(),
+            orphans: BTreeSet::new(),
+            upper: (0..=u16::MAX).map(platter_vfs::windows_upper).collect(),
+        })
+    }
+
+    fn run(&mut self) -> Result<()> {
+        self.look()?;
+        system::restore_records(self)?;
+        for number in 0..self.table.count {
+            if self.states[number as usize] == State::Base {
+                self.progress.progress("checking files", number, self.table.count);
+                file::examine(self, number)?;
+            }
+        }
+        self.is_used_known = true;
+        bitmaps::read_taken(self)?;
+        self.again()?;
+        crossed::resolve(self)?;
+        system::examine(self)?;
+        directory::walk_all(self)?;
+        names::finish(self)?;
+        views::examine(self)?;
+        security::examine(self)?;
+        orphans::connect(self)?;
+        directory::rebuild_all(self)?;
+        bitmaps::compare_records(self)?;
+        bitmaps::compare(self)?;
+        system::finish(self)
+    }
+
+    /// Looks at all records: what they are, and which extend which.
+    fn look(&mut self) -> Result<()> {
+        let size = u64::from(self.geometry.record);
+        let per_read = (READ / size).max(1);
+        let mut at = 0;
+        while at < self.table.count {
+            let count = per_read.min(self.table.count - at);
+            let mut bytes = vec![0; (count * size) as usize];
+            self.table.read(&self.disk, &self.geometry, at, &mut bytes)?;
+            for (index, record) in bytes.chunks_exact_mut(size as usize).enumerate() {
+                let number = at + index as u64;
+                let (state, sequence, base) = records::look(record, number * size);
+                self.states.push(state);
+                self.sequences.push(sequence);
+                if state == State::Extension {
+                    self.extensions.entry(base.number()).or_default().push(number);
+                }
+            }
+            at += count;
+            self.progress.progress("reading records", at, self.table.count);
+        }
+        bitmaps::bad_records(self)?;
+        self.lone_extensions()
+    }
+
+    /// Records that say that they extend another one, which knows nothing of them.
+    fn lone_extensions(&mut self) -> Result<()> {
+        let size = self.geometry.record as usize;
+        for (base, parts) in std::mem::take(&mut self.extensions) {
+            let listed = self.listed(base)?;
+            for part in parts {
+                let mut bytes = vec![0; size];
+                self.table.read(&self.disk, &self.geometry, part, &mut bytes)?;
+                let at = self.table.place(&self.geometry, part);
+                if fixup::remove(&mut bytes, "file record", at).is_err() {
+                    continue;
+                }
+                let Ok((mut record, _)) = records::salvage(&bytes, at) else { continue };
+                let is_own = record.base.sequence() == self.sequence(base) && self.state(base) == State::Base;
+                let is_known = is_own && listed.as_ref().is_none_or(|listed| listed.contains(&part));
+                if is_known {
+                    self.extensions.entry(base).or_default().push(part);
+                    continue;
+                }
+                let is_file = record.attributes.iter().any(|other| other.kind == Kind::STANDARD_INFORMATION);
+                let message = format!(
+                    "file record at offset {at}: expected a base record {} that knows of it, found none",
+                    record.base
+                );
+                self.find("extension-lone", Severity::Inconsistent, Some(part), message, self.is_repairing);
+                self.states[part as usize] = if is_file { State::Base } else { State::Free };
+                if is_file {
+                    // Only the base record has this: so it is one.
+                    record.base = Reference::default();
+                }
+                if self.is_repairing && is_file {
+                    self.put_record(part, &record)?;
+                } else if self.is_repairing {
+                    self.free_record(part)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The records that a file's attribute list names; `None` if what it should name is not known.
+    fn listed(&self, base: u64) -> Result<Option<BTreeSet<u64>>> {
+        let mut faults = Vec::new();
+        if self.state(base) != State::Base {
+            return Ok(None);
+        }
+        let Ok(file) = Assembled::read(self, base, &mut faults) else { return Ok(None) };
+        let Some(place) = file.of(Kind::ATTRIBUTE_LIST).first().copied() else {
+            return Ok(faults.is_empty().then(BTreeSet::new));
+        };
+        let entries = records::read_list(&self.disk, &self.geometry, file.attribute(place), file.at);
+        Ok(entries.ok().map(|entries| entries.iter().map(|entry| entry.record.number()).collect()))
+    }
+
+    /// Repairs that need clusters, now that it is known which are free.
+    fn again(&mut self) -> Result<()> {
+        self.is_again = true;
+        for number in std::mem::take(&mut self.retry) {
+            file::examine(self, number)?;
+        }
+        self.is_again = false;
+        Ok(())
+    }
+
+    fn state(&self, number: u64) -> State {
+        usize::try_from(number)
+            .ok()
+            .and_then(|number| self.states.get(number))
+            .copied()
+            .unwrap_or(State::Free)
+    }
+
+    fn sequence(&self, number: u64) -> u16 {
+        usize::try_from(number).ok().and_then(|number| self.sequences.get(number)).copied().unwrap_or(0)
+    }
+
+    /// Whether a reference leads to a directory.
+    fn directory(&self, reference: Reference) -> bool {
+        self.files.get(&reference.number()).is_some_and(|file| {
+            file.is_directory && (reference.sequence() == file.sequence || reference.sequence() == 0)
+        })
+    }
+
+    /// Reports something.
+    fn find(
+        &mut self,
+        code: &'static str,
+        severity: Severity,
+        record: Option<u64>,
+        message: String,
+        repaired: bool,
+    ) {
+        if self.is_again {
+            return;
+        }
+        if self.pending.len() >= CheckReport::KEPT {
+            self.dropped += 1;
+            return;
+        }
+        self.pending.push(Pending { code, severity, record, message, repaired });
+    }
+
+    /// What could not be put right after all.
+    fn cannot(&mut self, code: &'static str, record: Option<u64>, message: String) {
+        let severity = Severity::Inconsistent;
+        self.pending.push(Pending { code, severity, record, message, repaired: false });
+    }
+
+    /// Changes a file, if this is a repair.
+    fn edit(&mut self, number: u64, change: impl FnOnce(&mut Assembled)) -> Result<()> {
+        if !self.is_repairing {
+            return Ok(());
+        }
+        let mut file = Assembled::read(self, number, &mut Vec::new())?;
+        change(&mut file);
+        if !file.store(self)? {
+            self.cannot(
+                "record-full",
+                Some(number),
+                "file record: what would put it right does not fit into it".into(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Notes that a record is to be written.
+    fn put_record(&mut self, number: u64, record: &Record) -> Result<()> {
+        let Some(mut bytes) = record.to_bytes(self.geometry.record as usize) else { return Ok(()) };
+        fixup::apply(&mut bytes);
+        let offset = number * u64::from(self.geometry.record);
+        let runs = self.table.runs.clone();
+        self.disk.write_runs(&self.geometry, &runs, offset, &bytes)
+    }
+
+    /// Notes that a record is to have nothing any more.
+    fn free_record(&mut self, number: u64) -> Result<()> {
+        let sequence = match self.sequence(number).wrapping_add(1) {
+            0 => 1,
+            next => next,
+        };
+        if let Some(state) = self.states.get_mut(number as usize) {
+            *state = State::Free;
+        }
+        self.put_record(number, &Record { sequence, ..Record::new(number) })
+    }
+
+    /// Whether nothing else has any of these clusters.
+    fn is_own(&self, runs: &[Run]) -> bool {
+        runs.iter().all(|run| run.lcn.is_some_and(|lcn| !self.crossed.has_any(lcn, run.length)))
+    }
+
+    /// Free clusters, in few runs. They are taken from then on.
+    fn allocate(&mut self, count: u64) -> Option<Vec<Run>> {
+        if !self.is_used_known {
+            return None;
+        }
+        bitmaps::allocate(self, count)
+    }
+
+    /// The path of a file, as far as names lead to it.
+    fn path(&self, number: u64) -> String {
+        let mut parts = Vec::new();
+        let mut at = number;
+        while at != known::ROOT {
+            let name = self.files.get(&at).and_then(|file| {
+                file.names
+                    .iter()
+                    .find(|name| name.space != crate::layout::namespace::DOS)
+                    .or(file.names.first())
+            });
+            match name {
+                Some(name) if parts.len() < 1024 => {
+                    parts.push(String::from_utf16_lossy(&name.units));
+                    at = name.parent.number();
+                }
+                _ => {
+                    parts.push(format!("<record {at}>"));
+                    break;
+                }
+            }
+        }
+        parts.reverse();
+        format!("/{}", parts.join("/"))
+    }
+
+    fn into_report(mut self) -> CheckReport {
+        for Pending { code, severity, record, message, repaired } in std::mem::take(&mut self.pending) {
+            let path = record.map(|record| self.path(record));
+            self.report.add(Finding { code, severity, path, message, repaired });
+        }
+        self.report.found += self.dropped;
+        self.report.used_clusters = self.used.count();
+        self.report.total_clusters = self.geometry.clusters;
+        self.report
+    }
+}

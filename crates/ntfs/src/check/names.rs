@@ -1,0 +1,335 @@
+//! Names: what a file's record says they are, and what directories and links make of them.
+
+use super::file::{Assembled, key};
+use super::{Check, Severity, system};
+use crate::layout::{
+    Attribute, FileName, Kind, ObjectId, Reference, StandardInformation, file_flags, namespace, record_flags,
+    record_number as known,
+};
+use platter_vfs::Result;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is remembered of a file.
+#[derive(Debug, Default)]
+pub struct File {
+    pub sequence: u16,
+    pub is_directory: bool,
+    pub names: Vec<Name>,
+    /// Number of its security descriptor; 0 for none.
+    pub security: u32,
+    pub reparse: Option<u32>,
+    pub object: Option<[u8; 16]>,
+    /// The links that its record counts.
+    pub links: u16,
+}
+
+/// One of its names.
+#[derive(Clone, Debug)]
+pub struct Name {
+    pub parent: Reference,
+    pub units: Box<[u16]>,
+    pub space: u8,
+    /// The directory has it.
+    pub is_entered: bool,
+}
+
+/// Records without a name that every volume has: 12 to 15 are reserved, and so are those up to 23.
+pub fn is_nameless(number: u64) -> bool {
+    (12..known::FIRST_FREE).contains(&number)
+}
+
+/// Notes what a file's records say of it.
+pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
+    let repairing = check.is_repairing;
+    let number = file.number;
+    let standard =
+        file.value(Kind::STANDARD_INFORMATION).map(|value| StandardInformation::from_bytes(value, file.at));
+    let security = match standard {
+        Some(Ok(standard)) => standard.extended.map_or(0, |extended| extended.security),
+        _ => {
+            let found = if standard.is_some() { "too few bytes" } else { "none" };
+            let message =
+                format!("file record at offset {}: expected $STANDARD_INFORMATION, found {found}", file.at);
+            check.find("standard", Severity::Inconsistent, Some(number), message, repairing);
+            restore_standard(file);
+            0
+        }
+    };
+    let mut names = Vec::new();
+    let mut bad = Vec::new();
+    for place in file.of(Kind::FILE_NAME) {
+        let value = file.attribute(place).value().map(|value| FileName::from_bytes(value, file.at));
+        match value {
+            Some(Ok(name)) if is_possible(&name, number) && names.len() < MOST_NAMES => {
+                names.push(Name {
+                    parent: name.parent,
+                    units: name.name,
+                    space: name.namespace,
+                    is_entered: false,
+                });
+            }
+            other => {
+                let found = match other {
+                    Some(Ok(name)) => format!("{:?}", String::from_utf16_lossy(&name.name)),
+                    Some(Err(error)) => error.to_string(),
+                    None => "one outside the record".into(),
+                };
+                let message = format!("file record at offset {}: expected a name, found {found}", file.at);
+                check.find("name", Severity::Inconsistent, Some(number), message, repairing);
+                bad.push(place);
+            }
+        }
+    }
+    for (part, index) in bad.into_iter().rev() {
+        file.records[part].record.attributes.remove(index);
+        file.records[part].is_changed = true;
+    }
+    let has_index = !file.find(&key(Kind::INDEX_ROOT, "$I30")).is_empty();
+    let mut is_directory = file.base().flags & record_flags::DIRECTORY != 0;
+    if has_index != is_directory {
+        let found = if has_index { "an index of names" } else { "none" };
+        let expected = if is_directory { "an index of names" } else { "no index of names" };
+        let message = format!("file record at offset {}: expected {expected}, found {found}", file.at);
+        check.find("directory-flag", Severity::Inconsistent, Some(number), message, repairing);
+        // What has data is no directory.
+        is_directory = has_index || file.find(&key(Kind::DATA, "")).is_empty();
+        let flags = &mut file.base_mut().flags;
+        *flags = *flags & !record_flags::DIRECTORY | if is_directory { record_flags::DIRECTORY } else { 0 };
+        if is_directory && !has_index {
+            check.rebuild.insert(number);
+        }
+    }
+    let is_view = file.base().flags & record_flags::VIEW_INDEX != 0;
+    if !is_directory && !is_view && number >= known::FIRST_FREE && file.find(&key(Kind::DATA, "")).is_empty()
+    {
+        let message = format!("file record at offset {}: expected $DATA, found none", file.at);
+        check.find("data-lost", Severity::DataLoss, Some(number), message, repairing);
+        file.put(Attribute::resident(Kind::DATA, Vec::new()));
+    }
+    let reparse = file.value(Kind::REPARSE_POINT).map(|value| crate::layout::bytes::u32_at(value, 0));
+    let reparse = reparse.or_else(|| {
+        let bytes = file.bytes(check, &key(Kind::REPARSE_POINT, ""), 8).ok().flatten()?;
+        Some(crate::layout::bytes::u32_at(&bytes, 0))
+    });
+    let object = file.value(Kind::OBJECT_ID).and_then(ObjectId::from_bytes).map(|object| object.id);
+    let (sequence, links) = (file.base().sequence, file.base().links);
+    let known = File { sequence, is_directory, names, security, reparse, object, links };
+    if !check.is_again {
+        check.report.files += u64::from(!is_directory);
+        check.report.directories += u64::from(is_directory);
+        check.files.insert(number, known);
+    }
+}
+
+/// No record of 64 KiB has more.
+const MOST_NAMES: usize = 100_000;
+
+fn is_possible(name: &FileName, number: u64) -> bool {
+    let units = &name.name;
+    let is_dot = **units == [u16::from(b'.')];
+    let is_bad = |unit: &u16| *unit == 0 || *unit == u16::from(b'/');
+    name.namespace <= namespace::WIN32_AND_DOS
+        && !units.iter().any(is_bad)
+        && (number == known::ROOT || !is_dot)
+        && **units != [u16::from(b'.'); 2]
+}
+
+/// `$STANDARD_INFORMATION` from what a name says.
+fn restore_standard(file: &mut Assembled) {
+    let name = file
+        .of(Kind::FILE_NAME)
+        .first()
+        .and_then(|place| FileName::from_bytes(file.attribute(*place).value()?, 0).ok());
+    let name = name.unwrap_or_default();
+    let standard = StandardInformation {
+        created: name.created,
+        modified: name.modified,
+        changed: name.changed,
+        accessed: name.accessed,
+        flags: name.flags & !(file_flags::DIRECTORY | file_flags::VIEW_INDEX),
+        ..StandardInformation::default()
+    };
+    file.put(Attribute::resident(Kind::STANDARD_INFORMATION, standard.to_bytes()));
+}
+
+/// After all directories were walked: names that no directory has, files without any, directories in circles, and how
+/// many links there are.
+pub fn finish(check: &mut Check<'_>) -> Result<()> {
+    let numbers: Vec<u64> = check.files.keys().copied().collect();
+    let mut dead: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for &number in &numbers {
+        let Some(file) = check.files.get(&number) else { continue };
+        let mut missing = Vec::new();
+        for (index, name) in file.names.iter().enumerate() {
+            if name.is_entered {
+                continue;
+            }
+            match check.directory(name.parent) {
+                true => missing.push(name.parent.number()),
+                false => dead.entry(number).or_default().push(index),
+            }
+        }
+        for parent in missing {
+            // What a damaged index does not show any more is told once, for the directory.
+            if !check.rebuild.contains(&parent) || check.missing.contains(&parent) {
+                check.missing.insert(parent);
+                let message = format!("directory {parent}: expected an entry for file {number}, found none");
+                check.find(
+                    "entry-missing",
+                    Severity::Inconsistent,
+                    Some(number),
+                    message,
+                    check.is_repairing,
+                );
+                check.rebuild.insert(parent);
+            }
+        }
+    }
+    for (number, names) in dead {
+        drop_dead(check, number, &names)?;
+    }
+    circles(check)?;
+    links(check, &numbers)
+}
+
+/// Names whose directory is not there: the file loses them, and is put elsewhere if they were all.
+fn drop_dead(check: &mut Check<'_>, number: u64, names: &[usize]) -> Result<()> {
+    let Some(file) = check.files.get(&number) else { return Ok(()) };
+    let dead: Vec<Name> = names.iter().map(|&index| file.names[index].clone()).collect();
+    let lives = file
+        .names
+        .iter()
+        .enumerate()
+        .any(|(index, name)| !names.contains(&index) && name.space != namespace::DOS);
+    if is_nameless(number) || number <= known::EXTEND {
+        return Ok(());
+    }
+    for name in &dead {
+        let message = format!(
+            "name \"{}\": expected a directory at record {}, found none",
+            String::from_utf16_lossy(&name.units),
+            name.parent
+        );
+        check.find("name-dead", Severity::Inconsistent, Some(number), message, check.is_repairing);
+    }
+    if lives {
+        // Others lead to the file: these are taken out.
+        return check.edit(number, |file| remove_names(file, &dead));
+    }
+    check.orphans.insert(number);
+    Ok(())
+}
+
+/// Takes names out of a file's records.
+pub fn remove_names(file: &mut Assembled, names: &[Name]) {
+    for part in &mut file.records {
+        let before = part.record.attributes.len();
+        part.record.attributes.retain(|attribute| {
+            let name = (attribute.kind == Kind::FILE_NAME)
+                .then(|| attribute.value().and_then(|value| FileName::from_bytes(value, 0).ok()))
+                .flatten();
+            !name.is_some_and(|name| {
+                names.iter().any(|dead| {
+                    (dead.parent, &dead.units, dead.space) == (name.parent, &name.name, name.namespace)
+                })
+            })
+        });
+        part.is_changed |= part.record.attributes.len() != before;
+    }
+}
+
+/// The name of a system file, which is always the same.
+fn system_name(check: &mut Check<'_>, number: u64) -> Result<()> {
+    let Some(name) = system::NAMES.get(number as usize) else { return Ok(()) };
+    let message = format!("system file: expected the name \"{name}\" in the root, found another");
+    check.find("system-name", Severity::Inconsistent, Some(number), message, check.is_repairing);
+    check.rebuild.insert(known::ROOT);
+    let parent = Reference::new(known::ROOT, check.sequence(known::ROOT));
+    check.edit(number, |file| {
+        let is_directory = file.base().flags & record_flags::DIRECTORY != 0;
+        file.set_names(vec![FileName {
+            parent,
+            flags: file_flags::HIDDEN
+                | file_flags::SYSTEM
+                | if is_directory { file_flags::DIRECTORY } else { 0 },
+            namespace: namespace::WIN32_AND_DOS,
+            name: name.encode_utf16().collect(),
+            ..FileName::default()
+        }]);
+    })
+}
+
+/// Whether a system file has its name and no other.
+fn has_system_name(check: &Check<'_>, number: u64, names: &[Name]) -> bool {
+    let root = Reference::new(known::ROOT, check.sequence(known::ROOT));
+    match (names, system::NAMES.get(number as usize)) {
+        ([only], Some(name)) => only.parent == root && only.units.iter().copied().eq(name.encode_utf16()),
+        _ => false,
+    }
+}
+
+/// Directories from which no way leads to the root.
+fn circles(check: &mut Check<'_>) -> Result<()> {
+    let mut good: BTreeSet<u64> = BTreeSet::from([known::ROOT]);
+    let directories: Vec<u64> =
+        check.files.iter().filter(|(_, file)| file.is_directory).map(|(number, _)| *number).collect();
+    for start in directories {
+        let (mut way, mut at) = (BTreeSet::new(), start);
+        loop {
+            if good.contains(&at) || check.orphans.contains(&at) || is_nameless(at) {
+                good.extend(way);
+                break;
+            }
+            if !way.insert(at) {
+                let message = format!("directory {at}: expected a way to the root, found a circle");
+                check.find("directory-circle", Severity::Inconsistent, Some(at), message, check.is_repairing);
+                check.orphans.insert(at);
+                good.extend(way);
+                break;
+            }
+            let parent = check.files.get(&at).and_then(|file| {
+                let name = file
+                    .names
+                    .iter()
+                    .find(|name| name.space != namespace::DOS && check.directory(name.parent));
+                name.map(|name| name.parent.number())
+            });
+            match parent {
+                Some(parent) => at = parent,
+                None => {
+                    // Without a name: that is told below.
+                    good.extend(way);
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Counts links, and finds files without names.
+fn links(check: &mut Check<'_>, numbers: &[u64]) -> Result<()> {
+    for &number in numbers {
+        let Some(file) = check.files.get(&number) else { continue };
+        let (names, links) = (file.names.len(), usize::from(file.links));
+        if number <= known::EXTEND && !has_system_name(check, number, &file.names) {
+            system_name(check, number)?;
+            continue;
+        }
+        if names == 0 && !is_nameless(number) {
+            if !check.orphans.contains(&number) {
+                let message = "file without a name: expected at least one, found none".to_owned();
+                check.find("nameless", Severity::Inconsistent, Some(number), message, check.is_repairing);
+                check.orphans.insert(number);
+            }
+            continue;
+        }
+        let dead = file.names.iter().any(|name| !name.is_entered && !check.directory(name.parent));
+        if names != links && !check.orphans.contains(&number) && !dead {
+            let message = format!("links: expected {names}, found {links}");
+            check.find("link-count", Severity::Inconsistent, Some(number), message, check.is_repairing);
+            check.edit(number, |file| file.base_mut().links = names as u16)?;
+        }
+    }
+    Ok(())
+}

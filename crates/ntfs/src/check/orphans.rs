@@ -1,0 +1,131 @@
+//! Files that no directory has: they are put into `found.000` in the root.
+
+use super::file::Assembled;
+use super::names::{File, Name};
+use super::records::State;
+use super::{Check, Severity, directory, order};
+use crate::layout::index::{IndexRoot, collation};
+use crate::layout::{
+    Attribute, FileName, Kind, Record, Reference, StandardInformation, file_flags, namespace, record_flags,
+    record_number as known,
+};
+use platter_vfs::Result;
+
+/// What the directory is called.
+const FOUND: &str = "found.000";
+
+/// Gives every file that no directory has a name in [`FOUND`].
+pub fn connect(check: &mut Check<'_>) -> Result<()> {
+    let orphans = std::mem::take(&mut check.orphans);
+    if orphans.is_empty() {
+        return Ok(());
+    }
+    for &number in &orphans {
+        let message = "file: expected a directory that has it, found none".to_owned();
+        check.find("orphan", Severity::Inconsistent, Some(number), message, check.is_repairing);
+    }
+    if !check.is_repairing || !check.files.get(&known::ROOT).is_some_and(|root| root.is_directory) {
+        return Ok(());
+    }
+    let found = found(check)?;
+    for number in orphans {
+        let units = check.files.get(&number).and_then(|file| {
+            let name = file.names.iter().find(|name| name.space != namespace::DOS)?;
+            Some(name.units.clone())
+        });
+        let name = units.filter(|units| is_new(check, found, units)).unwrap_or_else(|| numbered(number));
+        give(check, number, found, name)?;
+    }
+    check.rebuild.insert(found.number());
+    Ok(())
+}
+
+/// Gives a file another name in the directory where two have the same.
+pub fn rename(check: &mut Check<'_>, number: u64, directory: Reference) -> Result<()> {
+    give(check, number, directory, numbered(number))
+}
+
+fn numbered(number: u64) -> Box<[u16]> {
+    format!("FILE{number:08}").encode_utf16().collect()
+}
+
+fn is_new(check: &Check<'_>, directory: Reference, units: &[u16]) -> bool {
+    !check
+        .files
+        .values()
+        .flat_map(|file| &file.names)
+        .any(|name| name.parent == directory && order::names(&check.upper, &name.units, units).is_eq())
+}
+
+/// Makes this the only name of a file.
+fn give(check: &mut Check<'_>, number: u64, directory: Reference, units: Box<[u16]>) -> Result<()> {
+    let name = FileName {
+        parent: directory,
+        namespace: namespace::POSIX,
+        name: units.clone(),
+        ..FileName::default()
+    };
+    check.edit(number, |file| {
+        file.set_names(vec![name]);
+        // With times and sizes.
+        let names = directory::names_in(file, directory);
+        file.set_names(names);
+        file.base_mut().links = 1;
+    })?;
+    if let Some(file) = check.files.get_mut(&number) {
+        file.names = vec![Name { parent: directory, units, space: namespace::POSIX, is_entered: true }];
+    }
+    Ok(())
+}
+
+/// The directory, made if it is not there; the root if there is no room for it.
+fn found(check: &mut Check<'_>) -> Result<Reference> {
+    let root = Reference::new(known::ROOT, check.sequence(known::ROOT));
+    let units: Box<[u16]> = FOUND.encode_utf16().collect();
+    let there = check.files.iter().find(|(_, file)| {
+        file.is_directory
+            && file
+                .names
+                .iter()
+                .any(|name| name.parent == root && order::names(&check.upper, &name.units, &units).is_eq())
+    });
+    if let Some((number, file)) = there {
+        return Ok(Reference::new(*number, file.sequence));
+    }
+    let free = (known::FIRST_FREE..check.table.count).find(|&number| check.state(number) == State::Free);
+    let Some(number) = free else { return Ok(root) };
+    let sequence = check.sequence(number).wrapping_add(1).max(1);
+    let above = Assembled::read(check, known::ROOT, &mut Vec::new())?;
+    let mut standard = above
+        .value(Kind::STANDARD_INFORMATION)
+        .and_then(|value| StandardInformation::from_bytes(value, 0).ok())
+        .unwrap_or_default();
+    standard.flags = 0;
+    let name = FileName {
+        parent: root,
+        created: standard.created,
+        modified: standard.modified,
+        changed: standard.changed,
+        accessed: standard.accessed,
+        flags: file_flags::DIRECTORY,
+        namespace: namespace::POSIX,
+        name: units.clone(),
+        ..FileName::default()
+    };
+    let mut record = Record::new(number);
+    record.sequence = sequence;
+    record.flags = record_flags::IN_USE | record_flags::DIRECTORY;
+    record.links = 1;
+    record.add(Attribute::resident(Kind::STANDARD_INFORMATION, standard.to_bytes()));
+    record.add(Attribute::resident(Kind::FILE_NAME, name.to_bytes()));
+    let index =
+        IndexRoot::new(Kind::FILE_NAME, collation::FILE_NAME, check.geometry.index, check.geometry.cluster);
+    record.add(Attribute::resident(Kind::INDEX_ROOT, index.to_bytes()).named("$I30"));
+    check.put_record(number, &record)?;
+    check.states[number as usize] = State::Base;
+    check.sequences[number as usize] = sequence;
+    let names = vec![Name { parent: root, units, space: namespace::POSIX, is_entered: true }];
+    check.files.insert(number, File { sequence, is_directory: true, names, links: 1, ..File::default() });
+    check.rebuild.insert(known::ROOT);
+    Ok(Reference::new(number, sequence))
+}

@@ -1,0 +1,269 @@
+//! `$Secure`: descriptors, their two indexes, and the numbers by which files name them.
+
+use super::file::{Assembled, key, outside};
+use super::records::State;
+use super::{Check, Severity, build, directory, tree};
+use crate::layout::index::collation;
+use crate::layout::{
+    Attribute, DescriptorHeader, Kind, Record, StandardInformation, descriptor_hash, record_flags,
+    record_number as known,
+};
+use platter_vfs::Result;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most bytes of `$SDS` that are read.
+const MOST: u64 = 256 << 20;
+
+/// A descriptor that gives everything to administrators and to the system: revision 1, self-relative, owner and group
+/// S-1-5-32-544, two entries of full access (\[MS-DTYP\] 2.4.6).
+#[rustfmt::skip]
+const EVERYTHING: [u8; 0x68] = [
+    1, 0, 0x04, 0x80, 0x48, 0, 0, 0, 0x58, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0,
+    2, 0, 0x34, 0, 2, 0, 0, 0,
+    0, 3, 0x14, 0, 0xFF, 0x01, 0x1F, 0, 1, 1, 0, 0, 0, 0, 0, 5, 0x12, 0, 0, 0,
+    0, 3, 0x18, 0, 0xFF, 0x01, 0x1F, 0, 1, 2, 0, 0, 0, 0, 0, 5, 0x20, 0, 0, 0, 0x20, 2, 0, 0,
+    1, 2, 0, 0, 0, 0, 0, 5, 0x20, 0, 0, 0, 0x20, 2, 0, 0,
+    1, 2, 0, 0, 0, 0, 0, 5, 0x20, 0, 0, 0, 0x20, 2, 0, 0,
+];
+
+/// Compares the descriptors with their indexes and with what files name.
+pub fn examine(check: &mut Check<'_>) -> Result<()> {
+    if check.state(known::SECURE) != State::Base {
+        return Ok(());
+    }
+    let mut file = Assembled::read(check, known::SECURE, &mut Vec::new())?;
+    let sds = key(Kind::DATA, "$SDS");
+    let Some((runs, header)) = file.runs(check.geometry.clusters, &sds) else {
+        // Volumes before 3.0 have none.
+        return remake(check, &mut file);
+    };
+    let mut bytes = vec![0; header.size.min(header.allocated).min(MOST) as usize];
+    check.disk.read_runs(&check.geometry, &runs, 0, &mut bytes)?;
+    let (found, mended) = descriptors(&mut bytes);
+    let repairing = check.is_repairing;
+    if found.is_empty() {
+        return remake(check, &mut file);
+    }
+    if let Some((count, first)) = mended {
+        let message = format!(
+            "$Secure: $SDS: expected each descriptor twice, found {count} that are not, the first at {first}"
+        );
+        check.find("security-copy", Severity::Inconsistent, Some(known::SECURE), message, repairing);
+        if repairing {
+            check.disk.write_runs(&check.geometry, &runs, 0, &bytes)?;
+        }
+    }
+    let mut is_changed = false;
+    for (name, rule) in [("$SII", collation::NUMBER), ("$SDH", collation::SECURITY_HASH)] {
+        is_changed |= index(check, &mut file, name, rule, &found)?;
+    }
+    if is_changed && repairing && !file.store(check)? {
+        check.cannot("index-full", Some(known::SECURE), "$Secure: no room for its indexes".into());
+    }
+    numbers(check, &found)
+}
+
+/// The descriptors by number. A copy that is damaged is replaced by the other one: how many were, and the first.
+fn descriptors(bytes: &mut [u8]) -> (BTreeMap<u32, DescriptorHeader>, Option<(u64, u64)>) {
+    let mut found = BTreeMap::new();
+    let mut mended: Option<(u64, u64)> = None;
+    let block = DescriptorHeader::BLOCK;
+    let length = bytes.len() as u64;
+    let mut start = 0;
+    while start < length {
+        let mut at = start;
+        let end = (start + block).min(length);
+        while at + DescriptorHeader::LENGTH as u64 <= end {
+            let one = descriptor(bytes, at, at, end);
+            let other = descriptor(bytes, at + block, at, (end + block).min(length));
+            let Some(header) = one.or(other) else {
+                at += DescriptorHeader::ALIGN;
+                continue;
+            };
+            let (from, size) = (at as usize, header.length as usize);
+            let twin = from + block as usize;
+            if one != other || bytes.get(from..from + size) != bytes.get(twin..twin + size) {
+                // The last block's copy may not be there at all.
+                if twin + size <= bytes.len() {
+                    let (source, target) = if one.is_some() { (from, twin) } else { (twin, from) };
+                    bytes.copy_within(source..source + size, target);
+                }
+                mended.get_or_insert((0, at)).0 += 1;
+            }
+            found.insert(header.id, header);
+            at = (at + u64::from(header.length)).next_multiple_of(DescriptorHeader::ALIGN);
+        }
+        start += 2 * block;
+    }
+    (found, mended)
+}
+
+/// The descriptor at a place, if its header says that it is at `offset`, and its hash is right.
+fn descriptor(bytes: &[u8], at: u64, offset: u64, end: u64) -> Option<DescriptorHeader> {
+    let rest = bytes.get(usize::try_from(at).ok()?..usize::try_from(end).ok()?)?;
+    let header = DescriptorHeader::from_bytes(rest)?;
+    let body = rest.get(DescriptorHeader::LENGTH..header.length as usize)?;
+    let is_right =
+        header.offset == offset && header.id != 0 && !body.is_empty() && descriptor_hash(body) == header.hash;
+    is_right.then_some(header)
+}
+
+/// Compares one of the two indexes with the descriptors, and makes it anew. Whether it was is the answer.
+fn index(
+    check: &mut Check<'_>,
+    file: &mut Assembled,
+    name: &'static str,
+    rule: u32,
+    descriptors: &BTreeMap<u32, DescriptorHeader>,
+) -> Result<bool> {
+    let by_id = rule == collation::NUMBER;
+    let expected: BTreeSet<(Vec<u8>, Vec<u8>)> = descriptors
+        .values()
+        .map(|header| {
+            let key = match by_id {
+                true => header.id.to_le_bytes().to_vec(),
+                false => DescriptorHeader::hash_key(header.hash, header.id).to_vec(),
+            };
+            (key, header.to_bytes().to_vec())
+        })
+        .collect();
+    let mut found = BTreeSet::new();
+    let mut faults = match directory::open(check, file, name) {
+        Ok(tree) if tree.root.collation == rule => tree::walk(check, &tree, 4, &mut |_, entry, _| {
+            found.insert((entry.key().to_vec(), entry.data().to_vec()));
+        }),
+        Ok(tree) => vec![format!("index: expected collation {rule:#x}, found {:#x}", tree.root.collation)],
+        Err(fault) => vec![fault],
+    };
+    if faults.is_empty() && found != expected {
+        let missing = expected.difference(&found).count();
+        let more = found.difference(&expected).count();
+        faults
+            .push(format!("expected {} entries, found {missing} missing and {more} others", expected.len()));
+    }
+    if faults.is_empty() {
+        return Ok(false);
+    }
+    for fault in faults {
+        let message = format!("$Secure: {name}: {fault}");
+        check.find(
+            "security-index",
+            Severity::Inconsistent,
+            Some(known::SECURE),
+            message,
+            check.is_repairing,
+        );
+    }
+    if !check.is_repairing {
+        return Ok(false);
+    }
+    let mut headers: Vec<&DescriptorHeader> = descriptors.values().collect();
+    headers.sort_by_key(|header| if by_id { (header.id, 0) } else { (header.hash, header.id) });
+    let entries: Vec<Vec<u8>> =
+        headers.iter().map(|header| if by_id { header.id_entry() } else { header.hash_entry() }).collect();
+    let shape = build::Shape { name, kind: Kind(0), collation: rule };
+    build::index(check, file, &shape, &entries)
+}
+
+/// Files name descriptors that are there.
+fn numbers(check: &mut Check<'_>, descriptors: &BTreeMap<u32, DescriptorHeader>) -> Result<()> {
+    let Some(&first) = descriptors.keys().next() else { return Ok(()) };
+    let unknown: Vec<(u64, u32)> = check
+        .files
+        .iter()
+        .filter(|(_, file)| file.security != 0 && !descriptors.contains_key(&file.security))
+        .map(|(number, file)| (*number, file.security))
+        .collect();
+    for (number, security) in unknown {
+        let message = format!(
+            "security descriptor {security:#x}: expected in $Secure, found none; it becomes {first:#x}"
+        );
+        check.find("security", Severity::Inconsistent, Some(number), message, check.is_repairing);
+        check.edit(number, |file| {
+            let standard = file
+                .value(Kind::STANDARD_INFORMATION)
+                .and_then(|value| StandardInformation::from_bytes(value, 0).ok());
+            if let Some(mut standard) = standard
+                && let Some(extended) = &mut standard.extended
+            {
+                extended.security = first;
+                file.put(Attribute::resident(Kind::STANDARD_INFORMATION, standard.to_bytes()));
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// `$Secure` without any descriptor gets one.
+fn remake(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
+    let message = "$Secure: $SDS: expected security descriptors, found none".to_owned();
+    check.find("security-lost", Severity::DataLoss, Some(known::SECURE), message, check.is_repairing);
+    if !check.is_repairing {
+        return Ok(());
+    }
+    for (kind, name) in [(Kind::DATA, "$SDS"), (Kind::INDEX_ROOT, "$SII"), (Kind::INDEX_ROOT, "$SDH")] {
+        file.remove(&key(kind, name));
+    }
+    for name in ["$SII", "$SDH"] {
+        file.remove(&key(Kind::INDEX_ALLOCATION, name));
+        file.remove(&key(Kind::BITMAP, name));
+    }
+    fill(check, file.base_mut())?;
+    if !file.store(check)? {
+        check.cannot("record-full", Some(known::SECURE), "$Secure: its record has too little room".into());
+    }
+    Ok(())
+}
+
+/// Gives a record what `$Secure` has, with one descriptor.
+pub fn fill(check: &mut Check<'_>, record: &mut Record) -> Result<()> {
+    let header = DescriptorHeader {
+        hash: descriptor_hash(&EVERYTHING),
+        id: DescriptorHeader::FIRST_ID,
+        offset: 0,
+        length: (DescriptorHeader::LENGTH + EVERYTHING.len()) as u32,
+    };
+    let one: Vec<u8> = header.to_bytes().into_iter().chain(EVERYTHING).collect();
+    let size = DescriptorHeader::BLOCK + one.len() as u64;
+    let Some(runs) = check.allocate(size.div_ceil(check.geometry.cluster)) else { return Ok(()) };
+    let mut bytes = vec![0; size as usize];
+    bytes[..one.len()].copy_from_slice(&one);
+    bytes[DescriptorHeader::BLOCK as usize..].copy_from_slice(&one);
+    check.disk.write_runs(&check.geometry, &runs, 0, &bytes)?;
+    record.flags |= record_flags::VIEW_INDEX;
+    record.add(outside(check, key(Kind::DATA, "$SDS"), &runs, size));
+    for (name, rule, entry) in [
+        ("$SII", collation::NUMBER, header.id_entry()),
+        ("$SDH", collation::SECURITY_HASH, header.hash_entry()),
+    ] {
+        let (block, cluster) = (check.geometry.index, check.geometry.cluster);
+        let mut root = crate::layout::index::IndexRoot::new(Kind(0), rule, block, cluster);
+        root.node.insert(0, &entry);
+        record.add(Attribute::resident(Kind::INDEX_ROOT, root.to_bytes()).named(name));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_copy_is_replaced_by_the_other() {
+        let block = DescriptorHeader::BLOCK as usize;
+        let header =
+            DescriptorHeader { hash: descriptor_hash(&EVERYTHING), id: 0x100, offset: 0, length: 20 + 0x68 };
+        let one: Vec<u8> = header.to_bytes().into_iter().chain(EVERYTHING).collect();
+        let mut bytes = vec![0; block + one.len()];
+        bytes[..one.len()].copy_from_slice(&one);
+        bytes[block..].copy_from_slice(&one);
+        let whole = bytes.clone();
+        assert_eq!(descriptors(&mut bytes), (BTreeMap::from([(0x100, header)]), None));
+        for place in [30, block + 30] {
+            bytes[place] ^= 1;
+            let (found, mended) = descriptors(&mut bytes);
+            assert_eq!((found.len(), mended), (1, Some((1, 0))));
+            assert!(bytes == whole);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Attributes and their clusters: runs, sizes, and who else has them.
+
+use super::file::{Assembled, Key, Place, taken};
+use super::{Check, Severity};
+use crate::layout::record_number as known;
+use crate::layout::runs;
+use crate::layout::{
+    Attribute, Content, Kind, NonResident, Run, StandardInformation, attribute_flags as flags, file_flags,
+};
+use platter_vfs::Result;
+
+/// How often all clusters of a volume may be claimed again before what claims more is taken for garbage.
+const CLAIMS: u64 = 16;
+
+/// Looks at all attributes of a file, and claims their clusters.
+pub fn examine_all(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
+    // Taking one out moves the others, so the places are looked up again for each.
+    for key in file.streams().into_keys() {
+        let places = file.find(&key);
+        let resident = places.iter().filter(|place| file.attribute(**place).value().is_some()).count();
+        if resident > 0 && places.len() > 1 {
+            let message =
+                format!("file record at offset {}: {}: expected one, found {}", file.at, key.0, places.len());
+            check.find("attribute-twice", Severity::DataLoss, Some(file.number), message, check.is_repairing);
+            let kept = file.attribute(places[0]).clone();
+            file.put(kept);
+            if resident == places.len() {
+                continue;
+            }
+        }
+        let places = file.find(&key);
+        if let Some(&first) = places.first()
+            && file.attribute(first).value().is_none()
+        {
+            outside(check, file, &key, &places);
+        }
+    }
+    flags_of_file(check, file);
+    Ok(())
+}
+
+/// What a file's data is, the file says too.
+fn flags_of_file(check: &mut Check<'_>, file: &mut Assembled) {
+    let standard = file
+        .value(Kind::STANDARD_INFORMATION)
+        .and_then(|value| StandardInformation::from_bytes(value, 0).ok());
+    let Some(mut standard) = standard.filter(|_| file.number >= known::FIRST_FREE) else { return };
+    let data = file.of(Kind::DATA);
+    let any = data.iter().fold(0, |flags, place| flags | file.attribute(*place).flags);
+    let own = data.iter().map(|place| file.attribute(*place)).find(|data| data.name.is_empty());
+    let own = own.map_or(0, |data| data.flags);
+    for (flag, of_file, name) in [
+        (flags::SPARSE, file_flags::SPARSE, "sparse"),
+        (flags::ENCRYPTED, file_flags::ENCRYPTED, "encrypted"),
+    ] {
+        let is_said = standard.flags & of_file != 0;
+        // A directory that is encrypted says so for what is made in it.
+        let must_not = any & flag == 0 && !data.is_empty();
+        if is_said && must_not || !is_said && own & flag != 0 {
+            let expected = if is_said { "not " } else { "" };
+            let message = format!(
+                "$STANDARD_INFORMATION of the file record at offset {}: expected that it says {expected}{name}, found otherwise",
+                file.at
+            );
+            check.find("flags", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
+            standard.flags ^= of_file;
+            file.put(Attribute::resident(Kind::STANDARD_INFORMATION, standard.to_bytes()));
+        }
+    }
+}
+
+fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Place]) {
+    let Some((runs, fault)) = unpack(check, file, places) else { return };
+    let (first, attribute_flags) = (places[0], file.attribute(places[0]).flags);
+    let Content::NonResident(header) = file.attribute(first).content.clone() else { return };
+    let is_packed = attribute_flags & flags::COMPRESSION_MASK != 0;
+    let may_have_holes = is_packed || attribute_flags & flags::SPARSE != 0;
+    let name = told(key);
+    let at = file.at;
+    let repairing = check.is_repairing;
+    let mut runs = runs;
+    let mut is_wrong = false;
+    if let Some(fault) = fault {
+        is_wrong = true;
+        check.find("runs", Severity::DataLoss, Some(file.number), format!("{name}: {fault}"), repairing);
+        if is_packed && header.unit < 32 {
+            // A unit of which a part is gone cannot be unpacked.
+            cut(&mut runs, header.unit);
+        }
+    }
+    if file.number != known::BAD_CLUSTERS
+        && !may_have_holes
+        && let Some(hole) = runs.iter().find(|run| run.lcn.is_none())
+    {
+        is_wrong = true;
+        let message = format!(
+            "{name} of the file record at offset {at}: expected clusters, found a hole at virtual cluster {}",
+            hole.vcn
+        );
+        check.find("hole", Severity::DataLoss, Some(file.number), message, repairing);
+        if key.0 == Kind::DATA && file.number >= known::FIRST_FREE {
+            file.attribute_mut(first).flags |= flags::SPARSE;
+        } else {
+            let vcn = hole.vcn;
+            runs.retain(|run| run.vcn < vcn);
+        }
+    }
+    let method = attribute_flags & flags::COMPRESSION_MASK;
+    let is_unit = (1..=10).contains(&header.unit);
+    if is_packed && (method != 1 || !is_unit || file.number < known::FIRST_FREE) {
+        is_wrong = true;
+        let message = format!(
+            "{name} of the file record at offset {at}: expected compression 1 (LZNT1) in units of 2^1 to 2^10 clusters, \
+             found {method} in units of 2^{}",
+            header.unit
+        );
+        check.find("compression", Severity::DataLoss, Some(file.number), message, repairing);
+        let may_be = is_unit && file.number >= known::FIRST_FREE;
+        let attribute = file.attribute_mut(first);
+        attribute.flags = attribute.flags & !flags::COMPRESSION_MASK | u16::from(may_be);
+        if let Content::NonResident(piece) = &mut attribute.content
+            && !may_be
+        {
+            piece.unit = 0;
+            if attribute.flags & flags::SPARSE == 0 {
+                piece.taken = None;
+            }
+        }
+    }
+    claim(check, file, key, &mut runs, &mut is_wrong);
+    is_wrong |= sizes(check, file, &name, &header, &runs, attribute_flags);
+    if is_wrong && repairing {
+        file.set_runs(check, key, &runs);
+    }
+}
+
+/// The runs of all pieces as far as they are right, and what is not.
+fn unpack(check: &Check<'_>, file: &Assembled, places: &[Place]) -> Option<(Vec<Run>, Option<String>)> {
+    let mut found: Vec<Run> = Vec::new();
+    let mut end = 0;
+    for &place in places {
+        let Content::NonResident(piece) = &file.attribute(place).content else { return None };
+        if piece.first != end {
+            let fault =
+                format!("expected a piece from virtual cluster {end}, found one from {}", piece.first);
+            return Some((found, Some(fault)));
+        }
+        let clusters = check.geometry.clusters;
+        if let Err(error) =
+            runs::unpack_into(&mut found, &piece.pairs, piece.first, piece.end, clusters, file.at)
+        {
+            return Some((found, Some(error.to_string())));
+        }
+        end = piece.end;
+    }
+    Some((found, None))
+}
+
+/// Takes the last clusters away that are not a whole unit.
+fn cut(runs: &mut Vec<Run>, unit: u8) {
+    let end = runs.last().map_or(0, Run::end);
+    let whole = end >> unit << unit;
+    runs.retain_mut(|run| {
+        run.length = run.length.min(whole.saturating_sub(run.vcn));
+        run.length > 0
+    });
+}
+
+fn claim(check: &mut Check<'_>, file: &Assembled, key: &Key, runs: &mut Vec<Run>, is_wrong: &mut bool) {
+    if check.is_again {
+        return;
+    }
+    let mut before = 0;
+    for run in runs.iter() {
+        let Some(lcn) = run.lcn else { continue };
+        let crossed = check.used.add_and_note(lcn, run.length, &mut check.crossed);
+        check.claimed_again += crossed;
+        before += crossed;
+    }
+    if check.claimed_again > check.geometry.clusters.saturating_mul(CLAIMS) {
+        let message =
+            format!("{}: {before} of its clusters belong to others, too many to be told apart", told(key));
+        check.find("runs", Severity::DataLoss, Some(file.number), message, check.is_repairing);
+        runs.clear();
+        *is_wrong = true;
+    }
+}
+
+/// Compares the sizes with the runs. Whether something is to be written anew is the answer.
+fn sizes(
+    check: &mut Check<'_>,
+    file: &Assembled,
+    name: &str,
+    header: &NonResident,
+    runs: &[Run],
+    attribute_flags: u16,
+) -> bool {
+    let repairing = check.is_repairing;
+    let allocated = runs.last().map_or(0, Run::end) * check.geometry.cluster;
+    let really = taken(runs) * check.geometry.cluster;
+    let is_packed = attribute_flags & flags::COMPRESSION_MASK != 0;
+    let mut wrong = Vec::new();
+    let mut lost = false;
+    if header.allocated != allocated {
+        wrong.push(format!("allocated size: expected {allocated}, found {}", header.allocated));
+    }
+    if header.size > allocated {
+        lost = true;
+        wrong.push(format!("size: expected at most {allocated}, found {}", header.size));
+    }
+    if header.valid > header.size && !(is_packed && header.valid <= allocated) {
+        wrong.push(format!("initialized size: expected at most {}, found {}", header.size, header.valid));
+    }
+    if let Some(found) = header.taken
+        && found != really
+    {
+        wrong.push(format!("size of its clusters: expected {really}, found {found}"));
+    }
+    let severity = if lost { Severity::DataLoss } else { Severity::Inconsistent };
+    for message in &wrong {
+        let message = format!("{name} of the file record at offset {}: {message}", file.at);
+        check.find("size", severity, Some(file.number), message, repairing);
+    }
+    !wrong.is_empty()
+}
+
+/// An attribute as a message names it.
+pub fn told(key: &Key) -> String {
+    match key.1.is_empty() {
+        true => key.0.to_string(),
+        false => format!("{} \"{}\"", key.0, String::from_utf16_lossy(&key.1)),
+    }
+}

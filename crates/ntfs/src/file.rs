@@ -1,0 +1,303 @@
+//! A file as all its records together say: its attributes, each whole, wherever its pieces stand.
+
+use crate::layout::{Attribute, Content, Kind, NonResident, Record, Reference, Run, attribute_flags, runs};
+use platter_vfs::{Error, Result};
+
+/// A file's record and the records that extend it.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Its base record and which life of it.
+    pub reference: Reference,
+    /// Flags of the record: [`crate::layout::record_flags`].
+    pub flags: u16,
+    /// Names that lead to it, short ones included.
+    pub links: u16,
+    /// Its attributes by type and name, without the list.
+    pub attributes: Vec<Attr>,
+    /// Runs of its attribute list, if that is not resident.
+    pub list: Vec<Run>,
+    /// The records that extend it.
+    pub extensions: Vec<Reference>,
+}
+
+/// One attribute, whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attr {
+    /// Its type.
+    pub kind: Kind,
+    /// Its name.
+    pub name: Box<[u16]>,
+    /// Its flags.
+    pub flags: u16,
+    /// What it holds.
+    pub body: Body,
+}
+
+/// Where an attribute's bytes are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// In a record.
+    Resident {
+        /// The bytes.
+        value: Vec<u8>,
+        /// Whether an index has them as a key.
+        indexed: bool,
+    },
+    /// In clusters.
+    Outside(Outside),
+}
+
+/// An attribute's clusters and sizes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outside {
+    /// From virtual cluster 0 without a gap.
+    pub runs: Vec<Run>,
+    /// Bytes of content.
+    pub size: u64,
+    /// Bytes from the start that were written.
+    pub valid: u64,
+    /// Exponent of two of the clusters in a compression unit.
+    pub unit: u8,
+}
+
+impl Outside {
+    /// Clusters from the first to the last, holes included.
+    pub fn clusters(&self) -> u64 {
+        self.runs.last().map_or(0, Run::end)
+    }
+
+    /// Clusters that are really taken.
+    pub fn taken(&self) -> u64 {
+        self.runs.iter().filter(|run| run.lcn.is_some()).map(|run| run.length).sum()
+    }
+
+    /// Appends clusters.
+    pub fn push(&mut self, lcn: Option<u64>, length: u64) {
+        let vcn = self.clusters();
+        runs::push(&mut self.runs, Run { vcn, lcn, length });
+    }
+}
+
+impl Attr {
+    /// A resident attribute without a name.
+    pub fn resident(kind: Kind, value: Vec<u8>) -> Attr {
+        let body = Body::Resident { value, indexed: kind == Kind::FILE_NAME };
+        Attr { kind, name: Box::default(), flags: 0, body }
+    }
+
+    /// The same with a name.
+    pub fn named(mut self, name: &[u16]) -> Attr {
+        self.name = name.into();
+        self
+    }
+
+    /// Its value, if that is in a record.
+    pub fn value(&self) -> Option<&[u8]> {
+        match &self.body {
+            Body::Resident { value, .. } => Some(value),
+            Body::Outside(_) => None,
+        }
+    }
+
+    /// Its clusters, if it has any.
+    pub fn outside(&self) -> Option<&Outside> {
+        match &self.body {
+            Body::Resident { .. } => None,
+            Body::Outside(outside) => Some(outside),
+        }
+    }
+
+    /// Its clusters, to be changed.
+    pub fn outside_mut(&mut self) -> Option<&mut Outside> {
+        match &mut self.body {
+            Body::Resident { .. } => None,
+            Body::Outside(outside) => Some(outside),
+        }
+    }
+
+    /// Bytes of its content.
+    pub fn size(&self) -> u64 {
+        match &self.body {
+            Body::Resident { value, .. } => value.len() as u64,
+            Body::Outside(outside) => outside.size,
+        }
+    }
+
+    /// Bytes of clusters that it takes.
+    pub fn allocated(&self, cluster: u64) -> u64 {
+        self.outside().map_or(0, |outside| outside.taken() * cluster)
+    }
+
+    fn has_holes(&self) -> bool {
+        self.flags & (attribute_flags::SPARSE | attribute_flags::COMPRESSION_MASK) != 0
+    }
+
+    /// The pieces that it takes in records: the first at most `first` bytes long if it has runs, the others at most
+    /// `most`.
+    fn pieces(&self, first: usize, most: usize, cluster: u64) -> Vec<Attribute> {
+        let whole = |content| Attribute {
+            kind: self.kind,
+            name: self.name.clone(),
+            flags: self.flags,
+            id: 0,
+            content,
+        };
+        let outside = match &self.body {
+            Body::Resident { value, indexed } => {
+                return vec![whole(Content::Resident { value: value.clone(), indexed: *indexed })];
+            }
+            Body::Outside(outside) => outside,
+        };
+        let mut pieces = Vec::new();
+        let mut done = 0;
+        loop {
+            let is_first = pieces.is_empty();
+            let taken = (is_first && self.has_holes()).then(|| outside.taken() * cluster);
+            let header =
+                (if taken.is_some() { 0x48 } else { 0x40 } + self.name.len() * 2).next_multiple_of(8);
+            let room = (if is_first { first } else { most }).saturating_sub(header).max(24) & !7;
+            let (pairs, fitted) = runs::pack(&outside.runs[done..], room);
+            let from = if is_first { 0 } else { outside.runs[done].vcn };
+            done += fitted;
+            let sizes = |size| if is_first { size } else { 0 };
+            pieces.push(whole(Content::NonResident(NonResident {
+                first: from,
+                end: done.checked_sub(1).map_or(0, |last| outside.runs[last].end()),
+                unit: outside.unit,
+                allocated: sizes(outside.clusters() * cluster),
+                size: sizes(outside.size),
+                valid: sizes(outside.valid),
+                taken,
+                pairs,
+            })));
+            if done >= outside.runs.len() {
+                return pieces;
+            }
+        }
+    }
+}
+
+impl File {
+    /// A file without attributes.
+    pub fn new(reference: Reference, flags: u16) -> File {
+        File { reference, flags, links: 0, attributes: Vec::new(), list: Vec::new(), extensions: Vec::new() }
+    }
+
+    /// The attribute of this type and name.
+    pub fn find(&self, kind: Kind, name: &[u16]) -> Option<&Attr> {
+        self.attributes.iter().find(|attr| attr.kind == kind && *attr.name == *name)
+    }
+
+    /// The same, to be changed.
+    pub fn find_mut(&mut self, kind: Kind, name: &[u16]) -> Option<&mut Attr> {
+        self.attributes.iter_mut().find(|attr| attr.kind == kind && *attr.name == *name)
+    }
+
+    /// The value of a resident attribute without a name.
+    pub fn value(&self, kind: Kind) -> Option<&[u8]> {
+        self.find(kind, &[])?.value()
+    }
+
+    /// Adds an attribute in its place.
+    pub fn add(&mut self, attr: Attr) {
+        let place =
+            self.attributes.partition_point(|other| (other.kind, &other.name) <= (attr.kind, &attr.name));
+        self.attributes.insert(place, attr);
+    }
+
+    /// Takes an attribute away.
+    pub fn take(&mut self, kind: Kind, name: &[u16]) -> Option<Attr> {
+        let place = self.attributes.iter().position(|attr| attr.kind == kind && *attr.name == *name)?;
+        Some(self.attributes.remove(place))
+    }
+
+    /// Puts an attribute in the place of the one of its type and name, or adds it.
+    pub fn put(&mut self, attr: Attr) {
+        match self.find_mut(attr.kind, &attr.name) {
+            Some(old) => *old = attr,
+            None => self.add(attr),
+        }
+    }
+
+    /// Bytes that its attributes would take in one record.
+    pub fn length(&self, cluster: u64) -> usize {
+        let pieces = |attr: &Attr| attr.pieces(1 << 30, 1 << 30, cluster)[0].length();
+        self.attributes.iter().map(pieces).sum()
+    }
+
+    /// All attributes as pieces for records, the first of each at most `first` and the others at most `most` bytes.
+    pub fn pieces(&self, first: usize, most: usize, cluster: u64) -> Vec<Attribute> {
+        self.attributes.iter().flat_map(|attr| attr.pieces(first, most, cluster)).collect()
+    }
+
+    /// Puts pieces together that stand in the order of type, name and first virtual cluster. `at` is where the base
+    /// record stands.
+    pub fn from_pieces(
+        base: &Record,
+        number: u64,
+        pieces: Vec<Attribute>,
+        clusters: u64,
+        cluster: u64,
+        at: u64,
+    ) -> Result<File> {
+        let mut file = File::new(Reference::new(number, base.sequence), base.flags);
+        file.links = base.links;
+        for piece in pieces {
+            let damaged =
+                |expected: String, found: String| Err(Error::damaged("attribute", at, expected, found));
+            match piece.content {
+                Content::Resident { value, indexed } => {
+                    let body = Body::Resident { value, indexed };
+                    file.attributes.push(Attr {
+                        kind: piece.kind,
+                        name: piece.name,
+                        flags: piece.flags,
+                        body,
+                    });
+                }
+                Content::NonResident(outside) => {
+                    let runs = runs::unpack(&outside.pairs, outside.first, outside.end, clusters, at)?;
+                    if outside.first == 0 {
+                        let limit = outside.end.saturating_mul(cluster);
+                        if outside.size > limit || outside.valid > outside.size {
+                            let found = format!("{} and {}", outside.size, outside.valid);
+                            return damaged(format!("sizes of {} up to {limit}", piece.kind), found);
+                        }
+                        let body = Body::Outside(Outside {
+                            runs,
+                            size: outside.size,
+                            valid: outside.valid,
+                            unit: outside.unit,
+                        });
+                        file.attributes.push(Attr {
+                            kind: piece.kind,
+                            name: piece.name,
+                            flags: piece.flags,
+                            body,
+                        });
+                        continue;
+                    }
+                    let known = file
+                        .attributes
+                        .last_mut()
+                        .filter(|last| (last.kind, &last.name) == (piece.kind, &piece.name));
+                    let end = known.as_ref().and_then(|known| known.outside()).map(Outside::clusters);
+                    if let (Some(known), Some(end)) = (known, end)
+                        && end == outside.first
+                    {
+                        let mut whole = known.outside_mut().map(|known| &mut known.runs);
+                        for run in runs {
+                            whole.as_deref_mut().into_iter().for_each(|whole| runs::push(whole, run));
+                        }
+                    } else {
+                        return damaged(
+                            format!("{} from virtual cluster {end:?}", piece.kind),
+                            outside.first.to_string(),
+                        );
+                    }
+                }
+            }
+        }
+        Ok(file)
+    }
+}

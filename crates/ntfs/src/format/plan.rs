@@ -1,0 +1,214 @@
+//! The measures of a new volume: what is how large, and where it stands.
+
+use crate::layout::log::{LEAST_PAGES, PAGE};
+use crate::layout::record_number;
+use platter_device::Device;
+use platter_vfs::{Error, FormatOptions, Result};
+
+/// Cluster sizes that can be chosen: 512 bytes to 2 MiB.
+const CLUSTERS: std::ops::RangeInclusive<u64> = 512..=2 << 20;
+/// Windows counts clusters with 32 bits.
+const MOST_CLUSTERS: u64 = u32::MAX as u64;
+/// The smallest volume.
+const LEAST: u64 = 1 << 20;
+/// Bytes of `$Boot`.
+const BOOT: u64 = 8192;
+/// Bytes of `$UpCase`.
+const UPCASE: u64 = 2 << 16;
+/// Bytes of records that a new volume has at least.
+const TABLE: u64 = 64 << 10;
+/// Bytes of an index block.
+const INDEX: u32 = 4096;
+
+/// A row of clusters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Its first cluster.
+    pub start: u64,
+    /// Clusters.
+    pub length: u64,
+}
+
+/// The measures of a new volume.
+#[derive(Clone, Debug)]
+pub struct Measures {
+    /// Bytes of a sector.
+    pub sector: u32,
+    /// Sectors of the volume, the last of the device, which has the copy of the boot sector, not counted.
+    pub sectors: u64,
+    /// Bytes of a cluster.
+    pub cluster: u64,
+    pub clusters: u64,
+    /// Bytes of a file record.
+    pub record: u32,
+    /// Bytes of an index block.
+    pub index: u32,
+    pub boot: Piece,
+    /// `$MFT`'s bitmap.
+    pub records: Piece,
+    pub mft: Piece,
+    /// The root directory's index.
+    pub root: Piece,
+    pub definitions: Piece,
+    pub bitmap: Piece,
+    pub upcase: Piece,
+    /// The security descriptors, `$SDS`.
+    pub descriptors: Piece,
+    pub log: Piece,
+    pub mirror: Piece,
+}
+
+impl Measures {
+    /// All pieces.
+    pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        [
+            &self.boot,
+            &self.records,
+            &self.mft,
+            &self.root,
+            &self.definitions,
+            &self.bitmap,
+            &self.upcase,
+            &self.descriptors,
+            &self.log,
+            &self.mirror,
+        ]
+        .into_iter()
+    }
+
+    /// Where a piece begins and ends on the device, in bytes.
+    pub fn bytes_of(&self, piece: &Piece) -> (u64, u64) {
+        (piece.start * self.cluster, (piece.start + piece.length) * self.cluster)
+    }
+
+    /// Records that `$MFT` has.
+    pub fn record_count(&self) -> u64 {
+        self.mft.length * self.cluster / u64::from(self.record)
+    }
+
+    /// Records that `$MFTMirr` has: four, or as many as a cluster holds.
+    pub fn mirrored(&self) -> u64 {
+        (self.cluster / u64::from(self.record)).max(4)
+    }
+
+    /// Bytes of `$Bitmap`: whole groups of 64 clusters.
+    pub fn bitmap_bytes(&self) -> u64 {
+        self.clusters.div_ceil(64) * 8
+    }
+
+    /// Bytes of `$MFT`'s bitmap.
+    pub fn records_bytes(&self) -> u64 {
+        self.record_count().div_ceil(64) * 8
+    }
+}
+
+fn cannot<T>(reason: String) -> Result<T> {
+    Err(Error::CannotMake { format: "NTFS", reason })
+}
+
+/// Chooses the measures.
+pub fn plan(device: &dyn Device, options: &FormatOptions) -> Result<Measures> {
+    let sector = device.sectors().logical;
+    if !matches!(sector, 512 | 1024 | 2048 | 4096) {
+        return cannot(format!("NTFS has sectors of 512 to 4,096 bytes, the device of {sector}"));
+    }
+    let length = device.len();
+    if length < LEAST {
+        return cannot(format!("a volume has at least {LEAST} bytes, the device {length}"));
+    }
+    let sectors = length / u64::from(sector) - 1;
+    let cluster = match options.cluster {
+        None => usual_cluster(length).max(u64::from(sector)),
+        Some(cluster)
+            if cluster.is_power_of_two() && CLUSTERS.contains(&cluster) && cluster >= u64::from(sector) =>
+        {
+            cluster
+        }
+        Some(cluster) => {
+            return cannot(format!(
+                "a cluster here is a power of two from {sector} to {} bytes, not {cluster}",
+                CLUSTERS.end()
+            ));
+        }
+    };
+    let record = match options.record {
+        // Windows gives disks with large sectors large records.
+        None => 1024.max(sector),
+        Some(record @ (1024 | 4096)) if record >= u64::from(sector) => record as u32,
+        Some(record) => {
+            let least = 1024.max(sector);
+            return cannot(format!("a record here has 4,096 bytes or {least}, not {record}"));
+        }
+    };
+    let clusters = sectors * u64::from(sector) / cluster;
+    if clusters > MOST_CLUSTERS {
+        return cannot(format!("{clusters} clusters of {cluster} bytes are more than {MOST_CLUSTERS}"));
+    }
+    lay(sector, sectors, cluster, record).map_or_else(
+        || {
+            cannot(format!(
+                "a device of {length} bytes has no room for the system's files in clusters of {cluster}"
+            ))
+        },
+        Ok,
+    )
+}
+
+/// The cluster size that Windows chooses.
+fn usual_cluster(length: u64) -> u64 {
+    let mut cluster = 4096;
+    while length / cluster >= MOST_CLUSTERS {
+        cluster *= 2;
+    }
+    cluster
+}
+
+/// Bytes of the log: a 64th of the volume, from what NTFS takes at least to 64 MiB.
+fn log_bytes(length: u64) -> u64 {
+    (length / 64).clamp(LEAST_PAGES * PAGE as u64, 64 << 20)
+}
+
+/// Lays the pieces; `None` if there is no room for them.
+fn lay(sector: u32, sectors: u64, cluster: u64, record: u32) -> Option<Measures> {
+    let length = sectors * u64::from(sector);
+    let clusters = length / cluster;
+    let mut at = 0;
+    let mut take = |bytes: u64, after: u64| {
+        let piece = Piece { start: at.max(after), length: bytes.div_ceil(cluster) };
+        at = piece.start + piece.length;
+        piece
+    };
+    let boot = take(BOOT, 0);
+    let least_table = (record_number::FIRST_FREE + 3) * u64::from(record);
+    let table = if length < 16 << 20 { least_table } else { TABLE.max(least_table) };
+    // So many bytes of bits come to hand when the table grows.
+    let records = take(8, 0);
+    let mft = take(table.next_multiple_of(cluster.max(u64::from(record))), 0);
+    // An eighth of the volume is kept for the table.
+    let zone = mft.start + (clusters / 8).max(mft.length);
+    let index = INDEX;
+    let root = take(u64::from(index), zone);
+    let mut measures = Measures {
+        sector,
+        sectors,
+        cluster,
+        clusters,
+        record,
+        index,
+        boot,
+        records,
+        mft,
+        root,
+        definitions: take(super::records::definitions_bytes(), 0),
+        bitmap: take(clusters.div_ceil(64) * 8, 0),
+        upcase: take(UPCASE, 0),
+        descriptors: take(super::records::descriptors().len() as u64, 0),
+        log: take(log_bytes(length), 0),
+        mirror: Piece::default(),
+    };
+    let mirror = measures.mirrored() * u64::from(record);
+    measures.mirror = take(mirror, clusters / 2);
+    let end = measures.mirror.start + measures.mirror.length;
+    // What is left must be worth it.
+    (end + 8 <= clusters).then_some(measures)
+}

@@ -1,0 +1,84 @@
+//! `$EA`: extended attributes, one after another ([MS-FSCC] 2.4.15 `FILE_FULL_EA_INFORMATION`), and `$EA_INFORMATION`.
+
+use super::bytes::{put, u16_at, u32_at};
+use platter_vfs::{Error, Result};
+
+/// One extended attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtendedAttribute {
+    /// 0x80 if who does not know it must not touch the file.
+    pub flags: u8,
+    /// Its name, at most 255 bytes, in the form that Windows keeps: upper case ASCII.
+    pub name: Vec<u8>,
+    /// Its value, at most 65,535 bytes.
+    pub value: Vec<u8>,
+}
+
+impl ExtendedAttribute {
+    /// Flag: who does not know it must not touch the file.
+    pub const NEEDED: u8 = 0x80;
+    /// Bytes before the name.
+    const HEADER: usize = 8;
+
+    /// Reads the whole value of `$EA`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if an attribute is not inside, or one leads back.
+    pub fn read_all(bytes: &[u8], at: u64) -> Result<Vec<ExtendedAttribute>> {
+        let mut attributes = Vec::new();
+        let mut position = 0;
+        while position < bytes.len() {
+            let rest = &bytes[position..];
+            let next = u32_at(rest, 0) as usize;
+            let (name, value) =
+                (usize::from(rest.get(5).copied().unwrap_or(0)), usize::from(u16_at(rest, 6)));
+            let value_at = ExtendedAttribute::HEADER + name + 1;
+            let end = value_at + value;
+            if rest.len() < end || next != 0 && next < end {
+                let expected = format!("an extended attribute inside {} bytes", rest.len());
+                let found = format!("{end} bytes, the next after {next}");
+                return Err(Error::damaged("$EA", at + position as u64, expected, found));
+            }
+            attributes.push(ExtendedAttribute {
+                flags: rest[4],
+                name: rest[ExtendedAttribute::HEADER..value_at - 1].to_vec(),
+                value: rest[value_at..end].to_vec(),
+            });
+            if next == 0 {
+                break;
+            }
+            position += next;
+        }
+        Ok(attributes)
+    }
+
+    /// The value of `$EA` for these.
+    pub fn write_all(attributes: &[ExtendedAttribute]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for attribute in attributes {
+            let start = bytes.len();
+            bytes.extend([0; 4]);
+            bytes.extend([attribute.flags, attribute.name.len() as u8]);
+            bytes.extend((attribute.value.len() as u16).to_le_bytes());
+            bytes.extend(&attribute.name);
+            bytes.push(0);
+            bytes.extend(&attribute.value);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            let length = (bytes.len() - start) as u32;
+            put(&mut bytes, start, length);
+        }
+        bytes
+    }
+
+    /// The value of `$EA_INFORMATION` for these.
+    pub fn information(attributes: &[ExtendedAttribute]) -> Vec<u8> {
+        let packed: usize = attributes.iter().map(|one| 5 + one.name.len() + one.value.len()).sum();
+        let needed = attributes.iter().filter(|one| one.flags & ExtendedAttribute::NEEDED != 0).count();
+        let whole = ExtendedAttribute::write_all(attributes).len();
+        let mut bytes = vec![0; 8];
+        put(&mut bytes, 0, packed.min(usize::from(u16::MAX)) as u16);
+        put(&mut bytes, 2, needed as u16);
+        put(&mut bytes, 4, whole as u32);
+        bytes
+    }
+}

@@ -1,0 +1,372 @@
+//! The log at work: groups of changes that are all there or not at all.
+//!
+//! # What is written
+//! A *group* holds what metadata shall read from a commit on: whole file records and index blocks, pieces of other
+//! attributes. Groups are written as NTFS writes transactions, with its own operations, so that Windows and others
+//! replay them too.
+//!
+//! # Why a group needs no undo
+//! Replay redoes all records up to the log's end and then undoes transactions that have none. Here a group begins on a
+//! page of its own, which is written last, after the group's other pages have been flushed: the log ends before a group
+//! or behind it, never inside. Metadata in place are written only after their group (and read only by who has
+//! replayed), so there is nothing to undo.
+//!
+//! # Why old pages are never taken for new ones
+//! Each session begins at the ring's first page with the next turn's number. A page that an interrupted session left
+//! has an LSN of an older turn, wherever it stands.
+
+mod compose;
+mod place;
+mod replay;
+mod scan;
+
+pub use place::Place;
+pub use replay::Replay;
+
+use crate::layout::Reference;
+use crate::layout::log::{
+    FIRST_ENTRY, FIRST_PAGE, OPEN_ATTRIBUTE, OpenAttribute, Operation, PAGE, RecordHeader, RestartPage,
+    RestartRecord, operation, used_of_block, used_of_record,
+};
+use compose::{Composer, Ring, Spot};
+use platter_device::Device;
+use platter_vfs::{Error, Result};
+use std::collections::HashMap;
+
+/// The only transaction: its entry in a table that is never written.
+const TRANSACTION: u32 = FIRST_ENTRY;
+/// Pages that are kept free: one for the next restart record, one so that a full ring is not an empty one.
+const KEPT: u64 = 2;
+/// Attributes that one stretch between checkpoints can name: entries are named by a 16-bit offset.
+const MOST_ATTRIBUTES: usize = (u16::MAX as usize - FIRST_ENTRY as usize) / OPEN_ATTRIBUTE - 1;
+/// Type of an index's blocks, `$INDEX_ALLOCATION`.
+const INDEX: u32 = 0xA0;
+/// Type of data, `$DATA`.
+const DATA: u32 = 0x80;
+
+/// What a change is to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// A file record; the offset is that in `$MFT`.
+    FileRecord,
+    /// A block of an index, in the attribute `$INDEX_ALLOCATION`.
+    Index {
+        /// The file that has the index.
+        file: Reference,
+        /// The index's name in UTF-16.
+        name: Box<[u16]>,
+        /// Bytes of a block.
+        block: u32,
+    },
+    /// Bytes of any other non-resident attribute.
+    Value {
+        /// The file that has the attribute.
+        file: Reference,
+        /// The attribute's type.
+        kind: u32,
+        /// The attribute's name in UTF-16.
+        name: Box<[u16]>,
+    },
+}
+
+/// What a piece of metadata shall read after the group that holds this.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// Which attribute it is of.
+    pub target: &'a Target,
+    /// Where in that attribute's data it begins, in bytes.
+    pub offset: u64,
+    /// Every cluster of the volume that it touches, in the attribute's order.
+    pub lcns: &'a [u64],
+    /// A whole file record or index block without its update sequence in place, or bytes as they stand on the device
+    /// (at most 65,000).
+    pub bytes: &'a [u8],
+}
+
+/// What the log says of the volume.
+#[derive(Debug)]
+pub enum State {
+    /// It was closed, or the log is empty.
+    Clean,
+    /// It was not closed; this puts it right.
+    Unclean(Replay),
+    /// It was not closed, and the log holds what only others replay. The volume must not be written to: the reason.
+    Foreign(String),
+}
+
+/// The log of an open volume. Whoever calls makes sure that only one thread does.
+#[derive(Debug)]
+pub struct Log {
+    place: Place,
+    ring: Ring,
+    /// No LSN of the log is greater.
+    greatest: u64,
+    session: Option<Session>,
+}
+
+/// What is known while the log is written to.
+#[derive(Debug)]
+struct Session {
+    /// Where the next group begins.
+    head: Spot,
+    /// The last restart record.
+    restart: u64,
+    opened: u32,
+    /// Restart pages that were written, for the numbers of their update sequences.
+    written: u16,
+    /// Attributes that were named since the last restart record, and their entries.
+    attributes: HashMap<Target, u32>,
+    /// A write failed: what stands in the log is not known.
+    broken: bool,
+}
+
+impl Log {
+    /// Reads the log and says what state the volume is in.
+    ///
+    /// # Errors
+    /// What the device gives. A damaged log is [`State::Foreign`].
+    pub fn open(device: &dyn Device, place: Place) -> Result<(Log, State)> {
+        let bytes = place.bytes() / PAGE as u64 * PAGE as u64;
+        let log = |ring, greatest, place| Log { place, ring, greatest, session: None };
+        if let Err(reason) = Ring::check(bytes) {
+            return Ok((log(Ring::new(bytes), 0, place), State::Foreign(reason)));
+        }
+        let (page, state) = scan::state(device, &place, bytes)?;
+        let greatest = match (&page, &state) {
+            (_, State::Unclean(replay)) => replay.greatest(),
+            (Some(page), _) => page.current,
+            (None, _) => 0,
+        };
+        Ok((log(Ring::new(bytes), greatest, place), state))
+    }
+
+    /// Makes the log of a new volume, on clusters that read as zeroes: closed and empty.
+    ///
+    /// # Errors
+    /// What the device gives.
+    pub fn create(device: &dyn Device, place: Place) -> Result<()> {
+        let bytes = place.bytes() / PAGE as u64 * PAGE as u64;
+        if let Err(reason) = Ring::check(bytes) {
+            return Err(Error::CannotMake { format: "NTFS", reason });
+        }
+        let mut log = Log { place, ring: Ring::new(bytes), greatest: 0, session: None };
+        log.begin(device, 0)?;
+        log.end(device)
+    }
+
+    /// Begins to write: the restart pages say from now on that the volume is in use. What the log held must be in place
+    /// and flushed. `floor` is an LSN that no structure of the volume exceeds, as far as known.
+    ///
+    /// # Errors
+    /// What the device gives.
+    pub fn begin(&mut self, device: &dyn Device, floor: u64) -> Result<()> {
+        let turn = self.ring.turn(self.greatest.max(floor)) + 1;
+        let opened = device.now().as_secs() as u32;
+        self.session = Some(Session {
+            head: Spot { page: FIRST_PAGE, turn },
+            restart: 0,
+            opened,
+            written: opened as u16,
+            attributes: HashMap::new(),
+            broken: false,
+        });
+        // Copies of older pages mean nothing any more.
+        self.place.write(device, 2 * PAGE as u64, &[0xFF; 2 * PAGE])?;
+        self.restart(device, 0)
+    }
+
+    /// Bytes of groups that the log has room for if nothing is in it.
+    pub fn capacity(&self) -> u64 {
+        (self.ring.pages() - FIRST_PAGE - KEPT - 1) * PAGE as u64
+    }
+
+    /// Bytes of it that hold groups which the last checkpoint does not cover.
+    pub fn used(&self) -> u64 {
+        let since = |session: &Session| self.ring.distance(self.ring.spot(session.restart), session.head) - 1;
+        self.session.as_ref().map_or(0, |session| since(session) * PAGE as u64)
+    }
+
+    /// Bytes, at most, that a group of these changes takes.
+    pub fn size(&self, changes: &[Change]) -> u64 {
+        // Header, clusters, and for each first change to an attribute its entry with a name of at most 255 units.
+        let one = |change: &Change| (change.bytes.len() + 8 * change.lcns.len() + 0x58 + 0x80 + 512) as u64;
+        let data: u64 = changes.iter().map(one).sum::<u64>() + 0x58;
+        (data.div_ceil((PAGE - 0x40 - 0x30) as u64) + 1) * PAGE as u64
+    }
+
+    /// Writes one group. When it returns, the group and everything that was written to the device before are durable;
+    /// until then neither the device nor a replay shows any part of the group. Returns the LSN that records and index
+    /// blocks of the group get, at offset 8, when they are written in place.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if there is no room before the next checkpoint, with nothing written. What the device gives:
+    /// then nothing more can be written, as what is in the log is not known.
+    pub fn append(&mut self, device: &dyn Device, changes: &[Change]) -> Result<u64> {
+        let ring = self.ring;
+        let session = self.session.as_mut().filter(|session| !session.broken).ok_or_else(not_open)?;
+        let mut composer = Composer::new(ring, session.head);
+        let mut new = HashMap::new();
+        for change in changes {
+            let known = session.attributes.get(change.target).or_else(|| new.get(change.target));
+            let target = match known {
+                Some(&target) => target,
+                None => {
+                    let index = session.attributes.len() + new.len();
+                    if index >= MOST_ATTRIBUTES {
+                        return Err(Error::NoSpace);
+                    }
+                    let target = FIRST_ENTRY + (index * OPEN_ATTRIBUTE) as u32;
+                    composer.step(TRANSACTION, &opening(change.target, target, self.greatest));
+                    new.insert(change.target.clone(), target);
+                    target
+                }
+            };
+            composer.step(TRANSACTION, &redo(change, target, &self.place)?);
+        }
+        let forget = Operation {
+            redo: operation::FORGET,
+            undo: operation::COMPENSATION,
+            target: FIRST_ENTRY,
+            ..Operation::default()
+        };
+        let lsn = composer.step(TRANSACTION, &forget);
+        let (pages, head) = composer.finish();
+        let taken = ring.distance(ring.spot(session.restart), session.head);
+        if taken + pages.len() as u64 + KEPT > ring.pages() - FIRST_PAGE {
+            return Err(Error::NoSpace);
+        }
+        session.broken = true;
+        if let Some((first, rest)) = pages.split_first() {
+            for (page, bytes) in rest {
+                self.place.write(device, page * PAGE as u64, &bytes[..])?;
+            }
+            device.flush()?;
+            self.place.write(device, first.0 * PAGE as u64, &first.1[..])?;
+            device.flush()?;
+        }
+        session.broken = false;
+        session.head = head;
+        session.attributes.extend(new);
+        self.greatest = lsn;
+        Ok(lsn)
+    }
+
+    /// Forgets all groups: what they hold must be in place and flushed.
+    ///
+    /// # Errors
+    /// What the device gives.
+    pub fn checkpoint(&mut self, device: &dyn Device) -> Result<()> {
+        self.restart(device, 0)
+    }
+
+    /// Says that the volume is closed. All that the log holds must be in place and flushed.
+    ///
+    /// # Errors
+    /// What the device gives.
+    pub fn end(&mut self, device: &dyn Device) -> Result<()> {
+        self.restart(device, RestartPage::CLEAN)?;
+        self.session = None;
+        Ok(())
+    }
+
+    /// Writes a restart record, then both restart pages, so that one of them is whole at any time.
+    fn restart(&mut self, device: &dyn Device, flags: u16) -> Result<()> {
+        let session = self.session.as_mut().filter(|session| !session.broken).ok_or_else(not_open)?;
+        session.broken = true;
+        let mut composer = Composer::new(self.ring, session.head);
+        let lsn = composer.next();
+        let record = RestartRecord { major: 1, start: lsn, tables: [0; 4], cluster: self.place.cluster };
+        let header = RecordHeader { kind: RecordHeader::RESTART, ..RecordHeader::default() };
+        composer.push(header, &record.to_bytes());
+        let (pages, head) = composer.finish();
+        for (page, bytes) in &pages {
+            self.place.write(device, page * PAGE as u64, &bytes[..])?;
+        }
+        device.flush()?;
+        let page = RestartPage {
+            version: (1, 1),
+            current: lsn,
+            in_use: true,
+            flags,
+            file_size: self.ring.pages() * PAGE as u64,
+            last_length: RestartRecord::SIZE as u32,
+            opened: session.opened,
+            oldest: lsn,
+            restart: lsn,
+        };
+        for copy in 0..2 {
+            session.written = session.written.wrapping_add(1);
+            self.place.write(device, copy * PAGE as u64, &page.to_bytes(session.written))?;
+            device.flush()?;
+        }
+        session.broken = false;
+        session.head = head;
+        session.restart = lsn;
+        session.attributes.clear();
+        self.greatest = lsn;
+        Ok(())
+    }
+}
+
+fn not_open() -> Error {
+    Error::ReadOnly("the log could not be written".into())
+}
+
+/// The step that makes an attribute known.
+fn opening(target: &Target, entry: u32, lsn: u64) -> Operation {
+    let (attribute, name) = match target {
+        Target::FileRecord => {
+            (OpenAttribute { file: Reference::new(0, 1), kind: DATA, index_block: 0, lsn }, &[][..])
+        }
+        Target::Index { file, name, block } => {
+            (OpenAttribute { file: *file, kind: INDEX, index_block: *block, lsn }, &name[..])
+        }
+        Target::Value { file, kind, name } => {
+            (OpenAttribute { file: *file, kind: *kind, index_block: 0, lsn }, &name[..])
+        }
+    };
+    Operation {
+        redo: operation::OPEN_ATTRIBUTE,
+        undo: operation::NOOP,
+        target: entry,
+        blocks: (attribute.index_block / 512) as u16,
+        redo_data: attribute.to_bytes().to_vec(),
+        undo_data: name.iter().flat_map(|unit| unit.to_le_bytes()).collect(),
+        ..Operation::default()
+    }
+}
+
+/// The step that makes a change.
+fn redo(change: &Change, target: u32, place: &Place) -> Result<Operation> {
+    let cluster = u64::from(place.cluster);
+    let within = change.offset % cluster;
+    let whole = match change.target {
+        Target::FileRecord => Some(used_of_record(change.bytes)),
+        Target::Index { .. } => Some(used_of_block(change.bytes)),
+        Target::Value { .. } => None,
+    };
+    let used = match whole {
+        Some(used) => used.ok_or(Error::InvalidArgument("a block to log has a header"))?,
+        None => change.bytes.len(),
+    };
+    if change.lcns.len() as u64 != (within + change.bytes.len() as u64).div_ceil(cluster) || used > 65_000 {
+        return Err(Error::InvalidArgument("a change to log names the clusters that it touches"));
+    }
+    Ok(Operation {
+        redo: if *change.target == Target::FileRecord {
+            operation::INITIALIZE_RECORD
+        } else {
+            operation::UPDATE_VALUE
+        },
+        undo: operation::NOOP,
+        target,
+        vcn: change.offset / cluster,
+        block: (within / 512) as u16,
+        blocks: if whole.is_some() { (change.bytes.len() / 512) as u16 } else { 0 },
+        record_offset: (within % 512) as u16,
+        attribute_offset: 0,
+        lcns: change.lcns.to_vec(),
+        redo_data: change.bytes[..used].to_vec(),
+        undo_data: Vec::new(),
+    })
+}

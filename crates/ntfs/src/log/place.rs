@@ -1,0 +1,56 @@
+//! Where the log stands on the device.
+
+use platter_device::Device;
+use platter_vfs::{Error, Result};
+
+/// Where the log stands on the device, and the sizes of what it is about.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The log's data in its order: offset and length in bytes on the device, multiples of the cluster.
+    pub runs: Vec<(u64, u64)>,
+    /// Bytes of a cluster.
+    pub cluster: u32,
+    /// Bytes of a file record.
+    pub record: u32,
+}
+
+impl Place {
+    /// Bytes of the log.
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.1).sum()
+    }
+
+    /// Fills `buffer` from `offset` of the log.
+    pub(super) fn read(&self, device: &dyn Device, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        for (place, from, length) in self.pieces(offset, buffer.len())? {
+            device.read_at(place, &mut buffer[from..from + length])?;
+        }
+        Ok(())
+    }
+
+    /// Writes `bytes` at `offset` of the log.
+    pub(super) fn write(&self, device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<()> {
+        for (place, from, length) in self.pieces(offset, bytes.len())? {
+            device.write_at(place, &bytes[from..from + length])?;
+        }
+        Ok(())
+    }
+
+    /// Where a range of the log stands: device offset, position in the range, length.
+    fn pieces(&self, offset: u64, length: usize) -> Result<Vec<(u64, usize, usize)>> {
+        let (mut skip, mut done, mut pieces) = (offset, 0, Vec::new());
+        for &(start, bytes) in &self.runs {
+            if skip >= bytes {
+                skip -= bytes;
+                continue;
+            }
+            let take = (bytes - skip).min((length - done) as u64) as usize;
+            pieces.push((start + skip, done, take));
+            (skip, done) = (0, done + take);
+            if done == length {
+                return Ok(pieces);
+            }
+        }
+        Err(Error::damaged("$LogFile", offset, format!("{length} bytes"), "its end"))
+    }
+}

@@ -1,0 +1,178 @@
+//! What a log holds that is to be put into its place.
+
+use crate::layout::bytes::{put, u16_at};
+use crate::layout::fixup;
+use crate::layout::log::{FIRST_ENTRY, OPEN_ATTRIBUTE, OpenAttribute, Operation, RecordHeader, operation};
+use platter_device::Device;
+use platter_vfs::{Error, Result};
+use std::collections::{BTreeMap, HashMap};
+
+/// The complete groups of a log, in their order.
+#[derive(Debug)]
+pub struct Replay {
+    cluster: u64,
+    record: u32,
+    greatest: u64,
+    attributes: HashMap<u32, OpenAttribute>,
+    groups: Vec<Patch>,
+    /// What belongs to a group whose end was not seen yet.
+    open: Vec<Patch>,
+    bytes: u64,
+}
+
+/// Bytes of a structure, and where its pieces stand.
+#[derive(Debug)]
+struct Patch {
+    /// Device offsets and lengths, in bytes.
+    places: Vec<(u64, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl Replay {
+    pub(super) fn new(cluster: u32, record: u32, greatest: u64) -> Replay {
+        Replay {
+            cluster: u64::from(cluster),
+            record,
+            greatest,
+            attributes: HashMap::new(),
+            groups: Vec::new(),
+            open: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// The greatest LSN that was met.
+    pub(super) fn greatest(&self) -> u64 {
+        self.greatest
+    }
+
+    /// Bytes that were collected.
+    pub(super) fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether the log ends inside a group, which is then left out. Ours never do, so that others, who would redo such a
+    /// part, need not undo it.
+    pub fn is_torn(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Structures that will be written.
+    pub fn structures(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Takes one step; the reason if it cannot be replayed.
+    pub(super) fn add(&mut self, header: &RecordHeader, step: Operation) -> std::result::Result<(), String> {
+        self.greatest = self.greatest.max(header.lsn);
+        let cannot = |what: &str| Err(format!("its log's record {:#x} {what}", header.lsn));
+        match step.redo {
+            operation::NOOP if step.undo == operation::NOOP => Ok(()),
+            operation::FORGET => {
+                self.groups.append(&mut self.open);
+                Ok(())
+            }
+            operation::OPEN_ATTRIBUTE => {
+                let place = step.target.checked_sub(FIRST_ENTRY).map(|from| from as usize % OPEN_ATTRIBUTE);
+                match OpenAttribute::from_bytes(&step.redo_data) {
+                    Some(attribute) if place == Some(0) => {
+                        self.attributes.insert(step.target, attribute);
+                        Ok(())
+                    }
+                    _ => cannot("opens an attribute without naming it"),
+                }
+            }
+            operation::INITIALIZE_RECORD | operation::UPDATE_VALUE if step.undo == operation::NOOP => {
+                let Some(attribute) = self.attributes.get(&step.target) else {
+                    return cannot("is about an attribute that was not opened");
+                };
+                let is_record = step.redo == operation::INITIALIZE_RECORD;
+                let block = if is_record { self.record } else { attribute.index_block };
+                match self.patch(&step, block, header.lsn) {
+                    Some(patch) => {
+                        self.bytes += patch.bytes.len() as u64;
+                        self.open.push(patch);
+                        Ok(())
+                    }
+                    None => cannot("does not say what is to be changed"),
+                }
+            }
+            other => cannot(&format!("holds {}, which only Windows replays", operation::name(other))),
+        }
+    }
+
+    /// The bytes that a step puts on the device. `block` is the size of the record or index block that it gives whole,
+    /// or 0 for plain bytes.
+    fn patch(&self, step: &Operation, block: u32, lsn: u64) -> Option<Patch> {
+        let mut bytes = step.redo_data.clone();
+        let within =
+            u64::from(step.block) * 512 + u64::from(step.record_offset) + u64::from(step.attribute_offset);
+        if block != 0 {
+            let size = block as usize;
+            // Shorter ones end with what nobody reads.
+            if bytes.len() > size
+                || bytes.len() < 0x18
+                || step.record_offset != 0
+                || step.attribute_offset != 0
+            {
+                return None;
+            }
+            bytes.resize(size, 0);
+            let sequence = usize::from(u16_at(&bytes, 4)) + 2 * usize::from(u16_at(&bytes, 6));
+            if usize::from(u16_at(&bytes, 6)) != fixup::fields(size)
+                || u16_at(&bytes, 4) < 0x10
+                || sequence > 510
+            {
+                return None;
+            }
+            put(&mut bytes, 8, lsn);
+            fixup::apply(&mut bytes);
+        }
+        let mut places = Vec::new();
+        let (mut at, mut left) = (within, bytes.len() as u64);
+        while left > 0 {
+            let lcn = step.lcns.get((at / self.cluster) as usize)?;
+            let length = left.min(self.cluster - at % self.cluster);
+            places.push((lcn.checked_mul(self.cluster)?.checked_add(at % self.cluster)?, length as usize));
+            (at, left) = (at + length, left - length);
+        }
+        Some(Patch { places, bytes })
+    }
+
+    /// Puts everything into its place, and flushes. For a volume that is only read the device is one that keeps writes
+    /// to itself.
+    ///
+    /// # Errors
+    /// What the device gives. Done again, it does the same.
+    pub fn apply(&self, device: &dyn Device) -> Result<()> {
+        let sector = u64::from(device.sectors().logical);
+        let mut sectors: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+        for patch in &self.groups {
+            let mut from = 0;
+            for &(start, length) in &patch.places {
+                let mut at = start;
+                while at < start + length as u64 {
+                    let base = at / sector * sector;
+                    let now = (base + sector).min(start + length as u64) - at;
+                    if base + sector > device.len() {
+                        return Err(Error::damaged("$LogFile", at, "a place on the device", device.len()));
+                    }
+                    if let std::collections::btree_map::Entry::Vacant(place) = sectors.entry(base) {
+                        let mut bytes = vec![0; sector as usize];
+                        device.read_at(base, &mut bytes)?;
+                        place.insert(bytes);
+                    }
+                    if let Some(bytes) = sectors.get_mut(&base) {
+                        let to = (at - base) as usize;
+                        bytes[to..to + now as usize].copy_from_slice(&patch.bytes[from..from + now as usize]);
+                    }
+                    (at, from) = (at + now, from + now as usize);
+                }
+            }
+        }
+        let writes: Vec<(u64, &[u8])> = sectors.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
+        device.write_batch(&writes)?;
+        device.flush()?;
+        Ok(())
+    }
+}

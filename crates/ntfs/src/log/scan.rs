@@ -1,0 +1,156 @@
+//! Reading the log of a volume that is opened.
+
+use super::compose::Ring;
+use super::{Place, Replay, State};
+use crate::layout::log::{
+    Operation, PAGE, PAGE_DATA, RECORD_HEADER, RecordHeader, RecordPage, RestartPage, RestartRecord,
+};
+use platter_device::Device;
+use platter_vfs::{Error, Result};
+
+/// The restart page that counts, if one is whole, and the volume's state. `bytes` is the log's length in whole pages.
+pub fn state(device: &dyn Device, place: &Place, bytes: u64) -> Result<(Option<RestartPage>, State)> {
+    let mut best: Option<RestartPage> = None;
+    let mut damage = None;
+    let mut blank = true;
+    for copy in 0..2 {
+        let mut page = [0; PAGE];
+        place.read(device, copy * PAGE as u64, &mut page)?;
+        blank &= page.iter().all(|&byte| byte == 0xFF) || page.iter().all(|&byte| byte == 0);
+        match RestartPage::from_bytes(&page, copy * PAGE as u64) {
+            Ok(page) if best.as_ref().is_none_or(|best| best.current < page.current) => best = Some(page),
+            Ok(_) => {}
+            Err(error) => damage = Some(error),
+        }
+    }
+    let Some(page) = best else {
+        let reason = damage.map_or_else(String::new, |error| error.to_string());
+        return Ok((None, if blank { State::Clean } else { State::Foreign(reason) }));
+    };
+    if !page.in_use || page.flags & RestartPage::CLEAN != 0 {
+        return Ok((Some(page), State::Clean));
+    }
+    let foreign = |reason: String| State::Foreign(format!("the volume was not closed, and {reason}"));
+    let state = if page.version != (1, 1) {
+        let (major, minor) = page.version;
+        foreign(format!("its log is of version {major}.{minor}, which only Windows replays"))
+    } else if page.file_size != bytes {
+        foreign(format!("its log says that it has {} bytes, not {bytes}", page.file_size))
+    } else {
+        match collect(&Reader { device, place, ring: Ring::new(bytes) }, &page)? {
+            Ok(replay) => State::Unclean(replay),
+            Err(reason) => foreign(reason),
+        }
+    };
+    Ok((Some(page), state))
+}
+
+/// Everything since the last restart record; the reason if it cannot all be replayed here.
+fn collect(reader: &Reader, page: &RestartPage) -> Result<std::result::Result<Replay, String>> {
+    let Some((header, data)) = reader.record(page.restart)? else {
+        return Ok(Err("the log's restart record is not whole".into()));
+    };
+    let restart = RestartRecord::from_bytes(&data).filter(|_| header.kind == RecordHeader::RESTART);
+    let Some(restart) = restart else { return Ok(Err("the log's restart record is none".into())) };
+    if restart.tables != [0; 4] || restart.major != 1 {
+        return Ok(Err("its log was written by Windows, which alone can replay it".into()));
+    }
+    let mut replay = Replay::new(reader.place.cluster, reader.place.record, page.current.max(page.restart));
+    let Some((mut header, _)) = reader.record(restart.start)? else {
+        return Ok(Err("the record where the log's replay begins is not whole".into()));
+    };
+    // LSNs only grow, and each step is one record further in a ring that ends.
+    while let Some(next) = reader.next(&header)?
+        && let Some((record, data)) = reader.record(next)?
+        && next > header.lsn
+    {
+        header = record;
+        if header.kind == RecordHeader::RESTART {
+            continue;
+        }
+        let Some(operation) = Operation::from_bytes(&data) else {
+            return Ok(Err(format!("its log's record {next:#x} contradicts itself")));
+        };
+        if let Err(reason) = replay.add(&header, operation) {
+            return Ok(Err(reason));
+        }
+        if replay.len() > reader.ring.pages() * PAGE as u64 {
+            return Ok(Err("its log holds more than there is room for".into()));
+        }
+    }
+    Ok(Ok(replay))
+}
+
+struct Reader<'a> {
+    device: &'a dyn Device,
+    place: &'a Place,
+    ring: Ring,
+}
+
+impl Reader<'_> {
+    /// A page of the ring; `None` if it is not whole.
+    fn page(&self, number: u64) -> Result<Option<(RecordPage, Box<[u8; PAGE]>)>> {
+        if number >= self.ring.pages() {
+            return Ok(None);
+        }
+        let mut page = Box::new([0; PAGE]);
+        self.place.read(self.device, number * PAGE as u64, &mut page[..])?;
+        match RecordPage::open(&mut page, number * PAGE as u64) {
+            Ok(header) => Ok(Some((header, page))),
+            Err(Error::Damaged(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The record of this LSN; `None` if the log ends before it.
+    fn record(&self, lsn: u64) -> Result<Option<(RecordHeader, Vec<u8>)>> {
+        let mut spot = self.ring.spot(lsn);
+        let mut at = (self.ring.offset(lsn) % PAGE as u64) as usize;
+        if spot.page < crate::layout::log::FIRST_PAGE || at < PAGE_DATA || at + RECORD_HEADER > PAGE {
+            return Ok(None);
+        }
+        let Some((page, mut bytes)) = self.page(spot.page)? else { return Ok(None) };
+        let Some(header) = bytes[at..].first_chunk().map(RecordHeader::from_bytes) else { return Ok(None) };
+        let most = (self.ring.pages() - crate::layout::log::FIRST_PAGE) * (PAGE - PAGE_DATA) as u64;
+        if page.last < lsn || header.lsn != lsn || u64::from(header.length) > most {
+            return Ok(None);
+        }
+        at += RECORD_HEADER;
+        let mut data = Vec::new();
+        let mut left = header.length as usize;
+        loop {
+            let now = left.min(PAGE - at);
+            data.extend_from_slice(&bytes[at..at + now]);
+            left -= now;
+            if left == 0 {
+                return Ok(Some((header, data)));
+            }
+            spot = self.ring.after(spot);
+            at = PAGE_DATA;
+            match self.page(spot.page)? {
+                Some((page, next)) if page.last >= lsn => bytes = next,
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Where the record behind this one would stand; `None` if the log ends.
+    fn next(&self, header: &RecordHeader) -> Result<Option<u64>> {
+        let mut spot = self.ring.spot(header.lsn);
+        let mut at = (self.ring.offset(header.lsn) % PAGE as u64) as usize + RECORD_HEADER;
+        let mut left = header.length as usize;
+        while left > PAGE - at {
+            left -= PAGE - at;
+            spot = self.ring.after(spot);
+            at = PAGE_DATA;
+        }
+        at = (at + left).next_multiple_of(8);
+        let Some((page, _)) = self.page(spot.page)? else { return Ok(None) };
+        // A page need not be full: what follows its last record stands in the next one.
+        if page.last == header.lsn || at + RECORD_HEADER > PAGE {
+            spot = self.ring.after(spot);
+            at = PAGE_DATA;
+        }
+        Ok(Some(self.ring.lsn(spot, at)))
+    }
+}

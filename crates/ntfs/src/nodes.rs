@@ -1,0 +1,151 @@
+//! Nodes in use: what was handed out, and what each number means.
+
+use crate::layout::record_number;
+use crate::stream::Stream;
+use platter_vfs::{Error, Node, Result};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// A node in use.
+pub struct Entity {
+    /// The file's base record, or its number among those that nothing on disk leads to.
+    pub file: u64,
+    /// For a named stream: the node it belongs to, and its name.
+    pub part: Option<(u64, Box<[u16]>)>,
+    /// Hand-outs that were not given back.
+    pub handed_out: u64,
+    /// The content, once it was asked for.
+    pub stream: Option<Arc<Stream>>,
+    /// Nodes of its named streams.
+    pub parts: Vec<u64>,
+}
+
+/// All of them.
+pub struct Nodes {
+    entities: HashMap<u64, Entity>,
+    by_file: HashMap<u64, u64>,
+    next: u64,
+    /// Nodes that nobody held when they were last looked at, the oldest first.
+    idle: VecDeque<u64>,
+}
+
+/// Nodes that nobody holds and that stay known.
+const MOST_IDLE: usize = 1024;
+
+impl Default for Nodes {
+    fn default() -> Nodes {
+        let mut nodes = Nodes {
+            entities: HashMap::new(),
+            by_file: HashMap::new(),
+            next: Node::ROOT.0,
+            idle: VecDeque::new(),
+        };
+        nodes.enter(record_number::ROOT);
+        nodes
+    }
+}
+
+impl Nodes {
+    /// The node of a file, made if need be.
+    pub fn enter(&mut self, file: u64) -> u64 {
+        if let Some(node) = self.by_file.get(&file) {
+            return *node;
+        }
+        let node = self.add(Entity { file, part: None, handed_out: 0, stream: None, parts: Vec::new() });
+        self.by_file.insert(file, node);
+        node
+    }
+
+    /// The node of a named stream, made if need be.
+    pub fn enter_part(&mut self, owner: u64, name: &[u16]) -> Result<u64> {
+        let entity = self.get(owner)?;
+        let is_meant = |part: &&u64| {
+            self.entities
+                .get(part)
+                .and_then(|part| part.part.as_ref())
+                .is_some_and(|(_, known)| **known == *name)
+        };
+        if let Some(part) = entity.parts.iter().find(is_meant) {
+            return Ok(*part);
+        }
+        let (file, part) = (entity.file, Some((owner, name.into())));
+        let node = self.add(Entity { file, part, handed_out: 0, stream: None, parts: Vec::new() });
+        self.get_mut(owner)?.parts.push(node);
+        Ok(node)
+    }
+
+    fn add(&mut self, entity: Entity) -> u64 {
+        let node = self.next;
+        self.next += 1;
+        self.entities.insert(node, entity);
+        node
+    }
+
+    /// A node in use.
+    pub fn get(&self, node: u64) -> Result<&Entity> {
+        self.entities.get(&node).ok_or(Error::NotFound)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, node: u64) -> Result<&mut Entity> {
+        self.entities.get_mut(&node).ok_or(Error::NotFound)
+    }
+
+    /// The node of a file, if it is in use.
+    pub fn of_file(&self, file: u64) -> Option<u64> {
+        self.by_file.get(&file).copied()
+    }
+
+    /// A file has another number from now on, or its node leads to another file.
+    pub fn move_file(&mut self, node: u64, file: u64) {
+        let Some(entity) = self.entities.get_mut(&node) else { return };
+        let old = std::mem::replace(&mut entity.file, file);
+        let parts = entity.parts.clone();
+        if entity.part.is_none() {
+            if self.by_file.get(&old) == Some(&node) {
+                self.by_file.remove(&old);
+            }
+            self.by_file.insert(file, node);
+        }
+        for part in parts {
+            if let Some(part) = self.entities.get_mut(&part) {
+                part.file = file;
+            }
+        }
+    }
+
+    /// A named stream that stands alone from now on.
+    pub fn part_ways(&mut self, node: u64, file: u64) {
+        let Some(entity) = self.entities.get_mut(&node) else { return };
+        let owner = entity.part.take();
+        entity.file = file;
+        self.by_file.insert(file, node);
+        if let Some(owner) = owner.and_then(|(owner, _)| self.entities.get_mut(&owner)) {
+            owner.parts.retain(|part| *part != node);
+        }
+    }
+
+    /// Forgets a node.
+    pub fn remove(&mut self, node: u64) {
+        let Some(entity) = self.entities.remove(&node) else { return };
+        match entity.part {
+            Some((owner, _)) => {
+                if let Some(owner) = self.entities.get_mut(&owner) {
+                    owner.parts.retain(|part| *part != node);
+                }
+            }
+            None => drop(self.by_file.remove(&entity.file)),
+        }
+    }
+
+    /// Notes that nobody holds a node, and returns one that may be forgotten for it.
+    pub fn set_idle(&mut self, node: u64) -> Option<u64> {
+        self.idle.push_back(node);
+        if self.idle.len() > MOST_IDLE { self.idle.pop_front() } else { None }
+    }
+
+    /// All nodes.
+    pub fn all(&self) -> impl Iterator<Item = (u64, &Entity)> {
+        self.entities.iter().map(|(node, entity)| (*node, entity))
+    }
+}

@@ -1,0 +1,88 @@
+//! What can be done with an NTFS volume from outside.
+
+use crate::NtfsVolume;
+use crate::layout::{BootSector, Geometry, Kind, Record, VolumeInformation, fixup, record_number};
+use platter_device::Device;
+use platter_vfs::{
+    CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised, Result,
+};
+use std::sync::Arc;
+
+/// NTFS as a [`Format`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ntfs;
+
+impl Format for Ntfs {
+    fn name(&self) -> &'static str {
+        "ntfs"
+    }
+
+    fn recognise(&self, device: &dyn Device) -> Result<Option<Recognised>> {
+        let sector = u64::from(device.sectors().logical).max(512);
+        if device.len() < sector {
+            return Ok(None);
+        }
+        // The last sector has a copy.
+        for place in [0, device.len() - sector] {
+            let mut bytes = vec![0; sector as usize];
+            device.read_at(place, &mut bytes)?;
+            let Ok(boot) = BootSector::from_bytes(&bytes) else { continue };
+            let volume = match boot.geometry(device.len()) {
+                Ok(geometry) => volume_record(device, &geometry)?,
+                Err(_) => None,
+            };
+            // Its name is enough; what is wrong with the rest is for whoever opens or checks it.
+            return Ok(Some(
+                volume.map_or_else(|| Recognised { format: "NTFS".into(), label: None }, recognised),
+            ));
+        }
+        Ok(None)
+    }
+
+    fn make(&self, device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
+        crate::format::make(device, options, progress)
+    }
+
+    fn open(&self, device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn FileSystem>> {
+        Ok(Arc::new(NtfsVolume::open(device, options)?))
+    }
+
+    fn check(
+        &self,
+        device: &dyn Device,
+        options: CheckOptions,
+        progress: &dyn Progress,
+    ) -> Result<CheckReport> {
+        crate::check::check(device, options, progress)
+    }
+}
+
+/// The record of `$Volume`, if it is whole where it stands on nearly all volumes: in the table's first clusters.
+fn volume_record(device: &dyn Device, geometry: &Geometry) -> Result<Option<Record>> {
+    let sector = u64::from(device.sectors().logical);
+    let record = u64::from(geometry.record);
+    let at = geometry.mft * geometry.cluster + record_number::VOLUME * record;
+    let start = at / sector * sector;
+    let end = (at + record).next_multiple_of(sector);
+    if end > device.len() {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; (end - start) as usize];
+    device.read_at(start, &mut bytes)?;
+    let bytes = &mut bytes[(at - start) as usize..][..record as usize];
+    Ok(fixup::remove(bytes, "file record", at).and_then(|()| Record::from_bytes(bytes, at)).ok())
+}
+
+fn recognised(volume: Record) -> Recognised {
+    let value = |kind| volume.find(kind, "").and_then(|attribute| attribute.value());
+    let information = value(Kind::VOLUME_INFORMATION).map(|bytes| VolumeInformation::from_bytes(bytes, 0));
+    let format = match information {
+        Some(Ok(VolumeInformation { version: (major, minor), .. })) => format!("NTFS {major}.{minor}"),
+        _ => "NTFS".into(),
+    };
+    let units = |bytes: &[u8]| {
+        bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit)).collect::<Vec<_>>()
+    };
+    let label = value(Kind::VOLUME_NAME).map(|bytes| String::from_utf16_lossy(&units(bytes)));
+    Recognised { format, label: label.filter(|label| !label.is_empty()) }
+}

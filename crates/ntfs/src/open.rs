@@ -1,0 +1,306 @@
+//! Opening a volume: from the boot sector to the metadata in memory.
+
+use crate::bits::Bits;
+use crate::core::{Core, data_runs, read_any, write_any};
+use crate::file::{Attr, Body};
+use crate::layout::bytes::{u16_at, u64_at};
+use crate::layout::{
+    BootSector, Content, Geometry, Kind, ListEntry, Record, Run, VolumeInformation, fixup, index,
+    record_number, runs, volume_flags,
+};
+use crate::log::{Log, Place, State};
+use crate::space::Space;
+use platter_device::{Device, OverlayDevice};
+use platter_vfs::{Error, OpenOptions, Result};
+use std::sync::Arc;
+
+/// An opened volume's parts.
+pub struct Opened {
+    /// The device to work on: the one given, or one over it that shows the replayed log.
+    pub device: Arc<dyn Device>,
+    /// The boot sector.
+    pub boot: BootSector,
+    /// The metadata.
+    pub core: Core,
+    /// The log; none if it is not used.
+    pub log: Option<Log>,
+    /// Whether the volume was not closed.
+    pub was_open: bool,
+    /// Version and flags.
+    pub information: VolumeInformation,
+}
+
+/// The boot sector, or its copy at the end if the first is none.
+pub fn boot(device: &dyn Device) -> Result<(BootSector, Geometry)> {
+    let mut first = vec![0; 512.min(device.len() as usize)];
+    read_any(device, 0, &mut first)?;
+    let error = match BootSector::from_bytes(&first).and_then(|boot| Ok((boot.geometry(device.len())?, boot)))
+    {
+        Ok((geometry, boot)) => return Ok((boot, geometry)),
+        Err(error) => error,
+    };
+    for sector in [512u64, 4096] {
+        let Some(at) = device.len().checked_sub(sector) else { continue };
+        let mut copy = vec![0; 512];
+        read_any(device, at, &mut copy)?;
+        if let Ok(boot) = BootSector::from_bytes(&copy)
+            && let Ok(geometry) = boot.geometry(device.len())
+        {
+            return Ok((boot, geometry));
+        }
+    }
+    Err(error)
+}
+
+/// A record of the first ones, from `$MFT` or, if it is damaged there, from `$MFTMirr`.
+fn first_record(device: &dyn Device, geometry: &Geometry, number: u64) -> Result<Record> {
+    let read = |cluster: u64| -> Result<Record> {
+        let at = cluster * geometry.cluster + number * u64::from(geometry.record);
+        let mut bytes = vec![0; geometry.record as usize];
+        read_any(device, at, &mut bytes)?;
+        if bytes.get(..4) == Some(Record::SIGNATURE) {
+            fixup::remove(&mut bytes, "file record", at)?;
+        }
+        Record::from_bytes(&bytes, at)
+    };
+    read(geometry.mft).or_else(|error| read(geometry.mirror).map_err(|_| error))
+}
+
+/// After a replay: makes `$MFTMirr` what the first records are now. The log does not tell of it.
+pub(crate) fn refresh_mirror(device: &dyn Device, geometry: &Geometry) -> Result<()> {
+    let base = first_record(device, geometry, record_number::MFT)?;
+    let runs = base.attributes.iter().find_map(|attribute| match &attribute.content {
+        Content::NonResident(outside) if attribute.kind == Kind::DATA => Some(outside),
+        _ => None,
+    });
+    let Some(outside) = runs else { return Ok(()) };
+    let at = geometry.mft * geometry.cluster;
+    let runs = runs::unpack(&outside.pairs, outside.first, outside.end, geometry.clusters, at)?;
+    let length = (4 * u64::from(geometry.record)).max(geometry.cluster);
+    if runs.first().is_none_or(|run| run.length * geometry.cluster < length) {
+        return Ok(());
+    }
+    let (mut first, mut copy) = (vec![0; length as usize], vec![0; length as usize]);
+    read_any(device, at, &mut first)?;
+    read_any(device, geometry.mirror * geometry.cluster, &mut copy)?;
+    if first != copy {
+        write_any(device, geometry.mirror * geometry.cluster, &first)?;
+        device.flush()?;
+    }
+    Ok(())
+}
+
+/// The runs of `$MFT`, found from its own record on.
+fn mft_runs(device: &Arc<dyn Device>, geometry: Geometry) -> Result<Vec<Run>> {
+    let base = first_record(&**device, &geometry, record_number::MFT)?;
+    let at = geometry.mft * geometry.cluster;
+    let unpack = |record: &Record, first: u64| -> Result<Vec<Run>> {
+        let piece = record.attributes.iter().find_map(|attribute| match &attribute.content {
+            Content::NonResident(outside)
+                if attribute.kind == Kind::DATA && attribute.name.is_empty() && outside.first == first =>
+            {
+                Some(outside)
+            }
+            _ => None,
+        });
+        let Some(outside) = piece else {
+            let expected = format!("runs of $MFT from virtual cluster {first}");
+            return Err(Error::damaged("file record", at, expected, "none"));
+        };
+        runs::unpack(&outside.pairs, outside.first, outside.end, geometry.clusters, at)
+    };
+    let mut all = unpack(&base, 0)?;
+    let Some(list) = base.attributes.iter().find(|attribute| attribute.kind == Kind::ATTRIBUTE_LIST) else {
+        return Ok(all);
+    };
+    let value = match &list.content {
+        Content::Resident { value, .. } => value.clone(),
+        Content::NonResident(outside) => {
+            let runs = runs::unpack(&outside.pairs, outside.first, outside.end, geometry.clusters, at)?;
+            let core = Core::new(device.clone(), geometry, Vec::new());
+            core.read_runs(&runs, 0, outside.size.min(1 << 20))?
+        }
+    };
+    for entry in ListEntry::read_all(&value, at)? {
+        let end = all.last().map_or(0, Run::end);
+        if entry.kind == Kind::DATA && entry.name.is_empty() && entry.first == end {
+            // Each piece stands in a record that the pieces before lead to.
+            let mut core = Core::new(device.clone(), geometry, all.clone());
+            let number = entry.record.number();
+            let place = core.record_place(number)?;
+            let record = Record::from_bytes(&core.record(number)?, place)?;
+            for run in unpack(&record, end)? {
+                runs::push(&mut all, run);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Opens the volume on a device.
+pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
+    let (boot, geometry) = boot(&*device)?;
+    if geometry.cluster < u64::from(device.sectors().logical) {
+        let (cluster, sector) = (geometry.cluster, device.sectors().logical);
+        let reason =
+            format!("its clusters of {cluster} bytes are smaller than the device's sectors of {sector}");
+        return Err(Error::NotThisFormat { format: "NTFS", reason });
+    }
+    let is_read_only = options.read_only || device.read_only();
+    let mut device = device;
+    let mut reason = is_read_only.then(|| String::from("it was opened so"));
+    let (mut log, was_open) = match open_log(&device, geometry) {
+        Ok((log, State::Clean)) => (Some(log), false),
+        Ok((log, State::Foreign(why))) => {
+            reason = reason.or(Some(format!("it was not closed, and its log cannot be replayed: {why}")));
+            (Some(log), true)
+        }
+        Ok((log, State::Unclean(replay))) => {
+            if is_read_only {
+                device = Arc::new(OverlayDevice::new(device));
+            }
+            replay.apply(&*device)?;
+            refresh_mirror(&*device, &geometry)?;
+            (Some(log), true)
+        }
+        Err(error @ Error::Damaged(_)) => {
+            reason = reason.or(Some(format!("its log is damaged ({error})")));
+            (None, true)
+        }
+        Err(error) => return Err(error),
+    };
+    let mut core = Core::new(device.clone(), geometry, mft_runs(&device, geometry)?);
+    core.load_record_bits()?;
+    load_upcase(&mut core)?;
+    load_space(&mut core)?;
+    let information = information(&mut core)?;
+    if information.version.0 != 3 {
+        let (major, minor) = information.version;
+        reason = reason.or(Some(format!("version {major}.{minor} is only read")));
+    }
+    if information.flags & volume_flags::DIRTY != 0 {
+        reason = reason.or(Some("it is marked as dirty; check --repair puts that right".into()));
+    }
+    if let Some(why) = hibernated(&mut core)? {
+        reason = reason.or(Some(why));
+    }
+    load_extend(&mut core);
+    core.frozen = reason;
+    if core.frozen.is_some() {
+        log = None;
+    }
+    Ok(Opened { device, boot, core, log, was_open, information })
+}
+
+fn open_log(device: &Arc<dyn Device>, geometry: Geometry) -> Result<(Log, State)> {
+    let mut core = Core::new(device.clone(), geometry, mft_runs(device, geometry)?);
+    let file = core.file(record_number::LOG_FILE)?;
+    let cluster = geometry.cluster;
+    let mut runs = Vec::new();
+    for run in data_runs(&file) {
+        let Some(lcn) = run.lcn else {
+            return Err(Error::damaged("$LogFile", 0, "clusters", "a hole"));
+        };
+        runs.push((lcn * cluster, run.length * cluster));
+    }
+    Log::open(&**device, Place { runs, cluster: cluster as u32, record: geometry.record })
+}
+
+fn load_upcase(core: &mut Core) -> Result<()> {
+    let file = core.file(record_number::UPCASE)?;
+    let data = file.find(Kind::DATA, &[]).ok_or(Error::NotFound);
+    let bytes = match data.map(|data| &data.body) {
+        Ok(Body::Outside(outside)) => core.read_runs(&outside.runs, 0, outside.size.min(0x20000))?,
+        _ => Vec::new(),
+    };
+    let mut upcase: Vec<u16> =
+        bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit)).collect();
+    // Units that the table lacks are their own upper case.
+    upcase.extend((upcase.len()..0x10000).map(|unit| unit as u16));
+    core.upcase = upcase.into();
+    Ok(())
+}
+
+fn load_space(core: &mut Core) -> Result<()> {
+    let file = core.file(record_number::BITMAP)?;
+    let total = core.geometry.clusters;
+    let at = core.record_place(record_number::BITMAP)?;
+    let bytes = match file.find(Kind::DATA, &[]).map(|data| &data.body) {
+        Some(Body::Outside(outside)) if outside.size >= total.div_ceil(8) => {
+            core.read_runs(&outside.runs, 0, total.div_ceil(8))?
+        }
+        Some(Body::Resident { value, .. }) if value.len() as u64 >= total.div_ceil(8) => {
+            return Err(Error::damaged("$Bitmap", at, "clusters", "a resident value"));
+        }
+        _ => return Err(Error::damaged("$Bitmap", at, format!("bits for {total} clusters"), "fewer")),
+    };
+    core.space = Space::new(Bits::from_bytes(&bytes, total));
+    let mft = core.file(record_number::MFT)?;
+    let end = data_runs(&mft).last().and_then(|run| run.lcn.map(|lcn| lcn + run.length)).unwrap_or(0);
+    core.space.zone = end.min(total)..(end + total / 8).min(total);
+    Ok(())
+}
+
+/// The value of `$VOLUME_INFORMATION`.
+pub fn information(core: &mut Core) -> Result<VolumeInformation> {
+    let at = core.record_place(record_number::VOLUME)?;
+    let volume = core.file(record_number::VOLUME)?;
+    VolumeInformation::from_bytes(volume.value(Kind::VOLUME_INFORMATION).unwrap_or(&[]), at)
+}
+
+/// The volume's label.
+pub fn label(core: &mut Core) -> Result<String> {
+    let volume = core.file(record_number::VOLUME)?;
+    let units = volume.value(Kind::VOLUME_NAME).unwrap_or(&[]);
+    let units: Vec<u16> = units.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit)).collect();
+    Ok(String::from_utf16_lossy(&units))
+}
+
+/// Why the volume belongs to a sleeping Windows, if it does: `hiberfil.sys` begins with "hibr" then.
+fn hibernated(core: &mut Core) -> Result<Option<String>> {
+    let name: Vec<u16> = "hiberfil.sys".encode_utf16().collect();
+    let Ok(Some(entry)) = core.find_name(record_number::ROOT, &name) else { return Ok(None) };
+    let reference = index::Entry { bytes: &entry, offset: 0 }.head();
+    let Ok(file) = core.file_at(crate::layout::Reference(reference)) else { return Ok(None) };
+    let Some(data) = file.find(Kind::DATA, &[]).and_then(Attr::outside) else { return Ok(None) };
+    let start = core.read_runs(&data.runs, 0, data.size.min(4))?;
+    let is_asleep = start.eq_ignore_ascii_case(b"hibr") && data.valid >= 4;
+    Ok(is_asleep.then(|| "Windows is hibernated or was shut down for a fast start (hiberfil.sys)".into()))
+}
+
+/// Finds the indexes of `$Extend`, where they are.
+fn load_extend(core: &mut Core) {
+    let mut find = |name: &str, index: crate::index::Index| -> Option<u64> {
+        let units: Vec<u16> = name.encode_utf16().collect();
+        let entry = core.find_name(record_number::EXTEND, &units).ok()??;
+        let number = u64_at(&entry, 0) & 0xFFFF_FFFF_FFFF;
+        core.index_is_empty(number, index).ok()?;
+        Some(number)
+    };
+    let reparse = find("$Reparse", crate::index::Index::Reparse);
+    let ids = find("$ObjId", crate::index::Index::ObjectIds);
+    (core.reparse_index, core.object_ids) = (reparse, ids);
+}
+
+/// Where `$MFTMirr` stands, and how many records it has.
+pub fn mirrored(core: &mut Core) -> (u64, u64) {
+    let size = core
+        .file(record_number::MFT_MIRROR)
+        .map_or(0, |file| file.find(Kind::DATA, &[]).map_or(0, Attr::size));
+    (core.geometry.mirror * core.geometry.cluster, (size / u64::from(core.geometry.record)).max(4))
+}
+
+/// The greatest log sequence number of the system's records.
+pub fn greatest_lsn(core: &mut Core) -> u64 {
+    (0..record_number::FIRST_FREE)
+        .filter_map(|number| core.record(number).ok())
+        .map(|bytes| u64_at(&bytes, 8))
+        .max()
+        .unwrap_or(0)
+}
+
+/// How long a key is that begins at 0x10 of an entry.
+pub fn key_of(entry: &[u8]) -> &[u8] {
+    let length = usize::from(u16_at(entry, 0x0A));
+    entry.get(0x10..0x10 + length).unwrap_or(&[])
+}

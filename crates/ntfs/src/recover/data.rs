@@ -1,0 +1,170 @@
+//! The content of what was found.
+
+use super::source::Source;
+use crate::check::clusters::Clusters;
+use crate::layout::{Attribute, Content, Geometry, Run, attribute_flags, runs};
+use crate::lznt1;
+use platter_vfs::{Error, RecoveredData, Result};
+
+/// The content of a stream: where it is.
+pub struct Stream {
+    resident: Option<Vec<u8>>,
+    runs: Vec<Run>,
+    size: u64,
+    /// Bytes that were ever written.
+    valid: u64,
+    /// Clusters of a compression unit, if it is compressed.
+    unit: Option<u64>,
+}
+
+impl Stream {
+    /// The stream that these pieces are, in their order.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if a piece is missing, or its runs lead nowhere.
+    pub fn open(pieces: &[Attribute], geometry: &Geometry) -> Result<Stream> {
+        let mut found = Vec::new();
+        let mut stream = Stream { resident: None, runs: Vec::new(), size: 0, valid: 0, unit: None };
+        for (index, attribute) in pieces.iter().enumerate() {
+            match &attribute.content {
+                Content::Resident { value, .. } => {
+                    return Ok(Stream {
+                        size: value.len() as u64,
+                        valid: value.len() as u64,
+                        resident: Some(value.clone()),
+                        ..stream
+                    });
+                }
+                Content::NonResident(piece) => {
+                    let end = found.last().map_or(0, Run::end);
+                    if piece.first != end {
+                        let expected = format!("a piece from virtual cluster {end}");
+                        return Err(Error::damaged(
+                            "$DATA",
+                            0,
+                            expected,
+                            format!("one from {}", piece.first),
+                        ));
+                    }
+                    if index == 0 {
+                        (stream.size, stream.valid) = (piece.size, piece.valid);
+                        if attribute.flags & attribute_flags::COMPRESSION_MASK != 0 {
+                            stream.unit = Some(1u64.checked_shl(u32::from(piece.unit.min(16))).unwrap_or(16));
+                        }
+                    }
+                    runs::unpack_into(
+                        &mut found,
+                        &piece.pairs,
+                        piece.first,
+                        piece.end,
+                        geometry.clusters,
+                        0,
+                    )?;
+                }
+            }
+        }
+        let whole = found.last().map_or(0, Run::end).saturating_mul(geometry.cluster);
+        if stream.size > whole {
+            return Err(Error::damaged("$DATA", 0, format!("at most {whole} bytes"), stream.size));
+        }
+        Ok(Stream { runs: found, ..stream })
+    }
+
+    /// Bytes of content.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether some of its clusters are in a set.
+    pub fn is_in(&self, set: &Clusters) -> bool {
+        set.has_any_of(&self.runs)
+    }
+
+    /// Adds its clusters to a set.
+    pub fn claim(&self, set: &mut Clusters) {
+        for run in &self.runs {
+            if let Some(lcn) = run.lcn {
+                set.add(lcn, run.length);
+            }
+        }
+    }
+}
+
+/// The content of a stream, for who reads it.
+pub struct Data<'s, 'd> {
+    source: &'s Source<'d>,
+    stream: Option<&'s Stream>,
+    /// The unit that was unpacked last.
+    unpacked: Option<(u64, Vec<u8>)>,
+}
+
+impl<'s, 'd> Data<'s, 'd> {
+    pub fn new(source: &'s Source<'d>, stream: &'s Stream) -> Data<'s, 'd> {
+        Data { source, stream: Some(stream), unpacked: None }
+    }
+
+    /// What has no content.
+    pub fn empty(source: &'s Source<'d>) -> Data<'s, 'd> {
+        Data { source, stream: None, unpacked: None }
+    }
+
+    /// A unit of a compressed stream.
+    fn unit(&mut self, stream: &Stream, clusters: u64, number: u64) -> Result<&[u8]> {
+        if self.unpacked.as_ref().is_none_or(|(other, _)| *other != number) {
+            let geometry = self.source.geometry();
+            let (first, length) = (number * clusters, (clusters * geometry.cluster) as usize);
+            // Those of its clusters that are there hold the packed bytes; all of them, and they are not packed.
+            let there: u64 = stream
+                .runs
+                .iter()
+                .filter(|run| run.lcn.is_some())
+                .map(|run| run.end().min(first + clusters).saturating_sub(run.vcn.max(first)))
+                .sum();
+            let mut packed = vec![0; (there * geometry.cluster) as usize];
+            self.source.disk().read_runs(geometry, &stream.runs, first * geometry.cluster, &mut packed)?;
+            let bytes = if there == clusters {
+                packed
+            } else {
+                let mut bytes = vec![0; length];
+                if there > 0 {
+                    lznt1::decompress(&packed, &mut bytes, first * geometry.cluster)?;
+                }
+                bytes
+            };
+            self.unpacked = Some((number, bytes));
+        }
+        Ok(self.unpacked.as_ref().map_or(&[], |(_, bytes)| bytes))
+    }
+}
+
+impl RecoveredData for Data<'_, '_> {
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let Some(stream) = self.stream else { return Ok(0) };
+        let length = stream.size.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        let buffer = &mut buffer[..length];
+        if let Some(value) = &stream.resident {
+            buffer.copy_from_slice(&value[offset as usize..offset as usize + length]);
+            return Ok(length);
+        }
+        let geometry = *self.source.geometry();
+        match stream.unit {
+            None => self.source.disk().read_runs(&geometry, &stream.runs, offset, buffer)?,
+            Some(clusters) => {
+                let bytes = clusters * geometry.cluster;
+                let mut done = 0;
+                while done < length {
+                    let at = offset + done as u64;
+                    let unit = self.unit(stream, clusters, at / bytes)?;
+                    let rest = &unit[(at % bytes) as usize..];
+                    let piece = rest.len().min(length - done);
+                    buffer[done..done + piece].copy_from_slice(&rest[..piece]);
+                    done += piece;
+                }
+            }
+        }
+        // What was never written reads as zeroes.
+        let valid = stream.valid.saturating_sub(offset).min(length as u64) as usize;
+        buffer[valid..].fill(0);
+        Ok(length)
+    }
+}

@@ -1,0 +1,268 @@
+//! Copying out what is left of a volume: files that are there, and files that were deleted, as long as nothing lies over
+//! them.
+//!
+//! A deleted file's record stays as it was, but for the mark that it is used, until another file gets it. So all records
+//! are looked at: those of `$MFT` where it is found, or else every record on the device ([`source`]). A file that was
+//! deleted is whole if no file that is there has its clusters.
+
+mod data;
+mod source;
+
+use crate::check::clusters::Clusters;
+use crate::layout::{
+    Attribute, Content, FileName, FileTime, Kind as Type, Record, Reference, StandardInformation, file_flags,
+    namespace, record_flags, record_number as known, reparse_from_bytes,
+};
+use data::{Data, Stream};
+use platter_device::Device;
+use platter_vfs::{Kind, Name, Progress, RecoverReport, Recovered, Result, Timestamp, Visit, reparse};
+use source::Source;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// More directories inside each other than any volume has.
+const DEEPEST: usize = 1024;
+
+/// Finds what is left on a device and tells `visit` of it.
+///
+/// # Errors
+/// [`platter_vfs::Error::NotThisFormat`] if there is no record of NTFS on the device; what `visit` gives.
+pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
+    let source = Source::find(&*device, progress)?;
+    let files = Files::collect(&source, progress)?;
+    let mut recovery =
+        Recovery { source, files, used: Clusters::default(), report: RecoverReport::default(), visit };
+    let mut numbers: Vec<u64> = recovery.files.files.keys().copied().collect();
+    // Directories before what is in them.
+    numbers.sort_by_cached_key(|&number| recovery.files.depth(number));
+    // Files that are there first: what was deleted may lie where one of them is by now.
+    for is_deleted in [false, true] {
+        let what = if is_deleted { "deleted files" } else { "files" };
+        for (done, &number) in numbers.iter().enumerate() {
+            if recovery.files.files[&number].is_deleted == is_deleted {
+                recovery.file(number)?;
+            }
+            progress.progress(what, done as u64 + 1, numbers.len() as u64);
+        }
+    }
+    Ok(recovery.report)
+}
+
+/// What is known of a file before its content is read.
+struct File {
+    sequence: u16,
+    is_deleted: bool,
+    is_directory: bool,
+    /// Directories and names; the first counts, the others are links.
+    names: Vec<(Reference, Box<[u16]>)>,
+}
+
+/// All files by the numbers of their base records, and the records that extend each.
+struct Files {
+    files: BTreeMap<u64, File>,
+    extensions: HashMap<u64, Vec<u64>>,
+}
+
+impl Files {
+    fn collect(source: &Source<'_>, progress: &dyn Progress) -> Result<Files> {
+        let mut found = Files { files: BTreeMap::new(), extensions: HashMap::new() };
+        for (done, number) in source.numbers().enumerate() {
+            progress.progress("records", done as u64, source.count());
+            let Some(record) = source.record(number) else { continue };
+            if record.base.0 != 0 {
+                found.extensions.entry(record.base.number()).or_default().push(number);
+                continue;
+            }
+            if number < known::FIRST_FREE && number != known::ROOT {
+                continue;
+            }
+            let file = File {
+                sequence: record.sequence,
+                is_deleted: !record.in_use(),
+                is_directory: record.flags & record_flags::DIRECTORY != 0,
+                names: names(&record),
+            };
+            if !file.names.is_empty() || !file.is_deleted && !record.attributes.is_empty() {
+                found.files.insert(number, file);
+            }
+        }
+        // Names may be in the records that extend a file.
+        for (base, parts) in &found.extensions {
+            let Some(file) = found.files.get_mut(base) else { continue };
+            for part in parts {
+                if let Some(record) =
+                    source.record(*part).filter(|record| record.base.sequence() == file.sequence)
+                {
+                    file.names.extend(names(&record));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The directory that a reference means. Deleting a directory takes it to its next life.
+    fn directory(&self, reference: Reference) -> Option<&File> {
+        self.files.get(&reference.number()).filter(|file| {
+            let lives = file.sequence.wrapping_sub(reference.sequence());
+            file.is_directory && (lives == 0 || file.is_deleted && lives == 1 || reference.sequence() == 0)
+        })
+    }
+
+    /// The names that lead to a file by one of its names.
+    fn path(&self, above: Reference, name: &[u16]) -> Vec<Name> {
+        let mut path = vec![Name::from_units(name)];
+        let mut at = above;
+        while at.number() != known::ROOT {
+            let next = self.directory(at).and_then(|file| file.names.first());
+            match next {
+                Some((above, name)) if path.len() < DEEPEST => {
+                    path.push(Name::from_units(name));
+                    at = *above;
+                }
+                _ => {
+                    path.push(Name::from(&*format!("directory {}", at.number())));
+                    break;
+                }
+            }
+        }
+        path.reverse();
+        path
+    }
+
+    fn depth(&self, number: u64) -> usize {
+        let name = self.files.get(&number).and_then(|file| file.names.first());
+        name.map_or(1, |(above, name)| self.path(*above, name).len())
+    }
+}
+
+/// The long names in a record.
+fn names(record: &Record) -> Vec<(Reference, Box<[u16]>)> {
+    let named = record.attributes.iter().filter(|attribute| attribute.kind == Type::FILE_NAME);
+    let names = named.filter_map(|attribute| FileName::from_bytes(attribute.value()?, 0).ok());
+    let long = names.filter(|name| name.namespace != namespace::DOS);
+    long.map(|name| (name.parent, name.name)).collect()
+}
+
+struct Recovery<'v, 'd> {
+    source: Source<'d>,
+    files: Files,
+    /// Clusters of the files that are there.
+    used: Clusters,
+    report: RecoverReport,
+    visit: Visit<'v>,
+}
+
+impl Recovery<'_, '_> {
+    fn file(&mut self, number: u64) -> Result<()> {
+        let file = &self.files.files[&number];
+        let (is_deleted, is_directory, sequence) = (file.is_deleted, file.is_directory, file.sequence);
+        if number == known::ROOT {
+            return Ok(());
+        }
+        let paths: Vec<Vec<Name>> = match file.names.is_empty() {
+            true => vec![vec![Name::from(&*format!("file {number}"))]],
+            false => file.names.iter().map(|(above, name)| self.files.path(*above, name)).collect(),
+        };
+        let Some(record) = self.source.record(number) else { return Ok(()) };
+        let mut attributes = record.attributes.clone();
+        for part in self.files.extensions.get(&number).into_iter().flatten() {
+            if let Some(part) = self.source.record(*part).filter(|part| part.base.sequence() == sequence) {
+                attributes.extend(part.attributes);
+            }
+        }
+        let standard = attributes
+            .iter()
+            .find(|attribute| attribute.kind == Type::STANDARD_INFORMATION)
+            .and_then(|attribute| StandardInformation::from_bytes(attribute.value()?, 0).ok())
+            .unwrap_or_default();
+        let (modified, accessed) = (standard.modified, standard.accessed);
+        let entry = |path: Vec<Name>, kind| entry(path, is_deleted, kind, modified, accessed);
+        if is_directory {
+            self.report.directories += 1;
+            let path = paths.into_iter().next().unwrap_or_default();
+            return (self.visit)(&entry(path, Kind::Directory), &mut Data::empty(&self.source));
+        }
+        if let Some(target) = link(&attributes) {
+            for path in paths {
+                self.count(is_deleted);
+                let link = Recovered { target: Some(target.clone()), ..entry(path, Kind::SymbolicLink) };
+                (self.visit)(&link, &mut Data::empty(&self.source))?;
+            }
+            return Ok(());
+        }
+        if standard.flags & file_flags::ENCRYPTED != 0 {
+            if !is_deleted {
+                paths.iter().for_each(|path| self.lose(path, "it is encrypted"));
+            }
+            return Ok(());
+        }
+        for (name, pieces) in streams(&attributes) {
+            let stream = match Stream::open(&pieces, self.source.geometry()) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    match is_deleted {
+                        true => self.report.overwritten += u64::from(name.is_empty()),
+                        false => paths.iter().for_each(|path| self.lose(path, &error.to_string())),
+                    }
+                    continue;
+                }
+            };
+            if is_deleted && stream.is_in(&self.used) {
+                self.report.overwritten += u64::from(name.is_empty());
+                continue;
+            }
+            if !is_deleted {
+                stream.claim(&mut self.used);
+            }
+            for path in &paths {
+                if name.is_empty() {
+                    self.count(is_deleted);
+                }
+                let stream_name = (!name.is_empty()).then(|| Name::from_units(&name));
+                let found =
+                    Recovered { stream: stream_name, size: stream.size(), ..entry(path.clone(), Kind::File) };
+                (self.visit)(&found, &mut Data::new(&self.source, &stream))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, is_deleted: bool) {
+        self.report.files += 1;
+        self.report.deleted += u64::from(is_deleted);
+    }
+
+    fn lose(&mut self, path: &[Name], why: &str) {
+        if self.report.lost.len() < RecoverReport::KEPT {
+            let path: String = path.iter().map(|name| format!("/{name}")).collect();
+            self.report.lost.push((path, why.into()));
+        }
+    }
+}
+
+/// The data of a file by stream, the unnamed first, pieces in order.
+fn streams(attributes: &[Attribute]) -> BTreeMap<Box<[u16]>, Vec<Attribute>> {
+    let mut streams: BTreeMap<Box<[u16]>, Vec<Attribute>> = BTreeMap::new();
+    for attribute in attributes.iter().filter(|attribute| attribute.kind == Type::DATA) {
+        streams.entry(attribute.name.clone()).or_default().push(attribute.clone());
+    }
+    for pieces in streams.values_mut() {
+        pieces.sort_by_key(|attribute| match &attribute.content {
+            Content::NonResident(piece) => piece.first,
+            Content::Resident { .. } => 0,
+        });
+    }
+    streams
+}
+
+/// Where a symbolic link leads.
+fn link(attributes: &[Attribute]) -> Option<String> {
+    let attribute = attributes.iter().find(|attribute| attribute.kind == Type::REPARSE_POINT)?;
+    let point = reparse_from_bytes(attribute.value()?, 0).ok()?;
+    reparse::target(&point).ok()
+}
+
+fn entry(path: Vec<Name>, deleted: bool, kind: Kind, modified: FileTime, accessed: FileTime) -> Recovered {
+    let (modified, accessed) = (Timestamp::from(modified), Timestamp::from(accessed));
+    Recovered { path, stream: None, deleted, kind, size: 0, modified, accessed, target: None }
+}

@@ -1,0 +1,174 @@
+//! Where records are found: in `$MFT`, or, if nothing leads to it, anywhere on the device.
+
+use crate::check::disk::Disk;
+use crate::check::{boot, records, records::Table};
+use crate::layout::bytes::u32_at;
+use crate::layout::{Content, Geometry, Kind, Record, fixup, record_number as known, runs};
+use platter_device::Device;
+use platter_vfs::{Error, Progress, Result};
+use std::collections::BTreeMap;
+
+/// Bytes that are read at once.
+const READ: u64 = 4 << 20;
+
+/// Record sizes that are looked for.
+const SIZES: [u32; 2] = [1024, 4096];
+
+/// The most records whose places are kept.
+const MOST: usize = 64 << 20;
+
+/// See the module.
+pub struct Source<'d> {
+    disk: Disk<'d>,
+    geometry: Geometry,
+    places: Places,
+}
+
+enum Places {
+    Table(Table),
+    /// Where each record is, by its number.
+    Found(BTreeMap<u64, u64>),
+}
+
+impl<'d> Source<'d> {
+    /// Finds the records.
+    ///
+    /// # Errors
+    /// [`Error::NotThisFormat`] if there are none, or nothing tells the size of a cluster.
+    pub fn find(device: &'d dyn Device, progress: &dyn Progress) -> Result<Source<'d>> {
+        let mut disk = Disk::new(device);
+        if let Ok((geometry, table)) = boot::find(&mut disk, &mut Vec::new(), false) {
+            return Ok(Source { disk, geometry, places: Places::Table(table) });
+        }
+        for size in SIZES {
+            let found = scan(&disk, device, size, progress)?;
+            if let Some(geometry) = measure(&disk, &found, size) {
+                return Ok(Source { disk, geometry, places: Places::Found(found) });
+            }
+        }
+        let reason = "no file record on it tells where $MFT is".to_owned();
+        Err(Error::NotThisFormat { format: "NTFS", reason })
+    }
+
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub fn disk(&self) -> &Disk<'d> {
+        &self.disk
+    }
+
+    /// How many records there may be.
+    pub fn count(&self) -> u64 {
+        match &self.places {
+            Places::Table(table) => table.count,
+            Places::Found(found) => found.len() as u64,
+        }
+    }
+
+    /// The numbers of all records.
+    pub fn numbers(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        match &self.places {
+            Places::Table(table) => Box::new(0..table.count),
+            Places::Found(found) => Box::new(found.keys().copied()),
+        }
+    }
+
+    /// A record, as far as it can be read.
+    pub fn record(&self, number: u64) -> Option<Record> {
+        let mut bytes = vec![0; self.geometry.record as usize];
+        let at = match &self.places {
+            Places::Table(table) => {
+                table.read(&self.disk, &self.geometry, number, &mut bytes).ok()?;
+                table.place(&self.geometry, number)
+            }
+            Places::Found(found) => {
+                let at = *found.get(&number)?;
+                self.disk.read(at, &mut bytes).ok()?;
+                at
+            }
+        };
+        fixup::remove(&mut bytes, "file record", at).ok()?;
+        records::salvage(&bytes, at).ok().map(|(record, _)| record)
+    }
+}
+
+/// Looks through the device for records. Of several with one number the one that changed last counts.
+fn scan(
+    disk: &Disk<'_>,
+    device: &dyn Device,
+    size: u32,
+    progress: &dyn Progress,
+) -> Result<BTreeMap<u64, u64>> {
+    let mut found: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let step = u64::from(size.min(1024));
+    let mut at = 0;
+    while at < device.len() {
+        at = device.next_data(at) / step * step;
+        let length = READ.min(device.len() - at);
+        progress.progress("looking for file records", at, device.len());
+        let mut bytes = vec![0; length as usize];
+        if length == 0 {
+            break;
+        }
+        // What cannot be read has no records.
+        if disk.read(at, &mut bytes).is_ok() {
+            for start in (0..bytes.len()).step_by(step as usize) {
+                let Some(record) = bytes.get_mut(start..start + size as usize) else { continue };
+                let place = at + start as u64;
+                let is_record = record.starts_with(Record::SIGNATURE)
+                    && u32_at(record, 0x1C) == size
+                    && fixup::remove(record, "file record", place).is_ok();
+                if !is_record || found.len() >= MOST {
+                    continue;
+                }
+                let (number, lsn) =
+                    (u64::from(u32_at(record, 0x2C)), crate::layout::bytes::u64_at(record, 8));
+                let newest = found.entry(number).or_insert((place, lsn));
+                if lsn > newest.1 {
+                    *newest = (place, lsn);
+                }
+            }
+        }
+        at += length;
+    }
+    Ok(found.into_iter().map(|(number, (place, _))| (number, place)).collect())
+}
+
+/// The size of a cluster: `$MFT` says in clusters where its first record is, and that is where it was found. So does
+/// `$MFTMirr`, whose first record is that one's copy.
+fn measure(disk: &Disk<'_>, found: &BTreeMap<u64, u64>, size: u32) -> Option<Geometry> {
+    let first_cluster = |number: u64| {
+        let at = *found.get(&number)?;
+        let mut bytes = vec![0; size as usize];
+        disk.read(at, &mut bytes).ok()?;
+        fixup::remove(&mut bytes, "file record", at).ok()?;
+        let (record, _) = records::salvage(&bytes, at).ok()?;
+        let data = record.find(Kind::DATA, "")?;
+        let Content::NonResident(outside) = &data.content else { return None };
+        let mut found = Vec::new();
+        runs::unpack_into(&mut found, &outside.pairs, 0, outside.end, u64::MAX >> 8, at).ok();
+        found.first()?.lcn.filter(|lcn| *lcn > 0)
+    };
+    let record = u64::from(size);
+    for number in [known::MFT, known::MFT_MIRROR] {
+        let Some(lcn) = first_cluster(number) else { continue };
+        // The record's own place tells where the first one is, be it in the table or in its copy.
+        let Some(at) = found.get(&number).and_then(|at| at.checked_sub(number * record)) else { continue };
+        let cluster = at / lcn;
+        if at.is_multiple_of(lcn) && cluster.is_power_of_two() && (512..=2 << 20).contains(&cluster) {
+            let clusters = disk.len() / cluster;
+            return Some(Geometry {
+                sector: 512,
+                cluster,
+                clusters,
+                length: clusters * cluster,
+                record: size,
+                index: 4096,
+                mft: lcn,
+                mirror: lcn,
+            });
+        }
+    }
+    None
+}

@@ -1,0 +1,177 @@
+//! The content of an open file or named stream: all that reading, and writing in place, needs.
+
+use crate::file::{Attr, Body};
+use crate::layout::{Run, attribute_flags};
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The largest file: NTFS itself ends at 2^63 bytes, what Windows makes at 8 PiB with clusters of 2 MiB.
+pub const LARGEST: u64 = 1 << 53;
+
+/// An open stream.
+pub struct Stream {
+    /// Its node.
+    pub node: u64,
+    state: RwLock<State>,
+    in_flight: Mutex<u64>,
+    quiet: Condvar,
+    /// Whether the file's read-only attribute is set.
+    pub read_only: AtomicBool,
+    /// Whether it is a symbolic link, which has no content.
+    pub is_link: AtomicBool,
+    /// When it was last written, in units of 100 ns since 1601; 0 if no such change waits to be recorded.
+    pub written: AtomicU64,
+    /// Whether it is on the list of streams that the next commit looks at.
+    pub is_touched: AtomicBool,
+}
+
+/// Where the content is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// In the record.
+    Resident(Vec<u8>),
+    /// In clusters, from virtual cluster 0 without a gap.
+    Runs(Vec<Run>),
+}
+
+/// What changes while a stream is open.
+#[derive(Debug)]
+pub struct State {
+    /// Where the content is.
+    pub place: Place,
+    /// Bytes of content.
+    pub size: u64,
+    /// Bytes from the start that were written, or are holes; the rest reads as zeroes.
+    pub valid: u64,
+    /// Where what was planned or written ends: up to there the device holds what was written, or will when the plans
+    /// under way end.
+    pub planned: u64,
+    /// Ranges past `valid` that were written.
+    pub done: SmallVec<[Range<u64>; 4]>,
+    /// Flags of the attribute.
+    pub flags: u16,
+    /// Exponent of two of the clusters in a compression unit.
+    pub unit: u8,
+    /// Clusters were taken ahead of the content.
+    pub is_ahead: bool,
+}
+
+impl State {
+    /// The state of an attribute.
+    pub fn of(attr: Option<&Attr>) -> State {
+        let (place, size, valid, unit) = match attr.map(|attr| &attr.body) {
+            None => (Place::Resident(Vec::new()), 0, 0, 0),
+            Some(Body::Resident { value, .. }) => {
+                let size = value.len() as u64;
+                (Place::Resident(value.clone()), size, size, 0)
+            }
+            Some(Body::Outside(outside)) => {
+                (Place::Runs(outside.runs.clone()), outside.size, outside.valid, outside.unit)
+            }
+        };
+        let flags = attr.map_or(0, |attr| attr.flags);
+        State { place, size, valid, planned: valid, done: SmallVec::new(), flags, unit, is_ahead: false }
+    }
+
+    /// Whether it is compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.flags & attribute_flags::COMPRESSION_MASK != 0
+    }
+
+    /// Whether it is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.flags & attribute_flags::ENCRYPTED != 0
+    }
+
+    /// Clusters from the first to the last, holes included.
+    pub fn clusters(&self) -> u64 {
+        self.runs().last().map_or(0, Run::end)
+    }
+
+    /// Its runs; none if it is resident.
+    pub fn runs(&self) -> &[Run] {
+        match &self.place {
+            Place::Resident(_) => &[],
+            Place::Runs(runs) => runs,
+        }
+    }
+
+    /// Clusters that it takes.
+    pub fn taken(&self) -> u64 {
+        self.runs().iter().filter(|run| run.lcn.is_some()).map(|run| run.length).sum()
+    }
+
+    /// Notes that a range is written; what is in one piece from the start is valid.
+    pub fn note_written(&mut self, range: Range<u64>) {
+        if range.start <= self.valid {
+            self.valid = self.valid.max(range.end);
+        } else {
+            self.done.push(range);
+        }
+        while let Some(index) = self.done.iter().position(|range| range.start <= self.valid) {
+            let range = self.done.swap_remove(index);
+            self.valid = self.valid.max(range.end);
+        }
+        self.planned = self.planned.max(self.valid);
+    }
+}
+
+impl Stream {
+    /// An open stream.
+    pub fn new(node: u64, state: State) -> Stream {
+        Stream {
+            node,
+            state: RwLock::new(state),
+            in_flight: Mutex::new(0),
+            quiet: Condvar::new(),
+            read_only: AtomicBool::new(false),
+            is_link: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            is_touched: AtomicBool::new(false),
+        }
+    }
+
+    /// The state, to be read.
+    pub fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, to be changed.
+    pub fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a plan in. Called with the state locked, so that nobody who waits for silence misses it.
+    pub fn begin(&self) {
+        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    /// Counts a plan out.
+    pub fn end(&self) {
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        *in_flight = in_flight.saturating_sub(1);
+        if *in_flight == 0 {
+            self.quiet.notify_all();
+        }
+    }
+
+    /// Whether no plan is under way.
+    pub fn is_quiet(&self) -> bool {
+        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) == 0
+    }
+
+    /// Waits until no plan is under way.
+    pub fn wait_quiet(&self) {
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        while *in_flight > 0 {
+            in_flight = self.quiet.wait(in_flight).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Notes when it was written.
+    pub fn stamp(&self, now: u64) {
+        self.written.store(now, Ordering::Release);
+    }
+}

@@ -1,0 +1,368 @@
+//! Commits: what changed goes into the log as one group, and from there to its places.
+
+use super::*;
+use crate::core::{Batch, Key, Pending, write_any};
+use crate::layout::bytes::put;
+use crate::layout::{Reference, fixup};
+use crate::log::{Change, Log, Target};
+
+/// Images of a commit before the next change makes one, and the bytes of such images as a part of the log.
+const MOST_IMAGES: usize = 4096;
+/// Indexes that one commit may change: the log names each by a 16-bit number.
+const MOST_INDEXES: usize = 256;
+
+/// What the log calls an image, where it is in its attribute, and on which clusters.
+type Named = (Target, u64, Vec<u64>);
+
+/// The one who commits.
+pub struct Turn {
+    log: Option<Log>,
+    is_begun: bool,
+    /// A write failed of which it is unknown what reached the disk.
+    has_failed: bool,
+    /// The log sequence number of the last group.
+    lsn: u64,
+    /// Indexes that groups since the last checkpoint name.
+    indexes: BTreeSet<Key>,
+}
+
+impl Turn {
+    /// With the log of a volume, if that is written to.
+    pub fn new(log: Option<Log>) -> Turn {
+        Turn { log, is_begun: false, has_failed: false, lsn: 0, indexes: BTreeSet::new() }
+    }
+}
+
+impl NtfsVolume {
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Before the next change, commits if much waits.
+    pub(super) fn relieve(&self) -> Result<()> {
+        let is_much = {
+            let core = self.core();
+            core.frozen.is_none() && (core.dirty_count() > MOST_IMAGES || core.dirt() > self.most_dirt())
+        };
+        if is_much { self.commit() } else { Ok(()) }
+    }
+
+    fn most_dirt(&self) -> u64 {
+        self.log_capacity.load(Ordering::Relaxed) / 4
+    }
+
+    /// Makes what is given up usable again, if there is any.
+    pub(super) fn make_space(&self) -> Result<()> {
+        self.give_back_ahead();
+        {
+            let core = self.core();
+            core.writable()?;
+        }
+        let mut turn = self.turn();
+        self.commit_in(&mut turn)?;
+        self.checkpoint(&mut turn)
+    }
+
+    /// Makes everything up to now survive a power cut.
+    pub(super) fn commit(&self) -> Result<()> {
+        let mut turn = self.turn();
+        self.commit_in(&mut turn)
+    }
+
+    fn commit_in(&self, turn: &mut Turn) -> Result<()> {
+        let batch = {
+            let mut core = self.core();
+            if core.frozen.is_none() {
+                self.absorb(&mut core)?;
+            }
+            if !core.is_dirty() {
+                drop(core);
+                return Ok(self.device.flush()?);
+            }
+            core.writable()?;
+            let batch = core.gather().and_then(|batch| {
+                // As long as what is named is certainly there.
+                let targets = batch.images.iter().map(|(key, image)| self.target(&mut core, *key, image));
+                let targets: Vec<_> = targets.collect::<Result<_>>()?;
+                Ok((batch, targets))
+            });
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => return Err(self.freeze(turn, &mut core, error)),
+            };
+            core.make_room();
+            batch
+        };
+        let written = self.write_group(turn, &batch.0, &batch.1);
+        let mut core = self.core();
+        if let Err(error) = written {
+            return Err(self.freeze(turn, &mut core, error));
+        }
+        core.space.committed();
+        drop(core);
+        let is_full = turn.log.as_ref().is_none_or(|log| log.used() > log.capacity() / 2);
+        if is_full || turn.indexes.len() > MOST_INDEXES { self.checkpoint(turn) } else { Ok(()) }
+    }
+
+    fn write_group(&self, turn: &mut Turn, batch: &Batch, targets: &[Named]) -> Result<()> {
+        // Data that the group leads to comes first.
+        self.device.flush()?;
+        let Some(log) = &mut turn.log else { return Ok(()) };
+        if !turn.is_begun {
+            let floor = crate::open::greatest_lsn(&mut self.core());
+            log.begin(&*self.device, floor)?;
+            turn.is_begun = true;
+        }
+        for (key, _) in &batch.images {
+            if let Key::Block(file, index, _) = key {
+                turn.indexes.insert(Key::Block(*file, *index, 0));
+            }
+        }
+        let changes: Vec<Change<'_>> = targets
+            .iter()
+            .zip(&batch.images)
+            .map(|((target, offset, lcns), (_, pending))| Change {
+                target,
+                offset: *offset,
+                lcns,
+                bytes: &pending.bytes,
+            })
+            .collect();
+        turn.lsn = log.append(&*self.device, &changes)?;
+        Ok(())
+    }
+
+    fn target(&self, core: &mut Core, key: Key, image: &Pending) -> Result<Named> {
+        let mut reference = |number: u64| -> Result<Reference> { Ok(core.file(number)?.reference) };
+        let (target, offset) = match key {
+            Key::Record(number) => (Target::FileRecord, number * u64::from(core.geometry.record)),
+            Key::Block(file, index, at) => {
+                let (file, name) = (reference(file)?, index.name().encode_utf16().collect());
+                (Target::Index { file, name, block: image.bytes.len() as u32 }, at)
+            }
+            Key::Value(file, kind, name, at) => {
+                let (file, name) = (reference(file)?, name.encode_utf16().collect());
+                (Target::Value { file, kind: kind.0, name }, at)
+            }
+        };
+        let cluster = self.cluster;
+        let clusters =
+            image.places.iter().flat_map(|(at, length)| at / cluster..=(at + length - 1) / cluster);
+        Ok((target, offset, clusters.collect()))
+    }
+
+    /// Writes everything that was committed to its place, and empties the log.
+    fn checkpoint(&self, turn: &mut Turn) -> Result<()> {
+        let (pending, mirror) = {
+            let mut core = self.core();
+            (core.pending.clone(), crate::open::mirrored(&mut core))
+        };
+        let written = self.write_places(turn, &pending, mirror);
+        let mut core = self.core();
+        if let Err(error) = written {
+            return Err(self.freeze(turn, &mut core, error));
+        }
+        core.pending.clear();
+        core.space.checkpointed();
+        turn.indexes.clear();
+        Ok(())
+    }
+
+    fn write_places(
+        &self,
+        turn: &mut Turn,
+        pending: &HashMap<Key, Pending>,
+        (mirror, mirrored): (u64, u64),
+    ) -> Result<()> {
+        let mut copies = Vec::new();
+        let mut places: Vec<(u64, Vec<u8>)> = Vec::with_capacity(pending.len());
+        for (key, pending) in pending {
+            let mut bytes = (*pending.bytes).clone();
+            if !matches!(key, Key::Value(..)) {
+                put(&mut bytes, 8, turn.lsn);
+                fixup::apply(&mut bytes);
+            }
+            if let Key::Record(number) = key
+                && *number < mirrored
+            {
+                copies.push((mirror + number * bytes.len() as u64, bytes.clone()));
+            }
+            let mut done = 0usize;
+            for (at, length) in &pending.places {
+                places.push((*at, bytes[done..done + *length as usize].to_vec()));
+                done += *length as usize;
+            }
+        }
+        places.sort_unstable_by_key(|(at, _)| *at);
+        // What lies together is written together.
+        let mut run: Option<(u64, Vec<u8>)> = None;
+        for (at, bytes) in places {
+            match &mut run {
+                Some((start, all)) if *start + all.len() as u64 == at && all.len() < 1 << 20 => {
+                    all.extend(bytes)
+                }
+                _ => {
+                    if let Some((start, all)) = run.replace((at, bytes)) {
+                        write_any(&*self.device, start, &all)?;
+                    }
+                }
+            }
+        }
+        if let Some((start, all)) = run {
+            write_any(&*self.device, start, &all)?;
+        }
+        self.device.flush()?;
+        if !copies.is_empty() {
+            // After the originals, so that one of both is whole at any time.
+            for (at, bytes) in copies {
+                write_any(&*self.device, at, &bytes)?;
+            }
+            self.device.flush()?;
+        }
+        match &mut turn.log {
+            Some(log) if turn.is_begun => log.checkpoint(&*self.device),
+            _ => Ok(()),
+        }
+    }
+
+    /// After a failure of which it is unknown what reached the disk, nothing more is written.
+    fn freeze(&self, turn: &mut Turn, core: &mut Core, error: Error) -> Error {
+        turn.has_failed = true;
+        core.frozen = Some(format!("a write failed that all else depends on: {error}"));
+        self.is_frozen.store(true, Ordering::SeqCst);
+        error
+    }
+
+    /// Records sizes and times of what was written or changed, in the files' records and in their directories.
+    fn absorb(&self, core: &mut Core) -> Result<()> {
+        let touched = std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
+        for node in touched {
+            self.absorb_node(core, node)?;
+        }
+        Ok(())
+    }
+
+    /// The same for one node.
+    pub(super) fn absorb_node(&self, core: &mut Core, node: u64) -> Result<()> {
+        let Ok(entity) = core.nodes.get(node) else { return Ok(()) };
+        let (number, part, stream) = (entity.file, entity.part.clone(), entity.stream.clone());
+        let mut file = (*core.file(number)?).clone();
+        let name = part.map(|(_, name)| name).unwrap_or_default();
+        if let Some(stream) = stream {
+            stream.is_touched.store(false, Ordering::SeqCst);
+            let state = stream.read();
+            if let Some(outside) = file.find_mut(Type::DATA, &name).and_then(Attr::outside_mut) {
+                (outside.size, outside.valid) = (state.size, state.valid.min(state.size));
+            }
+        }
+        let stamps = written(core, node)?;
+        if let Some(written @ 1..) =
+            stamps.iter().map(|stream| stream.written.swap(0, Ordering::SeqCst)).max()
+        {
+            let mut standard = standard(&file)?;
+            (standard.modified, standard.changed) = (FileTime(written), FileTime(written));
+            standard.flags |= file_flags::ARCHIVE;
+            file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
+        }
+        core.transact(|core| {
+            if number < DETACHED {
+                self.update_names(core, &file)?;
+            }
+            core.store(file)
+        })
+    }
+
+    /// Brings what the directories' indexes say of a file up to date.
+    pub(super) fn update_names(&self, core: &mut Core, file: &File) -> Result<()> {
+        let now = self.name_facts(core, file)?;
+        for name in names_of(file) {
+            let key = FileName { name: name.name.clone(), ..FileName::default() }.to_bytes();
+            let directory = name.parent.number();
+            let fresh =
+                FileName { parent: name.parent, namespace: name.namespace, name: name.name, ..now.clone() }
+                    .to_bytes();
+            match core.index_update(directory, crate::index::Index::Names, &key, |entry| {
+                entry[0x10 + 8..0x10 + 0x40].copy_from_slice(&fresh[8..0x40]);
+            }) {
+                // A name that its directory lacks is for the check.
+                Err(Error::NotFound | Error::NotADirectory) | Ok(()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What a `$FILE_NAME` says of a file besides its name.
+    pub(super) fn name_facts(&self, core: &Core, file: &File) -> Result<FileName> {
+        let standard = standard(file)?;
+        let is_directory = file.flags & record_flags::DIRECTORY != 0;
+        let data = file.find(Type::DATA, &[]).filter(|_| !is_directory);
+        let allocated = match data.map(|data| (data, data.outside())) {
+            Some((_, Some(outside))) => outside.taken() * self.cluster,
+            Some((data, None)) => data.size().next_multiple_of(8),
+            None => 0,
+        };
+        let tag = match file.find(Type::REPARSE_POINT, &[]) {
+            Some(_) => reparse_of(core, file)?.map_or(0, |point| point.tag),
+            None => {
+                let information = file.value(Type::EA_INFORMATION).unwrap_or(&[]);
+                u32::from(crate::layout::bytes::u16_at(information, 0))
+            }
+        };
+        Ok(FileName {
+            created: standard.created,
+            modified: standard.modified,
+            changed: standard.changed,
+            accessed: standard.accessed,
+            allocated,
+            size: data.map_or(0, Attr::size),
+            flags: name_flags(file, &standard),
+            tag,
+            ..FileName::default()
+        })
+    }
+
+    /// Gives clusters back that were taken ahead of content, where no plan is under way.
+    pub(super) fn give_back_ahead(&self) {
+        let mut core = self.core();
+        if core.frozen.is_some() {
+            return;
+        }
+        let nodes: Vec<u64> = core.nodes.all().map(|(node, _)| node).collect();
+        for node in nodes {
+            let _ = self.trim(&mut core, node);
+        }
+    }
+
+    /// Commits, writes everything to its place, and says that the volume is closed.
+    pub(super) fn close(&self) -> Result<()> {
+        self.give_back_ahead();
+        let mut turn = self.turn();
+        {
+            let core = self.core();
+            if core.frozen.is_some() {
+                // What a failure left undone is told; what was only read needs nothing.
+                let outcome = if turn.has_failed { core.writable() } else { Ok(()) };
+                drop(core);
+                self.freeze_unmounted();
+                return outcome;
+            }
+        }
+        self.commit_in(&mut turn)?;
+        self.checkpoint(&mut turn)?;
+        if turn.is_begun
+            && let Some(log) = &mut turn.log
+        {
+            log.end(&*self.device)?;
+            turn.is_begun = false;
+        }
+        self.device.flush()?;
+        self.freeze_unmounted();
+        Ok(())
+    }
+
+    fn freeze_unmounted(&self) {
+        self.core().frozen = Some("it is unmounted".into());
+        self.is_frozen.store(true, Ordering::SeqCst);
+    }
+}

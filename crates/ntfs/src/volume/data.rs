@@ -1,0 +1,412 @@
+//! Data: the two halves of reading and writing.
+//!
+//! * In place: clusters that are there, up to the valid length. Takes the stream's lock only.
+//! * Appending: clusters that are there or are taken now, past the valid length, which moves when they are written.
+//! * *Slowly*, when the plan is finished, with everything locked: what is resident, compressed, or a hole.
+
+use super::*;
+use crate::layout::Run;
+use crate::stream::Place;
+use platter_vfs::Place as Where;
+use std::any::Any;
+
+/// What a plan remembers between its halves, kept from request to request.
+struct Memory {
+    volume: u64,
+    stream: Arc<Stream>,
+    /// For reads of what is not on the device as it is: what was read.
+    bounce: Vec<u8>,
+}
+
+/// Kinds of plan, in its first note.
+const READ: u64 = 1;
+const BOUNCED: u64 = 2;
+const IN_PLACE: u64 = 3;
+const APPEND: u64 = 4;
+const SLOWLY: u64 = 5;
+
+impl NtfsVolume {
+    /// The stream of a node, made if need be.
+    pub(super) fn stream_in(&self, core: &mut Core, node: u64) -> Result<Arc<Stream>> {
+        let entity = core.nodes.get(node)?;
+        if let Some(stream) = &entity.stream {
+            return Ok(stream.clone());
+        }
+        let (number, part) = (entity.file, entity.part.clone());
+        let file = core.file(number)?;
+        let name = part.map(|(_, name)| name).unwrap_or_default();
+        if name.is_empty() && file.flags & record_flags::DIRECTORY != 0 {
+            return Err(if is_link(core, &file)? {
+                Error::InvalidArgument("a symbolic link has no content")
+            } else {
+                Error::IsADirectory
+            });
+        }
+        let stream = Stream::new(node, State::of(file.find(Type::DATA, &name)));
+        stream.read_only.store(standard(&file)?.flags & file_flags::READ_ONLY != 0, Ordering::SeqCst);
+        stream.is_link.store(name.is_empty() && is_link(core, &file)?, Ordering::SeqCst);
+        let stream = Arc::new(stream);
+        core.nodes.get_mut(node)?.stream = Some(stream.clone());
+        self.streams.write().unwrap_or_else(PoisonError::into_inner).insert(node, stream.clone());
+        Ok(stream)
+    }
+
+    /// The stream of a node that has content.
+    pub(super) fn data_of(&self, node: Node) -> Result<Arc<Stream>> {
+        let known = self.streams.read().unwrap_or_else(PoisonError::into_inner).get(&node.0).cloned();
+        let stream = match known {
+            Some(stream) => stream,
+            None => self.stream_in(&mut self.core(), node.0)?,
+        };
+        if stream.is_link.load(Ordering::Relaxed) {
+            return Err(Error::InvalidArgument("a symbolic link has no content"));
+        }
+        Ok(stream)
+    }
+
+    fn memory(&self, node: Node, plan: &mut Plan) -> Result<Box<Memory>> {
+        let known = plan.state.take().and_then(|state| state.downcast::<Memory>().ok());
+        if let Some(mut memory) = known
+            && memory.volume == self.id
+            && memory.stream.node == node.0
+        {
+            memory.bounce.clear();
+            return Ok(memory);
+        }
+        Ok(Box::new(Memory { volume: self.id, stream: self.data_of(node)?, bounce: Vec::new() }))
+    }
+
+    fn taken_memory(&self, plan: &mut Plan) -> Result<Box<Memory>> {
+        let state: Option<Box<dyn Any + Send>> = plan.state.take();
+        let memory = state.and_then(|state| state.downcast::<Memory>().ok());
+        memory
+            .filter(|memory| memory.volume == self.id && memory.stream.node == plan.node)
+            .ok_or(Error::InvalidArgument("the plan is not one of this volume's"))
+    }
+
+    fn check_aligned(&self, offset: u64, length: usize) -> Result<()> {
+        let sector = self.device.sectors().logical;
+        if (offset | length as u64) & (u64::from(sector) - 1) != 0 {
+            return Err(Error::Misaligned { offset, length: length as u64, sector });
+        }
+        if u32::try_from(length).is_err() {
+            return Err(Error::InvalidArgument("a plan covers less than 4 GiB"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_size(&self, end: Option<u64>) -> Result<u64> {
+        match end {
+            Some(end) if end <= LARGEST => Ok(end),
+            _ => Err(Error::FileTooLarge { format: NTFS, limit: LARGEST, wanted: end.unwrap_or(u64::MAX) }),
+        }
+    }
+
+    // Reading
+
+    pub(super) fn plan_reading(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
+        self.check_aligned(offset, length)?;
+        let mut memory = self.memory(node, plan)?;
+        let planned = self.fill_read(&mut memory, node, offset, length, plan);
+        plan.state = Some(memory);
+        planned
+    }
+
+    fn fill_read(
+        &self,
+        memory: &mut Memory,
+        node: Node,
+        offset: u64,
+        length: usize,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        let state = memory.stream.read();
+        let covered = state.size.saturating_sub(offset).min(length as u64);
+        plan.start(node.0, offset, covered as usize);
+        plan.notes[0] = READ;
+        let end = offset + covered;
+        match &state.place {
+            _ if covered == 0 => {}
+            _ if state.is_encrypted() => return Err(Error::Unreadable("it is encrypted (EFS)")),
+            Place::Resident(content) => {
+                memory.bounce.extend_from_slice(&content[offset as usize..end as usize]);
+                plan.notes[0] = BOUNCED;
+            }
+            Place::Runs(_) if state.is_compressed() => {
+                memory.bounce = self.read_compressed(&state, offset, covered as usize)?;
+                plan.notes[0] = BOUNCED;
+            }
+            Place::Runs(runs) => {
+                let valid = state.valid.clamp(offset, end);
+                self.fill_segments(runs, offset, offset..valid, length, plan)?;
+                let mut at = valid;
+                // Past the valid length there is what plans wrote that are not yet joined with the rest.
+                while at < end {
+                    let here = state.done.iter().find(|range| range.contains(&at));
+                    if let Some(range) = here {
+                        let stop = range.end.min(end);
+                        self.fill_segments(runs, offset, at..stop, length, plan)?;
+                        at = stop;
+                        continue;
+                    }
+                    let next = state.done.iter().map(|range| range.start).filter(|start| *start > at).min();
+                    let stop = next.unwrap_or(end).min(end);
+                    plan.holes.push((at - offset) as u32..(stop - offset) as u32);
+                    at = stop;
+                }
+            }
+        }
+        memory.stream.begin();
+        Ok(())
+    }
+
+    /// Segments and holes for a range of runs. The last transfer may reach to the end of its sector, never past the
+    /// buffer, which has room for `length` from `start`.
+    fn fill_segments(
+        &self,
+        runs: &[Run],
+        start: u64,
+        range: Range<u64>,
+        length: usize,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        let cluster = self.cluster;
+        let sector = u64::from(self.device.sectors().logical);
+        let end = range.end.next_multiple_of(sector).min(start + length as u64);
+        let mut at = range.start;
+        let mut index = runs.partition_point(|run| run.end() * cluster <= at);
+        while at < range.end {
+            let Some(run) = runs.get(index) else {
+                let found = runs.last().map_or(0, Run::end) * cluster;
+                return Err(Error::damaged(
+                    "run list",
+                    0,
+                    format!("clusters for {} bytes", range.end),
+                    found,
+                ));
+            };
+            let stop = (run.end() * cluster).min(end);
+            match run.lcn {
+                Some(lcn) => {
+                    let offset = lcn * cluster + (at - run.vcn * cluster);
+                    plan.push(offset, (at - start) as u32, (stop - at) as u32);
+                }
+                None => plan.holes.push((at - start) as u32..(stop - start) as u32),
+            }
+            at = stop;
+            index += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish_reading(
+        &self,
+        plan: &mut Plan,
+        buffer: &mut [u8],
+        done: platter_device::Result<()>,
+    ) -> Result<usize> {
+        let memory = self.taken_memory(plan)?;
+        memory.stream.end();
+        let finished = match done {
+            Err(error) => Err(error.into()),
+            Ok(()) if plan.notes[0] == BOUNCED => {
+                buffer[..memory.bounce.len()].copy_from_slice(&memory.bounce);
+                Ok(plan.length)
+            }
+            Ok(()) => {
+                plan.clear_holes(buffer);
+                Ok(plan.length)
+            }
+        };
+        plan.state = Some(memory);
+        finished
+    }
+
+    // Writing
+
+    pub(super) fn may_write(&self, stream: &Stream) -> Result<()> {
+        if self.is_frozen.load(Ordering::Acquire) {
+            self.core().writable()?;
+        }
+        if stream.read_only.load(Ordering::Relaxed) {
+            return Err(Error::NotPermitted("it has the read-only attribute"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn plan_writing(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
+        self.check_aligned(offset, data.len())?;
+        let memory = self.memory(node, plan)?;
+        let planned = self
+            .may_write(&memory.stream)
+            .and_then(|()| self.fill_write(&memory.stream, node, offset, data, plan));
+        plan.state = Some(memory);
+        planned
+    }
+
+    fn fill_write(
+        &self,
+        stream: &Arc<Stream>,
+        node: Node,
+        offset: u64,
+        data: &[u8],
+        plan: &mut Plan,
+    ) -> Result<()> {
+        let end = self.check_size(offset.checked_add(data.len() as u64))?;
+        {
+            let state = stream.read();
+            plan.start(node.0, offset, data.len());
+            if state.is_encrypted() {
+                return Err(Error::Unreadable("it is encrypted (EFS)"));
+            }
+            if let Place::Runs(runs) = &state.place
+                && end <= state.valid.min(state.size)
+                && !state.is_compressed()
+                && !data.is_empty()
+                && is_there(runs, offset / self.cluster, end.div_ceil(self.cluster))
+            {
+                plan.notes[0] = IN_PLACE;
+                self.fill_segments(runs, offset, offset..end, data.len(), plan)?;
+                stream.begin();
+                return Ok(());
+            }
+        }
+        self.with_space(|| self.fill_append(stream, node, offset, end, data, plan))
+    }
+
+    fn fill_append(
+        &self,
+        stream: &Arc<Stream>,
+        node: Node,
+        offset: u64,
+        end: u64,
+        data: &[u8],
+        plan: &mut Plan,
+    ) -> Result<()> {
+        plan.start(node.0, offset, data.len());
+        plan.is_synced_after = true;
+        let mut core = self.change()?;
+        let mut state = stream.write();
+        let cluster = self.cluster;
+        let first = offset / cluster;
+        let is_plain = matches!(state.place, Place::Runs(_)) && !state.is_compressed();
+        let known = state.clusters().min(end.div_ceil(cluster));
+        let is_slow = !is_plain || data.is_empty() || first < known && !is_there(state.runs(), first, known);
+        if is_slow {
+            plan.notes[0] = SLOWLY;
+            stream.begin();
+            return Ok(());
+        }
+        self.provide(&mut core, stream.node, &mut state, offset..end)?;
+        drop(core);
+        if offset > state.planned {
+            let gap = state.planned..offset;
+            self.write_zeroes(&state, gap.clone())?;
+            state.note_written(gap);
+        }
+        plan.notes[0] = APPEND;
+        self.fill_segments(state.runs(), offset, offset..end, data.len(), plan)?;
+        state.planned = state.planned.max(end);
+        stream.begin();
+        Ok(())
+    }
+
+    pub(super) fn finish_writing(
+        &self,
+        plan: &mut Plan,
+        data: &[u8],
+        done: platter_device::Result<()>,
+    ) -> Result<bool> {
+        let memory = self.taken_memory(plan)?;
+        let stream = memory.stream.clone();
+        plan.state = Some(memory);
+        let end = plan.offset + plan.length as u64;
+        let finished = match (plan.notes[0], done) {
+            (SLOWLY, Ok(())) => {
+                self.with_space(|| self.write_slowly(&stream, plan.offset, data)).map(|()| plan.length > 0)
+            }
+            (APPEND, Ok(())) => {
+                let mut state = stream.write();
+                state.note_written(plan.offset..end);
+                state.size = state.size.max(end);
+                Ok(true)
+            }
+            (APPEND, Err(error)) => {
+                // As if it had never been planned: what is past the end reads as zeroes.
+                let mut state = stream.write();
+                let from = plan.offset.max(state.valid);
+                if from < end && self.write_zeroes(&state, from..end).is_ok() {
+                    state.note_written(from..end);
+                }
+                Err(error.into())
+            }
+            (_, Ok(())) => Ok(false),
+            (_, Err(error)) => Err(error.into()),
+        };
+        if finished.is_ok() && plan.length > 0 && plan.notes[0] != SLOWLY {
+            self.note_write(&stream);
+        }
+        stream.end();
+        finished
+    }
+
+    /// Notes when a stream was written, for the next commit.
+    pub(super) fn note_write(&self, stream: &Stream) {
+        stream.stamp(self.now());
+        if !stream.is_touched.swap(true, Ordering::SeqCst) {
+            self.touch(stream.node);
+        }
+    }
+
+    pub(super) fn extents_of(&self, node: Node) -> Result<Vec<Extent>> {
+        let stream = self.data_of(node)?;
+        let state = stream.read();
+        let size = state.size;
+        let runs = match &state.place {
+            Place::Resident(_) if size == 0 => return Ok(Vec::new()),
+            Place::Resident(_) => {
+                return Ok(vec![Extent { offset: 0, length: size, place: Where::Resident }]);
+            }
+            Place::Runs(runs) => runs,
+        };
+        let mut extents: Vec<Extent> = Vec::new();
+        for run in runs {
+            let (start, end) = (run.vcn * self.cluster, (run.end() * self.cluster).min(size));
+            if start >= end {
+                break;
+            }
+            let Some(lcn) = run.lcn else {
+                extents.push(Extent { offset: start, length: end - start, place: Where::Hole });
+                continue;
+            };
+            let at = |offset: u64| lcn * self.cluster + (offset - start);
+            let valid = state.valid.clamp(start, end);
+            if valid > start {
+                extents.push(Extent {
+                    offset: start,
+                    length: valid - start,
+                    place: Where::Device(at(start)),
+                });
+            }
+            if valid < end {
+                let place = Where::Unwritten(at(valid));
+                extents.push(Extent { offset: valid, length: end - valid, place });
+            }
+        }
+        Ok(extents)
+    }
+}
+
+/// Whether virtual clusters are all there, without a hole.
+pub(super) fn is_there(runs: &[Run], from: u64, to: u64) -> bool {
+    let mut index = runs.partition_point(|run| run.end() <= from);
+    let mut at = from;
+    while at < to {
+        match runs.get(index) {
+            Some(run) if run.lcn.is_some() => at = run.end(),
+            _ => return false,
+        }
+        index += 1;
+    }
+    true
+}

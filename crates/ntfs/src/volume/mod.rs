@@ -1,0 +1,509 @@
+//! The open volume: [`FileSystem`] over the core and its streams.
+//!
+//! # Locks
+//! The core's lock covers all metadata. Each stream has its own, which is all that reading, and writing in place, takes.
+//! Who needs both takes the core's first. A commit holds the core's lock only while it gathers what to write.
+//!
+//! # What a power cut leaves
+//! A commit is one group in the log: the new images of all that changed. Data that it leads to is durable before it.
+//! What was committed is written to its place later, and only then forgotten by the log. So after a cut the log is
+//! replayed, by whoever mounts the volume next, and every structure is as after the last whole commit.
+
+mod commit;
+mod data;
+mod names;
+mod slow;
+mod streams;
+
+use crate::core::{Core, DETACHED};
+use crate::file::{Attr, File};
+use crate::layout::{
+    BootSector, FileName, FileTime, Kind as Type, StandardInformation, VolumeInformation, file_flags,
+    namespace, record_flags, record_number, reparse_from_bytes, timestamp_to_file_time,
+};
+use crate::log::Log;
+use crate::open::{self, Opened};
+use crate::stream::{LARGEST, State, Stream};
+use platter_device::Device;
+use platter_vfs::{
+    Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind, Name,
+    NameRules, Node, NodeStream, OpenOptions, Plan, RenameFlags, Reparse, Result, Space, SyncScope,
+    VolumeInfo,
+};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+/// The format's name, for error messages.
+const NTFS: &str = "NTFS";
+
+/// An open NTFS volume.
+pub struct NtfsVolume {
+    device: Arc<dyn Device>,
+    cluster: u64,
+    boot: BootSector,
+    information: VolumeInformation,
+    was_open: bool,
+    core: Mutex<Core>,
+    /// Who commits, and the log.
+    turn: Mutex<commit::Turn>,
+    /// The streams by node, for the data path.
+    streams: RwLock<HashMap<u64, Arc<Stream>>>,
+    /// Nodes whose times and sizes are to be recorded by the next commit.
+    touched: Mutex<BTreeSet<u64>>,
+    capabilities: Capabilities,
+    /// Tells a plan's memory of one volume from another's.
+    id: u64,
+    is_frozen: AtomicBool,
+    /// Bytes of groups that the log has room for.
+    log_capacity: AtomicU64,
+}
+
+/// Volumes opened so far in this process.
+static OPENED: AtomicU64 = AtomicU64::new(1);
+
+impl NtfsVolume {
+    /// Opens the volume on a device. One that was not closed is replayed from its log first.
+    ///
+    /// # Errors
+    /// [`Error::NotThisFormat`] and [`Error::Damaged`] if its first structures cannot be used. What keeps it from being
+    /// written only makes it read-only.
+    pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<NtfsVolume> {
+        let Opened { device, boot, core, log, was_open, information } = open::open(device, options)?;
+        let precision = Some(Duration::from_nanos(100));
+        Ok(NtfsVolume {
+            cluster: core.geometry.cluster,
+            boot,
+            information,
+            was_open,
+            is_frozen: AtomicBool::new(core.frozen.is_some()),
+            log_capacity: AtomicU64::new(log.as_ref().map_or(64 << 20, Log::capacity)),
+            core: Mutex::new(core),
+            turn: Mutex::new(commit::Turn::new(log)),
+            streams: RwLock::default(),
+            touched: Mutex::default(),
+            capabilities: Capabilities {
+                largest_file: LARGEST,
+                names: NameRules::WINDOWS,
+                modified_precision: Duration::from_nanos(100),
+                created_precision: precision,
+                accessed_precision: precision,
+                hard_links: true,
+                symbolic_links: true,
+                streams: true,
+                extended_attributes: true,
+                sparse: true,
+                preallocate: true,
+                integrity: false,
+                clone: false,
+                exchange: true,
+            },
+            id: OPENED.fetch_add(1, Ordering::Relaxed),
+            device,
+        })
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The core, for a change.
+    fn change(&self) -> Result<MutexGuard<'_, Core>> {
+        self.relieve()?;
+        let core = self.core();
+        core.writable()?;
+        Ok(core)
+    }
+
+    fn now(&self) -> u64 {
+        timestamp_to_file_time(self.device.now().into()).0
+    }
+
+    /// Notes that a node's times or sizes changed.
+    fn touch(&self, node: u64) {
+        self.touched.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
+    }
+
+    /// Runs an operation that allocates. If there is no room, a commit may bring some: then once more.
+    fn with_space<T>(&self, mut operation: impl FnMut() -> Result<T>) -> Result<T> {
+        match operation() {
+            Err(Error::NoSpace) => {
+                self.make_space()?;
+                operation()
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// What a node is and has.
+    fn attributes_of(&self, core: &mut Core, node: u64) -> Result<Attributes> {
+        let entity = core.nodes.get(node)?;
+        let (number, part) = (entity.file, entity.part.clone());
+        let own = entity.stream.clone();
+        let written = written(core, node)?.iter().map(|stream| stream.written.load(Ordering::Acquire)).max();
+        let file = core.file(number)?;
+        let mut attributes = self.attributes_of_file(core, &file)?;
+        if let Some((_, name)) = &part {
+            attributes.kind = Kind::File;
+            let attr = file.find(Type::DATA, name);
+            (attributes.size, attributes.allocated) =
+                attr.map_or((0, 0), |attr| (attr.size(), attr.allocated(self.cluster)));
+        }
+        if let (Some(stream), Kind::File) = (&own, attributes.kind) {
+            let state = stream.read();
+            (attributes.size, attributes.allocated) = (state.size, state.taken() * self.cluster);
+        }
+        if let Some(written @ 1..) = written {
+            attributes.modified = FileTime(written).into();
+            attributes.changed = Some(attributes.modified);
+            attributes.flags.0 |= DosFlags::ARCHIVE.0;
+        }
+        Ok(attributes)
+    }
+
+    /// What the records of a file say.
+    fn attributes_of_file(&self, core: &mut Core, file: &File) -> Result<Attributes> {
+        let standard = standard(file)?;
+        let point = reparse_of(core, file)?.filter(|point| platter_vfs::reparse::is_link(point.tag));
+        let is_directory = file.flags & record_flags::DIRECTORY != 0;
+        let kind = match (&point, is_directory) {
+            (Some(_), _) => Kind::SymbolicLink,
+            (None, true) => Kind::Directory,
+            (None, false) => Kind::File,
+        };
+        let data = file.find(Type::DATA, &[]);
+        let (size, allocated) = match (kind, &point) {
+            (Kind::File, _) => data.map_or((0, 0), |data| (data.size(), data.allocated(self.cluster))),
+            (_, Some(point)) => {
+                (platter_vfs::reparse::target(point).map_or(0, |target| target.len() as u64), 0)
+            }
+            _ => (0, 0),
+        };
+        let names = names_of(file).filter(|name| name.namespace != namespace::DOS).count() as u32;
+        Ok(Attributes {
+            kind,
+            size,
+            allocated,
+            links: if kind == Kind::Directory { names.min(1) } else { names },
+            flags: DosFlags(standard.flags & DosFlags::SETTABLE.0),
+            created: Some(standard.created.into()),
+            modified: standard.modified.into(),
+            accessed: Some(standard.accessed.into()),
+            changed: Some(standard.changed.into()),
+        })
+    }
+
+    /// The directory of a node.
+    fn directory(&self, core: &mut Core, node: Node) -> Result<u64> {
+        let entity = core.nodes.get(node.0)?;
+        if entity.part.is_some() {
+            return Err(Error::NotADirectory);
+        }
+        let number = entity.file;
+        let file = core.file(number)?;
+        if file.flags & record_flags::DIRECTORY == 0 || is_link(core, &file)? {
+            return Err(Error::NotADirectory);
+        }
+        Ok(number)
+    }
+
+    /// A directory that entries can be put into: one that was removed cannot.
+    fn living_directory(&self, core: &mut Core, node: Node) -> Result<u64> {
+        match self.directory(core, node)? {
+            DETACHED.. => Err(Error::NotFound),
+            number => Ok(number),
+        }
+    }
+}
+
+/// The open streams of a node's file: a change of any of them is one of the file.
+fn written(core: &Core, node: u64) -> Result<Vec<Arc<Stream>>> {
+    let entity = core.nodes.get(node)?;
+    let owner = match entity.part {
+        Some((owner, _)) => core.nodes.get(owner)?,
+        None => entity,
+    };
+    let parts = owner.parts.iter().filter_map(|part| core.nodes.get(*part).ok());
+    Ok(parts.chain([owner]).filter_map(|entity| entity.stream.clone()).collect())
+}
+
+/// The value of `$STANDARD_INFORMATION`.
+fn standard(file: &File) -> Result<StandardInformation> {
+    StandardInformation::from_bytes(file.value(Type::STANDARD_INFORMATION).unwrap_or(&[]), 0)
+}
+
+/// All names of a file; damaged ones are left out.
+fn names_of(file: &File) -> impl Iterator<Item = FileName> + '_ {
+    let names = file.attributes.iter().filter(|attr| attr.kind == Type::FILE_NAME);
+    names.filter_map(|attr| FileName::from_bytes(attr.value()?, 0).ok())
+}
+
+/// A value, wherever it stands.
+fn whole_value(core: &Core, attr: &Attr, most: u64) -> Result<Vec<u8>> {
+    match attr.outside() {
+        None => Ok(attr.value().unwrap_or(&[]).to_vec()),
+        Some(outside) if outside.size > most => Err(Error::damaged(
+            "attribute",
+            0,
+            format!("at most {most} bytes of {}", attr.kind),
+            outside.size,
+        )),
+        Some(outside) => {
+            let mut bytes = core.read_runs(&outside.runs, 0, outside.size)?;
+            bytes[outside.valid as usize..].fill(0);
+            Ok(bytes)
+        }
+    }
+}
+
+/// The reparse point of a file.
+fn reparse_of(core: &Core, file: &File) -> Result<Option<Reparse>> {
+    match file.find(Type::REPARSE_POINT, &[]) {
+        None => Ok(None),
+        Some(attr) => reparse_from_bytes(&whole_value(core, attr, 1 << 16)?, 0).map(Some),
+    }
+}
+
+fn is_link(core: &Core, file: &File) -> Result<bool> {
+    Ok(reparse_of(core, file)?.is_some_and(|point| platter_vfs::reparse::is_link(point.tag)))
+}
+
+impl FileSystem for NtfsVolume {
+    fn format_name(&self) -> &'static str {
+        NTFS
+    }
+
+    fn info(&self) -> Result<VolumeInfo> {
+        let mut core = self.core();
+        let label = open::label(&mut core)?;
+        let (major, minor) = self.information.version;
+        let geometry = core.geometry;
+        let mut details = vec![
+            ("sector", format!("{} bytes", geometry.sector)),
+            ("file record", format!("{} bytes", geometry.record)),
+            ("index block", format!("{} bytes", geometry.index)),
+            ("$MFT", format!("cluster {}, {} records", geometry.mft, core.record_count())),
+            ("records in use", core.records_taken().to_string()),
+        ];
+        if let Some(reason) = &core.frozen {
+            details.push(("read-only", reason.clone()));
+        }
+        let names = [("$UsnJrnl", "change journal: kept as it is, not written to")];
+        for (name, text) in names {
+            let units: Vec<u16> = name.encode_utf16().collect();
+            if let Ok(Some(_)) = core.find_name(record_number::EXTEND, &units) {
+                details.push((name, text.into()));
+            }
+        }
+        Ok(VolumeInfo {
+            format: format!("NTFS {major}.{minor}"),
+            label,
+            identifier: format!("{:016X}", self.boot.serial),
+            cluster: self.cluster,
+            dirty: self.was_open || self.information.flags & crate::layout::volume_flags::DIRTY != 0,
+            details,
+        })
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    fn space(&self) -> Result<Space> {
+        let core = self.core();
+        Ok(Space { cluster: self.cluster, total: core.space.total(), free: core.space.free() })
+    }
+
+    fn set_label(&self, label: &str) -> Result<()> {
+        let units: Vec<u8> = label.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        if units.len() > 256 {
+            return Err(Error::InvalidArgument("a label has at most 128 UTF-16 units"));
+        }
+        let mut core = self.change()?;
+        let mut volume = (*core.file(record_number::VOLUME)?).clone();
+        volume.put(Attr::resident(Type::VOLUME_NAME, units));
+        core.transact(|core| core.store(volume))
+    }
+
+    fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
+        self.find(directory, name)
+    }
+
+    fn forget(&self, node: Node, count: u64) {
+        self.let_go(node, count);
+    }
+
+    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
+        if kind == Kind::SymbolicLink {
+            return Err(Error::InvalidArgument("a symbolic link needs a target"));
+        }
+        self.with_space(|| self.add_entry(directory, name, kind, None))
+    }
+
+    fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
+        self.with_space(|| self.remove_entry(directory, name, false))
+    }
+
+    fn rmdir(&self, directory: Node, name: &Name) -> Result<()> {
+        self.with_space(|| self.remove_entry(directory, name, true))
+    }
+
+    fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
+        self.with_space(|| self.move_entry(from, name, to, new_name, flags))
+    }
+
+    fn link(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
+        self.with_space(|| self.add_link(node, directory, name))
+    }
+
+    fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
+        let point = platter_vfs::reparse::link_to(target)?;
+        self.with_space(|| self.add_entry(directory, name, Kind::SymbolicLink, Some(&point)))
+    }
+
+    fn read_link(&self, node: Node) -> Result<String> {
+        match self.reparse_point(node)? {
+            Some(point) => platter_vfs::reparse::target(&point),
+            None => Err(Error::InvalidArgument("not a symbolic link")),
+        }
+    }
+
+    fn read_directory(
+        &self,
+        directory: Node,
+        cursor: Cursor,
+        most: usize,
+        entries: &mut Vec<Entry>,
+    ) -> Result<()> {
+        self.list(directory, cursor, most, entries)
+    }
+
+    fn parent(&self, directory: Node) -> Result<Node> {
+        self.parent_of(directory)
+    }
+
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        self.attributes_of(&mut self.core(), node.0)
+    }
+
+    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        if let Some(size) = change.size {
+            self.with_space(|| self.resize(node, size))?;
+        }
+        self.change_attributes(node, change)
+    }
+
+    fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
+        self.plan_reading(node, offset, length, plan)
+    }
+
+    fn finish_read(
+        &self,
+        plan: &mut Plan,
+        buffer: &mut [u8],
+        done: platter_device::Result<()>,
+    ) -> Result<usize> {
+        self.finish_reading(plan, buffer, done)
+    }
+
+    fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
+        self.plan_writing(node, offset, data, plan)
+    }
+
+    fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
+        self.finish_writing(plan, data, done)
+    }
+
+    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        self.with_space(|| self.write_any(node, offset, data))
+    }
+
+    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
+        self.with_space(|| self.preallocate(node, range.clone(), keep_size))
+    }
+
+    fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
+        self.with_space(|| self.make_hole(node, range.clone()))
+    }
+
+    fn extents(&self, node: Node) -> Result<Vec<Extent>> {
+        self.extents_of(node)
+    }
+
+    fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {
+        self.streams_of(node)
+    }
+
+    fn stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
+        self.with_space(|| self.open_stream(node, name, create))
+    }
+
+    fn remove_stream(&self, node: Node, name: &Name) -> Result<()> {
+        self.with_space(|| self.delete_stream(node, name))
+    }
+
+    fn extended_attributes(&self, node: Node) -> Result<Vec<String>> {
+        let names = self.extended_of(&mut self.core(), node)?;
+        Ok(names.into_iter().map(|one| String::from_utf8_lossy(&one.name).into_owned()).collect())
+    }
+
+    fn extended_attribute(&self, node: Node, name: &str) -> Result<Vec<u8>> {
+        let all = self.extended_of(&mut self.core(), node)?;
+        all.into_iter().find(|one| one.name == name.as_bytes()).map(|one| one.value).ok_or(Error::NotFound)
+    }
+
+    fn set_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
+        self.with_space(|| self.change_extended(node, name, value))
+    }
+
+    fn reparse_point(&self, node: Node) -> Result<Option<Reparse>> {
+        let mut core = self.core();
+        let entity = core.nodes.get(node.0)?;
+        if entity.part.is_some() {
+            return Ok(None);
+        }
+        let number = entity.file;
+        let file = core.file(number)?;
+        reparse_of(&core, &file)
+    }
+
+    fn set_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
+        self.with_space(|| self.change_reparse_point(node, point))
+    }
+
+    fn security_descriptor(&self, node: Node) -> Result<Vec<u8>> {
+        self.descriptor_of(node)
+    }
+
+    fn set_security_descriptor(&self, node: Node, descriptor: &[u8]) -> Result<()> {
+        self.with_space(|| self.change_descriptor(node, descriptor))
+    }
+
+    fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
+        self.core().nodes.get(node.0)?;
+        self.commit()
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.commit()
+    }
+
+    fn unmount(&self) -> Result<()> {
+        self.close()
+    }
+}
+
+/// Flags of a file as `$FILE_NAME` has them.
+fn name_flags(file: &File, standard: &StandardInformation) -> u32 {
+    let is_directory = file.flags & record_flags::DIRECTORY != 0;
+    let is_view = file.flags & record_flags::VIEW_INDEX != 0;
+    standard.flags
+        | if is_directory { file_flags::DIRECTORY } else { 0 }
+        | if is_view { file_flags::VIEW_INDEX } else { 0 }
+}

@@ -1,0 +1,315 @@
+//! What else a file has: attributes, named streams, extended attributes, security descriptors.
+
+use super::*;
+use crate::file::Body;
+use crate::layout::{ExtendedAttribute, Record, StandardExtended};
+use crate::space::Held;
+
+/// The longest `$EA` that is made: what Windows takes.
+const MOST_EXTENDED: usize = 0xFFFF;
+
+impl NtfsVolume {
+    /// The node whose record has a node's times and flags, and that record.
+    fn owner_of(&self, core: &mut Core, node: u64) -> Result<(u64, File)> {
+        let entity = core.nodes.get(node)?;
+        let owner = entity.part.as_ref().map_or(node, |(owner, _)| *owner);
+        let number = entity.file;
+        Ok((owner, (*core.file(number)?).clone()))
+    }
+
+    /// Changes flags and times.
+    pub(super) fn change_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        let now = FileTime(self.now());
+        let mut core = self.change()?;
+        // What was written before must not overwrite what is set now.
+        let parts = core.nodes.get(node.0)?.parts.clone();
+        let (owner, _) = self.owner_of(&mut core, node.0)?;
+        for part in parts.into_iter().chain([owner, node.0]) {
+            self.absorb_node(&mut core, part)?;
+        }
+        let (_, mut file) = self.owner_of(&mut core, node.0)?;
+        let mut standard = standard(&file)?;
+        if let Some(flags) = change.flags {
+            standard.flags = standard.flags & !DosFlags::SETTABLE.0 | flags.0 & DosFlags::SETTABLE.0;
+        }
+        for (place, time) in [
+            (&mut standard.created, change.created),
+            (&mut standard.modified, change.modified),
+            (&mut standard.accessed, change.accessed),
+        ] {
+            *place = time.map_or(*place, timestamp_to_file_time);
+        }
+        let is_change = change.flags.is_some()
+            || change.created.is_some()
+            || change.modified.is_some()
+            || change.accessed.is_some();
+        if is_change {
+            standard.changed = now;
+            let is_read_only = standard.flags & file_flags::READ_ONLY != 0;
+            file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
+            core.transact(|core| core.store(file))?;
+            let entity = core.nodes.get(owner)?;
+            for node in entity.parts.iter().copied().chain([owner]) {
+                if let Some(stream) = core.nodes.get(node).ok().and_then(|entity| entity.stream.as_ref()) {
+                    stream.read_only.store(is_read_only, Ordering::SeqCst);
+                }
+            }
+            self.touch(owner);
+        }
+        self.attributes_of(&mut core, node.0)
+    }
+
+    // Named streams
+
+    pub(super) fn streams_of(&self, node: Node) -> Result<Vec<NodeStream>> {
+        let mut core = self.core();
+        let entity = core.nodes.get(node.0)?;
+        if entity.part.is_some() {
+            return Ok(Vec::new());
+        }
+        let (number, parts) = (entity.file, entity.parts.clone());
+        let file = core.file(number)?;
+        let named = file.attributes.iter().filter(|attr| attr.kind == Type::DATA && !attr.name.is_empty());
+        Ok(named
+            .map(|attr| {
+                let open = parts
+                    .iter()
+                    .filter_map(|part| core.nodes.get(*part).ok())
+                    .find(|part| part.part.as_ref().is_some_and(|(_, name)| *name == attr.name));
+                let size = match open.and_then(|part| part.stream.as_ref()) {
+                    Some(stream) => stream.read().size,
+                    None => attr.size(),
+                };
+                NodeStream { name: Name::from_units(&attr.name), size }
+            })
+            .collect())
+    }
+
+    fn stream_name(&self, core: &Core, file: &File, name: &Name) -> Option<Box<[u16]>> {
+        let fold = |unit: &u16| core.upcase.get(usize::from(*unit)).copied().unwrap_or(*unit);
+        let named = file.attributes.iter().filter(|attr| attr.kind == Type::DATA && !attr.name.is_empty());
+        named
+            .map(|attr| attr.name.clone())
+            .find(|known| known.iter().map(fold).eq(name.units().iter().map(fold)))
+    }
+
+    pub(super) fn open_stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
+        self.capabilities.names.check(name)?;
+        let mut core = if create { self.change_or_read()? } else { self.core() };
+        let entity = core.nodes.get(node.0)?;
+        if entity.part.is_some() {
+            return Err(Error::InvalidArgument("a named stream has no streams of its own"));
+        }
+        let number = entity.file;
+        let file = core.file(number)?;
+        let units = match self.stream_name(&core, &file, name) {
+            Some(units) => units,
+            None if !create => return Err(Error::NotFound),
+            None => {
+                core.writable()?;
+                let mut file = (*file).clone();
+                file.add(Attr::resident(Type::DATA, Vec::new()).named(name.units()));
+                core.transact(|core| core.store(file))?;
+                name.units().into()
+            }
+        };
+        let part = core.nodes.enter_part(node.0, &units)?;
+        core.nodes.get_mut(part)?.handed_out += 1;
+        Ok(Node(part))
+    }
+
+    /// The core for what may be a change, or only a look.
+    fn change_or_read(&self) -> Result<MutexGuard<'_, Core>> {
+        self.relieve()?;
+        Ok(self.core())
+    }
+
+    pub(super) fn delete_stream(&self, node: Node, name: &Name) -> Result<()> {
+        let mut core = self.change()?;
+        let entity = core.nodes.get(node.0)?;
+        if entity.part.is_some() {
+            return Err(Error::NotFound);
+        }
+        let (number, parts) = (entity.file, entity.parts.clone());
+        let file = core.file(number)?;
+        let units = self.stream_name(&core, &file, name).ok_or(Error::NotFound)?;
+        let part = parts.into_iter().find(|part| {
+            core.nodes.get(*part).is_ok_and(|part| part.part.as_ref().is_some_and(|(_, name)| *name == units))
+        });
+        if let Some(part) = part {
+            self.absorb_node(&mut core, part)?;
+        }
+        self.absorb_node(&mut core, node.0)?;
+        let mut file = (*core.file(number)?).clone();
+        let is_held = part.is_some_and(|part| {
+            core.nodes.get(part).is_ok_and(|part| {
+                part.handed_out > 0 || part.stream.as_ref().is_some_and(|stream| !stream.is_quiet())
+            })
+        });
+        let on_disk = number < DETACHED;
+        let kept = core.transact(|core| {
+            let attr = file.take(Type::DATA, &units).ok_or(Error::NotFound)?;
+            let mut kept = None;
+            if let Body::Outside(outside) = &attr.body {
+                match (is_held, on_disk) {
+                    (true, true) => core.hide_runs(&outside.runs),
+                    (true, false) => {}
+                    (false, on_disk) => core.give_runs(&outside.runs, Held::Data, on_disk),
+                }
+            }
+            if is_held {
+                // It stands alone, with the times and flags of its file.
+                let mut alone = File::new(file.reference, record_flags::IN_USE);
+                alone.attributes.extend(file.find(Type::STANDARD_INFORMATION, &[]).cloned());
+                alone.add(Attr { name: Box::default(), ..attr });
+                kept = Some(core.detach(alone));
+            }
+            core.store(file)?;
+            Ok(kept)
+        })?;
+        match (part, kept) {
+            (Some(part), Some(kept)) => core.nodes.part_ways(part, kept),
+            (Some(part), None) => {
+                self.streams.write().unwrap_or_else(PoisonError::into_inner).remove(&part);
+                core.nodes.remove(part);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    // Extended attributes
+
+    pub(super) fn extended_of(&self, core: &mut Core, node: Node) -> Result<Vec<ExtendedAttribute>> {
+        let entity = core.nodes.get(node.0)?;
+        if entity.part.is_some() {
+            return Ok(Vec::new());
+        }
+        let number = entity.file;
+        let file = core.file(number)?;
+        match file.find(Type::EA, &[]) {
+            None => Ok(Vec::new()),
+            Some(attr) => ExtendedAttribute::read_all(&whole_value(core, attr, 1 << 17)?, 0),
+        }
+    }
+
+    pub(super) fn change_extended(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
+        if name.is_empty() || name.len() > 255 || name.contains('\0') {
+            return Err(Error::InvalidArgument(
+                "the name of an extended attribute has 1 to 255 bytes without NUL",
+            ));
+        }
+        let mut core = self.change()?;
+        if core.nodes.get(node.0)?.part.is_some() {
+            return Err(Error::InvalidArgument("a named stream has no extended attributes"));
+        }
+        let mut all = self.extended_of(&mut core, node)?;
+        let known = all.iter().position(|one| one.name == name.as_bytes());
+        match (value, known) {
+            (Some(value), _) if value.len() > MOST_EXTENDED => {
+                return Err(Error::InvalidArgument("an extended attribute has at most 65,535 bytes"));
+            }
+            (Some(value), Some(known)) => all[known].value = value.into(),
+            (Some(value), None) => {
+                all.push(ExtendedAttribute { flags: 0, name: name.into(), value: value.into() });
+            }
+            (None, Some(known)) => drop(all.remove(known)),
+            (None, None) => return Err(Error::NotFound),
+        }
+        let bytes = ExtendedAttribute::write_all(&all);
+        if bytes.len() > MOST_EXTENDED {
+            return Err(Error::InvalidArgument("extended attributes together have at most 65,535 bytes"));
+        }
+        let number = core.nodes.get(node.0)?.file;
+        let mut file = (*core.file(number)?).clone();
+        let on_disk = number < DETACHED;
+        let now = FileTime(self.now());
+        core.transact(|core| {
+            if all.is_empty() {
+                core.remove_value(&mut file, Type::EA, on_disk);
+                file.take(Type::EA_INFORMATION, &[]);
+            } else {
+                let information = ExtendedAttribute::information(&all);
+                file.put(Attr::resident(Type::EA_INFORMATION, information));
+                core.place_value(&mut file, Type::EA, bytes, on_disk)?;
+            }
+            let mut standard = standard(&file)?;
+            standard.changed = now;
+            file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
+            core.store(file)
+        })?;
+        self.touch(node.0);
+        Ok(())
+    }
+
+    // Security descriptors
+
+    pub(super) fn descriptor_of(&self, node: Node) -> Result<Vec<u8>> {
+        let mut core = self.core();
+        let (_, file) = self.owner_of(&mut core, node.0)?;
+        if let Some(attr) = file.find(Type::SECURITY_DESCRIPTOR, &[]) {
+            return whole_value(&core, attr, 1 << 17);
+        }
+        match standard(&file)?.extended.map_or(0, |extended| extended.security) {
+            0 => Err(Error::NotFound),
+            id => core.security_descriptor(id),
+        }
+    }
+
+    pub(super) fn change_descriptor(&self, node: Node, descriptor: &[u8]) -> Result<()> {
+        let mut core = self.change()?;
+        let (owner, file) = self.owner_of(&mut core, node.0)?;
+        let number = file.reference.number();
+        let now = FileTime(self.now());
+        core.transact(|core| {
+            let mut file = file;
+            let id = core.provide_security(descriptor)?;
+            let mut standard = standard(&file)?;
+            let extended = standard.extended.unwrap_or_default();
+            standard.extended = Some(StandardExtended { security: id, ..extended });
+            standard.changed = now;
+            core.remove_value(&mut file, Type::SECURITY_DESCRIPTOR, number < DETACHED);
+            file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
+            core.store(file)
+        })?;
+        self.touch(owner);
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Gives a file, which is stored afterwards, a value that is always written whole: in its record if it fits there,
+    /// else in new clusters.
+    pub(super) fn place_value(
+        &mut self,
+        file: &mut File,
+        kind: Type,
+        value: Vec<u8>,
+        on_disk: bool,
+    ) -> Result<()> {
+        self.remove_value(file, kind, on_disk);
+        let room = Record::room(self.geometry.record as usize);
+        let cluster = self.geometry.cluster;
+        // A name and a little content are to fit beside it.
+        if file.length(cluster) + value.len() + 0x20 + 0x80 <= room {
+            file.put(Attr::resident(kind, value));
+            return Ok(());
+        }
+        let size = value.len() as u64;
+        let mut outside = crate::file::Outside { size, valid: size, ..Default::default() };
+        self.extend(&mut outside, size.div_ceil(cluster), on_disk, false)?;
+        let mut whole = value;
+        whole.resize((outside.clusters() * cluster) as usize, 0);
+        // New clusters: nothing on disk leads to them before the commit.
+        self.write_runs(&outside.runs, 0, &whole)?;
+        file.put(Attr { kind, name: Box::default(), flags: 0, body: Body::Outside(outside) });
+        Ok(())
+    }
+
+    /// Takes such a value away.
+    pub(super) fn remove_value(&mut self, file: &mut File, kind: Type, on_disk: bool) {
+        if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(kind, &[]) {
+            self.give_runs(&outside.runs, Held::Data, on_disk);
+        }
+    }
+}

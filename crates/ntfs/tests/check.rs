@@ -1,0 +1,24 @@
+//! The check: volumes that others wrote are clean to it; what it repairs is accepted by them.
+
+mod filled;
+mod judges;
+
+use filled::filled;
+use platter_device::{FileDevice, FileOptions};
+use platter_ntfs::check::check;
+use platter_vfs::{CheckOptions, CheckReport, Silent};
+
+fn told(report: &CheckReport) -> String {
+    report.findings.iter().map(|finding| format!("  {:?} {finding}\n", finding.severity)).collect()
+}
+
+#[test]
+fn what_ntfs_3g_writes_is_clean() {
+    for cluster in [512, 4096, 65536] {
+        let image = filled(96 << 20, cluster, 1500);
+        let device = FileDevice::open(image.path(), FileOptions::default()).unwrap();
+        let report = check(&device, CheckOptions::default(), &Silent).unwrap();
+        assert_eq!(report.found, 0, "clusters of {cluster}:\n{}", told(&report));
+        assert!(report.files > 1000 && report.directories > 12, "{report:?}");
+    }
+}

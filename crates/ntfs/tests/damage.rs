@@ -1,0 +1,152 @@
+//! Damaged volumes: no panic and no hang; after a repair the check and ntfs-3g accept the volume, and every file whose
+//! records were not hit has its content.
+
+mod damaged;
+mod filled;
+mod judges;
+
+use damaged::{KINDS, Volume, damage};
+use filled::filled;
+use judges::{Content, ImageFile, Mount, ntfsfix};
+use platter_device::{MemoryDevice, Sectors};
+use platter_ntfs::check::check;
+use platter_vfs::model::Random;
+use platter_vfs::{CheckOptions, CheckReport, Silent};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+fn told(report: &CheckReport) -> String {
+    report.findings.iter().take(30).map(|finding| format!("  {:?} {finding}\n", finding.severity)).collect()
+}
+
+#[derive(Default)]
+struct Tally {
+    images: u32,
+    /// What is found, and how often.
+    codes: BTreeMap<&'static str, u32>,
+    /// Volumes of which no way to `$MFT` was left.
+    hopeless: BTreeMap<&'static str, u32>,
+    failures: Vec<String>,
+}
+
+struct Base {
+    volume: Volume,
+    before: BTreeMap<String, Content>,
+}
+
+fn one(tally: &mut Tally, base: &Base, seed: u64) {
+    let kind = KINDS[seed as usize % KINDS.len()];
+    let mut volume = base.volume.clone();
+    let hit = damage(&mut volume, kind, &mut Random::new(seed));
+    let what = format!("seed {seed}, {kind}, records {:?}", hit.records);
+    tally.images += 1;
+    let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
+    let found = check(&device, CheckOptions { repair: false }, &Silent);
+    assert!(device.to_image() == volume.image, "{what}: written to without repair");
+    let found = match found {
+        Ok(found) => found,
+        Err(_) => {
+            *tally.hopeless.entry(kind).or_default() += 1;
+            return;
+        }
+    };
+    found.findings.iter().map(|finding| finding.code).collect::<BTreeSet<_>>().into_iter().for_each(|code| {
+        *tally.codes.entry(code).or_default() += 1;
+    });
+    let repaired = check(&device, CheckOptions { repair: true }, &Silent).unwrap();
+    let again = check(&device, CheckOptions { repair: false }, &Silent).unwrap();
+    let mut fail = |why: String| {
+        tally.failures.push(format!(
+            "{what}: {why}\nfound:\n{}repair:\n{}again:\n{}",
+            told(&found),
+            told(&repaired),
+            told(&again)
+        ));
+    };
+    if !again.is_clean() {
+        return fail("not clean after the repair".into());
+    }
+    let image = ImageFile::of(&device);
+    let verdict = ntfsfix(&image);
+    if !verdict.clean {
+        return fail(format!("ntfsfix: {}", verdict.output));
+    }
+    let after = match Mount::reading(&image) {
+        Ok(mount) => mount.tree(),
+        Err(error) => return fail(error),
+    };
+    // Compressed data that was led elsewhere cannot be unpacked any more.
+    let is_told = |path: &str, error: &str| {
+        let is_hit = |file: &damaged::File| {
+            file.is_packed && file.records.iter().any(|record| hit.records.contains(record))
+        };
+        error.contains("os error") && !path.ends_with('?') && base.volume.files.values().any(is_hit)
+    };
+    let unread =
+        after.iter().find(|(path, content)| content.as_ref().is_err_and(|error| !is_told(path, error)));
+    if let Some((path, Err(error))) = unread {
+        return fail(format!("ntfs-3g: {path}: {error}"));
+    }
+    let contents: BTreeSet<&Content> = after.values().collect();
+    for file in base.volume.files.values() {
+        if file.records.iter().any(|record| hit.records.contains(record)) {
+            continue;
+        }
+        for path in &file.paths {
+            // What is below a directory that was hit may be elsewhere.
+            if let Some(content) = base.before.get(path)
+                && !contents.contains(content)
+            {
+                return fail(format!("the content of {path} (record {}) is gone", file.records[0]));
+            }
+        }
+    }
+    let untouched = hit.records.is_empty() && !matches!(kind, "everything");
+    if untouched && after != base.before {
+        let gone: Vec<&String> =
+            base.before.keys().filter(|path| !after.contains_key(*path)).take(5).collect();
+        fail(format!("no record was hit, but files are elsewhere: {gone:?}"));
+    }
+}
+
+fn campaign(seeds: Range<u64>) -> Tally {
+    let bases = [512, 4096].map(|cluster| {
+        let image = filled(16 << 20, cluster, 150);
+        let before = Mount::reading(&image).expect("a sound volume").tree();
+        let bytes = std::fs::read(image.path()).unwrap();
+        let device = MemoryDevice::from_image(&bytes, Sectors::SMALL);
+        let report = check(&device, CheckOptions::default(), &Silent).unwrap();
+        assert_eq!(report.found, 0, "before the damage:\n{}", told(&report));
+        Base { volume: Volume::new(bytes), before }
+    });
+    let mut tally = Tally::default();
+    for seed in seeds {
+        one(&mut tally, &bases[seed as usize / KINDS.len() % 2], seed);
+    }
+    tally
+}
+
+fn judge(tally: &Tally) {
+    println!("{} damaged volumes", tally.images);
+    println!("findings: {:?}", tally.codes);
+    println!("without a way to $MFT: {:?}", tally.hopeless);
+    let heads = tally.failures.iter().filter_map(|failure| failure.lines().next());
+    heads.for_each(|head| println!("{head}"));
+    let few = &tally.failures[..tally.failures.len().min(8)];
+    assert!(tally.failures.is_empty(), "{} failures:\n{}", tally.failures.len(), few.join("\n"));
+}
+
+#[test]
+fn a_slice_of_the_campaign() {
+    judge(&campaign(0..3 * KINDS.len() as u64));
+}
+
+/// `cargo test --release -p platter-ntfs --test damage -- --ignored --nocapture`, with `PLATTER_SEED=n` for others.
+#[test]
+#[ignore = "two thousand images: run by name"]
+fn the_campaign() {
+    let seed =
+        std::env::var("PLATTER_SEED").map_or(1, |seed| seed.parse().expect("PLATTER_SEED is a number"));
+    println!("PLATTER_SEED={seed}");
+    judge(&campaign(seed..seed + 2000));
+}

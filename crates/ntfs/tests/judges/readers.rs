@@ -1,0 +1,198 @@
+//! How others read a whole volume: libfsntfs, dissect.ntfs, The Sleuth Kit, the crate `ntfs`, Linux' ntfs3, ntfs-3g.
+
+use super::{ImageFile, Mount, run};
+use ntfs::structured_values::NtfsFileNamespace;
+use ntfs::{Ntfs, NtfsFile, NtfsReadSeek};
+use platter_vfs::model::{TREE_SCRIPT, linux};
+use platter_vfs::{Cursor, FileSystem, Kind, Node};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Paths of a volume: directories, and files with size and SHA-256. System files and what is behind reparse points are
+/// left out.
+pub type Tree = BTreeMap<String, Option<(u64, String)>>;
+
+/// Records before this are the system's.
+const FIRST: u64 = 24;
+
+fn sum(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Fails unless two trees are the same, with the first differences.
+pub fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
+    let names = |from: &Tree, without: &Tree| {
+        from.keys().filter(|path| !without.contains_key(*path)).take(10).cloned().collect::<Vec<_>>()
+    };
+    let (lost, new) = (names(ours, theirs), names(theirs, ours));
+    assert!(lost.is_empty() && new.is_empty(), "{what}: only ours: {lost:?}, only theirs: {new:?}");
+    for (path, file) in ours {
+        assert_eq!(*file, theirs[path], "{what}: {path}");
+    }
+}
+
+/// Everything on an open volume, as we read it.
+pub fn ours(system: &dyn FileSystem) -> Tree {
+    let mut tree = Tree::new();
+    let mut todo = vec![(String::new(), Node::ROOT)];
+    while let Some((path, directory)) = todo.pop() {
+        let mut entries = Vec::new();
+        system.read_directory(directory, Cursor::START, usize::MAX, &mut entries).unwrap();
+        for entry in entries {
+            let path = format!("{path}/{}", entry.name);
+            let node = system.lookup(directory, &entry.name).unwrap();
+            match entry.attributes.kind {
+                Kind::Directory => {
+                    tree.insert(path.clone(), None);
+                    todo.push((path, node));
+                    continue;
+                }
+                Kind::File => {
+                    let size = entry.attributes.size;
+                    let mut content = vec![0; size as usize + 1];
+                    let read = system.read(node, 0, &mut content).unwrap();
+                    assert_eq!(read as u64, size, "{path}");
+                    tree.insert(path, Some((size, sum(&content[..read]))));
+                }
+                _ => {}
+            }
+            system.forget(node, 1);
+        }
+    }
+    tree
+}
+
+/// Files and directories of lines that our Python scripts print.
+fn listed(script: &str, image: &ImageFile) -> Tree {
+    let path = format!("{}/tests/judges/{script}", env!("CARGO_MANIFEST_DIR"));
+    let text = run("python3", &[&path, image.path()]);
+    text.lines()
+        .filter_map(|line| match line.split('\t').collect::<Vec<_>>()[..] {
+            ["d", path] => Some((path.to_owned(), None)),
+            ["f", size, sum, path] => Some((path.to_owned(), Some((size.parse().unwrap(), sum.to_owned())))),
+            ["s", ..] => None,
+            _ => panic!("{script} printed {line:?}"),
+        })
+        .collect()
+}
+
+/// As libfsntfs reads it.
+pub fn libfsntfs(image: &ImageFile) -> Tree {
+    listed("fsntfs_tree.py", image)
+}
+
+/// As dissect.ntfs reads it.
+pub fn dissect(image: &ImageFile) -> Tree {
+    listed("dissect_tree.py", image)
+}
+
+/// A directory of the host, with what is in it.
+fn folder(root: &Path) -> Tree {
+    let mut tree = Tree::new();
+    let mut todo = vec![(String::new(), root.to_owned())];
+    while let Some((path, folder)) = todo.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{path}/{}", entry.file_name().to_str().expect("a name in UTF-8"));
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                tree.insert(path.clone(), None);
+                todo.push((path, entry.path()));
+            } else if kind.is_file() {
+                let bytes = std::fs::read(entry.path()).unwrap();
+                tree.insert(path, Some((bytes.len() as u64, sum(&bytes))));
+            }
+        }
+    }
+    tree
+}
+
+/// As The Sleuth Kit copies it out: without empty directories and empty files.
+pub fn sleuth_kit(image: &ImageFile) -> Tree {
+    let path = format!("{}.recovered", image.path());
+    run("tsk_recover", &["-a", "-f", "ntfs", image.path(), &path]);
+    let mut tree = folder(Path::new(&path));
+    std::fs::remove_dir_all(&path).unwrap();
+    tree.retain(|path, _| !path.starts_with("/$"));
+    tree
+}
+
+/// A tree as [`sleuth_kit`] shows it.
+pub fn without_empty(tree: &Tree) -> Tree {
+    let is_full = |file: &Option<(u64, String)>| file.as_ref().is_some_and(|file| file.0 > 0);
+    let files: Vec<&String> = tree.iter().filter(|(_, file)| is_full(file)).map(|(path, _)| path).collect();
+    let holds = |path: &str| files.iter().any(|file| file.starts_with(&format!("{path}/")));
+    tree.iter()
+        .filter(|(path, file)| if file.is_some() { is_full(file) } else { holds(path) })
+        .map(|(path, file)| (path.clone(), file.clone()))
+        .collect()
+}
+
+/// As ntfs-3g reads it.
+pub fn ntfs_3g(image: &ImageFile) -> Tree {
+    let mount = Mount::reading(image).unwrap_or_else(|reason| panic!("{reason}"));
+    folder(mount.path())
+}
+
+/// As the crate `ntfs` reads it.
+pub fn ntfs_crate(image: &ImageFile) -> Tree {
+    fn show(volume: &Ntfs, directory: &NtfsFile, path: &str, file: &mut std::fs::File, tree: &mut Tree) {
+        let index = directory.directory_index(file).unwrap();
+        let mut entries = index.entries();
+        while let Some(entry) = entries.next(file) {
+            let entry = entry.unwrap();
+            let name = entry.key().unwrap().unwrap();
+            if entry.file_reference().file_record_number() < FIRST
+                || name.namespace() == NtfsFileNamespace::Dos
+            {
+                continue;
+            }
+            let path = format!("{path}/{}", name.name().to_string().unwrap());
+            let below = entry.to_file(volume, file).unwrap();
+            if below.is_directory() {
+                tree.insert(path.clone(), None);
+                show(volume, &below, &path, file, tree);
+                continue;
+            }
+            let data = below.data(file, "").unwrap().unwrap();
+            let mut value = data.to_attribute().unwrap().value(file).unwrap();
+            let mut bytes = vec![0; value.len() as usize];
+            value.read_exact(file, &mut bytes).unwrap();
+            tree.insert(path, Some((bytes.len() as u64, sum(&bytes))));
+        }
+    }
+    let mut file = std::fs::File::open(image.path()).unwrap();
+    let mut volume = Ntfs::new(&mut file).unwrap();
+    volume.read_upcase_table(&mut file).unwrap();
+    let root = volume.root_directory(&mut file).unwrap();
+    let mut tree = Tree::new();
+    show(&volume, &root, "", &mut file, &mut tree);
+    tree
+}
+
+/// As Linux' ntfs3 reads it, which must not complain.
+pub fn ntfs3(image: &ImageFile) -> Tree {
+    let judged = linux("ntfs3", "ro", image, TREE_SCRIPT);
+    let listing =
+        judged.output.unwrap_or_else(|| panic!("ntfs3 did not mount the volume:\n{}", judged.messages));
+    assert_silent(&judged.messages);
+    listing
+        .lines()
+        .filter_map(|line| match line.strip_prefix("d ") {
+            Some(path) => Some((path.to_owned(), None)),
+            None => match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
+                ["f", size, sum, path] => {
+                    Some((path.to_owned(), Some((size.parse().unwrap(), sum.to_owned()))))
+                }
+                _ => panic!("the script printed {line:?}"),
+            },
+        })
+        .collect()
+}
+
+/// Fails if the kernel said anything of ntfs3.
+pub fn assert_silent(messages: &str) {
+    let complaints: Vec<&str> = messages.lines().filter(|line| line.contains("ntfs3")).collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}

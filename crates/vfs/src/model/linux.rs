@@ -1,0 +1,52 @@
+//! The Linux kernel as a judge, in an emulated machine.
+
+use super::ImageFile;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// What an emulated Linux did with a volume.
+#[derive(Clone, Debug)]
+pub struct Linux {
+    /// What the script printed; `None` if the volume could not be mounted.
+    pub output: Option<String>,
+    /// Whether the volume was unmounted without a complaint.
+    pub unmounted: bool,
+    /// What the kernel said about the file system and the device.
+    pub messages: String,
+}
+
+/// Mounts an image as `system`, with mount options, in an emulated Linux and runs a shell script there, its directory
+/// the volume's root. The image is changed unless the options are `ro`.
+///
+/// # Panics
+/// If the emulation cannot be run: its needs stand in `linux.sh` beside this file.
+pub fn linux(system: &str, options: &str, image: &ImageFile, script: &str) -> Linux {
+    let mut child = Command::new("sh")
+        .args(["-c", include_str!("linux.sh"), "linux.sh", system, options, image.path()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    child.stdin.take().expect("a pipe").write_all(script.as_bytes()).expect("a pipe that takes it");
+    let ended = child.wait_with_output().expect("the emulation ends");
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+    let (ran, messages) = text.split_once("MESSAGES\n").unwrap_or_else(|| panic!("no Linux ran:\n{text}"));
+    let output = ran
+        .split_once("SCRIPT-BEGIN\n")
+        .map(|(_, rest)| rest.split_once("SCRIPT-END").map_or(rest, |it| it.0));
+    Linux {
+        output: output.map(str::to_owned),
+        unmounted: ran.contains("UNMOUNTED"),
+        messages: messages.to_owned(),
+    }
+}
+
+/// A script that prints every file and directory: "d PATH" or "f SIZE SHA256 PATH", a line for each.
+pub const TREE_SCRIPT: &str = r#"
+find . -mindepth 1 -type d | sed 's|^[.]|d |'
+find . -type f | while IFS= read -r path; do
+    sum=$(sha256sum "$path")
+    echo "f $(stat -c %s "$path") ${sum%% *} ${path#.}"
+done
+"#;

@@ -1,0 +1,65 @@
+//! Reparse points that are symbolic links, in the forms that Windows and the Windows Subsystem for Linux give them.
+//!
+//! Source: [MS-FSCC] 2.1.2 (`REPARSE_DATA_BUFFER`).
+
+use crate::bytes::{put, u16_at};
+use crate::{Error, Reparse, Result};
+
+/// The tag of symbolic links.
+pub const SYMLINK: u32 = 0xA000_000C;
+/// The tag of junctions and mount points.
+pub const JUNCTION: u32 = 0xA000_0003;
+/// The tag of symbolic links that the Windows Subsystem for Linux makes where Windows could not follow them.
+pub const LINUX_SYMLINK: u32 = 0xA000_001D;
+
+/// Whether what has this tag is a symbolic link: a path, and no content.
+pub fn is_link(tag: u32) -> bool {
+    matches!(tag, SYMLINK | JUNCTION | LINUX_SYMLINK)
+}
+
+/// The reparse point of a symbolic link. Windows keeps the target twice: as it is followed, and as it is shown.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] if the target is empty or longer than 1024 UTF-16 units.
+pub fn link_to(target: &str) -> Result<Reparse> {
+    let shown: Vec<u16> = target.encode_utf16().collect();
+    // Windows separates by backslashes; the other way round when it is read back.
+    let followed = shown.iter().map(|&unit| if unit == u16::from(b'/') { u16::from(b'\\') } else { unit });
+    if shown.is_empty() || shown.len() > 1024 {
+        return Err(Error::InvalidArgument("a target has 1 to 1024 UTF-16 units"));
+    }
+    let bytes = 2 * shown.len();
+    let mut data = vec![0; 12 + 2 * bytes];
+    for (at, number) in [(0, 0), (2, bytes), (4, bytes), (6, bytes)] {
+        put(&mut data, at, number as u16);
+    }
+    let relative = !target.starts_with('/') && !target.contains(':');
+    put(&mut data, 8, u32::from(relative));
+    for (index, unit) in followed.chain(shown.iter().copied()).enumerate() {
+        put(&mut data, 12 + 2 * index, unit);
+    }
+    Ok(Reparse { tag: SYMLINK, data })
+}
+
+/// Where a symbolic link, junction or mount point leads, as it is shown.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] for other reparse points; [`Error::Damaged`] if no target is in it.
+pub fn target(point: &Reparse) -> Result<String> {
+    let Reparse { tag, data } = point;
+    match *tag {
+        LINUX_SYMLINK => return Ok(String::from_utf8_lossy(data.get(4..).unwrap_or(&[])).into_owned()),
+        tag if !is_link(tag) => return Err(Error::InvalidArgument("not a symbolic link")),
+        _ => {}
+    }
+    // A symbolic link says whether it is relative; a junction never is.
+    let names = if *tag == SYMLINK { 12 } else { 8 };
+    let part = |at: usize| {
+        let start = names + usize::from(u16_at(data, at));
+        let bytes = data.get(start..start + usize::from(u16_at(data, at + 2)))?;
+        let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16_at(unit, 0)).collect();
+        (!units.is_empty()).then(|| String::from_utf16_lossy(&units))
+    };
+    let shown = part(4).or_else(|| part(0).map(|path| path.trim_start_matches("\\??\\").replace('\\', "/")));
+    shown.ok_or_else(|| Error::damaged("symbolic link", 0, "a target", "none"))
+}
