@@ -7,12 +7,14 @@ use std::process::Command;
 /// Sets up both places, runs the example `accuracy` of the lab on each, and takes them down again.
 fn measure(rest: &[&str]) -> Outcome {
     let stand = Stand::set_up()?;
-    let example = ["run", "--release", "--quiet", "-p", "platter-lab", "--example", "accuracy", "--"];
+    let example = ["--release", "--quiet", "-p", "platter-lab", "--example", "accuracy"];
+    command("cargo", &[&["build"], &example[..]].concat(), &[])?;
+    // Both programs on one processor: which one the scheduler gives them, that of the loop device's thread or another,
+    // makes more of a difference than they are allowed.
+    let last = std::thread::available_parallelism().map_or(0, |count| count.get() - 1).to_string();
     let on = |path: &str| {
-        let mut arguments = example.to_vec();
-        arguments.push(path);
-        arguments.extend(rest);
-        command("cargo", &arguments, &[])
+        let run = [&["--cpu-list", &last, "cargo", "run"], &example[..], &["--", path], rest].concat();
+        command("taskset", &run, &[])
     };
     let raw = on(&stand.device);
     let file = stand.mount_ext4()?;

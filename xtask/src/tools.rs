@@ -23,7 +23,8 @@ pub const FOR_TESTS: &[Tool] = &[
 ];
 
 /// What the comparison with fio needs.
-pub const FOR_ACCURACY: &[Tool] = &[("fio", "fio"), ("mkfs.ext4", "e2fsprogs"), ("losetup", "mount")];
+pub const FOR_ACCURACY: &[Tool] =
+    &[("fio", "fio"), ("mkfs.ext4", "e2fsprogs"), ("losetup", "mount"), ("taskset", "util-linux")];
 
 /// Makes sure that the tools are there: installs their packages where this may be done, and names them where not.
 pub fn provide(tools: &[Tool]) -> Outcome {

@@ -5,6 +5,20 @@ use platter_device::Device;
 use platter_vfs::Result;
 use std::collections::BTreeMap;
 
+/// The first bytes of a device, where a boot sector stands; `None` if the device is smaller than its sectors, or than
+/// that.
+///
+/// # Errors
+/// The device's.
+pub fn first_sector(device: &dyn Device) -> Result<Option<[u8; 512]>> {
+    let mut bytes = [0; 512];
+    if device.len() < u64::from(device.sectors().logical.max(512)) {
+        return Ok(None);
+    }
+    Disk::new(device).read(0, &mut bytes)?;
+    Ok(Some(bytes))
+}
+
 /// The device, and the directory slots that are to change but have not been written.
 pub struct Disk<'d> {
     device: &'d dyn Device,

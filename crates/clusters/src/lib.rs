@@ -4,11 +4,12 @@
 //!   format is a [`Family`]: its directory entries, and how its clusters are taken and linked.
 //! * [`Runs`], [`FreeSpace`], [`Table`], [`Slots`], [`Heap`], [`DosTime`] are the arithmetic below it, each usable
 //!   by itself.
-//! * [`Bits`] and [`Disk`] serve the checks.
+//! * [`Bits`], [`Disk`] and [`claim_chain`] serve the checks.
 #![forbid(unsafe_code)]
 
 mod bits;
 mod blank;
+mod chain;
 mod core;
 mod disk;
 mod file;
@@ -24,12 +25,13 @@ mod volume;
 
 pub use bits::Bits;
 pub use blank::{clear, overwrite, serial_from};
+pub use chain::{Claims, Stop, claim_chain};
 pub use core::{Content, Core, Directory, Entity, Entry, Family, ROOT};
-pub use disk::Disk;
+pub use disk::{Disk, first_sector};
 pub use file::FileState;
 pub use heap::Heap;
 pub use images::{Images, join};
-pub use path::path_of;
+pub use path::{is_inside, path_of};
 pub use runs::{Run, Runs};
 pub use slots::{DirectoryImages, SLOT, SlotRules, Slots, Storage};
 pub use space::FreeSpace;

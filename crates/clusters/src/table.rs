@@ -78,6 +78,9 @@ pub struct Table<E, D = Arc<dyn Device>> {
     most: usize,
     page_bytes: u32,
     dirty_pages: usize,
+    /// Links to the clusters that chained directories got. Their zeroes must be durable before, and the ends of their
+    /// chains: nothing says how long a directory is but its chain.
+    grown: Vec<(u32, u32)>,
 }
 
 impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
@@ -99,6 +102,7 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
             most,
             page_bytes,
             dirty_pages: 0,
+            grown: Vec::new(),
         }
     }
 
@@ -230,6 +234,33 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
             self.set(last, self.entries.end())?;
         }
         Ok(())
+    }
+
+    /// Notes that the chain of a directory got its last cluster.
+    pub fn grew(&mut self, runs: &Runs) {
+        let tail = runs.clusters().checked_sub(2).and_then(|tail| runs.at(tail));
+        self.grown.extend(tail.zip(runs.last()).map(|((tail, _), new)| (tail, new)));
+    }
+
+    /// Makes the chains of directories that grew end where they did.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub fn hold_back(&mut self) -> Result<()> {
+        let end = self.entries.end();
+        for at in 0..self.grown.len() {
+            self.set(self.grown[at].0, end)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the chains of directories that grew go on.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub fn let_go(&mut self) -> Result<()> {
+        let mut grown = std::mem::take(&mut self.grown).into_iter();
+        grown.try_for_each(|(tail, next)| self.set(tail, next))
     }
 
     /// The first sector as it is in memory.

@@ -93,19 +93,17 @@ impl<'d> Gather<'d> {
         }
         self.close();
         let count = self.ready.len().min(AHEAD - self.ahead);
-        for mut row in self.ready.drain(..count).collect::<Vec<_>>() {
-            self.ahead += 1;
-            match row.pop() {
-                Some(request) if row.is_empty() => {
-                    let tag = request.tag;
-                    self.send(request, Slot::Single(tag, true));
+        self.ahead += count;
+        for row in self.ready.drain(..count).collect::<Vec<_>>() {
+            match <[Request; 1]>::try_from(row) {
+                Ok([only]) => {
+                    let tag = only.tag;
+                    self.send(only, Slot::Single(tag, true));
                 }
-                Some(request) => {
-                    row.push(request);
+                Err(row) => {
                     let joined = self.join(&row);
                     self.send(joined, Slot::Joined(row));
                 }
-                None => self.ahead -= 1,
             }
         }
     }

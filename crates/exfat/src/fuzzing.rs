@@ -2,11 +2,11 @@
 //!
 //! The package `fuzz/` calls them under libFuzzer; the tests replay its corpus and mutations of it on stable Rust.
 
+use crate::Exfat;
 use crate::layout::{BootRegion, BootSector, EntrySet, LabelEntry, Primary, SLOT, Stamp, Upcase};
-use crate::{Exfat, ExfatVolume};
 use platter_device::{Device, MemoryDevice, Sectors};
-use platter_vfs::model::{read_all, write_some};
-use platter_vfs::{CheckOptions, FileSystem, Format, FormatOptions, OpenOptions, Silent};
+use platter_vfs::model::fuzz as fuzzing;
+use platter_vfs::{Format, FormatOptions, Silent};
 use std::sync::Arc;
 
 /// Bytes of a volume that a fuzzer's input is laid over: the smallest there is.
@@ -77,27 +77,14 @@ pub fn layout(input: &[u8]) {
 
 /// The check: without repair, with it, and again. What a repair claims to have put right must be right.
 pub fn check(input: &[u8]) {
-    let Some(device) = device(input) else { return };
-    let run = |repair| Exfat.check(&device, CheckOptions { repair }, &Silent);
-    let Ok(found) = run(false) else { return };
-    let Ok(repaired) = run(true) else { return };
-    if found.is_clean() {
-        assert!(repaired.is_clean(), "a clean volume was repaired: {repaired:?}");
-    }
-    if repaired.remaining.is_none() {
-        let again = run(false).expect("a repaired volume is a volume");
-        assert!(again.is_clean(), "found {found:?}, repaired {repaired:?}, then found {again:?}");
+    if let Some(device) = device(input) {
+        fuzzing::check(&Exfat, &device);
     }
 }
 
 /// The open volume: everything is read, something is written; then a repair must be possible.
 pub fn volume(input: &[u8]) {
-    let Some(device) = device(input) else { return };
-    let device: Arc<dyn Device> = Arc::new(device);
-    if let Ok(volume) = ExfatVolume::open(device.clone(), OpenOptions::default()) {
-        read_all(&volume);
-        write_some(&volume);
-        let _ = volume.unmount();
+    if let Some(device) = device(input) {
+        fuzzing::volume(&Exfat, Arc::new(device));
     }
-    let _ = Exfat.check(&*device, CheckOptions { repair: true }, &Silent);
 }

@@ -11,8 +11,8 @@ use crate::layout::{
     Precision, Primary, SLOT, Stamp, Upcase, UpcaseEntry, VolumeFlags, is_benign, kind, table_checksum,
 };
 use platter_clusters::{
-    Content, Core, Entry, Family, FileState, FreeSpace, Images, ROOT, Runs, Slots, Storage, Table,
-    TablePlace, Volume,
+    Content, Core, Entry, Family, FileState, FreeSpace, Images, ROOT, Runs, Slots, Storage, Table, Volume,
+    first_sector,
 };
 use platter_device::Device;
 use platter_vfs::{Capabilities, DosFlags, Error, Kind, NameRules, Result, Timestamp, VolumeInfo};
@@ -34,9 +34,6 @@ pub struct ExfatFamily {
     upcase: Arc<Upcase>,
     /// The first sector, with what is to become of it.
     boot: Vec<u8>,
-    /// Links to the clusters that chained directories got. Their zeroes must be durable before, and the ends of their
-    /// chains: nothing says how long the root directory is but its chain.
-    grown: Vec<(u32, u32)>,
 }
 
 /// The boot sector of a device, if it is exFAT's.
@@ -44,13 +41,11 @@ pub struct ExfatFamily {
 /// # Errors
 /// [`Error::NotThisFormat`] if it is not, and the device's.
 pub(crate) fn read_boot(device: &dyn Device) -> Result<BootSector> {
-    let mut sector = vec![0; BootSector::SIZE.max(device.sectors().logical as usize)];
-    if device.len() < sector.len() as u64 {
+    let Some(bytes) = first_sector(device)? else {
         let reason = "the device is smaller than a boot sector".into();
         return Err(Error::NotThisFormat { format: "exFAT", reason });
-    }
-    device.read_at(0, &mut sector)?;
-    let boot = BootSector::from_bytes(sector[..BootSector::SIZE].try_into().expect("a boot sector's length"));
+    };
+    let boot = BootSector::from_bytes(&bytes);
     boot.claims()?;
     Ok(boot)
 }
@@ -116,13 +111,7 @@ fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     region.truncate(sector);
 
     let heap = geometry.heap;
-    let place = TablePlace {
-        start: geometry.active_fat_offset(),
-        bytes: geometry.fat_bytes,
-        sector: geometry.sector,
-        heap,
-    };
-    let mut table = Table::new(device.clone(), geometry.clone(), place, TABLE_CACHE);
+    let mut table = Table::new(device.clone(), geometry.clone(), geometry.fat_place(), TABLE_CACHE);
     let first = geometry.root_cluster;
     let chain = table.walk(first, None, most_clusters(&geometry))?;
     let slots = Slots::read(&*device, rules(geometry.sector), heap, Storage::Chain(chain))?;
@@ -143,7 +132,7 @@ fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
         FileInfo { attributes: Attributes(Attributes::DIRECTORY), cluster: first, ..FileInfo::default() };
     let was_dirty = boot.flags.has(VolumeFlags::DIRTY);
     let two = geometry.fat_count == 2;
-    let family = ExfatFamily { geometry, table, bitmap, upcase, boot: region, grown: Vec::new() };
+    let family = ExfatFamily { geometry, table, bitmap, upcase, boot: region };
     let mut core = Core::new(device, heap, family, space, root, was_dirty);
     if two {
         core.frozen = Some("TexFAT volumes, which have two FATs, are only read".into());
@@ -226,11 +215,6 @@ impl Entry for FileInfo {
 }
 
 impl ExfatFamily {
-    /// Makes the chains of directories that grew end where they did.
-    fn hold_back(&mut self) -> Result<()> {
-        self.grown.iter().try_for_each(|&(tail, _)| self.table.set(tail, Geometry::END))
-    }
-
     fn boot_sector(&self) -> BootSector {
         BootSector::from_bytes(self.boot[..BootSector::SIZE].try_into().expect("a boot sector's length"))
     }
@@ -460,9 +444,7 @@ impl Family for ExfatFamily {
         let contiguous = entity.entry.contiguous;
         core.mark(number);
         if !contiguous {
-            let tail = runs.clusters().checked_sub(2).and_then(|tail| runs.at(tail));
-            let link = tail.zip(runs.last()).map(|((tail, _), new)| (tail, new));
-            core.family.grown.extend(link);
+            core.family.table.grew(runs);
         }
     }
 
@@ -499,16 +481,14 @@ impl Family for ExfatFamily {
     }
 
     fn linked(core: &mut Core<ExfatFamily>) -> Result<Images> {
-        core.family.hold_back()?;
+        core.family.table.hold_back()?;
         let mut images = core.family.take_table();
         images.extend(core.family.bitmap.take_dirty());
         Ok(images)
     }
 
     fn grown(core: &mut Core<ExfatFamily>) -> Result<Images> {
-        for (tail, next) in std::mem::take(&mut core.family.grown) {
-            core.family.table.set(tail, next)?;
-        }
+        core.family.table.let_go()?;
         Ok(core.family.take_table())
     }
 

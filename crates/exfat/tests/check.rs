@@ -8,17 +8,13 @@ use damaged::{KINDS, Volume, damage, populated};
 use judges::{ImageFile, Verdict, fsck};
 use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::Exfat;
-use platter_vfs::model::Random;
+use platter_vfs::model::{Random, losses, seed, told};
 use platter_vfs::{CheckOptions, CheckReport, Format, Silent};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 fn check(device: &MemoryDevice, repair: bool) -> CheckReport {
     Exfat.check(device, CheckOptions { repair }, &Silent).unwrap()
-}
-
-fn told(report: &CheckReport) -> String {
-    report.findings.iter().map(|finding| format!("  {finding}\n")).collect()
 }
 
 #[derive(Default)]
@@ -77,14 +73,8 @@ fn one(tally: &mut Tally, base: &[u8], seed: u64) {
         return;
     }
     let after = Volume::new(after).contents();
-    for (path, content) in before {
-        if hit.iter().any(|hit| path.starts_with(hit.as_str())) {
-            continue;
-        }
-        if after.get(&path) != Some(&content) {
-            let how = if after.contains_key(&path) { "changed" } else { "lost" };
-            tally.failures.push(format!("{what}: {path} was {how}\n{}", told(&repaired)));
-        }
+    for loss in losses(&before, &after, &hit) {
+        tally.failures.push(format!("{what}: {loss}\n{}", told(&repaired)));
     }
 }
 
@@ -125,8 +115,6 @@ fn a_slice_of_the_campaign() {
 #[test]
 #[ignore = "a thousand images: run by name"]
 fn the_campaign() {
-    let seed =
-        std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"));
-    println!("PLATTER_SEED={seed}");
+    let seed = seed();
     judge(&campaign(seed..seed + 1000));
 }

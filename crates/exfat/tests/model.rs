@@ -3,11 +3,11 @@
 mod common;
 mod judges;
 
-use common::{Tested, VOLUMES, Volume};
-use platter_vfs::model::{Make, verify};
+use common::{VOLUMES, Volume, tested};
+use platter_vfs::model::{Make, million, verify};
 
 fn run(volume: Volume, seed: u64, count: usize) {
-    let make: Make<'_> = &|clock| Box::new(Tested::new(volume.make(), clock, true));
+    let make: Make<'_> = &|clock| tested(volume.make(), clock, true);
     verify(seed, count, 500, &volume.shape(60_000), make);
 }
 
@@ -23,16 +23,5 @@ fn every_size_of_cluster_agrees_with_the_reference() {
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn a_million_operations_agree_with_the_reference() {
-    let seed = common::seed();
-    let mut done = 0;
-    for stream in 0.. {
-        for (number, volume) in VOLUMES.into_iter().enumerate() {
-            if done >= 1_000_000 {
-                println!("{done} operations agree");
-                return;
-            }
-            run(volume, seed + 1000 * stream + number as u64, 10_000);
-            done += 10_000;
-        }
-    }
+    million(&VOLUMES, run);
 }

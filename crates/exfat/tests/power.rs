@@ -3,13 +3,12 @@
 mod common;
 mod judges;
 
-use common::{Tested, VOLUMES, Volume};
+use common::{VOLUMES, Volume, tested};
 use judges::ImageFile;
 use platter_device::{Device, Log, Survivors};
 use platter_exfat::Exfat;
-use platter_vfs::model::Random;
-use platter_vfs::model::power::{MakeOn, Promise, State, promised, record, tree, verify_promises};
-use platter_vfs::{CheckOptions, Format, OpenOptions, Silent};
+use platter_vfs::model::power::{MakeOn, Promise, State, promised, record, verify_repair};
+use platter_vfs::model::{Random, seed};
 use std::sync::Arc;
 
 /// A recorded run.
@@ -23,7 +22,7 @@ struct Run {
 
 impl Run {
     fn new(volume: Volume, seed: u64, count: usize) -> Run {
-        let make: MakeOn<'_> = &|device, clock| Box::new(Tested::new(device, clock, false));
+        let make: MakeOn<'_> = &|device, clock| tested(device, clock, false);
         let (faults, states) = record(volume.make(), seed, count, &volume.shape(12_000), make);
         Run { volume, seed, log: faults.log(), states, cuts: 0 }
     }
@@ -41,20 +40,7 @@ impl Run {
             self.during(k)
         );
         let device: Arc<dyn Device> = Arc::new(self.log.cut(k, survivors));
-        let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
-        let open =
-            |options| Exfat.open(device.clone(), options).unwrap_or_else(|error| panic!("{what}: {error}"));
-        verify_promises(&format!("{what}, before repair"), &*open(read_only), promised);
-        let check = |repair| {
-            let options = CheckOptions { repair };
-            Exfat.check(&*device, options, &Silent).unwrap_or_else(|error| panic!("{what}: {error}"))
-        };
-        let repaired = check(true);
-        let report = check(false);
-        assert!(report.is_clean(), "{what}: after {:#?} there is {:#?}", repaired.findings, report.findings);
-        let what = format!("{what}, repaired {:#?}", repaired.findings);
-        verify_promises(&what, &*open(read_only), promised);
-        tree(&*open(read_only)).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
+        verify_repair(&what, &Exfat, &device, promised);
         if self.cuts.is_multiple_of(997) {
             let verdict = judges::fsck(&ImageFile::of(&*device));
             assert!(verdict.clean, "{what}: {}", verdict.output);
@@ -105,7 +91,7 @@ fn what_was_synced_survives_a_power_cut() {
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {
-    let seed = common::seed();
+    let seed = seed();
     for (volume, count) in CUT.into_iter().zip([2_000, 2_000, 1_000]) {
         let cuts = Run::new(volume, seed, count).at_writes(1);
         println!("{volume:?}: {count} operations, {cuts} cuts");
@@ -116,7 +102,7 @@ fn what_was_synced_survives_a_power_cut_at_every_write() {
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_was_synced_survives_a_power_cut_at_random_points() {
-    let seed = common::seed();
+    let seed = seed();
     for (volume, points) in CUT.into_iter().zip([8_000, 8_000, 4_000]) {
         let mut run = Run::new(volume, seed + 1, 5_000);
         run.at_random(points);

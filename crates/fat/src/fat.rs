@@ -2,6 +2,7 @@
 
 use crate::FatVolume;
 use crate::layout::{BootSector, FatKind, Label};
+use platter_clusters::first_sector;
 use platter_device::Device;
 use platter_vfs::{
     CheckOptions, CheckReport, Error, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
@@ -33,13 +34,7 @@ impl Format for Fat {
     }
 
     fn recognise(&self, device: &dyn Device) -> Result<Option<Recognised>> {
-        let mut sector = vec![0; BootSector::SIZE.max(device.sectors().logical as usize)];
-        if device.len() < sector.len() as u64 {
-            return Ok(None);
-        }
-        device.read_at(0, &mut sector)?;
-        let mut bytes = [0; BootSector::SIZE];
-        bytes.copy_from_slice(&sector[..BootSector::SIZE]);
+        let Some(bytes) = first_sector(device)? else { return Ok(None) };
         let boot = BootSector::from_bytes(&bytes);
         let Ok(geometry) = boot.geometry(device.len()) else { return Ok(None) };
         if self.kind.is_some_and(|kind| kind != geometry.kind) {

@@ -8,7 +8,7 @@ use crate::layout::{
 };
 use platter_clusters::{
     Content, Core, Entries, Entry, Family, FileState, FreeSpace, Images, Link, ROOT, Runs, Slots, Storage,
-    Table, TablePlace, Volume,
+    Table, TablePlace, Volume, first_sector,
 };
 use platter_device::Device;
 use platter_vfs::{Capabilities, DosFlags, Error, Kind, NameRules, Result, Timestamp, VolumeInfo};
@@ -31,23 +31,17 @@ pub struct FatFamily {
     state_offset: usize,
     /// The information sector as it is on disk.
     info: Option<(u64, Vec<u8>)>,
-    /// Links to the clusters that directories got. Their zeroes must be durable before, and the ends of their chains:
-    /// nothing says how long a directory is but its chain.
-    grown: Vec<(u32, u32)>,
 }
 
 /// Reads what an open volume needs.
 fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
-    let logical = device.sectors().logical as usize;
-    if device.len() < logical.max(BootSector::SIZE) as u64 {
+    let Some(bytes) = first_sector(&*device)? else {
         return Err(not_fat("the device is smaller than a boot sector"));
-    }
-    let mut sector = vec![0; BootSector::SIZE.max(logical)];
-    device.read_at(0, &mut sector)?;
-    let boot = BootSector::from_bytes(sector[..BootSector::SIZE].try_into().expect("a boot sector's length"));
+    };
+    let boot = BootSector::from_bytes(&bytes);
     let geometry = Arc::new(boot.geometry(device.len())?);
     let bytes_per_sector = geometry.bytes_per_sector as usize;
-    if bytes_per_sector < logical {
+    if bytes_per_sector < device.sectors().logical as usize {
         return Err(not_fat("its sectors are smaller than the device's"));
     }
     let mut first = vec![0; bytes_per_sector];
@@ -99,7 +93,7 @@ fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
         ..ShortEntry::default()
     };
     let state_offset = boot.state_offset();
-    let family = FatFamily { geometry, table, boot: first, state_offset, info, grown: Vec::new() };
+    let family = FatFamily { geometry, table, boot: first, state_offset, info };
     Ok(Core::new(device, heap, family, space, root, was_dirty))
 }
 
@@ -180,12 +174,6 @@ impl FatFamily {
     fn take_table(&mut self) -> Images {
         let images = self.table.take_dirty();
         self.on_every_copy(&images)
-    }
-
-    /// Makes the chains of directories that grew end where they did.
-    fn hold_back(&mut self) -> Result<()> {
-        let end = self.geometry.kind.end();
-        self.grown.iter().try_for_each(|&(tail, _)| self.table.set(tail, end))
     }
 
     fn boot_sector(&self) -> BootSector {
@@ -370,9 +358,7 @@ impl Family for FatFamily {
     }
 
     fn record_directory(core: &mut Core<FatFamily>, _number: u64, runs: &Runs) {
-        let tail = runs.clusters().checked_sub(2).and_then(|tail| runs.at(tail));
-        let new = runs.last();
-        core.family.grown.extend(tail.zip(new).map(|((tail, _), new)| (tail, new)));
+        core.family.table.grew(runs);
     }
 
     fn backlog(&self) -> usize {
@@ -383,7 +369,7 @@ impl Family for FatFamily {
     /// table has to tell is new links, which may be early.
     fn mark(core: &mut Core<FatFamily>, in_use: bool) -> Result<Images> {
         let family = &mut core.family;
-        family.hold_back()?;
+        family.table.hold_back()?;
         let state = family.state_offset;
         family.boot[state] = family.boot[state] & !1 | u8::from(in_use);
         if let Some((clean, _)) = crate::layout::clean_bits(family.geometry.kind) {
@@ -404,16 +390,13 @@ impl Family for FatFamily {
     }
 
     fn linked(core: &mut Core<FatFamily>) -> Result<Images> {
-        core.family.hold_back()?;
+        core.family.table.hold_back()?;
         Ok(core.family.take_table())
     }
 
     fn grown(core: &mut Core<FatFamily>) -> Result<Images> {
-        let family = &mut core.family;
-        for (tail, next) in std::mem::take(&mut family.grown) {
-            family.table.set(tail, next)?;
-        }
-        Ok(family.take_table())
+        core.family.table.let_go()?;
+        Ok(core.family.take_table())
     }
 
     fn named(core: &mut Core<FatFamily>) -> Images {

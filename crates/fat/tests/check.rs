@@ -8,16 +8,13 @@ use judges::{ImageFile, fsck};
 use platter_device::{Device, MemoryDevice, Operation, Sectors};
 use platter_fat::Fat;
 use platter_fat::layout::{FatKind, ShortEntry, ShortName};
+use platter_vfs::model::{losses, told};
 use platter_vfs::{CheckOptions, CheckReport, Format, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 fn check(device: &MemoryDevice, repair: bool) -> CheckReport {
     Fat::ANY.check(device, CheckOptions { repair }, &Silent).unwrap()
-}
-
-fn told(report: &CheckReport) -> String {
-    report.findings.iter().map(|finding| format!("  {finding}\n")).collect()
 }
 
 /// Figures of a campaign.
@@ -63,7 +60,7 @@ fn one(bases: &[Vec<u8>; 3], seed: u64, tally: &mut Tally) {
     let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
     let report = check(&device, false);
     // What fsck.fat says before and after is the judgement; the tree that must survive is read by the tests alone.
-    let theirs = fsck(&ImageFile::new(&volume.image), &["-n"]);
+    let theirs = fsck(&ImageFile::new(&volume.image));
     tally.images += 1;
     assert!(device.to_image() == volume.image, "{what}: a check without repair wrote");
     for finding in &report.findings {
@@ -93,7 +90,7 @@ fn one(bases: &[Vec<u8>; 3], seed: u64, tally: &mut Tally) {
     let repaired = check(&device, true);
     let again = check(&device, false);
     let after = device.to_image();
-    let judged = fsck(&ImageFile::new(&after), &["-n"]);
+    let judged = fsck(&ImageFile::new(&after));
     if !again.is_clean() || !judged.clean || repaired.remaining.is_some() {
         tally.failures.push(format!(
             "{what}: not clean after repair\nfound:\n{}repair:\n{}again:\n{}fsck.fat:\n{}",
@@ -105,14 +102,8 @@ fn one(bases: &[Vec<u8>; 3], seed: u64, tally: &mut Tally) {
         return;
     }
     let after = Volume::new(after).contents();
-    for (path, content) in before {
-        if hit.iter().any(|hit| path.starts_with(hit.as_str())) {
-            continue;
-        }
-        if after.get(&path) != Some(&content) {
-            let how = if after.contains_key(&path) { "changed" } else { "lost" };
-            tally.failures.push(format!("{what}: {path} was {how}\n{}", told(&repaired)));
-        }
+    for loss in losses(&before, &after, &hit) {
+        tally.failures.push(format!("{what}: {loss}\n{}", told(&repaired)));
     }
 }
 
@@ -153,7 +144,7 @@ fn repaired(image: &[u8], what: &str) -> (Volume, CheckReport) {
     let again = check(&device, false);
     assert!(again.is_clean(), "{what}: repair\n{}again\n{}", told(&report), told(&again));
     let image = device.to_image();
-    let judged = fsck(&ImageFile::new(&image), &["-n"]);
+    let judged = fsck(&ImageFile::new(&image));
     assert!(judged.clean, "{what}: {}\n{}", told(&report), judged.output);
     (Volume::new(image), report)
 }
@@ -340,11 +331,8 @@ fn a_power_cut_in_a_repair_loses_nothing() {
             check(&device, true);
             assert!(check(&device, false).is_clean(), "seed {seed}, {kind}, cut after {writes} writes");
             let after = Volume::new(device.to_image()).contents();
-            for (path, content) in &before {
-                let expected =
-                    hit.iter().any(|hit| path.starts_with(hit.as_str())) || after.get(path) == Some(content);
-                assert!(expected, "seed {seed}, {kind}, cut after {writes} writes: {path}");
-            }
+            let lost = losses(&before, &after, &hit);
+            assert!(lost.is_empty(), "seed {seed}, {kind}, cut after {writes} writes: {lost:?}");
             if whole {
                 break;
             }

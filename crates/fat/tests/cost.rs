@@ -1,84 +1,46 @@
 //! What I/O costs, in counts: device requests and allocations. Nothing here looks at a clock, but for the campaign.
 
-use platter_device::{Buffer, MemoryDevice, Recorder, Sectors, Traffic};
+use platter_device::{Buffer, MemoryDevice, Sectors};
 use platter_fat::{Fat, FatVolume};
-use platter_vfs::{
-    Change, FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Plan, Silent, SyncScope,
-};
+use platter_vfs::model::{Counted, counts};
+use platter_vfs::{FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Plan, Silent, SyncScope};
 use std::sync::Arc;
-
-struct Stand {
-    recorder: Arc<Recorder>,
-    volume: FatVolume,
-}
-
-impl Stand {
-    /// An empty FAT32 volume that counts.
-    fn new() -> Stand {
-        let device = MemoryDevice::new(512 << 20, Sectors::SMALL);
-        let options = FormatOptions { cluster: Some(4096), ..FormatOptions::default() };
-        Fat::FAT32.make(&device, &options, &Silent).unwrap();
-        let recorder = Arc::new(Recorder::new(Arc::new(device)));
-        let volume = FatVolume::open(recorder.clone(), OpenOptions::default()).unwrap();
-        Stand { recorder, volume }
-    }
-
-    /// A file of this size that is on disk.
-    fn file(&self, name: &str, size: u64) -> Node {
-        let node = self.volume.create(Node::ROOT, &name.into(), Kind::File).unwrap();
-        self.volume.set_attributes(node, &Change { size: Some(size), ..Change::default() }).unwrap();
-        self.volume.sync_all().unwrap();
-        node
-    }
-
-    /// What the device sees of this.
-    fn seen(&self, what: impl FnOnce()) -> Traffic {
-        let before = self.recorder.traffic();
-        what();
-        self.recorder.traffic().since(&before)
-    }
-}
-
-/// (reads, bytes read, writes, bytes written, flushes)
-fn counts(traffic: &Traffic) -> (u64, u64, u64, u64, u64) {
-    (traffic.read.count, traffic.read.bytes, traffic.write.count, traffic.write.bytes, traffic.flushes)
-}
 
 #[test]
 fn an_aligned_overwrite_is_one_device_write() {
-    let stand = Stand::new();
-    let node = stand.file("file", 1 << 20);
+    let counted = Counted::new(&Fat::FAT32);
+    let node = counted.file(1 << 20);
     let data = Buffer::from(&[7; 4096][..]);
-    let seen = stand.seen(|| stand.volume.write(node, 8192, &data).unwrap());
+    let seen = counted.seen(|| counted.volume.write(node, 8192, &data).unwrap());
     assert_eq!(counts(&seen), (0, 0, 1, 4096, 0));
     // Its data is durable with a flush: only a time has changed.
-    let seen = stand.seen(|| stand.volume.sync(node, SyncScope::Data).unwrap());
+    let seen = counted.seen(|| counted.volume.sync(node, SyncScope::Data).unwrap());
     assert_eq!(counts(&seen), (0, 0, 0, 0, 1));
 }
 
 #[test]
 fn a_contiguous_read_is_one_device_read() {
-    let stand = Stand::new();
-    let node = stand.file("file", 4 << 20);
-    assert_eq!(stand.volume.extents(node).unwrap().len(), 1);
+    let counted = Counted::new(&Fat::FAT32);
+    let node = counted.file(4 << 20);
+    assert_eq!(counted.volume.extents(node).unwrap().len(), 1);
     let mut buffer = Buffer::new(1 << 20);
-    let seen = stand.seen(|| assert_eq!(stand.volume.read(node, 1 << 20, &mut buffer).unwrap(), 1 << 20));
+    let seen = counted.seen(|| assert_eq!(counted.volume.read(node, 1 << 20, &mut buffer).unwrap(), 1 << 20));
     assert_eq!(counts(&seen), (1, 1 << 20, 0, 0, 0));
 }
 
 #[test]
 fn planned_io_in_place_allocates_nothing() {
-    let stand = Stand::new();
-    let node = stand.file("file", 1 << 20);
+    let counted = Counted::new(&Fat::FAT32);
+    let node = counted.file(1 << 20);
     let data = Buffer::from(&[7; 4096][..]);
     let mut buffer = Buffer::new(4096);
     let mut plan = Plan::default();
     let mut round = |plan: &mut Plan| {
-        stand.volume.plan_write(node, 40960, &data, plan).unwrap();
+        counted.volume.plan_write(node, 40960, &data, plan).unwrap();
         assert_eq!(plan.segments.len(), 1);
-        assert!(!stand.volume.finish_write(plan, &data, Ok(())).unwrap());
-        stand.volume.plan_read(node, 4096, 4096, plan).unwrap();
-        assert_eq!(stand.volume.finish_read(plan, &mut buffer, Ok(())).unwrap(), 4096);
+        assert!(!counted.volume.finish_write(plan, &data, Ok(())).unwrap());
+        counted.volume.plan_read(node, 4096, 4096, plan).unwrap();
+        assert_eq!(counted.volume.finish_read(plan, &mut buffer, Ok(())).unwrap(), 4096);
     };
     round(&mut plan);
     let allocated = allocation_counter::measure(|| (0..1000).for_each(|_| round(&mut plan)));
@@ -87,42 +49,43 @@ fn planned_io_in_place_allocates_nothing() {
 
 #[test]
 fn files_written_at_once_lie_in_few_pieces() {
-    let stand = Stand::new();
+    let counted = Counted::new(&Fat::FAT32);
     let nodes: Vec<Node> = (0..8)
         .map(|number| {
-            stand.volume.create(Node::ROOT, &format!("file {number}").as_str().into(), Kind::File).unwrap()
+            counted.volume.create(Node::ROOT, &format!("file {number}").as_str().into(), Kind::File).unwrap()
         })
         .collect();
     let piece = [1; 4096];
     for round in 0..512 {
         for node in &nodes {
-            stand.volume.write(*node, round * 4096, &piece).unwrap();
+            counted.volume.write(*node, round * 4096, &piece).unwrap();
         }
     }
     for node in nodes {
-        let extents = stand.volume.extents(node).unwrap().len();
+        let extents = counted.volume.extents(node).unwrap().len();
         assert!(extents <= 8, "2 MiB in {extents} pieces");
     }
 }
 
 #[test]
 fn a_commit_writes_what_changed_in_few_pieces() {
-    let stand = Stand::new();
+    let counted = Counted::new(&Fat::FAT32);
     for number in 0..1000 {
-        stand.volume.create(Node::ROOT, &format!("f{number}").as_str().into(), Kind::File).unwrap();
+        counted.volume.create(Node::ROOT, &format!("f{number}").as_str().into(), Kind::File).unwrap();
     }
-    let seen = stand.seen(|| stand.volume.sync_all().unwrap());
+    let seen = counted.seen(|| counted.volume.sync_all().unwrap());
     // 32,000 bytes of slots in the clusters that the root grew by, two copies of one sector of the table, marks.
     assert!(seen.write.count < 20 && seen.write.bytes < 50_000 && seen.flushes <= 5, "{seen:?}");
-    let seen = stand.seen(|| stand.volume.sync_all().unwrap());
+    let seen = counted.seen(|| counted.volume.sync_all().unwrap());
     assert_eq!(counts(&seen), (0, 0, 0, 0, 1));
 }
 
 #[test]
 fn opening_reads_the_table_in_large_pieces() {
-    let stand = Stand::new();
-    stand.volume.unmount().unwrap();
-    let seen = stand.seen(|| drop(FatVolume::open(stand.recorder.clone(), OpenOptions::default()).unwrap()));
+    let counted = Counted::new(&Fat::FAT32);
+    counted.volume.unmount().unwrap();
+    let seen =
+        counted.seen(|| drop(FatVolume::open(counted.recorder.clone(), OpenOptions::default()).unwrap()));
     // 131,072 entries of 4 bytes, and a few sectors.
     assert!(seen.read.count <= 6 && seen.read.bytes < 600_000, "{seen:?}");
 }
@@ -151,8 +114,8 @@ fn the_largest_volumes_open_in_little_memory() {
 fn nanoseconds_of_a_plan() {
     const BATCHES: usize = 200;
     const ROUNDS: u64 = 5_000;
-    let stand = Stand::new();
-    let node = stand.file("file", 64 << 20);
+    let counted = Counted::new(&Fat::FAT32);
+    let node = counted.file(64 << 20);
     let life = |thread: u64, write: bool| {
         let (mut plan, mut buffer) = (Plan::default(), Buffer::new(4096));
         let batch = |_| {
@@ -160,11 +123,11 @@ fn nanoseconds_of_a_plan() {
             for round in 0..ROUNDS {
                 let offset = (round * 7919 + thread * 104_729) % 16384 * 4096;
                 if write {
-                    stand.volume.plan_write(node, offset, &buffer, &mut plan).unwrap();
-                    stand.volume.finish_write(&mut plan, &buffer, Ok(())).unwrap();
+                    counted.volume.plan_write(node, offset, &buffer, &mut plan).unwrap();
+                    counted.volume.finish_write(&mut plan, &buffer, Ok(())).unwrap();
                 } else {
-                    stand.volume.plan_read(node, offset, 4096, &mut plan).unwrap();
-                    stand.volume.finish_read(&mut plan, &mut buffer, Ok(())).unwrap();
+                    counted.volume.plan_read(node, offset, 4096, &mut plan).unwrap();
+                    counted.volume.finish_read(&mut plan, &mut buffer, Ok(())).unwrap();
                 }
             }
             start.elapsed().as_nanos() as u64 / ROUNDS

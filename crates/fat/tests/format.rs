@@ -42,7 +42,7 @@ fn judged(format: Fat, length: u64, sector: u32, cluster: Option<u64>) -> Option
         (geometry.kind.name(), Some("OFFICE 1"))
     );
     let image = ImageFile::new(&device.to_image());
-    let verdict = fsck(&image, &["-n"]);
+    let verdict = fsck(&image);
     assert!(verdict.clean, "{what}:\n{}", verdict.output);
     let listing = run("mdir", &["-i", image.path(), "::"]);
     assert!(listing.contains("8664-ABCD"), "{what}:\n{listing}");
@@ -224,6 +224,6 @@ fn full_overwrites_every_cluster_and_quick_only_structures() {
         let end = geometry.end_offset() as usize;
         let expected = if full { 0 } else { 0xA5 };
         assert!(device.to_image()[start..end].iter().all(|&byte| byte == expected), "full: {full}");
-        assert!(fsck(&ImageFile::new(&device.to_image()), &["-n"]).clean);
+        assert!(fsck(&ImageFile::new(&device.to_image())).clean);
     }
 }

@@ -3,59 +3,20 @@
 mod common;
 mod judges;
 
-use common::{Tested, VOLUMES, Volume, image, open};
+use common::{VOLUMES, Volume, open, tested};
 use judges::{ImageFile, fsck, run as tool};
 use platter_device::{MemoryDevice, Sectors};
-use platter_vfs::model::{Clock, Operation, Random, Runner, generate};
+use platter_vfs::model::judge::{Tree, assert_same, on_host, ours, without_leap_day_in_2100};
+use platter_vfs::model::{Clock, Operation, Random, Runner, generate, seed};
 use platter_vfs::{Cursor, FileSystem, Kind, Node};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// One volume of each kind.
 const JUDGED: [Volume; 3] = [VOLUMES[0], VOLUMES[2], VOLUMES[5]];
-
-/// Content and time of a file, or `None` for a directory, by path.
-type Tree = BTreeMap<String, Option<File>>;
-
-#[derive(PartialEq, Eq)]
-struct File {
-    content: Vec<u8>,
-    modified: i64,
-}
-
-impl std::fmt::Debug for File {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} bytes of {}", self.content.len(), self.modified)
-    }
-}
-
-/// Everything on a volume.
-fn ours(system: &dyn FileSystem) -> Tree {
-    let mut tree = Tree::new();
-    let mut todo = vec![(String::new(), Node::ROOT)];
-    while let Some((path, directory)) = todo.pop() {
-        let mut entries = Vec::new();
-        system.read_directory(directory, Cursor::START, usize::MAX, &mut entries).unwrap();
-        for entry in entries {
-            let path = format!("{path}/{}", entry.name);
-            let node = system.lookup(directory, &entry.name).unwrap();
-            if entry.attributes.kind == Kind::Directory {
-                tree.insert(path.clone(), None);
-                todo.push((path, node));
-                continue;
-            }
-            let mut content = vec![0; entry.attributes.size as usize + 1];
-            let read = system.read(node, 0, &mut content).unwrap();
-            content.truncate(read);
-            tree.insert(path, Some(File { content, modified: entry.attributes.modified.seconds }));
-            system.forget(node, 1);
-        }
-    }
-    tree
-}
 
 /// A directory of the host that is gone afterwards.
 struct Scratch(PathBuf);
@@ -76,27 +37,6 @@ impl Drop for Scratch {
     }
 }
 
-/// Everything in a directory of the host.
-fn on_host(directory: &Path) -> Tree {
-    let mut tree = Tree::new();
-    let mut todo = vec![(String::new(), directory.to_owned())];
-    while let Some((path, directory)) = todo.pop() {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let entry = entry.unwrap();
-            let path = format!("{path}/{}", entry.file_name().to_str().expect("a name in UTF-8"));
-            if entry.file_type().unwrap().is_dir() {
-                tree.insert(path.clone(), None);
-                todo.push((path, entry.path()));
-                continue;
-            }
-            let modified = entry.metadata().unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
-            let content = std::fs::read(entry.path()).unwrap();
-            tree.insert(path, Some(File { content, modified: modified.as_secs() as i64 }));
-        }
-    }
-    tree
-}
-
 /// Everything in an image, as mtools reads it.
 fn theirs(image: &ImageFile) -> Tree {
     let names: BTreeSet<String> = tool("mdir", &["-/", "-b", "-a", "-i", image.path(), "::/"])
@@ -110,28 +50,16 @@ fn theirs(image: &ImageFile) -> Tree {
         tool("mcopy", &["-s", "-n", "-m", "-i", image.path(), "::*", target]);
     }
     let mut tree = on_host(&target.0);
-    // mtools counts a 29 February in 2100 and is a day late from then on.
-    const MARCH_2100: i64 = 4_107_542_400;
-    for file in tree.values_mut().flatten().filter(|file| file.modified >= MARCH_2100) {
-        file.modified -= 86_400;
-    }
+    without_leap_day_in_2100(&mut tree);
     assert_eq!(names, tree.keys().cloned().collect(), "mdir and mcopy");
     tree
-}
-
-fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
-    let names = |tree: &Tree| tree.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(ours), names(theirs), "{what}: names");
-    for (path, file) in ours {
-        assert_eq!(*file, theirs[path], "{what}: {path}");
-    }
 }
 
 /// Carries out random operations; every `step` of them, and at the end, the judges see the volume.
 fn judge(volume: Volume, seed: u64, count: usize, step: usize) {
     let device = volume.make();
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
-    let mut runner = Runner::new(Box::new(Tested::new(device.clone(), &clock)), clock).unwrap();
+    let mut runner = Runner::new(tested(device.clone(), &clock), clock).unwrap();
     let mut files = 0;
     for (number, operation) in generate(seed, count, &volume.shape(60_000)).iter().enumerate() {
         // The host has no names that are not Unicode, and mtools none beyond 16 bits or with a leading space.
@@ -146,7 +74,7 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize) {
         let what = format!("{volume:?} seed {seed}, after {number} operations");
         runner.step(&Operation::Remount).unwrap_or_else(|difference| panic!("{what}: {difference}"));
         let tree = ours(&**runner.system());
-        let image = ImageFile::new(&image(&*device));
+        let image = ImageFile::of(&*device);
         tool("minfo", &["-i", image.path(), "::"]);
         assert_same(&what, &tree, &theirs(&image));
         files += tree.values().flatten().count();
@@ -166,7 +94,7 @@ fn mtools_and_fsck_agree_after_random_operations() {
 #[ignore = "a campaign: takes many minutes"]
 fn mtools_and_fsck_agree_after_200_000_random_operations() {
     for (number, volume) in JUDGED.into_iter().enumerate() {
-        judge(volume, common::seed() + number as u64, 200_000, 5_000);
+        judge(volume, seed() + number as u64, 200_000, 5_000);
         println!("{volume:?}: 200,000 operations");
     }
 }
@@ -216,8 +144,8 @@ fn what_others_write_reads_back_identically() {
             system.rename(Node::ROOT, &entry.name, moved, &entry.name, replace).unwrap();
         }
         system.unmount().unwrap();
-        let changed = ImageFile::new(&image(&*device));
-        let verdict = fsck(&changed, &["-n"]);
+        let changed = ImageFile::of(&*device);
+        let verdict = fsck(&changed);
         assert!(verdict.clean, "FAT{kind}: {}", verdict.output);
         assert_same(&format!("FAT{kind}, moved"), &ours(&open(device)), &theirs(&changed));
     }

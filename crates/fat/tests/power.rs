@@ -3,20 +3,18 @@
 mod common;
 mod judges;
 
-use common::{Tested, VOLUMES, Volume};
+use common::{VOLUMES, Volume, tested};
 use judges::ImageFile;
 use platter_device::{Fault, Faults, Grain, Operation as DeviceOperation, Survivors, When};
 use platter_fat::Fat;
-use platter_vfs::model::Random;
-use platter_vfs::model::power::{MakeOn, promised, record, tree, verify_promises};
-use platter_vfs::{
-    CheckOptions, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent, SyncScope,
-};
+use platter_vfs::model::power::{MakeOn, promised, record, verify_repair};
+use platter_vfs::model::{Random, seed};
+use platter_vfs::{CheckOptions, Error, FileSystem, Format, Kind, Name, Node, Silent, SyncScope};
 use std::sync::Arc;
 
 /// Fails the power at each `step`-th write of a run.
 fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
-    let make: MakeOn<'_> = &|device, clock| Box::new(Tested::new(device, clock));
+    let make: MakeOn<'_> = &|device, clock| tested(device, clock);
     let (faults, states) = record(volume.make(), seed, count, &volume.shape(12_000), make);
     let log = faults.log();
     let mut random = Random::new(seed);
@@ -34,28 +32,9 @@ fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
             let what =
                 format!("{volume:?} seed {seed}: cut at write {k} in operation {during}, {survivors:?}");
             let device: Arc<dyn platter_device::Device> = Arc::new(log.cut(k, survivors));
-            let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
-            let open = |options| {
-                Fat::ANY.open(device.clone(), options).unwrap_or_else(|error| panic!("{what}: {error}"))
-            };
-            verify_promises(&format!("{what}, before repair"), &*open(read_only), promised);
-            let check = |repair| {
-                let options = CheckOptions { repair };
-                Fat::ANY.check(&*device, options, &Silent).unwrap_or_else(|error| panic!("{what}: {error}"))
-            };
-            let repaired = check(true);
-            let report = check(false);
-            assert!(
-                report.is_clean(),
-                "{what}: after {:#?} there is {:#?}",
-                repaired.findings,
-                report.findings
-            );
-            let what = format!("{what}, repaired {:#?}", repaired.findings);
-            verify_promises(&what, &*open(read_only), promised);
-            tree(&*open(read_only)).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
+            verify_repair(&what, &Fat::ANY, &device, promised);
             if cuts % 997 == 0 {
-                let verdict = judges::fsck(&ImageFile::new(&common::image(&*device)), &["-n"]);
+                let verdict = judges::fsck(&ImageFile::of(&*device));
                 assert!(verdict.clean, "{what}: {}", verdict.output);
             }
             cuts += 1;
@@ -125,8 +104,9 @@ fn what_was_synced_survives_a_power_cut() {
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {
+    let seed = seed();
     for volume in [VOLUMES[0], VOLUMES[2], VOLUMES[5]] {
-        let cuts = run(volume, common::seed(), 2_000, 1);
+        let cuts = run(volume, seed, 2_000, 1);
         println!("{volume:?}: {cuts} cuts");
     }
 }

@@ -6,6 +6,7 @@
 use platter_device::{Device, contents};
 use platter_exfat::Exfat;
 use platter_fat::Fat;
+use platter_ntfs::Ntfs;
 use platter_refs::Refs;
 use platter_vfs::{Error, FileSystem, Format, OpenOptions, Recognised, Result};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 /// Every format, under every name that a user may type. A format comes before its variants, so that recognising finds
 /// the one that knows them all.
 pub fn registry() -> &'static [&'static dyn Format] {
-    &[&Fat::ANY, &Fat::FAT12, &Fat::FAT16, &Fat::FAT32, &Exfat, &Refs::ANY, &Refs::INTEGRITY]
+    &[&Fat::ANY, &Fat::FAT12, &Fat::FAT16, &Fat::FAT32, &Exfat, &Ntfs, &Refs::ANY, &Refs::INTEGRITY]
 }
 
 /// The format of this name, in any case.
@@ -80,6 +81,11 @@ mod tests {
         by_name("exFAT").unwrap().make(&device, &options, &Silent).unwrap();
         let (format, recognised) = recognise(&device).unwrap().expect("just made");
         assert_eq!((format.name(), recognised.label.as_deref()), ("exfat", Some("Label")));
+        let device = MemoryDevice::new(8 << 20, Sectors::SMALL);
+        by_name("NTFS").unwrap().make(&device, &options, &Silent).unwrap();
+        let (format, recognised) = recognise(&device).unwrap().expect("just made");
+        assert_eq!((format.name(), &*recognised.format), ("ntfs", "NTFS 3.1"));
+        assert_eq!(recognised.label.as_deref(), Some("Label"));
         assert!(by_name("ext4").is_none());
     }
 

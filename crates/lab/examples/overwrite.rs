@@ -80,6 +80,7 @@ fn measure() -> Result<bool, Box<dyn Error>> {
     println!("sync: {:.0} ms", before_sync.elapsed().as_secs_f64() * 1e3);
     let left = system.space()?.free;
     println!("free clusters: {free} before, {left} after");
+    println!("the file lies in {} extents", system.extents(node)?.len());
     let at_once = read_in_order(&subject, size)?;
     println!("read in order at once: {at_once:.0} MB/s, {:.2} of fresh", at_once / fresh);
     let mut later = at_once;
@@ -93,6 +94,7 @@ fn measure() -> Result<bool, Box<dyn Error>> {
             later / fresh
         );
     }
+    println!("the file lies in {} extents", system.extents(node)?.len());
     let last = speeds[9] / speeds[0];
     println!(
         "last tenth {last:.2} of the first; {stalls} seconds without progress; longest write {longest:.0} ms"

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Bytes of a page, in which values that are not made of records or blocks are kept and logged.
 pub const PAGE: u64 = 4096;
 /// Numbers from here on are of files that nothing on disk leads to.
-pub const DETACHED: u64 = 1 << 60;
+pub const DETACHED: u64 = 1 << 47;
 /// Images that are kept before those that did not change are let go.
 const MOST_IMAGES: usize = 48 * 1024;
 /// Bytes of records that are read at once.

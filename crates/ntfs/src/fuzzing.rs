@@ -10,7 +10,7 @@ use crate::layout::{
 };
 use crate::{Ntfs, NtfsVolume, lznt1};
 use platter_device::{Device, MemoryDevice, OverlayDevice, Sectors};
-use platter_vfs::model::{read_all, write_some};
+use platter_vfs::model::fuzz;
 use platter_vfs::{CheckOptions, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::sync::{Arc, OnceLock};
 
@@ -154,12 +154,7 @@ fn device(input: &[u8]) -> Option<Arc<OverlayDevice>> {
 /// The open volume: everything is read, something is written; then a repair must end.
 pub fn volume(input: &[u8]) {
     let Some(device) = device(input) else { return };
-    if let Ok(volume) = NtfsVolume::open(device.clone(), OpenOptions::default()) {
-        read_all(&volume);
-        write_some(&volume);
-        let _ = volume.unmount();
-    }
-    let _ = Ntfs.check(&*device, CheckOptions { repair: true }, &Silent);
+    fuzz::volume(&Ntfs, device);
 }
 
 /// The check: without repair, with it, and again; what a repair claims to have put right must be right. And recovery,

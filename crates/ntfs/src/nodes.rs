@@ -3,7 +3,7 @@
 use crate::layout::record_number;
 use crate::stream::Stream;
 use platter_vfs::{Error, Node, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// A node in use.
@@ -25,11 +25,21 @@ pub struct Nodes {
     entities: HashMap<u64, Entity>,
     by_file: HashMap<u64, u64>,
     next: u64,
+    /// Nodes that nobody held when they were last looked at, the oldest first.
+    idle: VecDeque<u64>,
 }
+
+/// Nodes that nobody holds and that stay known.
+const MOST_IDLE: usize = 1024;
 
 impl Default for Nodes {
     fn default() -> Nodes {
-        let mut nodes = Nodes { entities: HashMap::new(), by_file: HashMap::new(), next: Node::ROOT.0 };
+        let mut nodes = Nodes {
+            entities: HashMap::new(),
+            by_file: HashMap::new(),
+            next: Node::ROOT.0,
+            idle: VecDeque::new(),
+        };
         nodes.enter(record_number::ROOT);
         nodes
     }
@@ -126,6 +136,12 @@ impl Nodes {
             }
             None => drop(self.by_file.remove(&entity.file)),
         }
+    }
+
+    /// Notes that nobody holds a node, and returns one that may be forgotten for it.
+    pub fn set_idle(&mut self, node: u64) -> Option<u64> {
+        self.idle.push_back(node);
+        if self.idle.len() > MOST_IDLE { self.idle.pop_front() } else { None }
     }
 
     /// All nodes.

@@ -1,7 +1,7 @@
 //! Opening a volume: from the boot sector to the metadata in memory.
 
 use crate::bits::Bits;
-use crate::core::{Core, data_runs, read_any};
+use crate::core::{Core, data_runs, read_any, write_any};
 use crate::file::{Attr, Body};
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::{
@@ -64,6 +64,30 @@ fn first_record(device: &dyn Device, geometry: &Geometry, number: u64) -> Result
         Record::from_bytes(&bytes, at)
     };
     read(geometry.mft).or_else(|error| read(geometry.mirror).map_err(|_| error))
+}
+
+/// After a replay: makes `$MFTMirr` what the first records are now. The log does not tell of it.
+pub(crate) fn refresh_mirror(device: &dyn Device, geometry: &Geometry) -> Result<()> {
+    let base = first_record(device, geometry, record_number::MFT)?;
+    let runs = base.attributes.iter().find_map(|attribute| match &attribute.content {
+        Content::NonResident(outside) if attribute.kind == Kind::DATA => Some(outside),
+        _ => None,
+    });
+    let Some(outside) = runs else { return Ok(()) };
+    let at = geometry.mft * geometry.cluster;
+    let runs = runs::unpack(&outside.pairs, outside.first, outside.end, geometry.clusters, at)?;
+    let length = (4 * u64::from(geometry.record)).max(geometry.cluster);
+    if runs.first().is_none_or(|run| run.length * geometry.cluster < length) {
+        return Ok(());
+    }
+    let (mut first, mut copy) = (vec![0; length as usize], vec![0; length as usize]);
+    read_any(device, at, &mut first)?;
+    read_any(device, geometry.mirror * geometry.cluster, &mut copy)?;
+    if first != copy {
+        write_any(device, geometry.mirror * geometry.cluster, &first)?;
+        device.flush()?;
+    }
+    Ok(())
 }
 
 /// The runs of `$MFT`, found from its own record on.
@@ -136,6 +160,7 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
                 device = Arc::new(OverlayDevice::new(device));
             }
             replay.apply(&*device)?;
+            refresh_mirror(&*device, &geometry)?;
             (Some(log), true)
         }
         Err(error @ Error::Damaged(_)) => {

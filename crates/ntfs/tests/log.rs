@@ -1,10 +1,17 @@
 //! The log, as others read it and replay it.
 
-use platter_device::{Device, FileDevice, FileOptions};
-use platter_ntfs::layout::{BootSector, Content, Geometry, Kind, Record, fixup, record_number, runs};
+use platter_device::{
+    Device, Faults, FileDevice, FileOptions, Grain, MemoryDevice, OverlayDevice, Sectors, Survivors,
+};
+use platter_ntfs::layout::index::{IndexBlock, Node, name_entry};
+use platter_ntfs::layout::{
+    BootSector, Content, Geometry, Kind, Record, Reference, fixup, record_number, runs,
+};
 use platter_ntfs::log::{Change, Log, Place, State, Target};
-use platter_vfs::model::{ImageFile, linux};
+use platter_vfs::Result;
+use platter_vfs::model::{ImageFile, Random, linux};
 use std::process::Command;
+use std::sync::Arc;
 
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).env("LC_ALL", "C.UTF-8").output();
@@ -56,6 +63,13 @@ impl Volume {
             }
             Content::Resident { .. } => panic!("{kind:?} is resident"),
         }
+    }
+
+    /// Every cluster of an attribute.
+    fn clusters(&self, record: &Record, kind: Kind, name: &str) -> Vec<u64> {
+        let cluster = self.geometry.cluster;
+        let each = |(start, bytes): (u64, u64)| start / cluster..(start + bytes) / cluster;
+        self.runs(record, kind, name).into_iter().flat_map(each).collect()
     }
 
     fn place(&self) -> Place {
@@ -121,4 +135,221 @@ fn linux_replays_what_was_logged() {
         assert!(judged.unmounted, "{}", judged.messages);
         assert_eq!(volume.text(), b"the text after, 19");
     }
+}
+
+/// Renames the file from "file" to "gile" by a group of several pages, which goes round the ring, and lets Linux replay it.
+#[test]
+fn linux_replays_groups_of_many_pages_and_of_index_blocks() {
+    for cluster in [4096, 512] {
+        let volume = Volume::new(64 << 20, cluster);
+        let (mut log, _) = Log::open(&volume.device, volume.place()).unwrap();
+        log.begin(&volume.device, 0).unwrap();
+        let (root, _) = volume.record(record_number::ROOT);
+        let blocks = volume.clusters(&root, Kind::INDEX_ALLOCATION, "$I30");
+        let bitmap = volume.clusters(&volume.record(record_number::BITMAP).0, Kind::DATA, "");
+        let at = blocks[0] * volume.geometry.cluster;
+        let mut bytes = vec![0; 4096];
+        volume.device.read_at(at, &mut bytes).unwrap();
+        let lcns = &blocks[..(4096 / volume.geometry.cluster).max(1) as usize];
+        let mut bits = vec![0; 4096.min(volume.geometry.clusters / 8) as usize / 512 * 512];
+        volume.device.read_at(bitmap[0] * volume.geometry.cluster, &mut bits).unwrap();
+        fixup::remove(&mut bytes, "index block", at).unwrap();
+        let rename = |bytes: &mut Vec<u8>| {
+            let name: Vec<u8> = "file".encode_utf16().flat_map(u16::to_le_bytes).collect();
+            let place = bytes.windows(8).position(|window| window == name).expect("the name");
+            bytes[place] = b'g';
+        };
+        rename(&mut bytes);
+        let (record, offset) = volume.file();
+        let mut file = record.to_bytes(volume.geometry.record as usize).unwrap();
+        rename(&mut file);
+        let index =
+            Target::Index { file: Reference::new(5, 5), name: "$I30".encode_utf16().collect(), block: 4096 };
+        let value = Target::Value { file: Reference::new(6, 6), kind: Kind::DATA.0, name: [].into() };
+        let bits_lcns = &bitmap[..bits.len().div_ceil(cluster as usize)];
+        let plain = Change { target: &value, offset: 0, lcns: bits_lcns, bytes: &bits };
+        let file_lcns = volume.lcns(offset, file.len() as u64);
+        let renaming = [
+            plain,
+            Change { target: &Target::FileRecord, offset, lcns: &file_lcns, bytes: &file },
+            plain,
+            Change { target: &index, offset: 0, lcns, bytes: &bytes },
+            plain,
+        ];
+        // Once round the ring and into its middle.
+        while log.used() < log.capacity() * 3 / 4 {
+            log.append(&volume.device, &[plain; 3]).unwrap();
+        }
+        log.checkpoint(&volume.device).unwrap();
+        while log.used() < log.capacity() / 2 {
+            log.append(&volume.device, &[plain; 5]).unwrap();
+        }
+        log.append(&volume.device, &renaming).unwrap();
+        log.append(&volume.device, &[plain]).unwrap();
+        let judged = linux("ntfs3", "rw", &volume.image, "cat gile; ls; rm gile");
+        let output = judged.output.unwrap_or_default();
+        assert!(
+            output.contains("the text before") && output.ends_with("gile\n"),
+            "{output}{}",
+            judged.messages
+        );
+        assert!(judged.unmounted && !judged.messages.contains("ntfs3"), "{}", judged.messages);
+    }
+}
+
+/// A block of an index with entries that bear a text.
+fn block(number: u64, text: &str) -> Vec<u8> {
+    let mut node = Node::empty();
+    for part in 0..40u64 {
+        node.insert(
+            0,
+            &name_entry(Reference::new(part, 1), format!("{text} {number} {part:>60}").as_bytes()),
+        );
+    }
+    IndexBlock { lsn: 0, vcn: number, update: 1, node }.to_bytes(4096).unwrap()
+}
+
+/// A log on a device in memory, with blocks of an index in the clusters from 1000 on.
+struct Bench {
+    device: MemoryDevice,
+    place: Place,
+}
+
+const CLUSTER: u32 = 4096;
+
+impl Bench {
+    fn new() -> Bench {
+        let device = MemoryDevice::new(8 << 20, Sectors::SMALL);
+        // In two parts.
+        let runs = vec![(64 << 12, 30 << 12), (400 << 12, 34 << 12)];
+        let place = Place { runs, cluster: CLUSTER, record: 1024 };
+        Log::create(&device, place.clone()).unwrap();
+        Bench { device, place }
+    }
+
+    fn open(&self) -> (Log, State) {
+        Log::open(&self.device, self.place.clone()).unwrap()
+    }
+
+    /// What the blocks' group has, and where.
+    fn append(log: &mut Log, device: &dyn Device, blocks: &[(u64, &str)]) -> Result<u64> {
+        let target =
+            Target::Index { file: Reference::new(5, 5), name: "$I30".encode_utf16().collect(), block: 4096 };
+        let bytes: Vec<(u64, Vec<u8>, [u64; 1])> =
+            blocks.iter().map(|(number, text)| (*number, block(*number, text), [1000 + number])).collect();
+        let changes: Vec<Change> = bytes
+            .iter()
+            .map(|(number, bytes, lcns)| Change { target: &target, offset: number * 4096, lcns, bytes })
+            .collect();
+        log.append(device, &changes)
+    }
+
+    /// The text of a block in place.
+    fn text(device: &dyn Device, number: u64) -> Option<String> {
+        let at = (1000 + number) * u64::from(CLUSTER);
+        let mut bytes = vec![0; 4096];
+        device.read_at(at, &mut bytes).unwrap();
+        fixup::remove(&mut bytes, "index block", at).ok()?;
+        let block = IndexBlock::from_bytes(&bytes, number, at).unwrap();
+        let text = String::from_utf8(block.node.iter().next()?.key().to_vec()).unwrap();
+        text.split(' ').next().map(str::to_owned)
+    }
+}
+
+#[test]
+fn a_log_is_replayed_whatever_its_length_and_however_often_it_went_round() {
+    let bench = Bench::new();
+    let (mut log, state) = bench.open();
+    assert!(matches!(state, State::Clean));
+    log.begin(&bench.device, 0).unwrap();
+    let mut last = 0;
+    for number in 0..300u64 {
+        let text = format!("text{number}");
+        let blocks: Vec<(u64, &str)> = (0..number % 7 + 1).map(|at| (at, &text[..])).collect();
+        if Bench::append(&mut log, &bench.device, &blocks).is_err() {
+            // Full: everything is put in its place, and the log is empty again.
+            assert!(log.used() * 2 > log.capacity(), "{} of {}", log.used(), log.capacity());
+            let (_, State::Unclean(replay)) = bench.open() else { panic!("group {number}") };
+            replay.apply(&bench.device).unwrap();
+            log.checkpoint(&bench.device).unwrap();
+            assert_eq!(log.used(), 0);
+            Bench::append(&mut log, &bench.device, &blocks).unwrap();
+        }
+        let (_, State::Unclean(replay)) = bench.open() else { panic!("group {number}") };
+        let over =
+            OverlayDevice::new(Arc::new(MemoryDevice::from_image(&bench.device.to_image(), Sectors::SMALL)));
+        replay.apply(&over).unwrap();
+        assert_eq!(Bench::text(&over, 0).as_deref(), Some(&text[..]));
+        assert_eq!(Bench::text(&over, number % 7).as_deref(), Some(&text[..]));
+        last = number;
+    }
+    assert_eq!(last, 299);
+    let (_, State::Unclean(replay)) = bench.open() else { panic!("the last") };
+    replay.apply(&bench.device).unwrap();
+    log.end(&bench.device).unwrap();
+    assert!(matches!(bench.open().1, State::Clean));
+}
+
+/// What blocks hold in place once the log was replayed.
+fn texts(device: &dyn Device) -> Vec<Option<String>> {
+    (0..6).map(|number| Bench::text(device, number)).collect()
+}
+
+#[test]
+fn a_group_is_there_or_not_wherever_the_power_is_cut() {
+    let bench = Bench::new();
+    let device = Arc::new(MemoryDevice::from_image(&bench.device.to_image(), Sectors::SMALL));
+    let faults = Faults::recording(device, 8664, Grain::Logical);
+    let mut random = Random::new(8664);
+    // Writes to the device so far, and what blocks hold, after each group.
+    let mut states = vec![(0, vec![None; 6])];
+    for session in 0..3 {
+        let (mut log, state) = Log::open(&faults, bench.place.clone()).unwrap();
+        assert!(matches!(state, State::Clean));
+        log.begin(&faults, 0).unwrap();
+        for number in 0..40 {
+            let text = format!("text{session}.{number}");
+            let count = random.below(6) + 1;
+            let blocks: Vec<(u64, &str)> = (0..count).map(|number| (number, &text[..])).collect();
+            Bench::append(&mut log, &faults, &blocks).unwrap();
+            let mut now = states.last().unwrap().1.clone();
+            (0..count as usize).for_each(|number| now[number] = Some(text.clone()));
+            states.push((faults.log().writes(), now));
+            if log.used() * 2 > log.capacity() || number == 39 {
+                let (_, State::Unclean(replay)) = Log::open(&faults, bench.place.clone()).unwrap() else {
+                    panic!("it was not closed")
+                };
+                replay.apply(&faults).unwrap();
+                if number == 39 { log.end(&faults).unwrap() } else { log.checkpoint(&faults).unwrap() }
+            }
+        }
+    }
+    let log = faults.log();
+    let mut cuts = 0;
+    for k in (0..=log.writes()).step_by(3) {
+        let done = states.iter().rposition(|state| state.0 <= k).unwrap();
+        let some = Survivors::First(random.below(log.in_doubt(k) as u64 + 1) as usize);
+        for survivors in [Survivors::None, Survivors::All, some, Survivors::Random(random.number())] {
+            let device = log.cut(k, survivors);
+            match Log::open(&device, bench.place.clone()).unwrap().1 {
+                State::Unclean(replay) => {
+                    assert!(
+                        !replay.is_torn(),
+                        "write {k}, {survivors:?}: others would redo a part of a group"
+                    );
+                    replay.apply(&device).unwrap();
+                }
+                State::Clean => {}
+                State::Foreign(reason) => panic!("write {k}, {survivors:?}: {reason}"),
+            }
+            let found = texts(&device);
+            let allowed = &states[done..(done + 2).min(states.len())];
+            assert!(
+                allowed.iter().any(|state| state.1 == found),
+                "write {k}, {survivors:?}: {found:?}, not one of {allowed:?}"
+            );
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 1_000, "{cuts}");
 }

@@ -3,11 +3,10 @@
 //! Source: forefst `docs/attributes/` and `docs/concepts/compression.md`; where attributes outside the record stand is
 //! what refsprogs reads.
 
-use crate::extents::EMBEDDED;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::record::{DATA, EFS, NAMED_DATA, REPARSE, SINGLE, STREAM_EXTENTS};
 use crate::layout::{Attribute, PageReference, Record, Row, legacy};
-use crate::pages::Pages;
+use crate::pages::{ANY_TABLE, Pages};
 use platter_vfs::{Error, Reparse, Result, reparse};
 
 /// Most pages of attributes of one record.
@@ -23,7 +22,7 @@ pub fn complete(record: &mut Record, pages: &mut Pages) -> Result<()> {
     let (mut rows, mut count) = (Vec::new(), 0);
     while let Some((reference, level)) = pending.pop() {
         count += 1;
-        let page = pages.get(&reference, EMBEDDED, false)?;
+        let page = pages.get(&reference, ANY_TABLE, false)?;
         let node = page.node();
         if count > MOST_PAGES || level.is_some_and(|level| node.level() != level) || node.is_stream() {
             let expected = format!("a node of attributes, one of at most {MOST_PAGES}");

@@ -157,7 +157,13 @@ impl Container {
 
     /// How many clusters of a part can be handed out.
     pub fn free_in(&self, start: u32, count: u32) -> u32 {
-        (start..start + count).filter(|&cluster| !self.is_taken(cluster)).count() as u32
+        match &self.mixed {
+            Some(mixed) => {
+                words(start, count).map(|(word, mask)| (!mixed.taken[word] & mask).count_ones()).sum()
+            }
+            None if self.free == 0 => 0,
+            None => count,
+        }
     }
 
     /// The first run of up to `most` free clusters from `from` on, its start and length multiples of `unit`.
@@ -169,23 +175,17 @@ impl Container {
             return (from + unit <= clusters).then(|| (from, most.min((clusters - from) / unit * unit)));
         };
         let mut at = from;
-        while at + unit <= clusters {
-            if unit == 1 && at.is_multiple_of(64) && mixed.taken[at as usize / 64] == u64::MAX {
-                at += 64;
-                continue;
+        while at < clusters {
+            at += (first(&mixed.taken, at, clusters, false) - at).next_multiple_of(unit);
+            let limit = at.saturating_add(most.max(unit)).min(clusters);
+            if at + unit > limit {
+                break;
             }
-            if (at..at + unit).any(|cluster| self.is_taken(cluster)) {
-                at += unit;
-                continue;
+            let length = (first(&mixed.taken, at, limit, true) - at) / unit * unit;
+            if length > 0 {
+                return Some((at, length));
             }
-            let mut end = at + unit;
-            while end + unit <= clusters
-                && end - at + unit <= most
-                && (end..end + unit).all(|cluster| !self.is_taken(cluster))
-            {
-                end += unit;
-            }
-            return Some((at, end - at));
+            at += unit;
         }
         None
     }
@@ -244,16 +244,77 @@ impl Container {
     }
 }
 
-/// Sets or clears a run of bits, word by word; returns how many of them were set before.
+/// The words that a run of bits lies in, each with the mask of its bits there.
+fn words(start: u32, count: u32) -> impl Iterator<Item = (usize, u64)> {
+    let end = start + count;
+    let all = start / 64..end.div_ceil(64);
+    all.map(move |word| {
+        let (low, high) = (start.max(64 * word) - 64 * word, end.min(64 * word + 64) - 64 * word);
+        (word as usize, u64::MAX << low & u64::MAX >> (64 - high))
+    })
+}
+
+/// Sets or clears a run of bits; returns how many of them were set before.
 fn set(bits: &mut [u64], start: u32, count: u32, to: bool) -> u32 {
-    let (mut at, end, mut were_set) = (start, start + count, 0);
-    while at < end {
-        let (word, bit) = (&mut bits[at as usize / 64], at % 64);
-        let here = (64 - bit).min(end - at);
-        let mask = if here == 64 { u64::MAX } else { ((1 << here) - 1) << bit };
-        were_set += (*word & mask).count_ones();
-        *word = if to { *word | mask } else { *word & !mask };
-        at += here;
+    let mut were_set = 0;
+    for (word, mask) in words(start, count) {
+        were_set += (bits[word] & mask).count_ones();
+        if to { bits[word] |= mask } else { bits[word] &= !mask }
     }
     were_set
+}
+
+/// The first bit of a range that is set, or that is clear; the end of the range if none is.
+fn first(bits: &[u64], from: u32, to: u32, is_set: bool) -> u32 {
+    let wanted = if is_set { 0 } else { u64::MAX };
+    let found = words(from, to - from).find_map(|(word, mask)| {
+        let here = (bits[word] ^ wanted) & mask;
+        (here != 0).then(|| 64 * word as u32 + here.trailing_zeros())
+    });
+    found.unwrap_or(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_vfs::model::Random;
+
+    /// What [`Container::find`] promises, bit by bit.
+    fn found(one: &Container, from: u32, most: u32, unit: u32, clusters: u32) -> Option<(u32, u32)> {
+        let is_free = |&at: &u32| at + unit <= clusters && (at..at + unit).all(|bit| !one.is_taken(bit));
+        let units = (from..clusters).step_by(unit as usize);
+        let start = units.clone().find(is_free)?;
+        let run = units.skip_while(|&at| at < start).take_while(is_free);
+        Some((start, unit * (run.count() as u32).min((most / unit).max(1))))
+    }
+
+    #[test]
+    fn words_are_searched_as_bits_are() {
+        for seed in 0..400 {
+            let mut random = Random::new(seed);
+            let clusters = 64 * (1 + random.below(6)) as u32;
+            let mut one = Container::uniform(Tier::Medium, clusters, true);
+            for _ in 0..random.below(12) {
+                let start = random.below(u64::from(clusters)) as u32;
+                let count = 1 + random.below(u64::from(clusters - start)) as u32 / 3;
+                if one.free_in(start, count) == count && count < one.free() {
+                    one.take(start, count, clusters);
+                }
+            }
+            for _ in 0..50 {
+                let start = random.below(u64::from(clusters)) as u32;
+                let count = random.below(u64::from(clusters - start) + 1) as u32;
+                let free = (start..start + count).filter(|&bit| !one.is_taken(bit)).count() as u32;
+                assert_eq!(one.free_in(start, count), free, "seed {seed}: {count} from {start}");
+                let unit = *random.pick(&[1, 4]);
+                let from = start / unit * unit;
+                let most = unit * (1 + random.below(100) as u32);
+                assert_eq!(
+                    one.find(from, most, unit, clusters),
+                    found(&one, from, most, unit, clusters),
+                    "seed {seed}: up to {most} from {from}, in units of {unit}"
+                );
+            }
+        }
+    }
 }

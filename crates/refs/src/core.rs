@@ -17,8 +17,7 @@ use crate::space::{Run, Tier};
 use crate::stream::{self, Content, Limits, Snapshot, Stream, StreamState};
 use crate::tree::{Order, Tree};
 use platter_device::Device;
-use platter_vfs::Listings;
-use platter_vfs::{Error, Kind, Node, Result};
+use platter_vfs::{Error, Kind, Listings, Name, Node, Result};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -77,6 +76,14 @@ pub struct Named {
     pub stream: Arc<Stream>,
     /// What else is known of it if it is a snapshot of the file's data.
     pub snapshot: Option<Snapshot>,
+}
+
+impl Named {
+    /// Whether this is its name, but for case.
+    pub fn is_called(&self, name: &Name, upper: &[u16]) -> bool {
+        let folded = |&unit: &u16| upper[usize::from(unit)];
+        self.name.iter().map(folded).eq(name.units().iter().map(folded))
+    }
 }
 
 /// A node in use.

@@ -11,7 +11,7 @@ use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
 use crate::layout::{Node, NodeMut, PageReference};
-use crate::pages::{Page, Pages};
+use crate::pages::{ANY_TABLE, Page, Pages};
 use crate::space::Tier;
 use platter_vfs::{Error, Result};
 
@@ -65,10 +65,6 @@ impl Extent {
         put(bytes, 0x14, self.count);
     }
 }
-
-/// The number that the pages of a tree in a row's value must carry when they are read: any. Platter gives them that of
-/// the directory; what Windows gives them is not known, and the reference's checksum says that it is the page meant.
-pub const EMBEDDED: u64 = crate::pages::ANY_TABLE;
 
 /// A run without checksum.
 const PLAIN: u16 = 0x40;
@@ -180,7 +176,7 @@ impl Extents {
                     return Err(Error::damaged("stream's tree", 0, "at most 5 levels", "more"));
                 }
                 self.inner.push(reference);
-                let page = pages.get(&reference, EMBEDDED, false)?;
+                let page = pages.get(&reference, ANY_TABLE, false)?;
                 if page.node().level() + 1 != node.level() {
                     return Err(Error::damaged(
                         "level of a stream's node",
@@ -291,7 +287,7 @@ impl Extents {
             return Ok(());
         }
         let reference = leaf.page.expect("a leaf is in memory or on disk");
-        let page = pages.get(&reference, EMBEDDED, false)?;
+        let page = pages.get(&reference, ANY_TABLE, false)?;
         let start = page.bytes().len() - (page.capacity() + NODE_HEADER);
         let rows = readable_rows(&page.bytes()[start..])?;
         if let (Some(first), Some(last)) = (rows.first(), rows.last()) {

@@ -1,6 +1,6 @@
 //! The sizes of a volume, and how its two kinds of cluster numbers relate.
 
-use crate::layout::{Algorithm, Version};
+use crate::layout::{Algorithm, BootRecord, Checkpoint, Superblock, Version, page};
 use platter_vfs::{Error, Result};
 
 /// What the boot record and the superblock fix for as long as a volume lives.
@@ -23,6 +23,26 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// What the first structures tell before a checkpoint is read, which gives the rest.
+    pub fn without_checkpoint(boot: &BootRecord, superblock: &Superblock) -> Geometry {
+        let cluster = boot.cluster();
+        Geometry {
+            version: boot.version,
+            cluster,
+            clusters: boot.clusters(),
+            per_container: (boot.container / u64::from(cluster)) as u32,
+            algorithm: if boot.checksum == 4 { Algorithm::Sha256 } else { Algorithm::Crc64 },
+            reference: 0,
+            signature: page::volume_signature(&superblock.guid),
+        }
+    }
+
+    /// The sizes with what a checkpoint tells of them.
+    pub fn at_checkpoint(self, checkpoint: &Checkpoint) -> Geometry {
+        let version = checkpoint.version.max(self.version);
+        Geometry { version, reference: checkpoint.reference, ..self }
+    }
+
     /// Clusters of a metadata page: four of 4 KiB, or one of 64 KiB.
     pub fn page_clusters(&self) -> u32 {
         if self.cluster == 4096 { 4 } else { 1 }

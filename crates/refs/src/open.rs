@@ -4,9 +4,7 @@ use crate::container::Container;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::u64_at;
-use crate::layout::{
-    Algorithm, AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock, page,
-};
+use crate::layout::{AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock};
 use crate::pages::Pages;
 use crate::ranges::{Range, Ranges};
 use crate::space::{Space, Tier};
@@ -95,7 +93,7 @@ pub struct Anchors {
 pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
     let boot = boot_record(device, notes)?;
     let cluster = boot.cluster();
-    let clusters = boot.sectors * u64::from(boot.sector) / u64::from(cluster);
+    let clusters = boot.clusters();
     let mut best: Option<Superblock> = None;
     let mut worst = None;
     for place in Superblock::places(clusters) {
@@ -114,15 +112,7 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
         }
     }
     let superblock = best.ok_or_else(|| worst.take().expect("none was good"))?;
-    let mut geometry = Geometry {
-        version: boot.version,
-        cluster,
-        clusters,
-        per_container: (boot.container / u64::from(cluster)) as u32,
-        algorithm: if boot.checksum == 4 { Algorithm::Sha256 } else { Algorithm::Crc64 },
-        reference: 0,
-        signature: page::volume_signature(&superblock.guid),
-    };
+    let geometry = Geometry::without_checkpoint(&boot, &superblock);
     let mut checkpoints = Vec::new();
     for (slot, &place) in superblock.checkpoints.iter().enumerate() {
         let at = place.saturating_mul(u64::from(cluster));
@@ -148,8 +138,7 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
     }
     checkpoints.sort_by_key(|(_, checkpoint)| std::cmp::Reverse(checkpoint.clock));
     let Some((_, newest)) = checkpoints.first() else { return Err(worst.expect("none was good")) };
-    geometry.reference = newest.reference;
-    geometry.version = newest.version.max(boot.version);
+    let geometry = geometry.at_checkpoint(newest);
     Ok(Anchors { boot, geometry, superblock, checkpoints })
 }
 

@@ -18,7 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Pages that a thread of its own is worth the while for.
 const FEWEST_PER_THREAD: usize = 16;
 
-/// In the place of a table's number, where it is not known which one a page carries.
+/// In the place of a table's number, where it is not known which one a page carries: the pages of a tree in a row's
+/// value. Platter gives them that of the directory; what Windows gives them is not known, and the reference's checksum
+/// says that it is the page meant.
 pub const ANY_TABLE: u64 = u64::MAX;
 
 /// Where a page is: which numbering, and its first cluster.

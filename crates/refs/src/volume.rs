@@ -24,7 +24,7 @@ use crate::layout::record::key;
 use crate::layout::{BootRecord, Record, ShortEntry};
 use crate::open::{self, Notes};
 use crate::space::Tier;
-use crate::stream::{LARGEST, Stream};
+use crate::stream::{LARGEST, Stream, StreamState};
 use crate::system;
 use keeper::Keeper;
 use platter_device::{Device, Gather, Queue};
@@ -35,7 +35,7 @@ use platter_vfs::{
 };
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
 /// An open ReFS volume.
@@ -128,7 +128,7 @@ impl RefsVolume {
                 streams: true,
                 extended_attributes: true,
                 sparse: true,
-                preallocate: false,
+                preallocate: true,
                 integrity: true,
                 clone: shared_clusters,
                 exchange: false,
@@ -162,6 +162,21 @@ impl Volume {
         let core = self.core();
         core.writable()?;
         Ok(core)
+    }
+
+    /// Like [`Volume::change`], with a stream too, of which no plan is under way.
+    fn change_quiet<'a>(
+        &'a self,
+        stream: &'a Stream,
+    ) -> Result<(MutexGuard<'a, Core>, RwLockWriteGuard<'a, StreamState>)> {
+        loop {
+            stream.wait_quiet();
+            let core = self.change()?;
+            let state = stream.write();
+            if stream.is_quiet() {
+                return Ok((core, state));
+            }
+        }
     }
 
     /// Makes a change of several rows, with room for so many pages. If it fails when some of them are changed already,
@@ -560,6 +575,11 @@ impl FileSystem for RefsVolume {
     fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
         self.relieve()?;
         self.write_bytes(node, offset, data)
+    }
+
+    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
+        self.relieve()?;
+        self.with_space(|| self.allocate_range(node, range.clone(), keep_size))
     }
 
     fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {

@@ -3,13 +3,14 @@
 mod common;
 mod damaged;
 
-use common::{VOLUMES, Volume, open};
+use common::{VOLUMES, Volume, content, open};
 use damaged::{Did, Of, Surgeon, attribute, is_body, is_name, start, units};
 use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::layout::bytes::{put, u32_at, u64_at};
 use platter_refs::layout::record::{self, key};
 use platter_refs::layout::{ContainerRow, Node as TreeNode, NodeMut, PageReference, ROOTS, Root, ShortEntry};
 use platter_refs::{Refs, walk_runs};
+use platter_vfs::model::{Random, seed, told};
 use platter_vfs::{
     CheckOptions, CheckReport, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Severity, Silent,
 };
@@ -17,21 +18,6 @@ use std::sync::Arc;
 
 fn check(device: &dyn Device, repair: bool) -> CheckReport {
     Refs::ANY.check(device, CheckOptions { repair }, &Silent).unwrap()
-}
-
-fn told(report: &CheckReport) -> String {
-    report.findings.iter().map(|finding| format!("  {finding}\n")).collect()
-}
-
-fn bytes(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    std::iter::repeat_with(next).take(length).collect()
 }
 
 fn file(volume: &impl FileSystem, directory: Node, name: &str, content: &[u8]) -> Node {
@@ -54,22 +40,22 @@ fn populated(volume: &Volume) -> Arc<MemoryDevice> {
 fn populate(volume: &impl FileSystem, cluster: u64) {
     let (root, unit) = (Node::ROOT, cluster as usize);
     file(volume, root, "empty", &[]);
-    file(volume, root, "small", &bytes(1, 100));
-    file(volume, root, "nearly outside", &bytes(2, 0x7FF));
-    file(volume, root, "just outside", &bytes(3, 0x800));
-    let large = file(volume, root, "large", &bytes(4, 40 * unit + 5));
-    let sparse = file(volume, root, "sparse", &bytes(5, unit));
-    volume.write(sparse, 100 * cluster, &bytes(6, 2 * unit)).unwrap();
+    file(volume, root, "small", &content(1, 100));
+    file(volume, root, "nearly outside", &content(2, 0x7FF));
+    file(volume, root, "just outside", &content(3, 0x800));
+    let large = file(volume, root, "large", &content(4, 40 * unit + 5));
+    let sparse = file(volume, root, "sparse", &content(5, unit));
+    volume.write(sparse, 100 * cluster, &content(6, 2 * unit)).unwrap();
     volume.punch(large, 3 * cluster..7 * cluster).unwrap();
     for (name, length) in [("short", 50), ("long", 3 * unit + 1), ("another", 2 * unit)] {
         let stream = volume.stream(large, &Name::from(name), true).unwrap();
-        volume.write(stream, 0, &bytes(7, length)).unwrap();
+        volume.write(stream, 0, &content(7, length)).unwrap();
     }
     volume.symlink(root, &Name::from("link"), "deep/er/and deeper").unwrap();
     let mut above = root;
     for name in ["deep", "er", "and deeper", "ÄÖÜ ß €", "the end"] {
         above = directory(volume, above, name);
-        file(volume, above, "in it", &bytes(8, 3000));
+        file(volume, above, "in it", &content(8, 3000));
     }
     let small = volume.lookup(root, &Name::from("small")).unwrap();
     if volume.capabilities().hard_links {
@@ -81,7 +67,7 @@ fn populate(volume: &impl FileSystem, cluster: u64) {
     let many = directory(volume, root, "many");
     for index in 0..300 {
         let node =
-            file(volume, many, &format!("file number {index:04}"), &bytes(index, 10 + 13 * index as usize));
+            file(volume, many, &format!("file number {index:04}"), &content(index, 10 + 13 * index as usize));
         volume.forget(node, 1);
     }
     for index in (0..300).step_by(3) {
@@ -89,9 +75,9 @@ fn populate(volume: &impl FileSystem, cluster: u64) {
     }
     let scattered = file(volume, root, "scattered", &[]);
     for index in 0..600 {
-        volume.write(scattered, 2 * index * cluster, &bytes(index, unit)).unwrap();
+        volume.write(scattered, 2 * index * cluster, &content(index, unit)).unwrap();
     }
-    let plain = file(volume, root, "checked later", &bytes(9, 20 * unit));
+    let plain = file(volume, root, "checked later", &content(9, 20 * unit));
     volume.set_integrity(plain, Integrity { enabled: true, enforced: true }).unwrap();
     volume
         .rename(root, &Name::from("just outside"), above, &Name::from("moved"), Default::default())
@@ -580,7 +566,7 @@ fn damage_is_found_and_repaired() {
     let mut failures = Vec::new();
     for (number, volume) in [VOLUMES[0], VOLUMES[3], VOLUMES[4], VOLUMES[5]].into_iter().enumerate() {
         let sound: Arc<dyn Device> = populated(&volume);
-        let content = content(&sound);
+        let content = contents(&sound);
         // All of them on the first kind, a third on each of the others.
         let cases = CASES.iter().skip(number % 3).step_by(if number == 0 { 1 } else { 3 });
         for case in cases.filter(|case| !case.of_links || volume.version == "3.14") {
@@ -607,7 +593,7 @@ fn damage_is_found_and_repaired() {
             }
             if case.repairable && again.exit_code() == 0 {
                 let device: Arc<dyn Device> = device;
-                let after = self::content(&device);
+                let after = contents(&device);
                 // A file whose names are all gone comes back under another.
                 let lost = after.iter().filter(|line| !content.contains(line)).count();
                 if after.len() + 1 < content.len() || lost > 2 {
@@ -620,7 +606,7 @@ fn damage_is_found_and_repaired() {
 }
 
 /// All files of a volume: what they are called, how large they are, and a checksum of what they hold.
-fn content(device: &Arc<dyn Device>) -> Vec<String> {
+fn contents(device: &Arc<dyn Device>) -> Vec<String> {
     let volume = open(Arc::new(OverlayDevice::new(device.clone())));
     let mut lines = Vec::new();
     let mut waiting = vec![(Node::ROOT, String::new())];
@@ -711,13 +697,7 @@ fn pages(surgeon: &Surgeon<'_>) -> Vec<(u64, usize)> {
 /// A bit of any page is found if it matters, and never makes the check fail otherwise.
 #[test]
 fn single_bits_never_panic() {
-    let mut seed = 8664u64;
-    let mut random = |below: usize| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        (seed >> 11) as usize % below
-    };
+    let mut random = Random::new(8664);
     for volume in [VOLUMES[0], VOLUMES[3], VOLUMES[4], VOLUMES[5]] {
         let sound: Arc<dyn Device> = populated(&volume);
         let surgeon = Surgeon::new(&*sound);
@@ -725,8 +705,8 @@ fn single_bits_never_panic() {
         let first = [0, 0x1E, surgeon.superblock.checkpoints[0], surgeon.superblock.checkpoints[1]];
         places.extend(first.map(|cluster| (cluster * surgeon.cluster, 0x400)));
         for _ in 0..100 {
-            let (at, length) = places[random(places.len())];
-            let bit = random(8 * length);
+            let &(at, length) = random.pick(&places);
+            let bit = random.below(8 * length as u64) as usize;
             let device = OverlayDevice::new(sound.clone());
             Surgeon::new(&device).flip_at(at, length.next_multiple_of(4096), bit);
             let report = check(&device, false);
@@ -738,27 +718,16 @@ fn single_bits_never_panic() {
     }
 }
 
-/// Random numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % below.max(1)
-    }
-}
-
 /// Changes some bytes of a random page, with checksums that say that all is well.
 fn damage_sealed(surgeon: &mut Surgeon<'_>, random: &mut Random) -> Of {
+    let mut below = |limit: usize| random.below(limit as u64) as usize;
     let objects = surgeon.rows(Of::Root(Root::Objects));
-    let which = random.below(ROOTS + objects.len());
+    let which = below(ROOTS + objects.len());
     let of = match which.checked_sub(ROOTS) {
         None => Of::Root(Root::ALL[which]),
         Some(index) => Of::Object(u64_at(&objects[index].0, 8)),
     };
-    let mut wait = random.below(surgeon.pages(of).len());
+    let mut wait = below(surgeon.pages(of).len());
     surgeon.edit(of, &mut |bytes| {
         if wait > 0 {
             wait -= 1;
@@ -766,24 +735,24 @@ fn damage_sealed(surgeon: &mut Surgeon<'_>, random: &mut Random) -> Of {
         }
         let (sound, start) = (bytes.to_vec(), start(bytes));
         let node = TreeNode::new(&sound[start..]);
-        for _ in 0..=random.below(4) {
+        for _ in 0..=below(4) {
             // Most of a page is empty: rows, the headers and the index are what counts.
-            let at = match random.below(8) {
-                0 => 0x50 + random.below(start - 0x50),
-                1 => start + random.below(0x28),
-                2 if !node.is_empty() => bytes.len() - 1 - random.below(4 * node.len()),
+            let at = match below(8) {
+                0 => 0x50 + below(start - 0x50),
+                1 => start + below(0x28),
+                2 if !node.is_empty() => bytes.len() - 1 - below(4 * node.len()),
                 _ if !node.is_empty() => {
-                    let at = node.offset(random.below(node.len()));
-                    start + at + random.below(u32_at(&sound[start..], at) as usize)
+                    let at = node.offset(below(node.len()));
+                    start + at + below(u32_at(&sound[start..], at) as usize)
                 }
-                _ => random.below(bytes.len()),
+                _ => below(bytes.len()),
             };
             let Some(byte) = bytes.get_mut(at) else { continue };
-            *byte = match random.below(4) {
+            *byte = match below(4) {
                 0 => 0,
                 1 => 0xFF,
                 2 => byte.wrapping_add(1),
-                _ => *byte ^ 1 << random.below(8),
+                _ => *byte ^ 1 << below(8),
             };
         }
         Did::Sealed
@@ -793,11 +762,11 @@ fn damage_sealed(surgeon: &mut Surgeon<'_>, random: &mut Random) -> Of {
 
 fn campaign(seeds: std::ops::Range<u64>) {
     let sound = [VOLUMES[0], VOLUMES[3], VOLUMES[5]].map(|volume| -> Arc<dyn Device> { populated(&volume) });
-    let _content = [content(&sound[0]), content(&sound[1])];
+    let _content = [contents(&sound[0]), contents(&sound[1])];
     let mut failures = Vec::new();
     for seed in seeds {
         let device = OverlayDevice::new(sound[seed as usize % sound.len()].clone());
-        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut random = Random::new(seed);
         let _of = damage_sealed(&mut Surgeon::new(&device), &mut random);
         let report = check(&device, false);
         let repaired = check(&device, true);
@@ -827,5 +796,5 @@ fn sealed_damage_never_panics_and_never_grows() {
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn sealed_damage_of_many_kinds() {
-    campaign(common::seed()..common::seed() + 5000);
+    campaign(seed()..seed() + 5000);
 }

@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::{VOLUMES, Volume, open};
+use common::{VOLUMES, Volume, content, open};
 use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::{Refs, RefsVolume};
+use platter_vfs::model::{Random, seed};
 use platter_vfs::{
     CheckOptions, Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Result, ScrubOptions,
     Silent,
@@ -15,21 +16,6 @@ use std::sync::Arc;
 
 /// What a path leads to: a directory, or this content.
 type Tree = BTreeMap<String, Option<Vec<u8>>>;
-
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut bits = *state;
-    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^ bits >> 31
-}
-
-fn content(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| random(&mut state).to_le_bytes()).collect();
-    bytes.truncate(length);
-    bytes
-}
 
 /// Small and large files, scattered ones, with holes, streams, several names, links.
 fn populate(volume: &impl FileSystem, cluster: u64) {
@@ -139,17 +125,17 @@ fn in_use(device: &dyn Device) -> Vec<u64> {
 }
 
 /// Damages a bit or a sector of one of these places.
-fn damage(device: &dyn Device, places: &[u64], state: &mut u64) -> String {
-    let at = places[(random(state) % places.len() as u64) as usize];
+fn damage(device: &dyn Device, places: &[u64], random: &mut Random) -> String {
+    let at = *random.pick(places);
     let mut bytes = vec![0; 4096];
     device.read_at(at, &mut bytes).unwrap();
-    let what = if random(state).is_multiple_of(2) {
-        let bit = (random(state) % (8 * 4096)) as usize;
+    let what = if random.chance(50) {
+        let bit = random.below(8 * 4096) as usize;
         bytes[bit / 8] ^= 1 << (bit % 8);
         format!("bit {bit} of the cluster at {at:#x}")
     } else {
-        let sector = (random(state) % 8) as usize;
-        bytes[512 * sector..512 * (sector + 1)].copy_from_slice(&content(random(state), 512));
+        let sector = random.below(8) as usize;
+        random.fill(&mut bytes[512 * sector..512 * (sector + 1)]);
         format!("sector {sector} of the cluster at {at:#x}")
     };
     device.write_at(at, &bytes).unwrap();
@@ -163,13 +149,19 @@ struct Planted {
     tree: Tree,
 }
 
-fn planted(volume: Volume) -> Planted {
+/// A populated volume, and all that is read of it.
+fn populated(volume: Volume) -> (Arc<MemoryDevice>, Tree) {
     let device = volume.make();
     let system = open(device.clone());
     populate(&system, volume.cluster);
     system.unmount().unwrap();
     let (tree, errors) = read(&open(device.clone()));
     assert_eq!(errors, 0);
+    (device, tree)
+}
+
+fn planted(volume: Volume) -> Planted {
+    let (device, tree) = populated(volume);
     Planted { volume, places: in_use(&*device), device, tree }
 }
 
@@ -186,7 +178,7 @@ impl Planted {
         let mut seen = Seen::default();
         for seed in seeds {
             let device = Arc::new(OverlayDevice::new(self.device.clone()));
-            let what = damage(&*device, &self.places, &mut (seed ^ 0x5EED_0000_0000));
+            let what = damage(&*device, &self.places, &mut Random::new(seed ^ 0x5EED_0000_0000));
             let what = format!("{:?}, seed {seed}, {what}", self.volume);
             let system = match Refs::ANY.open(device, OpenOptions { read_only: true, ..Default::default() }) {
                 Ok(system) => system,
@@ -213,9 +205,9 @@ impl Planted {
     fn on_a_mirror(&self, seed: u64) {
         let copies: Vec<Arc<OverlayDevice>> =
             (0..2).map(|_| Arc::new(OverlayDevice::new(self.device.clone()))).collect();
-        let mut state = seed ^ 0x5EED_0000_0001;
-        let damaged = &copies[(random(&mut state) % 2) as usize];
-        let what = damage(&**damaged, &self.places, &mut state);
+        let mut random = Random::new(seed ^ 0x5EED_0000_0001);
+        let damaged = random.pick(&copies);
+        let what = damage(&**damaged, &self.places, &mut random);
         let what = format!("{:?}, seed {seed}, {what}", self.volume);
         let both = copies.iter().map(|copy| copy.clone() as Arc<dyn Device>).collect();
         let mirror: Arc<Mirror> = Arc::new(Mirror::new(both).unwrap());
@@ -257,11 +249,7 @@ fn pages_of(device: &dyn Device, table: u64, page: usize) -> Vec<u64> {
 #[test]
 fn a_volume_opens_without_one_copy_of_a_table() {
     let volume = VOLUMES[1];
-    let device: Arc<dyn Device> = volume.make();
-    let system = open(device.clone());
-    populate(&system, volume.cluster);
-    system.unmount().unwrap();
-    let (expected, _) = read(&open(device.clone()));
+    let (device, expected) = populated(volume);
     for table in [0x01, 0x02, 0x04, 0x06, 0x0B, 0x0C, 0x07, 0x08] {
         let damaged = Arc::new(OverlayDevice::new(device.clone()));
         let pages = pages_of(&*device, table, 16384);
@@ -279,11 +267,7 @@ fn a_volume_opens_without_one_copy_of_a_table() {
 #[test]
 fn a_volume_opens_without_a_superblock_or_a_checkpoint() {
     for volume in [VOLUMES[1], VOLUMES[3]] {
-        let device: Arc<dyn Device> = volume.make();
-        let system = open(device.clone());
-        populate(&system, volume.cluster);
-        system.unmount().unwrap();
-        let (expected, _) = read(&open(device.clone()));
+        let (device, expected) = populated(volume);
         let superblock = 30 * volume.cluster;
         let mut bytes = vec![0; 4096];
         device.read_at(superblock, &mut bytes).unwrap();
@@ -313,11 +297,7 @@ fn a_volume_opens_without_a_superblock_or_a_checkpoint() {
 #[test]
 fn a_volume_whose_allocators_are_lost_is_read() {
     let volume = VOLUMES[1];
-    let device: Arc<dyn Device> = volume.make();
-    let system = open(device.clone());
-    populate(&system, volume.cluster);
-    system.unmount().unwrap();
-    let (expected, _) = read(&open(device.clone()));
+    let (device, expected) = populated(volume);
     for table in [0x20, 0x21, 0x22, 0x03, 0x05, 0x530] {
         let damaged = Arc::new(OverlayDevice::new(device.clone()));
         pages_of(&*device, table, 16384).iter().for_each(|&at| damaged.write_at(at, &[0; 16384]).unwrap());
@@ -419,10 +399,11 @@ fn a_mirror_repairs_what_was_damaged() {
 #[test]
 #[ignore = "a campaign: takes an hour"]
 fn a_hundred_thousand_places() {
+    let seed = seed();
     let all: Vec<Planted> = kinds().map(planted).collect();
     let mut total = Seen::default();
     for round in 0..100_000 / 100 {
-        let start = 1_000_000 * common::seed() + 50 * round;
+        let start = 1_000_000 * seed + 50 * round;
         let planted = &all[round as usize % all.len()];
         let seen = planted.without_a_copy(start..start + 50);
         total.harmless += seen.harmless;
@@ -433,8 +414,5 @@ fn a_hundred_thousand_places() {
             println!("{} done: {total:?}", 100 * (round + 1));
         }
     }
-    println!(
-        "seed {}: 50,000 places without a copy: {total:?}; 50,000 on mirrors, all repaired",
-        common::seed()
-    );
+    println!("50,000 places without a copy: {total:?}; 50,000 on mirrors, all repaired");
 }

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Tested, VOLUMES, Volume};
-use platter_vfs::model::{Make, verify};
+use common::{VOLUMES, Volume, tested};
+use platter_vfs::model::{Make, million, verify};
 
 fn run(volume: Volume, seed: u64, count: usize) {
-    let make: Make<'_> = &|clock| Box::new(Tested::new(volume.make(), clock));
+    let make: Make<'_> = &|clock| tested(volume.make(), clock);
     verify(seed, count, 500, &volume.shape(300_000), make);
 }
 
@@ -25,15 +25,5 @@ fn every_kind_agrees_with_the_reference() {
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn a_million_operations_agree_with_the_reference() {
-    let mut done = 0;
-    for stream in 0.. {
-        for (number, volume) in VOLUMES.into_iter().enumerate() {
-            if done >= 1_000_000 {
-                println!("{done} operations agree");
-                return;
-            }
-            run(volume, common::seed() + 1000 * stream + number as u64, 10_000);
-            done += 10_000;
-        }
-    }
+    million(&VOLUMES, run);
 }

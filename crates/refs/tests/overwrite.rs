@@ -3,6 +3,7 @@
 mod common;
 
 use common::{VOLUMES, check_clean, open};
+use platter_vfs::model::Random;
 use platter_vfs::{FileSystem, Kind, Name, Node};
 
 /// A file that takes half of the free space is overwritten at random until ten times its size was written; nothing is
@@ -21,10 +22,9 @@ fn overwriting_never_runs_out_of_space() {
         system.sync_all().unwrap();
         let free = system.space().unwrap().free;
         let clusters = (size >> 20 << 20) / space.cluster;
-        let mut random = 8664u64;
+        let mut random = Random::new(8664);
         for step in 0..10 * clusters {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let at = (random >> 33) % clusters;
+            let at = random.below(clusters);
             let content = vec![step as u8; space.cluster as usize];
             if let Err(error) = system.write(node, at * space.cluster, &content) {
                 panic!("{volume:?}, step {step}: {error}; {:?}", system.space());
@@ -53,10 +53,9 @@ fn scattered_files_are_put_together() {
     }
     system.sync_all().unwrap();
     let free = system.space().unwrap().free;
-    let mut random = 8664u64;
+    let mut random = Random::new(8664);
     for round in 1..=clusters {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let at = (random >> 33) % clusters;
+        let at = random.below(clusters);
         rounds[at as usize] = round;
         system.write(node, at * space.cluster, &content(at, round)).unwrap();
     }

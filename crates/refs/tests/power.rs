@@ -3,16 +3,16 @@
 
 mod common;
 
-use common::{Tested, VOLUMES, Volume, open};
+use common::{VOLUMES, Volume, open, tested};
 use platter_device::{Fault, Faults, Operation as DeviceOperation, Survivors, When};
-use platter_vfs::model::Random;
 use platter_vfs::model::power::{MakeOn, Run, is_of_one_moment, promised, record, tree, verify_promises};
+use platter_vfs::model::{Random, seed};
 use platter_vfs::{Error, FileSystem, Kind, Node, SyncScope};
 use std::sync::Arc;
 
 /// Fails the power at each `step`-th write of a run.
 fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
-    let make: MakeOn<'_> = &|device, clock| Box::new(Tested::new(device, clock));
+    let make: MakeOn<'_> = &|device, clock| tested(device, clock);
     let (faults, states) = record(volume.make(), seed, count, &volume.shape(60_000), make);
     let log = faults.log();
     let mut random = Random::new(seed);
@@ -42,7 +42,7 @@ fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
 
 /// Fails the power at random writes of a long run, on average at one of `gap`.
 fn long_run(volume: Volume, seed: u64, count: usize, gap: u64) -> usize {
-    let make: MakeOn<'_> = &|device, clock| Box::new(Tested::new(device, clock));
+    let make: MakeOn<'_> = &|device, clock| tested(device, clock);
     let mut run = Run::new(volume.make(), seed, count, &volume.shape(60_000), make);
     let mut random = Random::new(seed);
     let (mut cuts, mut next) = (0, random.below(2 * gap));
@@ -105,7 +105,7 @@ fn after_a_failed_commit_nothing_more_is_written() {
 #[test]
 fn what_was_synced_survives_a_power_cut() {
     for volume in [VOLUMES[0], VOLUMES[1], VOLUMES[3], VOLUMES[5]] {
-        let cuts = run(volume, 8664, 400, 5);
+        let cuts = run(volume, 8664, 500, 5);
         assert!(cuts > 100, "{cuts} cuts");
     }
 }
@@ -123,10 +123,11 @@ fn a_long_run_survives_power_cuts_at_random() {
 #[test]
 #[ignore = "a campaign: takes an hour"]
 fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
+    let first = 1000 * seed();
     let (mut runs, mut cuts) = (0, 0);
     while cuts < 20_000 {
         let volume = VOLUMES[runs as usize % VOLUMES.len()];
-        let seed = 1000 * common::seed() + runs;
+        let seed = first + runs;
         cuts += long_run(volume, seed, 50_000, 40);
         runs += 1;
         println!("seed {seed}, {volume:?}: {cuts} cuts in {runs} runs");
@@ -137,8 +138,9 @@ fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
 #[test]
 #[ignore = "a campaign: takes hours"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {
+    let seed = seed();
     for volume in [VOLUMES[0], VOLUMES[1]] {
-        let cuts = run(volume, common::seed(), 5_000, 1);
+        let cuts = run(volume, seed, 5_000, 1);
         println!("{volume:?}: {cuts} cuts");
     }
 }

@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{VOLUMES, open};
+use common::{VOLUMES, content, open};
 use platter_device::{Device, MemoryDevice};
 use platter_refs::Refs;
+use platter_vfs::model::{Random, seed};
 use platter_vfs::{FileSystem, Format, Kind, Name, Node, RecoverReport, RenameFlags, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,15 +33,6 @@ fn recover(device: Arc<dyn Device>) -> (RecoverReport, Harvest) {
         Ok(())
     });
     (report.unwrap(), harvest)
-}
-
-fn content(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed + 1;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    (0..length).map(|_| next()).collect()
 }
 
 /// A tree with everything that there may be, and some history.
@@ -203,19 +195,15 @@ fn with_damage_everywhere_most_is_still_found() {
     let volume = VOLUMES[1];
     let device = volume.make();
     let planted = plant(device.clone());
-    let mut state = common::seed();
-    let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state >> 33
-    };
+    let mut random = Random::new(seed());
     for _ in 0..6 {
         // A third of all pages loses a few bytes somewhere.
         let mut bytes = vec![0; 4096];
         for at in (0..device.len() / 4096).map(|number| number * 4096) {
             device.read_at(at, &mut bytes).unwrap();
-            if table(&bytes).is_some() && random() % 3 == 0 {
-                let start = random() as usize % 4000;
-                bytes[start..start + 4].fill(random() as u8);
+            if table(&bytes).is_some() && random.below(3) == 0 {
+                let start = random.below(4000) as usize;
+                bytes[start..start + 4].fill(random.number() as u8);
                 device.write_at(at, &bytes).unwrap();
             }
         }

@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{VOLUMES, Volume, check_clean, open};
+use common::{VOLUMES, Volume, check_clean, content, open};
 use platter_device::{Device, MemoryDevice, Mirror, Queue, Result, Sectors};
 use platter_refs::Refs;
+use platter_vfs::model::{Random, seed};
 use platter_vfs::{
     CheckOptions, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Place, ScrubOptions, ScrubReport,
     Severity, Silent,
@@ -56,21 +57,6 @@ impl Device for Noted {
 
 fn scrub(device: Arc<dyn Device>, options: ScrubOptions) -> ScrubReport {
     Refs::ANY.scrub(device, &options, &Silent).unwrap()
-}
-
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut bits = *state;
-    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^ bits >> 31
-}
-
-fn content(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| random(&mut state).to_le_bytes()).collect();
-    bytes.truncate(length);
-    bytes
 }
 
 /// Files with integrity, in the record and outside, in one directory and below, with several names and streams.
@@ -220,10 +206,10 @@ fn every_flip_in_data_is_found_with_its_place() {
         let device = volume.make();
         let planted = plant(device.clone());
         let all = clusters(device.clone(), &planted, volume.cluster);
-        let mut state = common::seed();
-        let chosen: BTreeSet<usize> = (0..60).map(|_| random(&mut state) as usize % all.len()).collect();
+        let mut random = Random::new(seed());
+        let chosen: BTreeSet<usize> = (0..60).map(|_| random.below(all.len() as u64) as usize).collect();
         for &index in &chosen {
-            flip(&*device, all[index].2 + random(&mut state) % volume.cluster, 1 << (random(&mut state) % 8));
+            flip(&*device, all[index].2 + random.below(volume.cluster), 1 << random.below(8));
         }
         let report = scrub(device, ScrubOptions::default());
         let mut told: BTreeSet<(String, u64)> = BTreeSet::new();
@@ -255,13 +241,13 @@ fn a_mirror_is_made_whole_again() {
         places.truncate(500);
         places.extend(pages);
         let copies = [copy_of(&good), copy_of(&good), copy_of(&good)];
-        let mut state = common::seed();
+        let mut random = Random::new(seed());
         // Each place stays good in one copy at least.
         for &place in &places {
-            let spared = random(&mut state) as usize % copies.len();
+            let spared = random.below(3) as usize;
             for (number, copy) in copies.iter().enumerate() {
-                if number != spared && !random(&mut state).is_multiple_of(3) {
-                    flip(&**copy, place + random(&mut state) % volume.cluster, 1 << (random(&mut state) % 8));
+                if number != spared && random.below(3) > 0 {
+                    flip(&**copy, place + random.below(volume.cluster), 1 << random.below(8));
                 }
             }
         }

@@ -88,6 +88,8 @@ struct State {
 
 struct Object {
     content: Content,
+    /// How often its content was asked for to change it.
+    rewrites: u64,
     links: u32,
     handed_out: u64,
     flags: DosFlags,
@@ -125,6 +127,7 @@ impl Object {
         };
         Object {
             content,
+            rewrites: 0,
             links: 1,
             handed_out: 0,
             flags,
@@ -202,9 +205,16 @@ impl State {
     fn writable(&mut self, node: Node) -> Result<&mut Vec<u8>> {
         self.object(node)?.file()?;
         self.face(node)?.deletable()?;
-        match &mut self.object_mut(node)?.content {
+        self.data_mut(node)
+    }
+
+    /// The content of a file, which whoever asks is about to change.
+    fn data_mut(&mut self, node: Node) -> Result<&mut Vec<u8>> {
+        let object = self.object_mut(node)?;
+        object.rewrites += 1;
+        match &mut object.content {
             Content::File(data) => Ok(data),
-            _ => unreachable!("checked just now"),
+            _ => Err(Error::InvalidArgument("only a file has content")),
         }
     }
 
@@ -343,6 +353,11 @@ impl MemoryFileSystem {
         self.lock().changes
     }
 
+    /// A number that is another one after every change of a node's content. Numbers of nodes are not used again.
+    pub fn rewrites(&self, node: Node) -> u64 {
+        self.lock().object(node).map_or(0, |object| object.rewrites)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic while locked")
     }
@@ -442,10 +457,7 @@ impl MemoryFileSystem {
     fn rewrite(&self, node: Node, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let now = self.stamp();
         let mut state = self.change()?;
-        match &mut state.object_mut(node)?.content {
-            Content::File(data) => change(data),
-            _ => return Err(Error::InvalidArgument("only a file has content")),
-        }
+        change(state.data_mut(node)?);
         let face = state.face_mut(node)?;
         face.modified = now;
         face.flags.0 |= DosFlags::ARCHIVE.0;

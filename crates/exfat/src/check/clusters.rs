@@ -1,7 +1,7 @@
 //! What is known of the clusters: the FAT with what is to change in it, the bitmap, and whose they turned out to be.
 
 use crate::layout::Geometry;
-use platter_clusters::{Bits, Disk, Heap, Images, Link, Runs, Table, TablePlace};
+use platter_clusters::{Bits, Claims, Disk, Heap, Images, Link, Runs, Table};
 use platter_device::Device;
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,17 +54,28 @@ fn set_bit(bytes: &mut [u8], cluster: u32, value: bool) {
     }
 }
 
+impl Claims for Clusters<'_> {
+    fn link(&mut self, cluster: u32) -> Result<Link> {
+        match self.links.get(&cluster) {
+            Some(&value) => Ok(platter_clusters::Entries::link(&self.geometry, value)),
+            None => self.table.link(cluster),
+        }
+    }
+
+    fn is_claimed(&self, cluster: u32) -> bool {
+        self.claimed.get(cluster)
+    }
+
+    fn claim(&mut self, cluster: u32) {
+        self.claimed.set(cluster);
+    }
+}
+
 impl<'d> Clusters<'d> {
     pub fn new(device: &'d dyn Device, geometry: &Geometry) -> Clusters<'d> {
         let heap = geometry.heap;
-        let place = TablePlace {
-            start: geometry.active_fat_offset(),
-            bytes: geometry.fat_bytes,
-            sector: geometry.sector,
-            heap,
-        };
         Clusters {
-            table: Table::new(device, geometry.clone(), place, CACHE),
+            table: Table::new(device, geometry.clone(), geometry.fat_place(), CACHE),
             geometry: geometry.clone(),
             heap,
             links: BTreeMap::new(),
@@ -86,14 +97,6 @@ impl<'d> Clusters<'d> {
 
     // The FAT
 
-    /// What the entry of a cluster says.
-    pub fn link(&mut self, cluster: u32) -> Result<Link> {
-        match self.links.get(&cluster) {
-            Some(&value) => Ok(platter_clusters::Entries::link(&self.geometry, value)),
-            None => self.table.link(cluster),
-        }
-    }
-
     /// Notes that an entry is to change.
     pub fn set_link(&mut self, cluster: u32, value: u32) {
         self.links.insert(cluster, value);
@@ -109,16 +112,6 @@ impl<'d> Clusters<'d> {
     }
 
     // Whose clusters are
-
-    /// Whether a cluster belongs to something.
-    pub fn is_claimed(&self, cluster: u32) -> bool {
-        self.claimed.get(cluster)
-    }
-
-    /// Claims a cluster.
-    pub fn claim(&mut self, cluster: u32) {
-        self.claimed.set(cluster);
-    }
 
     /// Gives up a claim, and the cluster.
     pub fn release(&mut self, cluster: u32) {

@@ -2,7 +2,7 @@
 
 use super::clusters::Clusters;
 use crate::layout::{EntrySet, LARGEST_DIRECTORY, Primary, SLOT};
-use platter_clusters::{Disk, Link};
+use platter_clusters::{Claims, Disk, Link};
 use platter_vfs::Result;
 use std::ops::Range;
 

@@ -6,7 +6,7 @@
 use super::clusters::Clusters;
 use super::listing::Listing;
 use crate::layout::{Attributes, EntrySet, FileInfo, Geometry, Precision, SLOT, Stamp, Upcase};
-use platter_clusters::{Disk, Link, Runs};
+use platter_clusters::{Claims, Disk, Link, Runs};
 use platter_vfs::{CheckReport, DosFlags, Finding, Name, Result, Severity};
 use std::collections::HashSet;
 

@@ -3,7 +3,7 @@
 use super::clusters::Clusters;
 use super::listing::Listing;
 use crate::layout::{BitmapEntry, Primary, Upcase, UpcaseEntry, kind, table_checksum};
-use platter_clusters::{Disk, Link, Runs};
+use platter_clusters::{Claims, Disk, Link, Runs};
 use platter_vfs::{CheckReport, Finding, Result, Severity};
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use crate::layout::{
     Attributes, EntrySet, Fault, FileInfo, Geometry, LARGEST_DIRECTORY, Primary, SLOT, UNITS_IN_NAME, Upcase,
     is_benign, kind, set_checksum,
 };
-use platter_clusters::{Disk, Link, path_of};
+use platter_clusters::{Claims, Disk, Link, Stop, claim_chain, is_inside, path_of};
 use platter_vfs::{CheckReport, Finding, Name, Progress, Result, Severity};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub struct Shared {
 /// The most directory slots that one round changes, and the most shared clusters it looks into: a bound on memory.
 /// What is over waits for the next round.
 pub const MOST_CHANGES: usize = 1 << 20;
+/// What 0 in the FAT means of a cluster in a chain: which clusters are free the bitmap says.
+const FREE: &str = "has the FAT entry 0";
 
 /// A walk and what it found.
 pub struct Walk<'a, 'd> {
@@ -64,24 +66,6 @@ pub struct Walk<'a, 'd> {
     pub postponed: bool,
     /// Whether something was not looked into until another thing is settled.
     pub unsettled: bool,
-}
-
-/// How the clusters of something ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// Where they should.
-    End,
-    /// Too early.
-    Short,
-    /// They go on at this cluster after as many as were wanted.
-    More(u32),
-    Free,
-    Bad,
-    Invalid(u32),
-    /// Back into themselves.
-    Loop(u32),
-    /// In a cluster that someone else has claimed.
-    Claimed(u32),
 }
 
 impl<'a, 'd> Walk<'a, 'd> {
@@ -117,7 +101,7 @@ impl<'a, 'd> Walk<'a, 'd> {
     pub fn run(&mut self) -> Result<()> {
         let first = self.clusters.geometry.root_cluster;
         let most = (LARGEST_DIRECTORY >> self.clusters.heap.shift).max(1);
-        let (count, last, stop) = self.chain(first, most)?;
+        let (count, last, stop) = claim_chain(self.clusters, first, most)?;
         let root = Dir { parent: 0, first, count, contiguous: false, name: Name::from_units(&[]) };
         self.dirs.push(root);
         let broken = match stop {
@@ -127,8 +111,8 @@ impl<'a, 'd> Walk<'a, 'd> {
                 self.find("directory-too-large", Severity::Inconsistent, Some((0, None)), message)
             }
             stop => {
-                let message = || format!("the root directory's chain: cluster {last} {}", told(stop));
-                self.find(code_of(stop), Severity::DataLoss, Some((0, None)), message)
+                let message = || format!("the root directory's chain: cluster {last} {}", stop.told(FREE));
+                self.find(stop.code(), Severity::DataLoss, Some((0, None)), message)
             }
         };
         if broken {
@@ -182,59 +166,13 @@ impl<'a, 'd> Walk<'a, 'd> {
 
     // Clusters
 
-    /// Claims a chain from `first`, which is claimed already, up to `most` clusters: how many, the last, and why no
-    /// more.
-    fn chain(&mut self, first: u32, most: u64) -> Result<(u32, u32, Stop)> {
-        let (mut count, mut last) = (1u32, first);
-        loop {
-            let stop = match self.clusters.link(last)? {
-                Link::End if u64::from(count) < most => Stop::Short,
-                Link::End => Stop::End,
-                Link::Free => Stop::Free,
-                Link::Bad => Stop::Bad,
-                Link::Invalid(value) => Stop::Invalid(value),
-                Link::Next(next) if u64::from(count) >= most => Stop::More(next),
-                Link::Next(next) if self.clusters.is_claimed(next) => {
-                    match self.is_in_chain(next, first, count)? {
-                        true => Stop::Loop(next),
-                        false => Stop::Claimed(next),
-                    }
-                }
-                Link::Next(next) => {
-                    self.clusters.claim(next);
-                    (count, last) = (count + 1, next);
-                    continue;
-                }
-            };
-            // The root directory's chain is as long as it is.
-            let stop = if stop == Stop::Short && first == self.clusters.geometry.root_cluster {
-                Stop::End
-            } else {
-                stop
-            };
-            return Ok((count, last, stop));
-        }
-    }
-
-    fn is_in_chain(&mut self, wanted: u32, first: u32, count: u32) -> Result<bool> {
-        let mut cluster = first;
-        for _ in 1..count {
-            if cluster == wanted {
-                return Ok(true);
-            }
-            let Link::Next(next) = self.clusters.link(cluster)? else { return Ok(false) };
-            cluster = next;
-        }
-        Ok(cluster == wanted)
-    }
-
     /// Claims clusters that lie together from `first`, which is claimed already.
     fn run_of(&mut self, first: u32, most: u64) -> (u32, u32, Stop) {
         let mut last = first;
         for count in 1..most {
             let next = u64::from(first) + count;
             if next > u64::from(self.clusters.heap.last()) {
-                return (count as u32, last, Stop::Short);
+                return (count as u32, last, Stop::End);
             }
             let next = next as u32;
             if self.clusters.is_claimed(next) {
@@ -397,7 +335,7 @@ impl<'a, 'd> Walk<'a, 'd> {
             self.clusters.claim(first);
             match contiguous {
                 true => drop(self.run_of(first, wanted)),
-                false => drop(self.chain(first, wanted)?),
+                false => drop(claim_chain(self.clusters, first, wanted)?),
             }
         }
         Ok(())
@@ -639,12 +577,12 @@ impl<'a, 'd> Walk<'a, 'd> {
         }
         let (count, last, stop) = match info.contiguous {
             true => self.run_of(first, wanted),
-            false => self.chain(first, wanted)?,
+            false => claim_chain(self.clusters, first, wanted)?,
         };
         let held = u64::from(count) << self.clusters.heap.shift;
         let whole = u64::from(count) == wanted;
         match stop {
-            Stop::End => {}
+            Stop::End if whole => {}
             Stop::More(next) => {
                 let message = || format!("{length} bytes go on after cluster {last}, at {next}");
                 if self.find("chain-too-long", Severity::Inconsistent, place, message) {
@@ -652,7 +590,7 @@ impl<'a, 'd> Walk<'a, 'd> {
                 }
             }
             stop if whole => {
-                let message = || format!("its last cluster, {last}, {}", told(stop));
+                let message = || format!("its last cluster, {last}, {}", stop.told(FREE));
                 if self.find("chain-without-end", Severity::Inconsistent, place, message) {
                     self.cuts.push(last);
                 }
@@ -669,10 +607,10 @@ impl<'a, 'd> Walk<'a, 'd> {
             }
             stop => {
                 let message =
-                    || format!("{length} bytes break off after {held}: cluster {last} {}", told(stop));
-                let code = if stop == Stop::Short { "size-beyond-chain" } else { code_of(stop) };
+                    || format!("{length} bytes break off after {held}: cluster {last} {}", stop.told(FREE));
+                let code = if stop == Stop::End { "size-beyond-chain" } else { stop.code() };
                 if self.find(code, Severity::DataLoss, place, message) {
-                    if !info.contiguous && stop != Stop::Short {
+                    if !info.contiguous && stop != Stop::End {
                         self.cuts.push(last);
                     }
                     info.length = held;
@@ -737,16 +675,7 @@ impl<'a, 'd> Walk<'a, 'd> {
 
     /// Whether a cluster is the first of a directory or of one above it.
     pub fn is_inside_itself(&self, dir: u32, cluster: u32) -> bool {
-        let mut at = dir;
-        loop {
-            if self.dirs[at as usize].first == cluster {
-                return true;
-            }
-            if at == 0 {
-                return false;
-            }
-            at = self.dirs[at as usize].parent;
-        }
+        is_inside(dir, cluster, |at| (self.dirs[at as usize].parent, self.dirs[at as usize].first))
     }
 
     fn contest(&mut self, start: u32) {
@@ -843,24 +772,4 @@ fn oddities(clusters: &Clusters, set: &EntrySet, upcase: &Upcase) -> u32 {
     .into_iter()
     .map(u32::from)
     .sum()
-}
-
-fn code_of(stop: Stop) -> &'static str {
-    match stop {
-        Stop::Loop(_) => "chain-loop",
-        Stop::Claimed(_) => "cross-link",
-        _ => "chain-broken",
-    }
-}
-
-fn told(stop: Stop) -> String {
-    match stop {
-        Stop::End | Stop::Short => "is the last there is".into(),
-        Stop::More(next) => format!("leads on to {next}"),
-        Stop::Free => "has the FAT entry 0".into(),
-        Stop::Bad => "is marked bad".into(),
-        Stop::Invalid(value) => format!("has the impossible FAT entry {value:X}"),
-        Stop::Loop(next) => format!("leads back to {next} of the same chain"),
-        Stop::Claimed(next) => format!("leads to {next}, which belongs to another"),
-    }
 }

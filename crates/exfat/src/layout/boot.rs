@@ -1,7 +1,7 @@
 //! The boot regions (3), and where everything is.
 
 use super::{array, checksum32, le16, le32, le64};
-use platter_clusters::{Entries, Heap, Link};
+use platter_clusters::{Entries, Heap, Link, TablePlace};
 use platter_vfs::{Error, Result};
 
 /// The first 512 bytes of a boot sector (3.1).
@@ -326,6 +326,12 @@ impl Geometry {
         self.fat_start + u64::from(self.active_fat) * self.fat_bytes
     }
 
+    /// Where the FAT that counts stands.
+    pub fn fat_place(&self) -> TablePlace {
+        let (start, heap) = (self.active_fat_offset(), self.heap);
+        TablePlace { start, bytes: self.fat_bytes, sector: self.sector, heap }
+    }
+
     /// Device offset of an entry of the FAT that counts.
     pub fn fat_entry_offset(&self, cluster: u32) -> u64 {
         self.active_fat_offset() + u64::from(cluster) * 4
@@ -376,16 +382,13 @@ impl Entries for Geometry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use platter_vfs::model::Random;
 
     #[test]
     fn any_bytes_come_back_unchanged() {
-        for seed in 0..64u32 {
-            let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
-            let mut bytes = [0u8; 512];
-            for byte in &mut bytes {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                *byte = (state >> 24) as u8;
-            }
+        for seed in 0..64 {
+            let mut bytes = [0; 512];
+            Random::new(seed).fill(&mut bytes);
             assert_eq!(BootSector::from_bytes(&bytes).to_bytes(), bytes, "seed {seed}");
         }
     }

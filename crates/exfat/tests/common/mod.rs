@@ -4,9 +4,9 @@
 use crate::judges::{self, ImageFile};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_exfat::{Exfat, ExfatVolume};
-use platter_vfs::model::{Clock, ClockedDevice, Shape, Subject};
+use platter_vfs::model::{Clock, Shape, Subject, Tested};
 use platter_vfs::{
-    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Result, Silent, Timestamp,
+    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Silent, Timestamp,
 };
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub fn open(device: Arc<dyn Device>) -> ExfatVolume {
 }
 
 /// What the reference must be like to agree with exFAT.
-pub fn reference(system: &dyn FileSystem) -> MemoryOptions {
+fn reference(system: &dyn FileSystem) -> MemoryOptions {
     MemoryOptions {
         format: "exFAT",
         integrity: false,
@@ -60,52 +60,21 @@ pub fn reference(system: &dyn FileSystem) -> MemoryOptions {
     }
 }
 
-/// A volume for the model tests.
-pub struct Tested {
-    pub device: Arc<dyn Device>,
-    clocked: Arc<dyn Device>,
-    /// Whether fsck.exfat is asked too.
-    judged: bool,
+/// A volume for the model tests, of which fsck.exfat is asked too if it is `judged`.
+pub fn tested(device: Arc<dyn Device>, clock: &Clock, judged: bool) -> Box<dyn Subject> {
+    let check = if judged { check_judged } else { check_clean };
+    Box::new(Tested { format: &Exfat, device, clock: clock.clone(), reference, check })
 }
 
-impl Tested {
-    pub fn new(device: Arc<dyn Device>, clock: &Clock, judged: bool) -> Tested {
-        let clocked = Arc::new(ClockedDevice::new(device.clone(), clock.clone()));
-        Tested { device, clocked, judged }
-    }
-}
-
-impl Subject for Tested {
-    fn reference(&self) -> MemoryOptions {
-        reference(&open(self.device.clone()))
-    }
-
-    fn open(&mut self) -> Result<Arc<dyn FileSystem>> {
-        Exfat.open(self.clocked.clone(), OpenOptions::default())
-    }
-
-    fn check(&mut self) -> std::result::Result<(), String> {
-        check_clean(&*self.device, self.judged)
-    }
-}
-
-/// Fails unless neither our check nor, if asked, `fsck.exfat` finds anything.
-pub fn check_clean(device: &dyn Device, judged: bool) -> std::result::Result<(), String> {
+/// Fails unless our check finds nothing.
+pub fn check_clean(device: &dyn Device) -> Result<(), String> {
     let report = Exfat.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
-    if report.found > 0 {
-        return Err(format!("check: {:#?}", report.findings));
-    }
-    if !judged {
-        return Ok(());
-    }
+    if report.found > 0 { Err(format!("check: {:#?}", report.findings)) } else { Ok(()) }
+}
+
+/// Fails unless neither our check nor `fsck.exfat` finds anything.
+pub fn check_judged(device: &dyn Device) -> Result<(), String> {
+    check_clean(device)?;
     let verdict = judges::fsck(&ImageFile::of(device));
     if verdict.clean { Ok(()) } else { Err(verdict.output) }
-}
-
-/// The seed of a campaign: `PLATTER_SEED`, or 8664. Printed, so that a failure can be had again.
-pub fn seed() -> u64 {
-    let seed =
-        std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"));
-    println!("PLATTER_SEED={seed}");
-    seed
 }

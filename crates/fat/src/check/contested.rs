@@ -7,6 +7,7 @@
 use super::listing::{Item, Listing};
 use super::walk::{Lead, Shared, Walk};
 use crate::layout::{Link, SLOT, ShortEntry, ShortName, Slot};
+use platter_clusters::is_inside;
 use platter_vfs::{Name, Result, Severity};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -129,14 +130,7 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<
 
 /// Whether a directory is the one at `cluster` or lies below it.
 fn lies_below(walk: &Walk, dir: u32, cluster: u32) -> bool {
-    let mut at = dir;
-    while at != 0 {
-        if walk.dirs[at as usize].first == cluster {
-            return true;
-        }
-        at = walk.dirs[at as usize].parent;
-    }
-    false
+    is_inside(dir, cluster, |at| (walk.dirs[at as usize].parent, walk.dirs[at as usize].first))
 }
 
 /// How many clusters a chain has, counted up to `most`.

@@ -10,7 +10,7 @@ use super::table::Table;
 use crate::layout::{
     Attributes, Geometry, LARGEST_FILE, Link, MOST_SLOTS, NtCase, SLOT, ShortEntry, ShortName, Slot,
 };
-use platter_clusters::{Bits, Disk, path_of};
+use platter_clusters::{Bits, Claims, Disk, Stop, claim_chain, path_of};
 use platter_vfs::{CaseRule, CheckReport, Finding, Name, Progress, Result, Severity};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
@@ -51,6 +51,8 @@ pub enum Lead {
 /// The most directory slots that one round changes, and the most shared first clusters it looks into: a bound on
 /// memory. What is over waits for the next round.
 pub const MOST_CHANGES: usize = 1 << 20;
+/// What 0 in the FAT means of a cluster in a chain.
+const FREE: &str = "is marked free";
 
 /// A walk and what it found.
 pub struct Walk<'a, 'd> {
@@ -78,18 +80,18 @@ pub struct Walk<'a, 'd> {
     pub postponed: bool,
 }
 
-/// How a chain ended.
-enum Stop {
-    End,
-    /// It goes on after as many clusters as were wanted.
-    More(u32),
-    Free,
-    Bad,
-    Invalid(u32),
-    /// Back into itself.
-    Loop(u32),
-    /// Into a cluster that someone else has claimed.
-    Claimed(u32),
+impl Claims for Walk<'_, '_> {
+    fn link(&mut self, cluster: u32) -> Result<Link> {
+        Ok(self.table.link(self.geometry, cluster))
+    }
+
+    fn is_claimed(&self, cluster: u32) -> bool {
+        self.claimed.get(cluster)
+    }
+
+    fn claim(&mut self, cluster: u32) {
+        self.claimed.set(cluster);
+    }
 }
 
 impl<'a, 'd> Walk<'a, 'd> {
@@ -179,47 +181,6 @@ impl<'a, 'd> Walk<'a, 'd> {
         repaired
     }
 
-    /// Claims a chain from `first`, which is claimed already, up to `most` clusters (at least one).
-    fn chain(&mut self, first: u32, most: u64) -> (u64, u32, Stop) {
-        let mut count = 1;
-        let mut last = first;
-        loop {
-            let stop = match self.table.link(self.geometry, last) {
-                Link::End => Stop::End,
-                Link::Free => Stop::Free,
-                Link::Bad => Stop::Bad,
-                Link::Invalid(value) => Stop::Invalid(value),
-                Link::Next(next) if count >= most => Stop::More(next),
-                Link::Next(next) if self.claimed.get(next) => {
-                    if self.is_in_chain(next, first, count) {
-                        Stop::Loop(next)
-                    } else {
-                        Stop::Claimed(next)
-                    }
-                }
-                Link::Next(next) => {
-                    self.claimed.set(next);
-                    count += 1;
-                    last = next;
-                    continue;
-                }
-            };
-            return (count, last, stop);
-        }
-    }
-
-    fn is_in_chain(&self, wanted: u32, first: u32, count: u64) -> bool {
-        let mut cluster = first;
-        for _ in 1..count {
-            if cluster == wanted {
-                return true;
-            }
-            let Link::Next(next) = self.table.link(self.geometry, cluster) else { return false };
-            cluster = next;
-        }
-        cluster == wanted
-    }
-
     fn cut(&mut self, last: u32) {
         self.cuts.push((last, self.geometry.kind.end()));
     }
@@ -230,8 +191,8 @@ impl<'a, 'd> Walk<'a, 'd> {
         let Dir { parent, first, slot: entry, .. } = self.dirs[index as usize];
         if first != 0 {
             let most = u64::from(MOST_SLOTS) * SLOT as u64;
-            let (count, last, stop) = self.chain(first, self.geometry.clusters_for(most).max(1));
-            self.dirs[index as usize].count = count as u32;
+            let (count, last, stop) = claim_chain(self, first, self.geometry.clusters_for(most).max(1))?;
+            self.dirs[index as usize].count = count;
             let at = Some((index, None));
             match stop {
                 Stop::End => {}
@@ -243,8 +204,8 @@ impl<'a, 'd> Walk<'a, 'd> {
                     }
                 }
                 stop => {
-                    let message = || format!("directory's chain: cluster {last} {}", told(&stop));
-                    if self.find(code_of(&stop), Severity::DataLoss, at, message) {
+                    let message = || format!("directory's chain: cluster {last} {}", stop.told(FREE));
+                    if self.find(stop.code(), Severity::DataLoss, at, message) {
                         self.cut(last);
                     }
                 }
@@ -275,8 +236,7 @@ impl<'a, 'd> Walk<'a, 'd> {
             self.dots(index, &mut listing, first, above);
         }
         self.after_end(index, &mut listing);
-        self.entries(index, &mut listing, if root { 0 } else { 2 });
-        Ok(())
+        self.entries(index, &mut listing, if root { 0 } else { 2 })
     }
 
     /// Whether this may be a directory: it starts with "." or is empty, or at least half of what stands there does.
@@ -388,7 +348,7 @@ impl<'a, 'd> Walk<'a, 'd> {
         }
     }
 
-    fn entries(&mut self, index: u32, listing: &mut Listing, start: usize) {
+    fn entries(&mut self, index: u32, listing: &mut Listing, start: usize) -> Result<()> {
         let items = listing.items(start);
         let mut names = Names::default();
         for item in &items {
@@ -411,10 +371,11 @@ impl<'a, 'd> Walk<'a, 'd> {
                     }
                 }
                 Item::Entry { first, slot, short, long, .. } => {
-                    self.entry(index, listing, &mut names, first..slot + 1, short, long);
+                    self.entry(index, listing, &mut names, first..slot + 1, short, long)?;
                 }
             }
         }
+        Ok(())
     }
 
     // Entries
@@ -427,7 +388,7 @@ impl<'a, 'd> Walk<'a, 'd> {
         slots: Range<usize>,
         mut short: ShortEntry,
         long: Option<Name>,
-    ) {
+    ) -> Result<()> {
         let at = slots.end - 1;
         let name = long.clone().unwrap_or_else(|| short.name.to_name(short.nt));
         let place = Some((index, Some(&name)));
@@ -437,7 +398,7 @@ impl<'a, 'd> Walk<'a, 'd> {
             if self.find("stray-dots", Severity::Inconsistent, place, message) {
                 listing.delete(self.disk, slots);
             }
-            return;
+            return Ok(());
         }
         let start = self.geometry.first_cluster(&short);
         let is_label =
@@ -447,11 +408,11 @@ impl<'a, 'd> Walk<'a, 'd> {
             if self.find("garbage-entry", Severity::DataLoss, place, message) {
                 listing.delete(self.disk, slots);
             }
-            return;
+            return Ok(());
         }
         if is_label {
             self.label_entry(index, listing, slots, &short);
-            return;
+            return Ok(());
         }
         if short.attributes.label() {
             let message = || {
@@ -482,8 +443,9 @@ impl<'a, 'd> Walk<'a, 'd> {
         self.names(index, listing, names, slots, &mut short, long.as_ref());
         if short.attributes.directory() {
             self.subdirectory(index, listing, at, short, name);
+            Ok(())
         } else {
-            self.file(index, listing, at, short, &name);
+            self.file(index, listing, at, short, &name)
         }
     }
 
@@ -597,7 +559,14 @@ impl<'a, 'd> Walk<'a, 'd> {
         }
     }
 
-    fn file(&mut self, index: u32, listing: &mut Listing, at: usize, mut short: ShortEntry, name: &Name) {
+    fn file(
+        &mut self,
+        index: u32,
+        listing: &mut Listing,
+        at: usize,
+        mut short: ShortEntry,
+        name: &Name,
+    ) -> Result<()> {
         self.report.files += 1;
         let start = self.geometry.first_cluster(&short);
         let place = Some((index, Some(name)));
@@ -615,7 +584,7 @@ impl<'a, 'd> Walk<'a, 'd> {
                     resize(self, 0, 0);
                 }
             }
-            return;
+            return Ok(());
         }
         let link = self.geometry.has_cluster(start).then(|| self.table.link(self.geometry, start));
         if !matches!(link, Some(Link::Next(_) | Link::End | Link::Invalid(_))) {
@@ -631,11 +600,11 @@ impl<'a, 'd> Walk<'a, 'd> {
             if self.find("bad-start", severity, place, message) {
                 resize(self, 0, 0);
             }
-            return;
+            return Ok(());
         }
         if self.claimed.get(start) {
             self.contest(start);
-            return;
+            return Ok(());
         }
         if wanted == 0 {
             let message = || format!("an empty file has clusters from {start}");
@@ -644,10 +613,11 @@ impl<'a, 'd> Walk<'a, 'd> {
                 resize(self, 0, 0);
             }
             self.tails.push((start, repaired));
-            return;
+            return Ok(());
         }
         self.claimed.set(start);
-        let (count, last, stop) = self.chain(start, wanted);
+        let (count, last, stop) = claim_chain(self, start, wanted)?;
+        let count = u64::from(count);
         let held = count * u64::from(self.geometry.cluster_size);
         match stop {
             Stop::End if count == wanted => {}
@@ -666,7 +636,7 @@ impl<'a, 'd> Walk<'a, 'd> {
                 self.tails.push((next, repaired));
             }
             stop if count == wanted => {
-                let message = || format!("the last cluster of the file, {last}, {}", told(&stop));
+                let message = || format!("the last cluster of the file, {last}, {}", stop.told(FREE));
                 if self.find("chain-without-end", Severity::Inconsistent, place, message) {
                     self.cut(last);
                 }
@@ -683,14 +653,18 @@ impl<'a, 'd> Walk<'a, 'd> {
             }
             stop => {
                 let message = || {
-                    format!("a file of {size} bytes breaks off after {held}: cluster {last} {}", told(&stop))
+                    format!(
+                        "a file of {size} bytes breaks off after {held}: cluster {last} {}",
+                        stop.told(FREE)
+                    )
                 };
-                if self.find(code_of(&stop), Severity::DataLoss, place, message) {
+                if self.find(stop.code(), Severity::DataLoss, place, message) {
                     self.cut(last);
                     resize(self, start, held);
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -717,25 +691,5 @@ impl Names {
         }
         // A directory has fewer entries than there are aliases.
         ShortName::alias(&like.to_name(0), taken).unwrap_or(*like)
-    }
-}
-
-fn code_of(stop: &Stop) -> &'static str {
-    match stop {
-        Stop::Loop(_) => "chain-loop",
-        Stop::Claimed(_) => "cross-link",
-        _ => "chain-broken",
-    }
-}
-
-fn told(stop: &Stop) -> String {
-    match stop {
-        Stop::End => "ends the chain".into(),
-        Stop::More(next) => format!("leads on to {next}"),
-        Stop::Free => "is marked free".into(),
-        Stop::Bad => "is marked bad".into(),
-        Stop::Invalid(value) => format!("has the impossible FAT entry {value:X}"),
-        Stop::Loop(next) => format!("leads back to {next} of the same chain"),
-        Stop::Claimed(next) => format!("leads to {next}, which belongs to another"),
     }
 }

@@ -223,6 +223,7 @@ impl BootSector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use platter_vfs::model::Random;
 
     /// The first 90 bytes that mkfs.fat 4.2 wrote for `mkfs.fat -F 32 -s 8 -i 8664ABCD -n TEST` on 1 GiB.
     const FAT32: [u8; 90] = [
@@ -251,13 +252,9 @@ mod tests {
 
     #[test]
     fn any_bytes_come_back_unchanged() {
-        for seed in 0..64u32 {
-            let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
-            let mut bytes = [0u8; 512];
-            for byte in &mut bytes {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                *byte = (state >> 24) as u8;
-            }
+        for seed in 0..64 {
+            let mut bytes = [0; 512];
+            Random::new(seed).fill(&mut bytes);
             if seed % 2 == 0 {
                 bytes[22..24].fill(0);
             }

@@ -4,9 +4,9 @@
 use crate::judges::{self, ImageFile};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_fat::{Fat, FatVolume};
-use platter_vfs::model::{Clock, ClockedDevice, Shape, Subject};
+use platter_vfs::model::{Clock, Shape, Subject, Tested};
 use platter_vfs::{
-    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Result, Silent, Timestamp,
+    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Silent, Timestamp,
 };
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub fn open(device: Arc<dyn Device>) -> FatVolume {
 }
 
 /// What the reference must be like to agree with FAT.
-pub fn reference(system: &dyn FileSystem) -> MemoryOptions {
+fn reference(system: &dyn FileSystem) -> MemoryOptions {
     MemoryOptions {
         format: "FAT",
         capabilities: system.capabilities().clone(),
@@ -64,51 +64,17 @@ pub fn reference(system: &dyn FileSystem) -> MemoryOptions {
 }
 
 /// A volume for the model tests.
-pub struct Tested {
-    pub device: Arc<dyn Device>,
-    clocked: Arc<dyn Device>,
-}
-
-impl Tested {
-    pub fn new(device: Arc<dyn Device>, clock: &Clock) -> Tested {
-        let clocked = Arc::new(ClockedDevice::new(device.clone(), clock.clone()));
-        Tested { device, clocked }
-    }
-}
-
-impl Subject for Tested {
-    fn reference(&self) -> MemoryOptions {
-        reference(&open(self.device.clone()))
-    }
-
-    fn open(&mut self) -> Result<Arc<dyn FileSystem>> {
-        Fat::ANY.open(self.clocked.clone(), OpenOptions::default())
-    }
-
-    fn check(&mut self) -> std::result::Result<(), String> {
-        check_clean(&*self.device)
-    }
+pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
+    Box::new(Tested { format: &Fat::ANY, device, clock: clock.clone(), reference, check: check_clean })
 }
 
 /// Fails unless neither our check nor `fsck.fat` finds anything.
-pub fn check_clean(device: &dyn Device) -> std::result::Result<(), String> {
+pub fn check_clean(device: &dyn Device) -> Result<(), String> {
     let report =
         Fat::ANY.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.found > 0 {
         return Err(format!("check: {:#?}", report.findings));
     }
-    let verdict = judges::fsck(&ImageFile::new(&image(device)), &["-n"]);
+    let verdict = judges::fsck(&ImageFile::of(device));
     if verdict.clean { Ok(()) } else { Err(verdict.output) }
-}
-
-/// Everything on a device.
-pub fn image(device: &dyn Device) -> Vec<u8> {
-    let mut image = vec![0; device.len() as usize];
-    device.read_at(0, &mut image).expect("a device in memory");
-    image
-}
-
-/// The seed of a campaign: `PLATTER_SEED`, or 8664.
-pub fn seed() -> u64 {
-    std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"))
 }

@@ -6,6 +6,7 @@ use super::records::Table;
 use super::{Pending, Severity};
 use crate::layout::{Content, Geometry, Kind, Run, fixup, record_number as known, runs};
 use crate::log::{Log, Place, State};
+use crate::open::refresh_mirror;
 use platter_device::{Device, Immediate, Queue, Sectors};
 use platter_vfs::Result;
 use std::sync::{Mutex, PoisonError};
@@ -39,10 +40,13 @@ pub fn replay(
             );
             if is_repairing {
                 replay.apply(device)?;
+                refresh_mirror(device, geometry)?;
                 empty(disk, &place);
                 disk.commit()?;
             } else {
-                replay.apply(&Shown(Mutex::new(disk), device))?;
+                let shown = Shown(Mutex::new(disk), device);
+                replay.apply(&shown)?;
+                refresh_mirror(&shown, geometry)?;
             }
             Ok(true)
         }

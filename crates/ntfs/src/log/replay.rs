@@ -51,6 +51,12 @@ impl Replay {
         self.bytes
     }
 
+    /// Whether the log ends inside a group, which is then left out. Ours never do, so that others, who would redo such a
+    /// part, need not undo it.
+    pub fn is_torn(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// Structures that will be written.
     pub fn structures(&self) -> usize {
         self.groups.len()

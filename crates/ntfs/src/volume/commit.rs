@@ -18,6 +18,8 @@ type Named = (Target, u64, Vec<u64>);
 pub struct Turn {
     log: Option<Log>,
     is_begun: bool,
+    /// A write failed of which it is unknown what reached the disk.
+    has_failed: bool,
     /// The log sequence number of the last group.
     lsn: u64,
     /// Indexes that groups since the last checkpoint name.
@@ -27,7 +29,7 @@ pub struct Turn {
 impl Turn {
     /// With the log of a volume, if that is written to.
     pub fn new(log: Option<Log>) -> Turn {
-        Turn { log, is_begun: false, lsn: 0, indexes: BTreeSet::new() }
+        Turn { log, is_begun: false, has_failed: false, lsn: 0, indexes: BTreeSet::new() }
     }
 }
 
@@ -86,7 +88,7 @@ impl NtfsVolume {
             });
             let batch = match batch {
                 Ok(batch) => batch,
-                Err(error) => return Err(self.freeze(&mut core, error)),
+                Err(error) => return Err(self.freeze(turn, &mut core, error)),
             };
             core.make_room();
             batch
@@ -94,7 +96,7 @@ impl NtfsVolume {
         let written = self.write_group(turn, &batch.0, &batch.1);
         let mut core = self.core();
         if let Err(error) = written {
-            return Err(self.freeze(&mut core, error));
+            return Err(self.freeze(turn, &mut core, error));
         }
         core.space.committed();
         drop(core);
@@ -158,7 +160,7 @@ impl NtfsVolume {
         let written = self.write_places(turn, &pending, mirror);
         let mut core = self.core();
         if let Err(error) = written {
-            return Err(self.freeze(&mut core, error));
+            return Err(self.freeze(turn, &mut core, error));
         }
         core.pending.clear();
         core.space.checkpointed();
@@ -224,7 +226,8 @@ impl NtfsVolume {
     }
 
     /// After a failure of which it is unknown what reached the disk, nothing more is written.
-    fn freeze(&self, core: &mut Core, error: Error) -> Error {
+    fn freeze(&self, turn: &mut Turn, core: &mut Core, error: Error) -> Error {
+        turn.has_failed = true;
         core.frozen = Some(format!("a write failed that all else depends on: {error}"));
         self.is_frozen.store(true, Ordering::SeqCst);
         error
@@ -251,13 +254,15 @@ impl NtfsVolume {
             if let Some(outside) = file.find_mut(Type::DATA, &name).and_then(Attr::outside_mut) {
                 (outside.size, outside.valid) = (state.size, state.valid.min(state.size));
             }
-            let written = stream.written.swap(0, Ordering::SeqCst);
-            if written > 0 {
-                let mut standard = standard(&file)?;
-                (standard.modified, standard.changed) = (FileTime(written), FileTime(written));
-                standard.flags |= file_flags::ARCHIVE;
-                file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
-            }
+        }
+        let stamps = written(core, node)?;
+        if let Some(written @ 1..) =
+            stamps.iter().map(|stream| stream.written.swap(0, Ordering::SeqCst)).max()
+        {
+            let mut standard = standard(&file)?;
+            (standard.modified, standard.changed) = (FileTime(written), FileTime(written));
+            standard.flags |= file_flags::ARCHIVE;
+            file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
         }
         core.transact(|core| {
             if number < DETACHED {
@@ -336,9 +341,11 @@ impl NtfsVolume {
         {
             let core = self.core();
             if core.frozen.is_some() {
+                // What a failure left undone is told; what was only read needs nothing.
+                let outcome = if turn.has_failed { core.writable() } else { Ok(()) };
                 drop(core);
                 self.freeze_unmounted();
-                return Ok(());
+                return outcome;
             }
         }
         self.commit_in(&mut turn)?;

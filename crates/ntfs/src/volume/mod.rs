@@ -142,10 +142,7 @@ impl NtfsVolume {
         let entity = core.nodes.get(node)?;
         let (number, part) = (entity.file, entity.part.clone());
         let own = entity.stream.clone();
-        let owner = match &part {
-            Some((owner, _)) => core.nodes.get(*owner)?.stream.clone(),
-            None => own.clone(),
-        };
+        let written = written(core, node)?.iter().map(|stream| stream.written.load(Ordering::Acquire)).max();
         let file = core.file(number)?;
         let mut attributes = self.attributes_of_file(core, &file)?;
         if let Some((_, name)) = &part {
@@ -158,13 +155,10 @@ impl NtfsVolume {
             let state = stream.read();
             (attributes.size, attributes.allocated) = (state.size, state.taken() * self.cluster);
         }
-        for stream in [owner, own].into_iter().flatten() {
-            let written = stream.written.load(Ordering::Acquire);
-            if written > 0 {
-                attributes.modified = FileTime(written).into();
-                attributes.changed = Some(attributes.modified);
-                attributes.flags.0 |= DosFlags::ARCHIVE.0;
-            }
+        if let Some(written @ 1..) = written {
+            attributes.modified = FileTime(written).into();
+            attributes.changed = Some(attributes.modified);
+            attributes.flags.0 |= DosFlags::ARCHIVE.0;
         }
         Ok(attributes)
     }
@@ -222,6 +216,17 @@ impl NtfsVolume {
             number => Ok(number),
         }
     }
+}
+
+/// The open streams of a node's file: a change of any of them is one of the file.
+fn written(core: &Core, node: u64) -> Result<Vec<Arc<Stream>>> {
+    let entity = core.nodes.get(node)?;
+    let owner = match entity.part {
+        Some((owner, _)) => core.nodes.get(owner)?,
+        None => entity,
+    };
+    let parts = owner.parts.iter().filter_map(|part| core.nodes.get(*part).ok());
+    Ok(parts.chain([owner]).filter_map(|entity| entity.stream.clone()).collect())
 }
 
 /// The value of `$STANDARD_INFORMATION`.

@@ -428,7 +428,27 @@ impl NtfsVolume {
                 });
             }
         }
-        self.drop_node(core, node);
+        // A node with a name stays known for a while: its number may still be asked for, and soon again.
+        let is_named = number < DETACHED && !is_part;
+        if !is_named {
+            self.drop_node(core, node);
+            return;
+        }
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        for node in parts.into_iter().chain([node]) {
+            streams.remove(&node);
+            if let Ok(entity) = core.nodes.get_mut(node) {
+                entity.stream = None;
+            }
+        }
+        drop(streams);
+        if let Some(oldest) = core.nodes.set_idle(node)
+            && !self.is_held(core, oldest)
+            && core.nodes.get(oldest).is_ok_and(|entity| entity.stream.is_none())
+            && !self.touched.lock().unwrap_or_else(PoisonError::into_inner).contains(&oldest)
+        {
+            self.drop_node(core, oldest);
+        }
     }
 
     fn absorb_touched(&self, core: &mut Core, node: u64) -> Result<()> {

@@ -457,6 +457,13 @@ impl NtfsVolume {
         let on_disk = self.is_on_disk(core, node)?;
         let unit = if state.is_compressed() { self.unit_clusters(state) } else { 1 };
         let wanted = size.div_ceil(cluster).next_multiple_of(unit);
+        if state.is_compressed() && size < state.valid {
+            // What is cut off in the middle of a unit must not come back when the file grows again.
+            let end = state.valid.min(wanted * cluster);
+            if size < end {
+                self.write_compressed(core, node, state, size, &vec![0; (end - size) as usize])?;
+            }
+        }
         self.remake(core, node, state, |core, state| {
             let is_compressed = state.is_compressed();
             let Place::Runs(runs) = &mut state.place else { return Ok(()) };

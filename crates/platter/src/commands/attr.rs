@@ -130,10 +130,18 @@ impl Arguments {
         match self.action {
             Action::List(list) => list.run(),
             Action::Get(get) => get.run(),
-            Action::Set(set) => set.run(),
-            Action::Remove(remove) => remove.run(),
+            Action::Set(set) => change(set.volume.partition, |volumes| set.set(volumes)),
+            Action::Remove(remove) => change(remove.volume.partition, |volumes| remove.remove(volumes)),
         }
     }
+}
+
+/// Changes something, and makes durable what was done of it.
+fn change(partition: Option<u32>, work: impl FnOnce(&mut Volumes) -> Result<(), Failure>) -> Outcome {
+    let mut volumes = Volumes::new(partition);
+    let outcome = work(&mut volumes);
+    volumes.close()?;
+    outcome.map(|()| 0)
 }
 
 /// What a format does not have is not listed.
@@ -258,13 +266,6 @@ fn print(held: &Held, path: &VolumePath, output: &mut Output) -> Result<(), Fail
 }
 
 impl Set {
-    fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition);
-        let outcome = self.set(&mut volumes);
-        volumes.close()?;
-        outcome.map(|()| 0)
-    }
-
     fn set(&self, volumes: &mut Volumes) -> Result<(), Failure> {
         let path = VolumePath::parse_or_root(&self.path)?;
         if let (What::Snapshot(_), Some(_)) = (&self.what, &self.file) {
@@ -349,13 +350,6 @@ fn point(bytes: &[u8]) -> Option<Reparse> {
 }
 
 impl Remove {
-    fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition);
-        let outcome = self.remove(&mut volumes);
-        volumes.close()?;
-        outcome.map(|()| 0)
-    }
-
     fn remove(&self, volumes: &mut Volumes) -> Result<(), Failure> {
         let path = VolumePath::parse_or_root(&self.path)?;
         let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;

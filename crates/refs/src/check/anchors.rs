@@ -3,7 +3,7 @@
 use super::repair::Repair;
 use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u32_at};
-use crate::layout::{Algorithm, BootRecord, Checkpoint, PageReference, Superblock, page};
+use crate::layout::{BootRecord, Checkpoint, PageReference, Superblock, page};
 use platter_device::Device;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
 
@@ -28,20 +28,11 @@ pub struct Anchors {
 pub fn read(device: &dyn Device, report: &mut CheckReport, repair: &mut Repair) -> Result<Anchors> {
     let boot = boot_record(device, report, repair)?;
     let cluster = boot.cluster();
-    let clusters = boot.sectors * u64::from(boot.sector) / u64::from(cluster);
+    let clusters = boot.clusters();
     let superblock = superblocks(device, cluster, clusters, report, repair)?;
-    let mut geometry = Geometry {
-        version: boot.version,
-        cluster,
-        clusters,
-        per_container: (boot.container / u64::from(cluster)) as u32,
-        algorithm: if boot.checksum == 4 { Algorithm::Sha256 } else { Algorithm::Crc64 },
-        reference: 0,
-        signature: page::volume_signature(&superblock.guid),
-    };
+    let geometry = Geometry::without_checkpoint(&boot, &superblock);
     let (checkpoint, slot) = checkpoints(device, &geometry, &superblock, report, repair)?;
-    geometry.reference = checkpoint.reference;
-    geometry.version = checkpoint.version.max(boot.version);
+    let geometry = geometry.at_checkpoint(&checkpoint);
     Ok(Anchors { boot, geometry, superblock, checkpoint, slot })
 }
 

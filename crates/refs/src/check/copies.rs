@@ -27,21 +27,15 @@ pub fn walk(
     let tables = (first.subject().table, second.subject().table);
     match (first.is_sound(), second.is_sound()) {
         (true, true) => merge(check, again, other, valid, each),
-        (true, false) => {
-            rest(check, again, each);
+        (true, false) | (false, true) => {
+            let (good, from, to) = match first.is_sound() {
+                true => (again, tables.0, tables.1),
+                false => (other, tables.1, tables.0),
+            };
+            rest(check, good, each);
             check.repair.mend(Mend {
-                from: tables.0,
-                to: vec![tables.1],
-                rows: Vec::new(),
-                without: Vec::new(),
-                is_whole: false,
-            });
-        }
-        (false, true) => {
-            rest(check, other, each);
-            check.repair.mend(Mend {
-                from: tables.1,
-                to: vec![tables.0],
+                from,
+                to: vec![to],
                 rows: Vec::new(),
                 without: Vec::new(),
                 is_whole: false,

@@ -200,6 +200,11 @@ impl BootRecord {
     pub fn cluster(&self) -> u32 {
         self.sector * self.sectors_per_cluster
     }
+
+    /// Whole clusters of the volume.
+    pub fn clusters(&self) -> u64 {
+        self.sectors * u64::from(self.sector) / u64::from(self.cluster())
+    }
 }
 
 /// Rotate right and add, over everything but the first three bytes and the checksum itself.

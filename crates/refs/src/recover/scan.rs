@@ -96,7 +96,7 @@ pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
     found.retain(|page| page.is_single == (cluster == 65536) && page.place % u64::from(cluster) == 0);
     let container = boot.as_ref().map_or(64 << 20, |boot| boot.container);
     let clusters = match &boot {
-        Some(boot) => boot.sectors * u64::from(boot.sector) / u64::from(cluster),
+        Some(boot) => boot.clusters(),
         None => device.len() / u64::from(cluster),
     };
     let geometry = Geometry {

@@ -9,8 +9,9 @@ use super::reader::{Piece, Reader};
 use super::{Lost, LostStreams, Owner, extents, has_record, sentence};
 use crate::attributes;
 use crate::core::Core;
-use crate::extents::{EMBEDDED, Extent};
+use crate::extents::Extent;
 use crate::layout::{Node, PageReference, Record};
+use crate::pages::ANY_TABLE;
 use platter_vfs::{Damaged, Error, Finding, Progress, Result, ScrubReport, Severity, Silent};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -290,7 +291,7 @@ impl Scrub<'_> {
                     }
                 }
                 let Some((reference, depth)) = pending.pop() else { break };
-                let Ok(page) = self.core.pages.get(&reference, EMBEDDED, false) else { continue };
+                let Ok(page) = self.core.pages.get(&reference, ANY_TABLE, false) else { continue };
                 match page.node().is_inner() {
                     true if depth < MOST_LEVELS => pending
                         .extend(children(page.node()).into_iter().rev().map(|child| (child, depth + 1))),

@@ -6,10 +6,9 @@
 use super::reader::{Piece, Reader};
 use super::{Lost, LostStreams, Owner, extents, has_record, structure};
 use crate::core::{Core, FIRST_OBJECT, ROOT_DIRECTORY};
-use crate::extents::EMBEDDED;
 use crate::layout::record::key;
 use crate::layout::{Attribute, Node, ObjectRow, PageReference, Record, Root};
-use crate::pages::{Address, Page};
+use crate::pages::{ANY_TABLE, Address, Page};
 use crate::seen::Seen;
 use platter_vfs::{Error, Progress, Result, ScrubReport, Severity};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -256,7 +255,7 @@ fn look(task: &Task, page: &Page, below: &mut Below) {
 
 fn look_at_record(directory: u64, row_key: &[u8], record: &Record, below: &mut Below) {
     for page in &record.outside {
-        below.tasks.push(task(*page, EMBEDDED, false, Holds::Attributes(directory, row_key.into()), None));
+        below.tasks.push(task(*page, ANY_TABLE, false, Holds::Attributes(directory, row_key.into()), None));
     }
     for (stream, area) in extents(record) {
         let owner =
@@ -279,7 +278,7 @@ fn look_at_record(directory: u64, row_key: &[u8], record: &Record, below: &mut B
             let holds = Holds::Extents(owner.clone());
             match PageReference::from_bytes(row.value, 0) {
                 Ok(reference) => {
-                    below.tasks.push(task(reference, EMBEDDED, false, holds, Some(node.level() - 1)))
+                    below.tasks.push(task(reference, ANY_TABLE, false, holds, Some(node.level() - 1)))
                 }
                 Err(error) => below.errors.push((holds, directory, error)),
             }

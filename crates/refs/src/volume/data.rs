@@ -730,21 +730,17 @@ impl Volume {
         let mut core = self.change()?;
         let mut state = stream.write();
         let size = state.size.max(end);
-        if let Content::Inline(content) = &mut state.content {
-            if size < self.geometry.version.least_outside() {
-                content.resize(size as usize, 0);
-                content[offset as usize..end as usize].copy_from_slice(data);
-                state.size = size;
-                self.stamp(stream);
-                core.mark(stream.node);
-                return Ok(());
-            }
-            let content = std::mem::take(content);
-            if let Err(error) = self.spill(&mut core, stream, &mut state, &content) {
-                state.content = Content::Inline(content);
-                return Err(error);
-            }
+        if let Content::Inline(content) = &mut state.content
+            && size < self.geometry.version.least_outside()
+        {
+            content.resize(size as usize, 0);
+            content[offset as usize..end as usize].copy_from_slice(data);
+            state.size = size;
+            self.stamp(stream);
+            core.mark(stream.node);
+            return Ok(());
         }
+        self.spill_inline(&mut core, stream, &mut state)?;
         // The rest of the cluster that the old end is in reads as zeroes from now on, and what was never written.
         self.zero_tail(&mut core, stream, &mut state, offset)?;
         self.zero_unwritten(&mut core, stream, &mut state, offset)?;
@@ -804,21 +800,23 @@ impl Volume {
         Ok(count)
     }
 
-    /// Moves content out of the record into clusters.
-    pub(super) fn spill(
+    /// Moves content that stands in the record into clusters.
+    pub(super) fn spill_inline(
         &self,
         core: &mut Core,
         stream: &Stream,
         state: &mut StreamState,
-        content: &[u8],
     ) -> Result<()> {
+        let Content::Inline(content) = &mut state.content else { return Ok(()) };
+        let content = std::mem::take(content);
         let table = core.table_of(stream.node);
         state.content = Content::Extents(Extents::new(&self.geometry, table));
         state.generation += 1;
         if content.is_empty() {
             return Ok(());
         }
-        self.rewrite_cluster(core, stream, state, 0, 0, content)
+        self.rewrite_cluster(core, stream, state, 0, 0, &content)
+            .inspect_err(|_| state.content = Content::Inline(content))
     }
 
     /// Zeroes what is behind the end of the stream in its last cluster, if data is about to be put after it.
@@ -930,45 +928,33 @@ impl Volume {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         self.check_size(Some(size))?;
-        loop {
-            stream.wait_quiet();
-            let mut core = self.change()?;
-            let mut state = stream.write();
-            if !stream.is_quiet() {
-                continue;
-            }
-            if size == state.size {
-                return Ok(());
-            }
-            if let Content::Inline(content) = &mut state.content {
-                if size < self.geometry.version.least_outside() {
-                    content.resize(size as usize, 0);
-                } else {
-                    let content = std::mem::take(content);
-                    if let Err(error) = self.spill(&mut core, &stream, &mut state, &content) {
-                        state.content = Content::Inline(content);
-                        return Err(error);
-                    }
-                }
-            }
-            if size > state.size {
-                if state.extents().is_some() {
-                    self.zero_tail(&mut core, &stream, &mut state, size)?;
-                }
-            } else if let Content::Extents(extents) = &mut state.content {
-                let from = size.div_ceil(u64::from(self.geometry.cluster)) as u32;
-                let mut gone = Vec::new();
-                extents.load_range(&mut core.pages, from, u32::MAX)?;
-                extents.replace(from, u32::MAX, &[], &mut gone);
-                state.generation += 1;
-                core.park(&gone, state.orphan)?;
-                state.unwritten = state.unwritten.filter(|&from| from < size);
-            }
-            state.size = size;
-            self.stamp(&stream);
-            core.mark(stream.node);
+        let (mut core, mut state) = self.change_quiet(&stream)?;
+        if size == state.size {
             return Ok(());
         }
+        match &mut state.content {
+            Content::Inline(content) if size < self.geometry.version.least_outside() => {
+                content.resize(size as usize, 0)
+            }
+            _ => self.spill_inline(&mut core, &stream, &mut state)?,
+        }
+        if size > state.size {
+            if state.extents().is_some() {
+                self.zero_tail(&mut core, &stream, &mut state, size)?;
+            }
+        } else if let Content::Extents(extents) = &mut state.content {
+            let from = size.div_ceil(u64::from(self.geometry.cluster)) as u32;
+            let mut gone = Vec::new();
+            extents.load_range(&mut core.pages, from, u32::MAX)?;
+            extents.replace(from, u32::MAX, &[], &mut gone);
+            state.generation += 1;
+            core.park(&gone, state.orphan)?;
+            state.unwritten = state.unwritten.filter(|&from| from < size);
+        }
+        state.size = size;
+        self.stamp(&stream);
+        core.mark(stream.node);
+        Ok(())
     }
 
     pub(super) fn punch_range(&self, node: Node, range: Range<u64>) -> Result<()> {
@@ -1003,29 +989,22 @@ impl Volume {
                 at = end;
             }
         }
-        loop {
-            stream.wait_quiet();
-            let mut core = self.change()?;
-            let mut state = stream.write();
-            if !stream.is_quiet() {
-                continue;
+        let (mut core, mut state) = self.change_quiet(&stream)?;
+        let state = &mut *state;
+        match &mut state.content {
+            Content::Inline(content) => content[range.start as usize..range.end as usize].fill(0),
+            Content::Extents(extents) if from < to => {
+                let mut gone = Vec::new();
+                extents.load_range(&mut core.pages, from, to)?;
+                extents.replace(from, to, &[], &mut gone);
+                state.generation += 1;
+                core.park(&gone, state.orphan)?;
             }
-            let state = &mut *state;
-            match &mut state.content {
-                Content::Inline(content) => content[range.start as usize..range.end as usize].fill(0),
-                Content::Extents(extents) if from < to => {
-                    let mut gone = Vec::new();
-                    extents.load_range(&mut core.pages, from, to)?;
-                    extents.replace(from, to, &[], &mut gone);
-                    state.generation += 1;
-                    core.park(&gone, state.orphan)?;
-                }
-                Content::Extents(_) => {}
-            }
-            self.stamp(&stream);
-            core.mark(stream.node);
-            return Ok(());
+            Content::Extents(_) => {}
         }
+        self.stamp(&stream);
+        core.mark(stream.node);
+        Ok(())
     }
 
     /// Whether there is a cluster, or content in the record, at an offset.

@@ -150,17 +150,14 @@ impl RefsVolume {
         NAMES.check(name)?;
         let mut core = self.core();
         let upper = core.upper.clone();
-        let folded =
-            |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
         let entity = core.entity(node.0)?;
         if matches!(entity.place, Place::Part { .. }) {
             return Err(Error::InvalidArgument("a named stream has no streams of its own"));
         }
-        let wanted = folded(name.units());
         let known = entity
             .named
             .iter()
-            .find(|named| folded(&named.name) == wanted)
+            .find(|named| named.is_called(name, &upper))
             .map(|named| (named.node, named.stream.clone()));
         let (number, stream) = match known {
             Some(found) => found,
@@ -210,12 +207,11 @@ impl RefsVolume {
     pub(super) fn delete_named(&self, node: Node, name: &Name, is_snapshot: bool) -> Result<()> {
         let mut core = self.change()?;
         let upper = core.upper.clone();
-        let folded =
-            |units: &[u16]| -> Vec<u16> { units.iter().map(|&unit| upper[usize::from(unit)]).collect() };
         core.load_streams(node.0)?;
         let entity = core.entity_mut(node.0)?;
-        let wanted = folded(name.units());
-        let is_it = |named: &Named| named.snapshot.is_some() == is_snapshot && folded(&named.name) == wanted;
+        // Before the stream goes, with the time it was written: who holds it sees the file's times as they were.
+        entity.absorb_written();
+        let is_it = |named: &Named| named.snapshot.is_some() == is_snapshot && named.is_called(name, &upper);
         let position = entity.named.iter().position(is_it).ok_or(Error::NotFound)?;
         let named = entity.named.remove(position);
         if core.entity(named.node).is_ok() {
@@ -295,13 +291,11 @@ impl RefsVolume {
         let mut buffer = Buffer::new(PIECE as usize * cluster);
         loop {
             // Writes in place must not pass between reading and the checksum.
-            stream.wait_quiet();
-            let mut core = self.change()?;
-            let mut state = stream.write();
-            if !stream.is_quiet() {
-                continue;
-            }
+            let (mut core, mut state) = self.change_quiet(stream)?;
             state.integrity = true;
+            if enabled {
+                self.give_back_unwritten(&mut core, stream, &mut state)?;
+            }
             let state = &mut *state;
             let Content::Extents(extents) = &mut state.content else { break };
             let end = (state.size.div_ceil(cluster as u64)) as u32;

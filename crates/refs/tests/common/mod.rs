@@ -3,10 +3,9 @@
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_refs::{Refs, RefsVolume};
-use platter_vfs::model::{Clock, ClockedDevice, Shape, Subject};
+use platter_vfs::model::{Clock, Random, Shape, Subject, Tested};
 use platter_vfs::{
-    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, Node, OpenOptions, Result, Silent,
-    Timestamp,
+    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, Node, OpenOptions, Silent, Timestamp,
 };
 use std::sync::Arc;
 
@@ -66,47 +65,30 @@ pub fn open(device: Arc<dyn Device>) -> RefsVolume {
     RefsVolume::open(device, OpenOptions::default()).unwrap()
 }
 
+/// The bytes that a seed stands for.
+pub fn content(seed: u64, length: usize) -> Vec<u8> {
+    Random::new(seed).bytes(length)
+}
+
+/// What the reference must be like to agree with ReFS.
+fn reference(system: &dyn FileSystem) -> MemoryOptions {
+    MemoryOptions {
+        format: "ReFS",
+        capabilities: system.capabilities().clone(),
+        integrity: system.integrity(Node::ROOT).unwrap().enabled,
+        earliest: Timestamp { seconds: -11_644_473_600, nanoseconds: 0 },
+        latest: Timestamp { seconds: 253_402_300_799, nanoseconds: 999_999_900 },
+    }
+}
+
 /// A volume for the model tests.
-pub struct Tested {
-    pub device: Arc<dyn Device>,
-    clocked: Arc<dyn Device>,
-}
-
-impl Tested {
-    pub fn new(device: Arc<dyn Device>, clock: &Clock) -> Tested {
-        let clocked = Arc::new(ClockedDevice::new(device.clone(), clock.clone()));
-        Tested { device, clocked }
-    }
-}
-
-impl Subject for Tested {
-    fn reference(&self) -> MemoryOptions {
-        MemoryOptions {
-            format: "ReFS",
-            capabilities: open(self.device.clone()).capabilities().clone(),
-            integrity: open(self.device.clone()).integrity(Node::ROOT).unwrap().enabled,
-            earliest: Timestamp { seconds: -11_644_473_600, nanoseconds: 0 },
-            latest: Timestamp { seconds: 253_402_300_799, nanoseconds: 999_999_900 },
-        }
-    }
-
-    fn open(&mut self) -> Result<Arc<dyn FileSystem>> {
-        Refs::ANY.open(self.clocked.clone(), OpenOptions::default())
-    }
-
-    fn check(&mut self) -> std::result::Result<(), String> {
-        check_clean(&*self.device)
-    }
+pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
+    Box::new(Tested { format: &Refs::ANY, device, clock: clock.clone(), reference, check: check_clean })
 }
 
 /// Fails unless the check finds nothing.
-pub fn check_clean(device: &dyn Device) -> std::result::Result<(), String> {
+pub fn check_clean(device: &dyn Device) -> Result<(), String> {
     let report =
         Refs::ANY.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.is_clean() { Ok(()) } else { Err(format!("check: {:#?}", report.findings)) }
-}
-
-/// The seed of a campaign: `PLATTER_SEED`, or 8664.
-pub fn seed() -> u64 {
-    std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"))
 }

@@ -202,8 +202,14 @@ impl<'d> Surgeon<'d> {
         Some((PageReference { clusters: reference.clusters, checksum }, did))
     }
 
-    /// Changes the value of the first row whose key suits.
-    pub fn edit_value(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool, change: impl FnOnce(&mut [u8])) {
+    /// Changes the leaf with the first row whose key suits: `change` gets the page, where its node begins, and the row's
+    /// position.
+    fn edit_row(
+        &mut self,
+        of: Of,
+        suits: impl Fn(&[u8]) -> bool,
+        change: impl FnOnce(&mut [u8], usize, usize),
+    ) {
         let mut change = Some(change);
         self.edit(of, &mut |bytes| {
             let start = start(bytes);
@@ -212,26 +218,26 @@ impl<'d> Surgeon<'d> {
                 return Did::Nothing;
             }
             let Some(position) = node.rows().position(|row| suits(row.key)) else { return Did::Nothing };
-            change.take().expect("once")(NodeMut::new(&mut bytes[start..]).value_mut(position));
+            change.take().expect("once")(bytes, start, position);
             Did::Sealed
+        });
+    }
+
+    /// Changes the value of the first row whose key suits.
+    pub fn edit_value(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool, change: impl FnOnce(&mut [u8])) {
+        self.edit_row(of, suits, |bytes, start, position| {
+            change(NodeMut::new(&mut bytes[start..]).value_mut(position))
         });
     }
 
     /// Takes out the first row whose key suits, from its page and from the count of the tree if the page is the root.
     pub fn remove_row(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool) -> (Vec<u8>, u16, Vec<u8>) {
         let mut removed = None;
-        self.edit(of, &mut |bytes| {
-            let start = start(bytes);
-            let node = Node::new(&bytes[start..]);
-            if node.is_inner() {
-                return Did::Nothing;
-            }
-            let Some(position) = node.rows().position(|row| suits(row.key)) else { return Did::Nothing };
-            let row = node.row(position);
+        self.edit_row(of, suits, |bytes, start, position| {
+            let row = Node::new(&bytes[start..]).row(position);
             removed = Some((row.key.to_vec(), row.flags, row.value.to_vec()));
             NodeMut::new(&mut bytes[start..]).remove(position);
             count(bytes, -1);
-            Did::Sealed
         });
         removed.expect("removed")
     }
@@ -255,16 +261,9 @@ impl<'d> Surgeon<'d> {
 
     /// Gives a row another value.
     pub fn replace_value(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool, value: &[u8]) {
-        self.edit(of, &mut |bytes| {
-            let start = start(bytes);
-            let node = Node::new(&bytes[start..]);
-            if node.is_inner() {
-                return Did::Nothing;
-            }
-            let Some(position) = node.rows().position(|row| suits(row.key)) else { return Did::Nothing };
-            let flags = node.row(position).flags;
+        self.edit_row(of, suits, |bytes, start, position| {
+            let flags = Node::new(&bytes[start..]).row(position).flags;
             assert!(NodeMut::new(&mut bytes[start..]).replace(position, flags, value), "room");
-            Did::Sealed
         });
     }
 

@@ -1,9 +1,44 @@
-//! What the fuzzing of every format does with a volume that opened.
+//! What the fuzzing of every format does with a device that may hold a volume.
 
-use crate::{Change, Cursor, FileSystem, Kind, Name, Node, RenameFlags, SyncScope};
+use crate::{
+    Change, CheckOptions, Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, RenameFlags,
+    Silent, SyncScope,
+};
+use platter_device::Device;
+use std::sync::Arc;
+
+/// The check: without repair, with it, and again. What a repair claims to have put right must be right.
+///
+/// # Panics
+/// If it is not.
+pub fn check(format: &dyn Format, device: &dyn Device) {
+    let run = |repair| format.check(device, CheckOptions { repair }, &Silent);
+    let Ok(found) = run(false) else { return };
+    let repaired = match run(true) {
+        Err(Error::ReadOnly(_)) => return,
+        repaired => repaired.expect("the volume was recognised before"),
+    };
+    if found.is_clean() {
+        assert!(repaired.is_clean(), "a clean volume was repaired: {repaired:?}");
+    }
+    if repaired.remaining.is_none() {
+        let again = run(false).expect("a repaired volume is a volume");
+        assert!(again.is_clean(), "found {found:?}, repaired {repaired:?}, then found {again:?}");
+    }
+}
+
+/// The open volume: everything is read, something is written; then a repair must be possible.
+pub fn volume(format: &dyn Format, device: Arc<dyn Device>) {
+    if let Ok(volume) = format.open(device.clone(), OpenOptions::default()) {
+        read_all(&*volume);
+        write_some(&*volume);
+        let _ = volume.unmount();
+    }
+    let _ = format.check(&*device, CheckOptions { repair: true }, &Silent);
+}
 
 /// Reads what can be reached, no deeper and no more than a small image can hold.
-pub fn read_all(volume: &dyn FileSystem) {
+fn read_all(volume: &dyn FileSystem) {
     let mut todo = vec![(Node::ROOT, 0)];
     let mut buffer = vec![0; 8192];
     let mut seen = 0;
@@ -31,7 +66,7 @@ pub fn read_all(volume: &dyn FileSystem) {
 }
 
 /// Makes, changes, renames and removes.
-pub fn write_some(volume: &dyn FileSystem) {
+fn write_some(volume: &dyn FileSystem) {
     let name = |text: &str| Name::from(text);
     let Ok(directory) = volume.create(Node::ROOT, &name("a new directory"), Kind::Directory) else { return };
     if let Ok(file) = volume.create(directory, &name("a new file"), Kind::File) {

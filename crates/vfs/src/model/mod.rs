@@ -9,25 +9,31 @@
 //! changes, contents, the label; at checkpoints and after remounting, everything. Planned transfers stay in flight
 //! while other operations run.
 
+mod campaign;
 mod clock;
 mod corpus;
-mod fuzz;
+mod counted;
+pub mod fuzz;
 mod image;
+pub mod judge;
 mod linux;
 mod operation;
 pub mod power;
 mod random;
 mod runner;
 mod shrink;
+mod tested;
 
+pub use campaign::{losses, million, seed, told};
 pub use clock::{Clock, ClockedDevice};
 pub use corpus::replay as replay_corpus;
-pub use fuzz::{read_all, write_some};
+pub use counted::{Counted, counts};
 pub use image::ImageFile;
 pub use linux::{Linux, TREE_SCRIPT, linux};
 pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
 pub use random::Random;
 pub use runner::{Difference, Runner, Subject};
+pub use tested::Tested;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

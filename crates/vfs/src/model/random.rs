@@ -37,6 +37,13 @@ impl Random {
         &choices[self.below(choices.len() as u64) as usize]
     }
 
+    /// So many bytes.
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.fill(&mut bytes);
+        bytes
+    }
+
     /// Fills `buffer`.
     pub fn fill(&mut self, buffer: &mut [u8]) {
         for chunk in buffer.chunks_mut(8) {

@@ -837,9 +837,7 @@ fn comparable(
 
 /// The bytes that a seed stands for.
 fn content(seed: u32, length: usize) -> Vec<u8> {
-    let mut data = vec![0; length];
-    Random::new(u64::from(seed)).fill(&mut data);
-    data
+    Random::new(u64::from(seed)).bytes(length)
 }
 
 /// Bytes that are not printed.

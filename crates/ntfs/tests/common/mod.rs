@@ -1,0 +1,82 @@
+//! What the tests of NTFS volumes share.
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+
+use platter_device::{Device, MemoryDevice, Sectors};
+use platter_ntfs::{Ntfs, NtfsVolume};
+use platter_vfs::model::{Clock, Shape, Subject, Tested};
+use platter_vfs::{
+    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Silent, Timestamp,
+};
+use std::sync::Arc;
+
+/// A kind of volume to test.
+#[derive(Clone, Copy, Debug)]
+pub struct Volume {
+    pub cluster: u64,
+    pub sector: u32,
+    pub record: u64,
+    pub compress: bool,
+    pub bytes: u64,
+}
+
+/// As mkfs makes them by default.
+pub const USUAL: Volume =
+    Volume { cluster: 4096, sector: 512, record: 1024, compress: false, bytes: 32 << 20 };
+
+/// Small, usual and large clusters; large records and sectors; compression.
+pub const VOLUMES: [Volume; 5] = [
+    USUAL,
+    Volume { cluster: 512, ..USUAL },
+    Volume { cluster: 65536, bytes: 96 << 20, ..USUAL },
+    Volume { sector: 4096, record: 4096, ..USUAL },
+    Volume { compress: true, ..USUAL },
+];
+
+impl Volume {
+    /// A new volume on a device in memory.
+    pub fn make(&self) -> Arc<MemoryDevice> {
+        let sectors = Sectors { logical: self.sector, physical: self.sector };
+        let device = Arc::new(MemoryDevice::new(self.bytes, sectors));
+        let options = FormatOptions {
+            cluster: Some(self.cluster),
+            serial: Some(8664),
+            record: Some(self.record),
+            compress: Some(self.compress),
+            ..FormatOptions::default()
+        };
+        Ntfs.make(&*device, &options, &Silent).unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        device
+    }
+
+    /// What streams of operations for it look like.
+    pub fn shape(&self, largest: u64) -> Shape {
+        Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
+    }
+}
+
+/// Opens a volume.
+pub fn open(device: Arc<dyn Device>) -> NtfsVolume {
+    NtfsVolume::open(device, OpenOptions::default()).unwrap()
+}
+
+/// What the reference must be like to agree with NTFS.
+fn reference(system: &dyn FileSystem) -> MemoryOptions {
+    MemoryOptions {
+        format: "NTFS",
+        capabilities: system.capabilities().clone(),
+        integrity: false,
+        earliest: Timestamp { seconds: -11_644_473_600, nanoseconds: 0 },
+        latest: Timestamp { seconds: 910_692_730_085, nanoseconds: 477_580_700 },
+    }
+}
+
+/// A volume for the model tests.
+pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
+    Box::new(Tested { format: &Ntfs, device, clock: clock.clone(), reference, check: check_clean })
+}
+
+/// Fails unless the check finds nothing.
+pub fn check_clean(device: &dyn Device) -> Result<(), String> {
+    let report = Ntfs.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
+    if report.is_clean() { Ok(()) } else { Err(format!("check: {:#?}", report.findings)) }
+}

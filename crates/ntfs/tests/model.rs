@@ -1,0 +1,29 @@
+//! Long random streams of operations, against the reference.
+
+mod common;
+
+use common::{VOLUMES, Volume, tested};
+use platter_vfs::model::{Make, million, verify};
+
+fn run(volume: Volume, seed: u64, count: usize) {
+    let make: Make<'_> = &|clock| tested(volume.make(), clock);
+    verify(seed, count, 500, &volume.shape(300_000), make);
+}
+
+/// 20,000 operations.
+#[test]
+fn every_kind_agrees_with_the_reference() {
+    for (number, volume) in VOLUMES.into_iter().enumerate() {
+        for stream in 0..2 {
+            run(volume, 100 * stream + number as u64, 2_000);
+        }
+    }
+}
+
+/// A million operations: `cargo test --release -p platter-ntfs --test model -- --ignored`, with `PLATTER_SEED=n` for
+/// others.
+#[test]
+#[ignore = "a campaign: takes minutes"]
+fn a_million_operations_agree_with_the_reference() {
+    million(&VOLUMES, run);
+}

@@ -1,0 +1,51 @@
+//! What I/O costs, in counts of what a device is asked.
+
+use crate::{FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Silent};
+use platter_device::{MemoryDevice, Recorder, Sectors, Traffic};
+use std::sync::Arc;
+
+/// A volume whose device counts.
+pub struct Counted {
+    /// The device.
+    pub recorder: Arc<Recorder>,
+    /// The volume.
+    pub volume: Arc<dyn FileSystem>,
+}
+
+impl Counted {
+    /// A new volume of 512 MiB in clusters of 4 KiB.
+    ///
+    /// # Panics
+    /// If the format cannot have such a volume.
+    pub fn new(format: &dyn Format) -> Counted {
+        let device = MemoryDevice::new(512 << 20, Sectors::SMALL);
+        let options = FormatOptions { cluster: Some(4096), ..FormatOptions::default() };
+        format.make(&device, &options, &Silent).expect("a volume of 512 MiB");
+        let recorder = Arc::new(Recorder::new(Arc::new(device)));
+        let volume = format.open(recorder.clone(), OpenOptions::default()).expect("the volume just made");
+        Counted { recorder, volume }
+    }
+
+    /// A file of this size, written and on disk.
+    ///
+    /// # Panics
+    /// If the volume does not take it, or has one.
+    pub fn file(&self, size: u64) -> Node {
+        let node = self.volume.create(Node::ROOT, &"file".into(), Kind::File).expect("a new file");
+        self.volume.write(node, 0, &vec![1; size as usize]).expect("room");
+        self.volume.sync_all().expect("a device that does not fail");
+        node
+    }
+
+    /// What the device sees of this.
+    pub fn seen(&self, what: impl FnOnce()) -> Traffic {
+        let before = self.recorder.traffic();
+        what();
+        self.recorder.traffic().since(&before)
+    }
+}
+
+/// (reads, bytes read, writes, bytes written, flushes)
+pub fn counts(traffic: &Traffic) -> (u64, u64, u64, u64, u64) {
+    (traffic.read.count, traffic.read.bytes, traffic.write.count, traffic.write.bytes, traffic.flushes)
+}

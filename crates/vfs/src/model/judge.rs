@@ -1,0 +1,172 @@
+//! What programs of others say of a volume, and what they and we read from it.
+
+use crate::{Attributes, Cursor, FileSystem, Kind, Node};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::time::UNIX_EPOCH;
+
+/// Programs of others. One that is missing fails the test.
+pub struct Programs {
+    /// The packages that have them.
+    pub from: &'static str,
+    /// What their environment has besides a language and a time zone.
+    pub environment: &'static [(&'static str, &'static str)],
+}
+
+impl Programs {
+    fn output(&self, program: &str, arguments: &[&str]) -> Output {
+        Command::new(program)
+            .args(arguments)
+            .envs([("LC_ALL", "C.UTF-8"), ("TZ", "UTC")])
+            .envs(self.environment.iter().copied())
+            .output()
+            .unwrap_or_else(|error| panic!("{program} (from {}) cannot be run: {error}", self.from))
+    }
+
+    /// How a program ended, and everything that it printed.
+    ///
+    /// # Panics
+    /// If it cannot be run.
+    pub fn ask(&self, program: &str, arguments: &[&str]) -> (ExitStatus, String) {
+        let output = self.output(program, arguments);
+        let [printed, complaints] =
+            [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        (output.status, printed + &complaints)
+    }
+
+    /// What a program printed that must succeed, but for its complaints.
+    ///
+    /// # Panics
+    /// If it cannot be run, or fails.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> String {
+        let output = self.output(program, arguments);
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{program} {arguments:?} failed:\n{printed}{complaints}");
+        printed
+    }
+}
+
+/// What a checker says of an image.
+pub struct Verdict {
+    /// Whether it found nothing to complain of.
+    pub clean: bool,
+    /// What it printed.
+    pub output: String,
+}
+
+/// A file, as whoever reads it tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Bytes.
+    pub size: u64,
+    /// Seconds since 1970 of its last change.
+    pub modified: i64,
+    /// SHA-256 of its content, in hexadecimal.
+    pub sum: String,
+}
+
+/// Every file, or `None` for a directory, by path.
+pub type Tree = BTreeMap<String, Option<File>>;
+
+/// SHA-256 of some bytes, by sha256sum.
+fn sum(bytes: &[u8]) -> String {
+    let child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = child.expect("sha256sum (from coreutils)");
+    child.stdin.as_mut().expect("a pipe").write_all(bytes).expect("a pipe that takes it");
+    let output = child.wait_with_output().expect("sha256sum ends");
+    String::from_utf8_lossy(&output.stdout).split(' ').next().expect("a sum").to_owned()
+}
+
+/// Calls `each` on everything that has a name on a volume: its path, its node, which is forgotten afterwards, and what
+/// the directory says of it.
+///
+/// # Panics
+/// If something cannot be read.
+pub fn each_name(system: &dyn FileSystem, each: &mut dyn FnMut(String, Node, &Attributes)) {
+    let mut todo = vec![(String::new(), Node::ROOT)];
+    while let Some((path, directory)) = todo.pop() {
+        let mut entries = Vec::new();
+        system
+            .read_directory(directory, Cursor::START, usize::MAX, &mut entries)
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
+        for entry in entries {
+            let path = format!("{path}/{}", entry.name);
+            let node =
+                system.lookup(directory, &entry.name).unwrap_or_else(|error| panic!("{path}: {error}"));
+            each(path.clone(), node, &entry.attributes);
+            match entry.attributes.kind {
+                Kind::Directory => todo.push((path, node)),
+                _ => system.forget(node, 1),
+            }
+        }
+        system.forget(directory, 1);
+    }
+}
+
+/// Everything on a volume, as we read it.
+///
+/// # Panics
+/// If something cannot be read.
+pub fn ours(system: &dyn FileSystem) -> Tree {
+    let mut tree = Tree::new();
+    each_name(system, &mut |path, node, attributes| {
+        let file = (attributes.kind != Kind::Directory).then(|| {
+            let mut content = vec![0; attributes.size as usize + 1];
+            let read = system.read(node, 0, &mut content).unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!(read as u64, attributes.size, "{path}");
+            let modified = attributes.modified.seconds;
+            File { size: attributes.size, modified, sum: sum(&content[..read]) }
+        });
+        tree.insert(path, file);
+    });
+    tree
+}
+
+/// Everything in a directory of the host.
+///
+/// # Panics
+/// If something cannot be read, or is older than 1970.
+pub fn on_host(directory: &Path) -> Tree {
+    let mut tree = Tree::new();
+    let mut todo = vec![(String::new(), directory.to_owned())];
+    while let Some((path, directory)) = todo.pop() {
+        for entry in std::fs::read_dir(directory).expect("a directory that can be read") {
+            let entry = entry.expect("a directory that can be read");
+            let path = format!("{path}/{}", entry.file_name().to_str().expect("a name in UTF-8"));
+            if entry.file_type().expect("a type").is_dir() {
+                tree.insert(path.clone(), None);
+                todo.push((path, entry.path()));
+                continue;
+            }
+            let metadata = entry.metadata().expect("what is known of a file");
+            let modified = metadata.modified().expect("a time").duration_since(UNIX_EPOCH);
+            let modified = modified.expect("a time after 1970").as_secs() as i64;
+            let sum = sum(&std::fs::read(entry.path()).expect("a file that can be read"));
+            tree.insert(path, Some(File { size: metadata.len(), modified, sum }));
+        }
+    }
+    tree
+}
+
+/// Puts times right that a program tells which counts a 29 February in 2100: it is a day late from then on.
+pub fn without_leap_day_in_2100(tree: &mut Tree) {
+    const MARCH_2100: i64 = 4_107_542_400;
+    for file in tree.values_mut().flatten().filter(|file| file.modified >= MARCH_2100) {
+        file.modified -= 86_400;
+    }
+}
+
+/// Fails unless both are the same.
+///
+/// # Panics
+/// At the first difference.
+pub fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
+    let names = |tree: &Tree| tree.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(ours), names(theirs), "{what}: names");
+    for (path, file) in ours {
+        assert_eq!(*file, theirs[path], "{what}: {path}");
+    }
+}
