@@ -90,7 +90,9 @@ impl Files {
                 is_directory: record.flags & record_flags::DIRECTORY != 0,
                 names: names(&record),
             };
-            if !file.names.is_empty() || !file.is_deleted && !record.attributes.is_empty() {
+            // The names may have been in records that are overwritten by now.
+            let has_data = record.attributes.iter().any(|attribute| attribute.kind == Type::DATA);
+            if !file.names.is_empty() || has_data || !file.is_deleted && !record.attributes.is_empty() {
                 found.files.insert(number, file);
             }
         }

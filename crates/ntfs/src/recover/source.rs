@@ -131,7 +131,9 @@ fn scan(
                 }
             }
         }
-        at += length;
+        // A record may lie across the end.
+        let is_last = at + length == device.len();
+        at += if is_last { length } else { length - u64::from(size) };
     }
     Ok(found.into_iter().map(|(number, (place, _))| (number, place)).collect())
 }
