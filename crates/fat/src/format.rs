@@ -52,6 +52,12 @@ pub fn make(
     if options.integrity.is_some() {
         return refuse("integrity streams");
     }
+    if options.record.is_some() {
+        return refuse("records of files");
+    }
+    if options.compress.is_some() {
+        return refuse("compression");
+    }
     if options.align.is_some() {
         return refuse("an alignment to choose");
     }

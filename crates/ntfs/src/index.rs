@@ -143,7 +143,7 @@ impl Core {
         }
     }
 
-    fn node_of<'a>(at: Option<u64>, bytes: &'a [u8]) -> &'a [u8] {
+    fn node_of(at: Option<u64>, bytes: &[u8]) -> &[u8] {
         if at.is_some() { block_node(bytes) } else { bytes }
     }
 

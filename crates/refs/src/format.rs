@@ -51,6 +51,12 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
     if options.align.is_some() {
         return Err(Error::Unsupported { format: "ReFS", what: "an alignment to choose" });
     }
+    if options.record.is_some() {
+        return Err(Error::Unsupported { format: "ReFS", what: "records of files" });
+    }
+    if options.compress.is_some() {
+        return Err(Error::Unsupported { format: "ReFS", what: "compression" });
+    }
     let is_old = version < Version::V3_10;
     // With `none` pages have CRC64 values all the same, as Windows stores them; the boot record says that nobody needs
     // to look at them.

@@ -150,7 +150,7 @@ const MOST_NAMES: usize = 100_000;
 
 fn is_possible(name: &FileName, number: u64) -> bool {
     let units = &name.name;
-    let is_dot = &**units == [u16::from(b'.')];
+    let is_dot = **units == [u16::from(b'.')];
     let is_bad = |unit: &u16| *unit == 0 || *unit == u16::from(b'/');
     name.namespace <= namespace::WIN32_AND_DOS
         && !units.iter().any(is_bad)

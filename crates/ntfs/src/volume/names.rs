@@ -416,17 +416,14 @@ impl NtfsVolume {
                     }
                 }
             }
-        } else if !is_part {
-            if let Ok(file) = core.file(number) {
-                let runs =
-                    file.attributes.iter().filter_map(Attr::outside).map(|outside| outside.runs.clone());
-                let runs: Vec<_> = runs.collect();
-                let _ = core.transact(|core| {
-                    runs.iter().for_each(|runs| core.give_runs(runs, Held::Data, false));
-                    core.forget_file(number);
-                    Ok(())
-                });
-            }
+        } else if !is_part && let Ok(file) = core.file(number) {
+            let runs = file.attributes.iter().filter_map(Attr::outside).map(|outside| outside.runs.clone());
+            let runs: Vec<_> = runs.collect();
+            let _ = core.transact(|core| {
+                runs.iter().for_each(|runs| core.give_runs(runs, Held::Data, false));
+                core.forget_file(number);
+                Ok(())
+            });
         }
         // A node with a name stays known for a while: its number may still be asked for, and soon again.
         let is_named = number < DETACHED && !is_part;

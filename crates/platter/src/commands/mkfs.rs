@@ -37,7 +37,8 @@ pub struct Arguments {
     /// Version or kind: 3.14 (the default) or 3.4 for refs; 12, 16 or 32 for fat, which chooses by size
     #[arg(long)]
     version: Option<String>,
-    /// Cluster size; the format chooses by default. 4k or 64k for refs, 512 to 64k for FAT, 512 to 32M for exfat
+    /// Cluster size; the format chooses by default. 4k or 64k for refs, 512 to 64k for FAT, 512 to 32M for exfat, 512 to
+    /// 2M for ntfs
     #[arg(long, value_parser = parse_size)]
     cluster: Option<u64>,
     /// Checksum of metadata, for refs only: crc64 (the default at 3.14), sha256 or none (all that 3.4 has)
@@ -47,10 +48,16 @@ pub struct Arguments {
     /// `platter integrity`
     #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     integrity: Option<bool>,
+    /// Size of a record of the master file table, for ntfs only: 1k (the default, but for 4k sectors) or 4k
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    mft_record: Option<u64>,
+    /// Compress new files, for ntfs only: what is made in the root is, and what is made in that
+    #[arg(long)]
+    compress: bool,
     /// What clusters begin on a multiple of, for exfat only: 1M by default; 16M suits cards over 32 GB
     #[arg(long, value_parser = parse_size)]
     align: Option<u64>,
-    /// Volume label: up to 32 UTF-16 units for refs, 11 letters for FAT, 11 UTF-16 units for exfat
+    /// Volume label: up to 32 UTF-16 units for refs and ntfs, 11 letters for FAT, 11 UTF-16 units for exfat
     #[arg(long)]
     label: Option<String>,
     /// Serial number in hexadecimal, with or without a hyphen; from the time by default
@@ -91,7 +98,19 @@ impl Arguments {
         let device = self.device()?;
         let Arguments { cluster, align, label, serial, full, checksum, integrity, version: variant, .. } =
             self;
-        let options = FormatOptions { cluster, label, serial, variant, checksum, integrity, align, full };
+        let (record, compress) = (self.mft_record, self.compress.then_some(true));
+        let options = FormatOptions {
+            cluster,
+            label,
+            serial,
+            variant,
+            checksum,
+            integrity,
+            align,
+            record,
+            compress,
+            full,
+        };
         let bar = Bar::new(Unit::Steps);
         format.make(&*device, &options, &bar).about(device.name())?;
         device.flush()?;
