@@ -20,6 +20,7 @@ pub(crate) mod clusters;
 mod crossed;
 mod directory;
 pub(crate) mod disk;
+mod examine;
 mod file;
 mod log;
 mod names;
@@ -176,7 +177,7 @@ impl<'d> Check<'d> {
         for number in 0..self.table.count {
             if self.states[number as usize] == State::Base {
                 self.progress.progress("checking files", number, self.table.count);
-                file::examine(self, number)?;
+                examine::file(self, number)?;
             }
         }
         self.is_used_known = true;
@@ -278,7 +279,7 @@ impl<'d> Check<'d> {
     fn again(&mut self) -> Result<()> {
         self.is_again = true;
         for number in std::mem::take(&mut self.retry) {
-            file::examine(self, number)?;
+            examine::file(self, number)?;
         }
         self.is_again = false;
         Ok(())
