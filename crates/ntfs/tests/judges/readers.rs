@@ -111,6 +111,7 @@ fn folder(root: &Path) -> Tree {
 /// As The Sleuth Kit copies it out: without empty directories and empty files.
 pub fn sleuth_kit(image: &ImageFile) -> Tree {
     let path = format!("{}.recovered", image.path());
+    std::fs::create_dir(&path).unwrap();
     run("tsk_recover", &["-a", "-f", "ntfs", image.path(), &path]);
     let mut tree = folder(Path::new(&path));
     std::fs::remove_dir_all(&path).unwrap();
