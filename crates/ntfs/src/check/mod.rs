@@ -103,6 +103,8 @@ pub struct Check<'d> {
     geometry: Geometry,
     table: Table,
     is_repairing: bool,
+    /// The log was carried out.
+    is_replayed: bool,
     /// Files are read a second time: nothing is reported or claimed.
     is_again: bool,
     report: CheckReport,
@@ -140,7 +142,8 @@ impl<'d> Check<'d> {
         let mut disk = Disk::new(device);
         let mut pending = Vec::new();
         let (mut geometry, mut table) = boot::find(&mut disk, &mut pending, is_repairing)?;
-        if log::replay(device, &mut disk, &geometry, &table, &mut pending, is_repairing)? {
+        let is_replayed = log::replay(device, &mut disk, &geometry, &table, &mut pending, is_repairing)?;
+        if is_replayed {
             (geometry, table) = boot::find(&mut disk, &mut Vec::new(), is_repairing)?;
         }
         Ok(Check {
@@ -149,6 +152,7 @@ impl<'d> Check<'d> {
             geometry,
             table,
             is_repairing,
+            is_replayed,
             is_again: false,
             report: CheckReport::default(),
             pending,
