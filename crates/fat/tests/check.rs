@@ -5,13 +5,13 @@ mod judges;
 
 use damaged::{KINDS, Random, Volume, damage, populated};
 use judges::{ImageFile, fsck};
-use platter_device::{Device, MemoryDevice, Operation, Sectors};
+use platter_device::{Fault, Faults, MemoryDevice, Operation, Sectors, When};
 use platter_fat::Fat;
 use platter_fat::layout::{FatKind, ShortEntry, ShortName};
 use platter_vfs::model::{losses, told};
 use platter_vfs::{CheckOptions, CheckReport, Format, Silent};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
 fn check(device: &MemoryDevice, repair: bool) -> CheckReport {
     Fat::ANY.check(device, CheckOptions { repair }, &Silent).unwrap()
@@ -269,50 +269,6 @@ fn ten_thousand_directories_inside_each_other() {
     assert!(check(&device, false).is_clean());
 }
 
-/// A device that loses power after some writes.
-struct Cut<'d> {
-    device: &'d MemoryDevice,
-    left: AtomicU32,
-}
-
-impl Device for Cut<'_> {
-    fn name(&self) -> &str {
-        "cut"
-    }
-    fn len(&self) -> u64 {
-        self.device.len()
-    }
-    fn sectors(&self) -> Sectors {
-        self.device.sectors()
-    }
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> platter_device::Result<()> {
-        self.device.read_at(offset, buffer)
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> platter_device::Result<()> {
-        if self.left.load(Ordering::Relaxed) == 0 {
-            let source = std::io::Error::other("power cut");
-            return Err(platter_device::Error::io(
-                "cut",
-                Operation::Write,
-                offset,
-                data.len() as u64,
-                source,
-            ));
-        }
-        self.left.fetch_sub(1, Ordering::Relaxed);
-        self.device.write_at(offset, data)
-    }
-    fn flush(&self) -> platter_device::Result<()> {
-        Ok(())
-    }
-    fn discard(&self, _offset: u64, _length: u64) -> platter_device::Result<()> {
-        Ok(())
-    }
-    fn queue(&self, depth: usize) -> platter_device::Result<Box<dyn platter_device::Queue + '_>> {
-        self.device.queue(depth)
-    }
-}
-
 #[test]
 fn a_power_cut_in_a_repair_loses_nothing() {
     let clean = base(FatKind::Fat12);
@@ -325,8 +281,9 @@ fn a_power_cut_in_a_repair_loses_nothing() {
                 [seed as usize % 6];
         let hit = damage(&mut volume, kind, &mut random);
         for writes in 0.. {
-            let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
-            let cut = Cut { device: &device, left: AtomicU32::new(writes) };
+            let device = Arc::new(MemoryDevice::from_image(&volume.image, Sectors::SMALL));
+            let cut = Faults::new(device.clone(), 0);
+            cut.inject(When::from(Operation::Write, writes), Fault::Fail);
             let whole = Fat::ANY.check(&cut, CheckOptions { repair: true }, &Silent).is_ok();
             check(&device, true);
             assert!(check(&device, false).is_clean(), "seed {seed}, {kind}, cut after {writes} writes");

@@ -258,11 +258,6 @@ impl File {
                 Content::NonResident(outside) => {
                     let runs = runs::unpack(&outside.pairs, outside.first, outside.end, clusters, at)?;
                     if outside.first == 0 {
-                        let limit = outside.end.saturating_mul(cluster);
-                        if outside.size > limit || outside.valid > outside.size {
-                            let found = format!("{} and {}", outside.size, outside.valid);
-                            return damaged(format!("sizes of {} up to {limit}", piece.kind), found);
-                        }
                         let body = Body::Outside(Outside {
                             runs,
                             size: outside.size,
@@ -296,6 +291,17 @@ impl File {
                         );
                     }
                 }
+            }
+        }
+        for attr in &file.attributes {
+            let Some(outside) = attr.outside() else { continue };
+            let limit = outside.clusters().saturating_mul(cluster);
+            if outside.size > limit || outside.valid > outside.size {
+                let (expected, found) = (
+                    format!("sizes of {} up to {limit}", attr.kind),
+                    format!("{} and {}", outside.size, outside.valid),
+                );
+                return Err(Error::damaged("attribute", at, expected, found));
             }
         }
         Ok(file)

@@ -468,12 +468,12 @@ impl NtfsVolume {
         if !is_part && file.flags & record_flags::DIRECTORY != 0 {
             return Err(Error::IsADirectory);
         }
+        if is_part {
+            return Err(Error::InvalidArgument("a named stream has no names of its own"));
+        }
         // What was removed has no name that another could join.
         if number >= DETACHED {
             return Err(Error::NotFound);
-        }
-        if is_part {
-            return Err(Error::InvalidArgument("a named stream has no names of its own"));
         }
         if self.entry(&mut core, parent, name)?.is_some() {
             return Err(Error::Exists);

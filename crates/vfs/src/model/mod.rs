@@ -23,6 +23,7 @@ mod random;
 mod runner;
 mod shrink;
 mod tested;
+mod threads;
 
 pub use campaign::{losses, million, seed, told};
 pub use clock::{Clock, ClockedDevice};
@@ -34,6 +35,7 @@ pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
 pub use random::Random;
 pub use runner::{Difference, Runner, Subject};
 pub use tested::Tested;
+pub use threads::get_along;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
