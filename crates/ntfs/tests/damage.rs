@@ -109,6 +109,38 @@ fn one(tally: &mut Tally, base: &Base, seed: u64) {
     }
 }
 
+/// What the check must call some damage, whatever else it finds.
+const NAMED: [(&str, &str); 10] = [
+    ("record-zero", "records-taken"),
+    ("record-garbage", "record-lost"),
+    ("index-zero", "index"),
+    ("index-garbage", "index"),
+    ("boot-copy", "boot-copy"),
+    ("bitmap", "bitmap-"),
+    ("record-bitmap", "records-"),
+    ("mirror", "mirror"),
+    ("security", "security"),
+    ("run-list", "cross-link"),
+];
+
+#[test]
+fn damage_has_a_name() {
+    let bytes = std::fs::read(filled(16 << 20, 4096, 150).path()).unwrap();
+    for (kind, code) in NAMED {
+        // Some hits are where nothing is.
+        let mut hits = 0;
+        for seed in 0..12 {
+            let mut volume = Volume::new(bytes.clone());
+            damage(&mut volume, kind, &mut Random::new(seed));
+            let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
+            let report = check(&device, CheckOptions::default(), &Silent).unwrap();
+            hits += u32::from(report.findings.iter().any(|finding| finding.code.starts_with(code)));
+            assert!(report.repaired == 0 && device.to_image() == volume.image, "{kind} {seed}");
+        }
+        assert!(hits >= 3, "{kind}: {hits} of 12 were called {code}");
+    }
+}
+
 fn campaign(seeds: Range<u64>) -> Tally {
     let bases = [512, 4096].map(|cluster| {
         let image = filled(16 << 20, cluster, 150);

@@ -79,7 +79,7 @@ fn volumes_that_cannot_be_opened() {
         let length = sound.len();
         let mft = 4 * 4096;
         let damages: [(&str, &[std::ops::Range<usize>]); 3] = [
-            ("the boot sector", &[0..512]),
+            ("the boot sector", &[0..256, 256..512]),
             ("both boot sectors", &[0..8192, length - 4096..length]),
             ("both, and the first record", &[0..512, length - 4096..length, mft..mft + 1024]),
         ];

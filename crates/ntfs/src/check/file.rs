@@ -31,6 +31,9 @@ pub struct Part {
     pub header: Option<String>,
 }
 
+/// No attribute list of 256 KiB names more.
+const MOST_ATTRIBUTES: usize = (MOST_LIST / 32) as usize;
+
 /// Type and name of an attribute.
 pub type Key = (Kind, Box<[u16]>);
 
@@ -50,9 +53,17 @@ impl Assembled {
     pub fn read(check: &Check<'_>, number: u64, faults: &mut Vec<String>) -> Result<Assembled> {
         let at = check.table.place(&check.geometry, number);
         let mut records = vec![part(check, number, faults)?];
+        let mut count = records[0].record.attributes.len();
         for &extension in check.extensions.get(&number).into_iter().flatten() {
+            if count > MOST_ATTRIBUTES {
+                faults.push(format!("attributes: expected at most {MOST_ATTRIBUTES}, found more"));
+                break;
+            }
             match part(check, extension, faults) {
-                Ok(part) => records.push(part),
+                Ok(part) => {
+                    count += part.record.attributes.len();
+                    records.push(part);
+                }
                 Err(error) => faults.push(error.to_string()),
             }
         }
@@ -90,12 +101,7 @@ impl Assembled {
                 streams.entry((attribute.kind, attribute.name.clone())).or_default().push(place);
             }
         }
-        for places in streams.values_mut() {
-            places.sort_by_key(|place| match &self.attribute(*place).content {
-                Content::NonResident(piece) => piece.first,
-                Content::Resident { .. } => 0,
-            });
-        }
+        streams.values_mut().for_each(|places| self.sort(places));
         streams
     }
 
@@ -111,9 +117,22 @@ impl Assembled {
             .flat_map(|(part, record)| (0..record.record.attributes.len()).map(move |index| (part, index)))
     }
 
-    /// The pieces of the attribute of this type and name.
+    /// The pieces of the attribute of this type and name, in order.
     pub fn find(&self, key: &Key) -> Vec<Place> {
-        self.streams().remove(key).unwrap_or_default()
+        let is_it = |place: &Place| {
+            let attribute = self.attribute(*place);
+            attribute.kind == key.0 && attribute.name == key.1
+        };
+        let mut places: Vec<Place> = self.places().filter(is_it).collect();
+        self.sort(&mut places);
+        places
+    }
+
+    fn sort(&self, places: &mut [Place]) {
+        places.sort_by_key(|place| match &self.attribute(*place).content {
+            Content::NonResident(piece) => piece.first,
+            Content::Resident { .. } => 0,
+        });
     }
 
     /// The value of a resident attribute without a name.
