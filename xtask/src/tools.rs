@@ -18,6 +18,15 @@ pub const FOR_TESTS: &[Tool] = &[
     ("dump.exfat", "exfatprogs"),
     ("mount.exfat-fuse", "exfat-fuse"),
     ("losetup", "mount"),
+    ("ntfs-3g", "ntfs-3g"),
+    ("mkntfs", "ntfs-3g"),
+    ("fusermount", "fuse3"),
+    ("setfattr", "attr"),
+    ("tsk_recover", "sleuthkit"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("busybox", "busybox-static"),
+    ("cpio", "cpio"),
+    ("xz", "xz-utils"),
     ("python3", "python3"),
     ("pip3", "python3-pip"),
 ];
@@ -51,18 +60,31 @@ pub fn provide(tools: &[Tool]) -> Outcome {
     }
 }
 
-/// Makes sure that the judge is there that does not come as a program of a Debian package: dissect.fat.
+/// Judges that come from PyPI: what importing them takes, and which package brings it.
+const FROM_PYPI: &[(&str, &str)] = &[
+    ("dissect.fat.exfat", "dissect.fat==3.10"),
+    ("dissect.ntfs", "dissect.ntfs==3.16"),
+    ("pyfsntfs", "libfsntfs-python"),
+];
+
+/// Makes sure that the judges are there that do not come as programs of Debian packages, and the kernel that is emulated.
 pub fn provide_judges() -> Outcome {
-    let dissect = ["-c", "import dissect.fat.exfat"];
-    if !Command::new("python3")
-        .args(dissect)
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
-    {
-        let plain = ["-m", "pip", "install", "-q", "dissect.fat==3.10"];
-        let forced = [&plain[..], &["--break-system-packages"]].concat();
-        run("python3", &plain, &[]).or_else(|_| run("python3", &forced, &[]))?;
+    for (module, package) in FROM_PYPI {
+        let import = format!("import {module}");
+        let asked = Command::new("python3").args(["-c", &import]).stderr(Stdio::null()).status();
+        if !asked.is_ok_and(|status| status.success()) {
+            let plain = ["-m", "pip", "install", "-q", package];
+            let forced = [&plain[..], &["--break-system-packages"]].concat();
+            run("python3", &plain, &[]).or_else(|_| run("python3", &forced, &[]))?;
+        }
+    }
+    let kernel = std::env::var("PLATTER_KERNEL").unwrap_or_else(|_| "/var/lib/platter-kernel".into());
+    let has_ntfs3 = Command::new("find").args([&kernel, "-name", "ntfs3.ko*"]).output();
+    if has_ntfs3.is_ok_and(|found| found.stdout.is_empty()) {
+        return Err(format!(
+            "{kernel} has no kernel with ntfs3: unpack a Debian kernel package of 6.8 or later there (bookworm-backports \
+             has one: apt-get download linux-image-amd64's, dpkg -x), or set PLATTER_KERNEL to where one is"
+        ));
     }
     Ok(())
 }

@@ -221,8 +221,13 @@ impl File {
 
     /// Bytes that its attributes would take in one record.
     pub fn length(&self, cluster: u64) -> usize {
-        let pieces = |attr: &Attr| attr.pieces(1 << 30, 1 << 30, cluster)[0].length();
-        self.attributes.iter().map(pieces).sum()
+        let length = |attr: &Attr| match &attr.body {
+            Body::Resident { value, .. } => {
+                (0x18 + attr.name.len() * 2).next_multiple_of(8) + value.len().next_multiple_of(8)
+            }
+            Body::Outside(_) => attr.pieces(1 << 30, 1 << 30, cluster)[0].length(),
+        };
+        self.attributes.iter().map(length).sum()
     }
 
     /// All attributes as pieces for records, the first of each at most `first` and the others at most `most` bytes.
@@ -258,11 +263,6 @@ impl File {
                 Content::NonResident(outside) => {
                     let runs = runs::unpack(&outside.pairs, outside.first, outside.end, clusters, at)?;
                     if outside.first == 0 {
-                        let limit = outside.end.saturating_mul(cluster);
-                        if outside.size > limit || outside.valid > outside.size {
-                            let found = format!("{} and {}", outside.size, outside.valid);
-                            return damaged(format!("sizes of {} up to {limit}", piece.kind), found);
-                        }
                         let body = Body::Outside(Outside {
                             runs,
                             size: outside.size,
@@ -296,6 +296,17 @@ impl File {
                         );
                     }
                 }
+            }
+        }
+        for attr in &file.attributes {
+            let Some(outside) = attr.outside() else { continue };
+            let limit = outside.clusters().saturating_mul(cluster);
+            if outside.size > limit || outside.valid > outside.size {
+                let (expected, found) = (
+                    format!("sizes of {} up to {limit}", attr.kind),
+                    format!("{} and {}", outside.size, outside.valid),
+                );
+                return Err(Error::damaged("attribute", at, expected, found));
             }
         }
         Ok(file)

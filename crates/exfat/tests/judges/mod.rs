@@ -2,13 +2,12 @@
 //! fails the test.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
-use platter_vfs::model::judge::{File, Programs, each_name, on_host, without_leap_day_in_2100};
-use platter_vfs::{Extent, FileSystem, Kind, Place};
-use std::collections::{BTreeMap, BTreeSet};
+use platter_vfs::model::judge::{File, Programs, on_host, without_leap_day_in_2100};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use platter_vfs::model::ImageFile;
-pub use platter_vfs::model::judge::{Tree, Verdict};
+pub use platter_vfs::model::judge::{Tree, Verdict, partly_written};
 use platter_vfs::model::{TREE_SCRIPT, linux};
 
 const PROGRAMS: Programs =
@@ -25,20 +24,6 @@ pub fn fsck(image: &ImageFile) -> Verdict {
     // It exits with 0 for some things that it reports and would repair.
     let quiet = !output.contains("ERROR") && !output.contains("corrupted") && !output.contains("Fix");
     Verdict { clean: status.code() == Some(0) && quiet, output }
-}
-
-/// Paths of files of which the end was never written, so that it reads as zeroes whatever the clusters hold.
-/// exfat-fuse 1.3, as Debian has it, reads the clusters: it is not asked for the content of these.
-pub fn partly_written(system: &dyn FileSystem) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    each_name(system, &mut |path, node, attributes| {
-        let unwritten = |extent: &Extent| matches!(extent.place, Place::Unwritten(_));
-        let is_file = attributes.kind == Kind::File;
-        if is_file && system.extents(node).unwrap().iter().any(unwritten) {
-            found.insert(path);
-        }
-    });
-    found
 }
 
 /// An image mounted with exfat-fuse, which wants a block device.

@@ -10,17 +10,24 @@ use platter_vfs::Result;
 /// Clusters at the beginning of the device that are never handed out: the boot sector's file has them.
 const BOOT_BYTES: u64 = 8192;
 
-/// Reads `$Bitmap`.
+/// Reads `$Bitmap`, for who hands out clusters.
 pub fn read_taken(check: &mut Check<'_>) -> Result<()> {
-    let Some((runs, size)) = place(check, known::BITMAP, Kind::DATA)? else { return Ok(()) };
+    let Some((runs, size)) = place(check, known::BITMAP, Kind::DATA)?.filter(|_| check.is_repairing) else {
+        return Ok(());
+    };
     let bytes = check.geometry.clusters.div_ceil(8).min(size);
     let mut at = 0;
     while at < bytes {
         let mut piece = vec![0; (bytes - at).min(PIECE / 8) as usize];
         check.disk.read_runs(&check.geometry, &runs, at, &mut piece)?;
-        for (index, byte) in piece.iter().enumerate().filter(|(_, byte)| **byte != 0) {
-            for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
-                check.taken.add((at + index as u64) * 8 + bit, 1);
+        let mut run = 0;
+        for bit in 0..=piece.len() as u64 * 8 {
+            let is_set = piece.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 == 1);
+            if is_set {
+                run += 1;
+            } else if run > 0 {
+                check.taken.add(at * 8 + bit - run, run);
+                run = 0;
             }
         }
         at += piece.len() as u64;

@@ -1,13 +1,13 @@
 //! A file as its records say: the base record and those that extend it.
 
+use super::Check;
 use super::records::{self, MOST_LIST, State};
-use super::{Check, Severity};
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::record_number as known;
 use crate::layout::runs;
 use crate::layout::{
     Attribute, Content, FileName, Kind, ListEntry, NonResident, Record, Reference, Run, attribute_flags,
-    definitions, fixup,
+    fixup,
 };
 use platter_vfs::Result;
 use std::collections::BTreeMap;
@@ -31,6 +31,9 @@ pub struct Part {
     pub header: Option<String>,
 }
 
+/// No attribute list of 256 KiB names more.
+const MOST_ATTRIBUTES: usize = (MOST_LIST / 32) as usize;
+
 /// Type and name of an attribute.
 pub type Key = (Kind, Box<[u16]>);
 
@@ -50,9 +53,17 @@ impl Assembled {
     pub fn read(check: &Check<'_>, number: u64, faults: &mut Vec<String>) -> Result<Assembled> {
         let at = check.table.place(&check.geometry, number);
         let mut records = vec![part(check, number, faults)?];
+        let mut count = records[0].record.attributes.len();
         for &extension in check.extensions.get(&number).into_iter().flatten() {
+            if count > MOST_ATTRIBUTES {
+                faults.push(format!("attributes: expected at most {MOST_ATTRIBUTES}, found more"));
+                break;
+            }
             match part(check, extension, faults) {
-                Ok(part) => records.push(part),
+                Ok(part) => {
+                    count += part.record.attributes.len();
+                    records.push(part);
+                }
                 Err(error) => faults.push(error.to_string()),
             }
         }
@@ -90,12 +101,7 @@ impl Assembled {
                 streams.entry((attribute.kind, attribute.name.clone())).or_default().push(place);
             }
         }
-        for places in streams.values_mut() {
-            places.sort_by_key(|place| match &self.attribute(*place).content {
-                Content::NonResident(piece) => piece.first,
-                Content::Resident { .. } => 0,
-            });
-        }
+        streams.values_mut().for_each(|places| self.sort(places));
         streams
     }
 
@@ -111,9 +117,22 @@ impl Assembled {
             .flat_map(|(part, record)| (0..record.record.attributes.len()).map(move |index| (part, index)))
     }
 
-    /// The pieces of the attribute of this type and name.
+    /// The pieces of the attribute of this type and name, in order.
     pub fn find(&self, key: &Key) -> Vec<Place> {
-        self.streams().remove(key).unwrap_or_default()
+        let is_it = |place: &Place| {
+            let attribute = self.attribute(*place);
+            attribute.kind == key.0 && attribute.name == key.1
+        };
+        let mut places: Vec<Place> = self.places().filter(is_it).collect();
+        self.sort(&mut places);
+        places
+    }
+
+    fn sort(&self, places: &mut [Place]) {
+        places.sort_by_key(|place| match &self.attribute(*place).content {
+            Content::NonResident(piece) => piece.first,
+            Content::Resident { .. } => 0,
+        });
     }
 
     /// The value of a resident attribute without a name.
@@ -437,139 +456,4 @@ fn part(check: &Check<'_>, number: u64, faults: &mut Vec<String>) -> Result<Part
     }
     faults.extend(wrong);
     Ok(Part { number, record, is_changed: false, header })
-}
-
-/// Looks at a file's records and attributes, claims its clusters, puts right what can be, and notes what directories and
-/// tables are compared with later.
-pub fn examine(check: &mut Check<'_>, number: u64) -> Result<()> {
-    let mut faults = Vec::new();
-    let mut file = Assembled::read(check, number, &mut faults)?;
-    let repairing = check.is_repairing;
-    for fault in faults.iter().take(8) {
-        check.find("record", Severity::DataLoss, Some(number), fault.clone(), repairing);
-    }
-    if !faults.is_empty() {
-        file.records.iter_mut().for_each(|part| part.is_changed = true);
-    }
-    headers(check, &mut file);
-    list(check, &mut file)?;
-    super::streams::examine_all(check, &mut file)?;
-    super::names::collect(check, &mut file);
-    if repairing && !file.store(check)? {
-        if check.is_used_known {
-            let message =
-                format!("file record at offset {}: what would put it right does not fit into it", file.at);
-            check.cannot("record-full", Some(number), message);
-        } else {
-            check.retry.insert(number);
-        }
-    }
-    Ok(())
-}
-
-/// Whether volumes have attributes of this type: the last is one that Windows NT 4 knew.
-fn is_known(kind: Kind) -> bool {
-    definitions().iter().any(|definition| definition.kind == kind) || kind == Kind(0xF0)
-}
-
-fn headers(check: &mut Check<'_>, file: &mut Assembled) {
-    let repairing = check.is_repairing;
-    for index in 0..file.records.len() {
-        let part = &file.records[index];
-        let at = check.table.place(&check.geometry, part.number);
-        let mut wrong: Vec<String> = part.header.iter().cloned().collect();
-        // Linux' ntfs3 leaves it at 0.
-        if part.record.number != 0 && u64::from(part.record.number) != part.number & 0xFFFF_FFFF {
-            wrong.push(format!("number: expected {}, found {}", part.number, part.record.number));
-        }
-        if part.record.sequence == 0 {
-            wrong.push("sequence number: expected at least 1, found 0".into());
-        }
-        if part.record.attributes.windows(2).any(|pair| pair[0].kind > pair[1].kind) {
-            wrong.push("attributes: expected in the order of their types, found another".into());
-        }
-        let mut ids: Vec<u16> = part.record.attributes.iter().map(|attribute| attribute.id).collect();
-        ids.sort_unstable();
-        if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
-            wrong.push(format!("attribute numbers: expected each once, found {} twice", pair[0]));
-        }
-        let unknown = part.record.attributes.iter().find(|attribute| !is_known(attribute.kind));
-        if let Some(unknown) = unknown {
-            let message =
-                format!("file record at offset {at}: expected a known attribute, found {}", unknown.kind);
-            check.find("attribute-unknown", Severity::DataLoss, Some(file.number), message, repairing);
-            let part = &mut file.records[index];
-            part.record.attributes.retain(|attribute| is_known(attribute.kind));
-            part.is_changed = true;
-        }
-        if wrong.is_empty() {
-            continue;
-        }
-        for message in wrong {
-            let message = format!("file record at offset {at}: {message}");
-            check.find("record-header", Severity::Inconsistent, Some(file.number), message, repairing);
-        }
-        let part = &mut file.records[index];
-        part.record.number = part.number as u32;
-        if part.record.sequence == 0 {
-            part.record.sequence = check.sequence(part.number).max(1);
-        }
-        part.is_changed = true;
-    }
-}
-
-/// Compares the attribute list with the attributes that are there.
-fn list(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
-    let repairing = check.is_repairing;
-    let Some(place) = file.of(Kind::ATTRIBUTE_LIST).first().copied() else {
-        if file.records.len() > 1 {
-            let message = format!(
-                "file record at offset {}: expected an attribute list for {} more records, found none",
-                file.at,
-                file.records.len() - 1
-            );
-            check.find("list-missing", Severity::Inconsistent, Some(file.number), message, repairing);
-            file.records[0].is_changed = true;
-        }
-        return Ok(());
-    };
-    let listed = records::read_list(&check.disk, &check.geometry, file.attribute(place), file.at);
-    let mut listed = match listed {
-        Ok(listed) => listed,
-        Err(error) => {
-            check.find("list", Severity::Inconsistent, Some(file.number), error.to_string(), repairing);
-            file.records[0].is_changed = true;
-            return Ok(());
-        }
-    };
-    listed.sort_by(|left, right| {
-        (left.kind, &left.name, left.first, left.record, left.id).cmp(&(
-            right.kind,
-            &right.name,
-            right.first,
-            right.record,
-            right.id,
-        ))
-    });
-    let there = file.entries();
-    if listed != there {
-        let lost: Vec<&ListEntry> = listed.iter().filter(|entry| !there.contains(entry)).take(4).collect();
-        let more = there.iter().filter(|entry| !listed.contains(entry)).count();
-        let severity = if lost.is_empty() { Severity::Inconsistent } else { Severity::DataLoss };
-        let mut message = format!(
-            "attribute list of the file record at offset {}: expected {} entries, found {}; {more} attributes are missing in it",
-            file.at,
-            there.len(),
-            listed.len()
-        );
-        for entry in lost {
-            message += &format!(
-                "; {} from virtual cluster {} in record {} is not there",
-                entry.kind, entry.first, entry.record
-            );
-        }
-        check.find("list", severity, Some(file.number), message, repairing);
-        file.records[0].is_changed = true;
-    }
-    Ok(())
 }

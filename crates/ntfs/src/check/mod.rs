@@ -20,6 +20,7 @@ pub(crate) mod clusters;
 mod crossed;
 mod directory;
 pub(crate) mod disk;
+mod examine;
 mod file;
 mod log;
 mod names;
@@ -102,6 +103,8 @@ pub struct Check<'d> {
     geometry: Geometry,
     table: Table,
     is_repairing: bool,
+    /// The log was carried out.
+    is_replayed: bool,
     /// Files are read a second time: nothing is reported or claimed.
     is_again: bool,
     report: CheckReport,
@@ -139,7 +142,8 @@ impl<'d> Check<'d> {
         let mut disk = Disk::new(device);
         let mut pending = Vec::new();
         let (mut geometry, mut table) = boot::find(&mut disk, &mut pending, is_repairing)?;
-        if log::replay(device, &mut disk, &geometry, &table, &mut pending, is_repairing)? {
+        let is_replayed = log::replay(device, &mut disk, &geometry, &table, &mut pending, is_repairing)?;
+        if is_replayed {
             (geometry, table) = boot::find(&mut disk, &mut Vec::new(), is_repairing)?;
         }
         Ok(Check {
@@ -148,6 +152,7 @@ impl<'d> Check<'d> {
             geometry,
             table,
             is_repairing,
+            is_replayed,
             is_again: false,
             report: CheckReport::default(),
             pending,
@@ -176,7 +181,7 @@ impl<'d> Check<'d> {
         for number in 0..self.table.count {
             if self.states[number as usize] == State::Base {
                 self.progress.progress("checking files", number, self.table.count);
-                file::examine(self, number)?;
+                examine::file(self, number)?;
             }
         }
         self.is_used_known = true;
@@ -278,7 +283,7 @@ impl<'d> Check<'d> {
     fn again(&mut self) -> Result<()> {
         self.is_again = true;
         for number in std::mem::take(&mut self.retry) {
-            file::examine(self, number)?;
+            examine::file(self, number)?;
         }
         self.is_again = false;
         Ok(())

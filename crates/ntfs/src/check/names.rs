@@ -1,6 +1,7 @@
 //! Names: what a file's record says they are, and what directories and links make of them.
 
-use super::file::{Assembled, key};
+use super::file::{Assembled, Key, key};
+use super::streams::told;
 use super::{Check, Severity, system};
 use crate::layout::{
     Attribute, FileName, Kind, ObjectId, Reference, StandardInformation, file_flags, namespace, record_flags,
@@ -84,6 +85,21 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
         file.records[part].record.attributes.remove(index);
         file.records[part].is_changed = true;
     }
+    // Only the volume's own files have other indexes than that of names.
+    let is_view = file.base().flags & record_flags::VIEW_INDEX != 0;
+    let others: Vec<Key> =
+        file.streams().into_keys().filter(|key| is_index(key) && *key.1 != *key_of_names().1).collect();
+    if number >= known::FIRST_FREE && !is_view {
+        for other in others {
+            let message = format!(
+                "file record at offset {}: {}: expected no index of this name",
+                file.at,
+                told(&other)
+            );
+            check.find("index-unknown", Severity::Inconsistent, Some(number), message, repairing);
+            file.remove(&other);
+        }
+    }
     let has_index = !file.find(&key(Kind::INDEX_ROOT, "$I30")).is_empty();
     let mut is_directory = file.base().flags & record_flags::DIRECTORY != 0;
     if has_index != is_directory {
@@ -99,7 +115,6 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
             check.rebuild.insert(number);
         }
     }
-    let is_view = file.base().flags & record_flags::VIEW_INDEX != 0;
     if !is_directory && !is_view && number >= known::FIRST_FREE && file.find(&key(Kind::DATA, "")).is_empty()
     {
         let message = format!("file record at offset {}: expected $DATA, found none", file.at);
@@ -119,6 +134,15 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
         check.report.directories += u64::from(is_directory);
         check.files.insert(number, known);
     }
+}
+
+fn key_of_names() -> Key {
+    key(Kind::INDEX_ROOT, "$I30")
+}
+
+fn is_index(key: &Key) -> bool {
+    // $BITMAP is that of $MFT too, which has no name.
+    matches!(key.0, Kind::INDEX_ROOT | Kind::INDEX_ALLOCATION) || key.0 == Kind::BITMAP && !key.1.is_empty()
 }
 
 /// No record of 64 KiB has more.

@@ -10,6 +10,7 @@ use crate::layout::{
     record_number as known,
 };
 use platter_vfs::Result;
+use std::collections::BTreeSet;
 
 /// What the directory is called.
 const FOUND: &str = "found.000";
@@ -28,12 +29,19 @@ pub fn connect(check: &mut Check<'_>) -> Result<()> {
         return Ok(());
     }
     let found = found(check)?;
+    let upper = check.upper.clone();
+    let fold = |units: &[u16]| -> Vec<u16> {
+        units.iter().map(|unit| upper.get(usize::from(*unit)).copied().unwrap_or(*unit)).collect()
+    };
+    let there = check.files.values().flat_map(|file| &file.names).filter(|name| name.parent == found);
+    let mut taken: BTreeSet<Vec<u16>> = there.map(|name| fold(&name.units)).collect();
     for number in orphans {
         let units = check.files.get(&number).and_then(|file| {
             let name = file.names.iter().find(|name| name.space != namespace::DOS)?;
             Some(name.units.clone())
         });
-        let name = units.filter(|units| is_new(check, found, units)).unwrap_or_else(|| numbered(number));
+        let name = units.filter(|units| !taken.contains(&fold(units))).unwrap_or_else(|| numbered(number));
+        taken.insert(fold(&name));
         give(check, number, found, name)?;
     }
     check.rebuild.insert(found.number());
@@ -47,14 +55,6 @@ pub fn rename(check: &mut Check<'_>, number: u64, directory: Reference) -> Resul
 
 fn numbered(number: u64) -> Box<[u16]> {
     format!("FILE{number:08}").encode_utf16().collect()
-}
-
-fn is_new(check: &Check<'_>, directory: Reference, units: &[u16]) -> bool {
-    !check
-        .files
-        .values()
-        .flat_map(|file| &file.names)
-        .any(|name| name.parent == directory && order::names(&check.upper, &name.units, units).is_eq())
 }
 
 /// Makes this the only name of a file.

@@ -14,17 +14,21 @@ pub struct Replay {
     record: u32,
     greatest: u64,
     attributes: HashMap<u32, OpenAttribute>,
-    groups: Vec<Patch>,
+    /// What each place is to be, and when that was said: only the last word counts.
+    groups: HashMap<Places, (u64, Vec<u8>)>,
+    said: u64,
     /// What belongs to a group whose end was not seen yet.
     open: Vec<Patch>,
     bytes: u64,
 }
 
+/// Where the pieces of a structure stand: device offsets and lengths, in bytes.
+type Places = Vec<(u64, usize)>;
+
 /// Bytes of a structure, and where its pieces stand.
 #[derive(Debug)]
 struct Patch {
-    /// Device offsets and lengths, in bytes.
-    places: Vec<(u64, usize)>,
+    places: Places,
     bytes: Vec<u8>,
 }
 
@@ -35,7 +39,8 @@ impl Replay {
             record,
             greatest,
             attributes: HashMap::new(),
-            groups: Vec::new(),
+            groups: HashMap::new(),
+            said: 0,
             open: Vec::new(),
             bytes: 0,
         }
@@ -46,7 +51,7 @@ impl Replay {
         self.greatest
     }
 
-    /// Bytes that were collected.
+    /// Bytes that were collected, and are kept.
     pub(super) fn len(&self) -> u64 {
         self.bytes
     }
@@ -69,7 +74,12 @@ impl Replay {
         match step.redo {
             operation::NOOP if step.undo == operation::NOOP => Ok(()),
             operation::FORGET => {
-                self.groups.append(&mut self.open);
+                for patch in std::mem::take(&mut self.open) {
+                    self.said += 1;
+                    if let Some((_, old)) = self.groups.insert(patch.places, (self.said, patch.bytes)) {
+                        self.bytes -= old.len() as u64;
+                    }
+                }
                 Ok(())
             }
             operation::OPEN_ATTRIBUTE => {
@@ -147,9 +157,11 @@ impl Replay {
     pub fn apply(&self, device: &dyn Device) -> Result<()> {
         let sector = u64::from(device.sectors().logical);
         let mut sectors: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
-        for patch in &self.groups {
+        let mut groups: Vec<_> = self.groups.iter().collect();
+        groups.sort_unstable_by_key(|(_, (said, _))| *said);
+        for (places, (_, bytes)) in groups {
             let mut from = 0;
-            for &(start, length) in &patch.places {
+            for &(start, length) in places {
                 let mut at = start;
                 while at < start + length as u64 {
                     let base = at / sector * sector;
@@ -162,9 +174,9 @@ impl Replay {
                         device.read_at(base, &mut bytes)?;
                         place.insert(bytes);
                     }
-                    if let Some(bytes) = sectors.get_mut(&base) {
+                    if let Some(sector) = sectors.get_mut(&base) {
                         let to = (at - base) as usize;
-                        bytes[to..to + now as usize].copy_from_slice(&patch.bytes[from..from + now as usize]);
+                        sector[to..to + now as usize].copy_from_slice(&bytes[from..from + now as usize]);
                     }
                     (at, from) = (at + now, from + now as usize);
                 }

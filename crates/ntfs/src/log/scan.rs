@@ -8,6 +8,9 @@ use crate::layout::log::{
 use platter_device::Device;
 use platter_vfs::{Error, Result};
 
+/// Bytes that a replay may write beyond as many as the log has: records are logged without what they do not use.
+const MOST: u64 = 128 << 20;
+
 /// The restart page that counts, if one is whole, and the volume's state. `bytes` is the log's length in whole pages.
 pub fn state(device: &dyn Device, place: &Place, bytes: u64) -> Result<(Option<RestartPage>, State)> {
     let mut best: Option<RestartPage> = None;
@@ -74,7 +77,7 @@ fn collect(reader: &Reader, page: &RestartPage) -> Result<std::result::Result<Re
         if let Err(reason) = replay.add(&header, operation) {
             return Ok(Err(reason));
         }
-        if replay.len() > reader.ring.pages() * PAGE as u64 {
+        if replay.len() > reader.ring.pages() * PAGE as u64 + MOST {
             return Ok(Err("its log holds more than there is room for".into()));
         }
     }

@@ -57,6 +57,14 @@ struct File {
     names: Vec<(Reference, Box<[u16]>)>,
 }
 
+impl File {
+    /// Whether a reference means this life of the record. Deleting a file takes it to the next.
+    fn is_of(&self, reference: Reference) -> bool {
+        let lives = self.sequence.wrapping_sub(reference.sequence());
+        lives == 0 || self.is_deleted && lives == 1
+    }
+}
+
 /// All files by the numbers of their base records, and the records that extend each.
 struct Files {
     files: BTreeMap<u64, File>,
@@ -82,7 +90,9 @@ impl Files {
                 is_directory: record.flags & record_flags::DIRECTORY != 0,
                 names: names(&record),
             };
-            if !file.names.is_empty() || !file.is_deleted && !record.attributes.is_empty() {
+            // The names may have been in records that are overwritten by now.
+            let has_data = record.attributes.iter().any(|attribute| attribute.kind == Type::DATA);
+            if !file.names.is_empty() || has_data || !file.is_deleted && !record.attributes.is_empty() {
                 found.files.insert(number, file);
             }
         }
@@ -100,12 +110,10 @@ impl Files {
         Ok(found)
     }
 
-    /// The directory that a reference means. Deleting a directory takes it to its next life.
+    /// The directory that a reference means.
     fn directory(&self, reference: Reference) -> Option<&File> {
-        self.files.get(&reference.number()).filter(|file| {
-            let lives = file.sequence.wrapping_sub(reference.sequence());
-            file.is_directory && (lives == 0 || file.is_deleted && lives == 1 || reference.sequence() == 0)
-        })
+        let file = self.files.get(&reference.number())?;
+        (file.is_directory && (file.is_of(reference) || reference.sequence() == 0)).then_some(file)
     }
 
     /// The names that lead to a file by one of its names.
@@ -155,7 +163,7 @@ struct Recovery<'v, 'd> {
 impl Recovery<'_, '_> {
     fn file(&mut self, number: u64) -> Result<()> {
         let file = &self.files.files[&number];
-        let (is_deleted, is_directory, sequence) = (file.is_deleted, file.is_directory, file.sequence);
+        let (is_deleted, is_directory) = (file.is_deleted, file.is_directory);
         if number == known::ROOT {
             return Ok(());
         }
@@ -166,7 +174,7 @@ impl Recovery<'_, '_> {
         let Some(record) = self.source.record(number) else { return Ok(()) };
         let mut attributes = record.attributes.clone();
         for part in self.files.extensions.get(&number).into_iter().flatten() {
-            if let Some(part) = self.source.record(*part).filter(|part| part.base.sequence() == sequence) {
+            if let Some(part) = self.source.record(*part).filter(|part| file.is_of(part.base)) {
                 attributes.extend(part.attributes);
             }
         }

@@ -2,8 +2,8 @@
 
 use crate::check::disk::Disk;
 use crate::check::{boot, records, records::Table};
-use crate::layout::bytes::u32_at;
-use crate::layout::{Content, Geometry, Kind, Record, fixup, record_number as known, runs};
+use crate::layout::bytes::{u16_at, u32_at, u64_at};
+use crate::layout::{Content, Geometry, Kind, Record, fixup, record_flags, record_number as known, runs};
 use platter_device::Device;
 use platter_vfs::{Error, Progress, Result};
 use std::collections::BTreeMap;
@@ -93,18 +93,18 @@ impl<'d> Source<'d> {
     }
 }
 
-/// Looks through the device for records. Of several with one number the one that changed last counts.
+/// Looks through the device for records. Of several with one number one that is used counts, and the last to change.
 fn scan(
     disk: &Disk<'_>,
     device: &dyn Device,
     size: u32,
     progress: &dyn Progress,
 ) -> Result<BTreeMap<u64, u64>> {
-    let mut found: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-    let step = u64::from(size.min(1024));
+    let mut found: BTreeMap<u64, (u64, (bool, u64))> = BTreeMap::new();
+    let step = 512;
     let mut at = 0;
     while at < device.len() {
-        at = device.next_data(at) / step * step;
+        at = device.next_data(at) / step as u64 * step as u64;
         let length = READ.min(device.len() - at);
         progress.progress("looking for file records", at, device.len());
         let mut bytes = vec![0; length as usize];
@@ -113,7 +113,7 @@ fn scan(
         }
         // What cannot be read has no records.
         if disk.read(at, &mut bytes).is_ok() {
-            for start in (0..bytes.len()).step_by(step as usize) {
+            for start in (0..bytes.len()).step_by(step) {
                 let Some(record) = bytes.get_mut(start..start + size as usize) else { continue };
                 let place = at + start as u64;
                 let is_record = record.starts_with(Record::SIGNATURE)
@@ -122,53 +122,50 @@ fn scan(
                 if !is_record || found.len() >= MOST {
                     continue;
                 }
-                let (number, lsn) =
-                    (u64::from(u32_at(record, 0x2C)), crate::layout::bytes::u64_at(record, 8));
-                let newest = found.entry(number).or_insert((place, lsn));
-                if lsn > newest.1 {
-                    *newest = (place, lsn);
+                let number = u64::from(u32_at(record, 0x2C));
+                let is_used = u16_at(record, 0x16) & record_flags::IN_USE != 0;
+                let rank = (is_used, u64_at(record, 8));
+                let best = found.entry(number).or_insert((place, rank));
+                if rank > best.1 {
+                    *best = (place, rank);
                 }
             }
         }
-        at += length;
+        // A record may lie across the end.
+        let is_last = at + length == device.len();
+        at += if is_last { length } else { length - u64::from(size) };
     }
     Ok(found.into_iter().map(|(number, (place, _))| (number, place)).collect())
 }
 
-/// The size of a cluster: `$MFT` says in clusters where its first record is, and that is where it was found. So does
-/// `$MFTMirr`, whose first record is that one's copy.
+/// The size of a cluster: `$MFT` says in clusters where its records are, and that is where most of them were found.
 fn measure(disk: &Disk<'_>, found: &BTreeMap<u64, u64>, size: u32) -> Option<Geometry> {
-    let first_cluster = |number: u64| {
-        let at = *found.get(&number)?;
-        let mut bytes = vec![0; size as usize];
-        disk.read(at, &mut bytes).ok()?;
-        fixup::remove(&mut bytes, "file record", at).ok()?;
-        let (record, _) = records::salvage(&bytes, at).ok()?;
-        let data = record.find(Kind::DATA, "")?;
-        let Content::NonResident(outside) = &data.content else { return None };
-        let mut found = Vec::new();
-        runs::unpack_into(&mut found, &outside.pairs, 0, outside.end, u64::MAX >> 8, at).ok();
-        found.first()?.lcn.filter(|lcn| *lcn > 0)
+    let at = *found.get(&known::MFT)?;
+    let mut bytes = vec![0; size as usize];
+    disk.read(at, &mut bytes).ok()?;
+    fixup::remove(&mut bytes, "file record", at).ok()?;
+    let (record, _) = records::salvage(&bytes, at).ok()?;
+    let Content::NonResident(outside) = &record.find(Kind::DATA, "")?.content else { return None };
+    let mut runs_of_table = Vec::new();
+    runs::unpack_into(&mut runs_of_table, &outside.pairs, 0, outside.end, u64::MAX >> 8, at).ok();
+    let first = *runs_of_table.first()?;
+    let lcn = first.lcn.filter(|lcn| *lcn > 0)?;
+    // How many records are where they are with clusters of this size.
+    let matches = |cluster: u64| {
+        let count = first.length.saturating_mul(cluster) / u64::from(size);
+        let expected = |number: u64| lcn.checked_mul(cluster)?.checked_add(number * u64::from(size));
+        found.range(..count).filter(|&(&number, &place)| expected(number) == Some(place)).count()
     };
-    let record = u64::from(size);
-    for number in [known::MFT, known::MFT_MIRROR] {
-        let Some(lcn) = first_cluster(number) else { continue };
-        // The record's own place tells where the first one is, be it in the table or in its copy.
-        let Some(at) = found.get(&number).and_then(|at| at.checked_sub(number * record)) else { continue };
-        let cluster = at / lcn;
-        if at.is_multiple_of(lcn) && cluster.is_power_of_two() && (512..=2 << 20).contains(&cluster) {
-            let clusters = disk.len() / cluster;
-            return Some(Geometry {
-                sector: 512,
-                cluster,
-                clusters,
-                length: clusters * cluster,
-                record: size,
-                index: 4096,
-                mft: lcn,
-                mirror: lcn,
-            });
-        }
-    }
-    None
+    let cluster = (9..=21).map(|shift| 1u64 << shift).max_by_key(|&cluster| matches(cluster))?;
+    let clusters = disk.len() / cluster;
+    (matches(cluster) > 0).then_some(Geometry {
+        sector: 512,
+        cluster,
+        clusters,
+        length: clusters * cluster,
+        record: size,
+        index: 4096,
+        mft: lcn,
+        mirror: lcn,
+    })
 }

@@ -8,6 +8,8 @@ use crate::log::{Change, Log, Target};
 
 /// Images of a commit before the next change makes one, and the bytes of such images as a part of the log.
 const MOST_IMAGES: usize = 4096;
+/// Bytes that wait to be written to their places, at most: as much memory a replay takes.
+const MOST_PENDING: u64 = 32 << 20;
 /// Indexes that one commit may change: the log names each by a 16-bit number.
 const MOST_INDEXES: usize = 256;
 
@@ -99,9 +101,14 @@ impl NtfsVolume {
             return Err(self.freeze(turn, &mut core, error));
         }
         core.space.committed();
+        let waiting: u64 = core.pending.values().map(|pending| pending.bytes.len() as u64).sum();
         drop(core);
         let is_full = turn.log.as_ref().is_none_or(|log| log.used() > log.capacity() / 2);
-        if is_full || turn.indexes.len() > MOST_INDEXES { self.checkpoint(turn) } else { Ok(()) }
+        if is_full || waiting > MOST_PENDING || turn.indexes.len() > MOST_INDEXES {
+            self.checkpoint(turn)
+        } else {
+            Ok(())
+        }
     }
 
     fn write_group(&self, turn: &mut Turn, batch: &Batch, targets: &[Named]) -> Result<()> {

@@ -407,7 +407,7 @@ impl NtfsVolume {
         }
         let Ok(entity) = core.nodes.get(node) else { return };
         let (number, is_part, parts) = (entity.file, entity.part.is_some(), entity.parts.clone());
-        if number < DETACHED {
+        if number < DETACHED || is_part {
             for node in parts.iter().copied().chain([node]) {
                 if core.frozen.is_none() {
                     // What cannot be recorded now waits for the commit, with the node.
@@ -416,7 +416,7 @@ impl NtfsVolume {
                     }
                 }
             }
-        } else if !is_part && let Ok(file) = core.file(number) {
+        } else if let Ok(file) = core.file(number) {
             let runs = file.attributes.iter().filter_map(Attr::outside).map(|outside| outside.runs.clone());
             let runs: Vec<_> = runs.collect();
             let _ = core.transact(|core| {
@@ -468,12 +468,12 @@ impl NtfsVolume {
         if !is_part && file.flags & record_flags::DIRECTORY != 0 {
             return Err(Error::IsADirectory);
         }
+        if is_part {
+            return Err(Error::InvalidArgument("a named stream has no names of its own"));
+        }
         // What was removed has no name that another could join.
         if number >= DETACHED {
             return Err(Error::NotFound);
-        }
-        if is_part {
-            return Err(Error::InvalidArgument("a named stream has no names of its own"));
         }
         if self.entry(&mut core, parent, name)?.is_some() {
             return Err(Error::Exists);

@@ -3,10 +3,11 @@
 use super::{ImageFile, Mount, run};
 use ntfs::structured_values::NtfsFileNamespace;
 use ntfs::{Ntfs, NtfsFile, NtfsReadSeek};
+use platter_vfs::model::judge::each_name;
 use platter_vfs::model::{TREE_SCRIPT, linux};
-use platter_vfs::{Cursor, FileSystem, Kind, Node};
+use platter_vfs::{FileSystem, Kind};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Paths of a volume: directories, and files with size and SHA-256. System files and what is behind reparse points are
@@ -15,6 +16,9 @@ pub type Tree = BTreeMap<String, Option<(u64, String)>>;
 
 /// Records before this are the system's.
 const FIRST: u64 = 24;
+
+/// In place of a sum: neither a file nor a directory of the host.
+const SPECIAL: &str = "special";
 
 fn sum(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
@@ -35,32 +39,28 @@ pub fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
 /// Everything on an open volume, as we read it.
 pub fn ours(system: &dyn FileSystem) -> Tree {
     let mut tree = Tree::new();
-    let mut todo = vec![(String::new(), Node::ROOT)];
-    while let Some((path, directory)) = todo.pop() {
-        let mut entries = Vec::new();
-        system.read_directory(directory, Cursor::START, usize::MAX, &mut entries).unwrap();
-        for entry in entries {
-            let path = format!("{path}/{}", entry.name);
-            let node = system.lookup(directory, &entry.name).unwrap();
-            match entry.attributes.kind {
-                Kind::Directory => {
-                    tree.insert(path.clone(), None);
-                    todo.push((path, node));
-                    continue;
-                }
-                Kind::File => {
-                    let size = entry.attributes.size;
-                    let mut content = vec![0; size as usize + 1];
-                    let read = system.read(node, 0, &mut content).unwrap();
-                    assert_eq!(read as u64, size, "{path}");
-                    tree.insert(path, Some((size, sum(&content[..read]))));
-                }
-                _ => {}
-            }
-            system.forget(node, 1);
+    each_name(system, &mut |path, node, attributes| match attributes.kind {
+        Kind::Directory => drop(tree.insert(path, None)),
+        Kind::File => {
+            let mut content = vec![0; attributes.size as usize + 1];
+            let read = system.read(node, 0, &mut content).unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!(read as u64, attributes.size, "{path}");
+            tree.insert(path, Some((attributes.size, sum(&content[..read]))));
         }
-    }
+        _ => {}
+    });
     tree
+}
+
+/// Paths of files that have named streams.
+pub fn with_streams(system: &dyn FileSystem) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    each_name(system, &mut |path, node, attributes| {
+        if attributes.kind == Kind::File && !system.streams(node).unwrap().is_empty() {
+            found.insert(path);
+        }
+    });
+    found
 }
 
 /// Files and directories of lines that our Python scripts print.
@@ -102,6 +102,8 @@ fn folder(root: &Path) -> Tree {
             } else if kind.is_file() {
                 let bytes = std::fs::read(entry.path()).unwrap();
                 tree.insert(path, Some((bytes.len() as u64, sum(&bytes))));
+            } else {
+                tree.insert(path, Some((0, SPECIAL.to_owned())));
             }
         }
     }
@@ -111,6 +113,7 @@ fn folder(root: &Path) -> Tree {
 /// As The Sleuth Kit copies it out: without empty directories and empty files.
 pub fn sleuth_kit(image: &ImageFile) -> Tree {
     let path = format!("{}.recovered", image.path());
+    std::fs::create_dir(&path).unwrap();
     run("tsk_recover", &["-a", "-f", "ntfs", image.path(), &path]);
     let mut tree = folder(Path::new(&path));
     std::fs::remove_dir_all(&path).unwrap();
@@ -129,10 +132,22 @@ pub fn without_empty(tree: &Tree) -> Tree {
         .collect()
 }
 
-/// As ntfs-3g reads it.
-pub fn ntfs_3g(image: &ImageFile) -> Tree {
+/// As ntfs-3g reads it. It shows links, and files with the system flag and at most a byte as pipes and sockets: these are
+/// taken to be as we read them.
+pub fn ntfs_3g(image: &ImageFile, ours: &Tree) -> Tree {
     let mount = Mount::reading(image).unwrap_or_else(|reason| panic!("{reason}"));
-    folder(mount.path())
+    let mut tree = folder(mount.path());
+    tree.retain(|path, file| match (&file, ours.get(path)) {
+        (Some((_, sum)), known) if sum == SPECIAL => match known {
+            Some(Some((size, known))) if *size <= 1 => {
+                *file = Some((*size, known.clone()));
+                true
+            }
+            _ => false,
+        },
+        _ => true,
+    });
+    tree
 }
 
 /// As the crate `ntfs` reads it.
@@ -179,12 +194,10 @@ pub fn ntfs3(image: &ImageFile) -> Tree {
     assert_silent(&judged.messages);
     listing
         .lines()
-        .filter_map(|line| match line.strip_prefix("d ") {
-            Some(path) => Some((path.to_owned(), None)),
+        .map(|line| match line.strip_prefix("d ") {
+            Some(path) => (path.to_owned(), None),
             None => match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
-                ["f", size, sum, path] => {
-                    Some((path.to_owned(), Some((size.parse().unwrap(), sum.to_owned()))))
-                }
+                ["f", size, sum, path] => (path.to_owned(), Some((size.parse().unwrap(), sum.to_owned()))),
                 _ => panic!("the script printed {line:?}"),
             },
         })

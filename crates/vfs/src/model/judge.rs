@@ -1,7 +1,7 @@
 //! What programs of others say of a volume, and what they and we read from it.
 
-use crate::{Attributes, Cursor, FileSystem, Kind, Node};
-use std::collections::BTreeMap;
+use crate::{Attributes, Cursor, Extent, FileSystem, Kind, Node, Place};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Output, Stdio};
@@ -123,6 +123,23 @@ pub fn ours(system: &dyn FileSystem) -> Tree {
         tree.insert(path, file);
     });
     tree
+}
+
+/// Paths of files of which a part was never written, so that it reads as zeroes whatever the clusters hold: some programs
+/// read the clusters, and are not asked for the content of these.
+///
+/// # Panics
+/// If something cannot be read.
+pub fn partly_written(system: &dyn FileSystem) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    each_name(system, &mut |path, node, attributes| {
+        let extents = || system.extents(node).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let unwritten = |extent: &Extent| matches!(extent.place, Place::Unwritten(_));
+        if attributes.kind == Kind::File && extents().iter().any(unwritten) {
+            found.insert(path);
+        }
+    });
+    found
 }
 
 /// Everything in a directory of the host.

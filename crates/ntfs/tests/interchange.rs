@@ -1,0 +1,175 @@
+//! What Platter writes, others read and change, and the other way round.
+
+mod common;
+mod judges;
+
+use common::{VOLUMES, Volume, open, tested};
+use judges::readers::{self, Tree, assert_same, ours};
+use judges::{ImageFile, Mount, ntfsfix};
+use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Sectors};
+use platter_vfs::model::judge::partly_written;
+use platter_vfs::model::{Clock, Operation, Random, Runner, generate, linux, seed};
+use platter_vfs::{Change, CheckOptions, FileSystem, Kind, Node, RenameFlags, Silent};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Fails unless our check and ntfsfix find nothing.
+fn assert_clean(what: &str, image: &ImageFile) {
+    let device = MemoryDevice::from_image(&image.bytes(), Sectors::SMALL);
+    let report = platter_ntfs::check::check(&device, CheckOptions::default(), &Silent).unwrap();
+    assert_eq!(report.found, 0, "{what}: {:#?}", report.findings);
+    let verdict = ntfsfix(image);
+    assert!(verdict.clean, "{what}: {}", verdict.output);
+}
+
+/// The tree of an image, as we read it.
+fn read(image: &ImageFile) -> Tree {
+    let device = FileDevice::open(Path::new(image.path()), FileOptions::default()).unwrap();
+    let system = open(Arc::new(device));
+    let tree = ours(&system);
+    system.unmount().unwrap();
+    tree
+}
+
+/// Changes by a shell script, in the root of a volume that others have mounted.
+const CHANGES: &str = "mkdir others && for n in $(seq 100); do echo text $n > others/$n; done && rm others/5* && \
+    mkdir others/below && mv others/1 others/below/ && dd if=/dev/zero of=others/large bs=64k count=30 2> /dev/null && \
+    for file in *; do [ -f \"$file\" ] && echo more >> \"$file\"; done; echo done";
+
+/// Carries out random operations; every `step` of them, and at the end, the judges read the volume; at the end ntfs-3g
+/// and Linux' ntfs3 change it.
+fn judge(volume: Volume, seed: u64, count: usize, step: usize) {
+    let device = volume.make();
+    let clock = Clock::new(Duration::from_secs(1_700_000_000));
+    let mut runner = Runner::new(tested(device.clone(), &clock), clock).unwrap();
+    let mut files = 0;
+    for (number, operation) in generate(seed, count, &volume.shape(60_000)).iter().enumerate() {
+        // The host has no names that are not Unicode.
+        if !format!("{operation:?}").contains("units(") {
+            runner.step(operation).unwrap_or_else(|difference| panic!("seed {seed}, {number}: {difference}"));
+        }
+        if (number + 1) % step != 0 {
+            continue;
+        }
+        let what = format!("{volume:?} seed {seed}, after {} operations", number + 1);
+        runner.step(&Operation::Remount).unwrap_or_else(|difference| panic!("{what}: {difference}"));
+        let tree = ours(&**runner.system());
+        files += tree.values().flatten().count();
+        let image = ImageFile::of(&*device);
+        // The volume is open, and unchanged: ntfsfix would see that, the readers do not care.
+        assert_same(&format!("{what}, libfsntfs"), &tree, &readers::libfsntfs(&image));
+        // dissect.ntfs reads what was never written from the clusters.
+        let partly = partly_written(&**runner.system());
+        let written = |mut tree: Tree| {
+            tree.retain(|path, _| !partly.contains(path));
+            tree
+        };
+        let theirs = written(readers::dissect(&image));
+        assert_same(&format!("{what}, dissect.ntfs"), &written(tree.clone()), &theirs);
+        // tsk_recover gives a file's streams and its content one name.
+        let streams = readers::with_streams(&**runner.system());
+        let single = |mut tree: Tree| {
+            tree.retain(|path, _| !streams.contains(path));
+            readers::without_empty(&tree)
+        };
+        let (tsk, theirs) = (single(tree.clone()), single(readers::sleuth_kit(&image)));
+        assert_same(&format!("{what}, The Sleuth Kit"), &tsk, &theirs);
+    }
+    runner.end().unwrap();
+    assert!(files > 5, "{volume:?} seed {seed}: hardly anything to judge");
+    let what = format!("{volume:?} seed {seed}");
+    let image = ImageFile::of(&*device);
+    let tree = read(&image);
+    assert_clean(&what, &image);
+    assert_same(&format!("{what}, ntfs-3g"), &tree, &readers::ntfs_3g(&image, &tree));
+    assert_same(&format!("{what}, ntfs3"), &tree, &readers::ntfs3(&image));
+    Mount::writing(&image).unwrap().script(CHANGES);
+    assert_clean(&format!("{what}, changed by ntfs-3g"), &image);
+    let judged = linux("ntfs3", "rw", &image, &CHANGES.replace("others", "kernel"));
+    assert_eq!(judged.output.as_deref().map(str::trim), Some("done"), "{what}: {}", judged.messages);
+    assert!(judged.unmounted, "{what}: {}", judged.messages);
+    readers::assert_silent(&judged.messages);
+    assert_clean(&format!("{what}, changed by ntfs3"), &image);
+    let tree = read(&image);
+    assert!(tree.contains_key("/kernel/below/1") && tree.contains_key("/others/below/1"), "{what}");
+    assert_same(&format!("{what}, changed"), &tree, &readers::ntfs_3g(&image, &tree));
+}
+
+#[test]
+fn others_agree_after_random_operations() {
+    for (number, volume) in VOLUMES.into_iter().filter(|volume| volume.sector == 512).enumerate() {
+        judge(volume, 8664 + number as u64, 1_000, 500);
+    }
+}
+
+/// 200,000 operations for each kind of volume: `cargo test --release -p platter-ntfs --test interchange -- --ignored`,
+/// with `PLATTER_SEED=n` for others.
+#[test]
+#[ignore = "a campaign: takes many minutes"]
+fn others_agree_after_200_000_operations() {
+    for (number, volume) in VOLUMES.into_iter().filter(|volume| volume.sector == 512).enumerate() {
+        judge(volume, seed() + number as u64, 200_000, 20_000);
+        println!("{volume:?}: 200,000 operations");
+    }
+}
+
+#[test]
+fn what_others_write_reads_back_and_can_be_changed() {
+    for cluster in [512, 4096, 65536] {
+        let image = judges::made(64 << 20, cluster);
+        let mut random = Random::new(8664);
+        {
+            let mount = Mount::writing(&image).unwrap();
+            // Larger clusters are never compressed.
+            if cluster <= 4096 {
+                mount.script("mkdir packed && setfattr -n system.ntfs_attrib_be -v 0x00000810 packed");
+            }
+            mount.script(
+                "mkdir -p a/b/c wide 'Ünïcödé имя' && for n in $(seq 700); do echo $n > wide/'a name that is long '$n; done && \
+                 setfattr -n user.stream -v value wide && mkdir -p packed && \
+                 for n in 1 2 3; do seq 30000 > packed/$n; done && truncate -s 5000000 sparse && printf end >> sparse && \
+                 ln a/b/c/../../../sparse a/linked",
+            );
+            for number in 0..40 {
+                let mut content = vec![0; random.below(200_000) as usize];
+                random.fill(&mut content);
+                std::fs::write(mount.path().join(format!("a/b/file {number}")), content).unwrap();
+            }
+        }
+        let what = format!("clusters of {cluster}");
+        let tree = read(&image);
+        assert_same(&format!("{what}, ntfs-3g"), &tree, &readers::ntfs_3g(&image, &tree));
+        assert_same(&format!("{what}, dissect.ntfs"), &tree, &readers::dissect(&image));
+        if cluster <= 4096 {
+            // It finds nothing in indexes of many blocks that are smaller than clusters.
+            assert_same(&format!("{what}, libfsntfs"), &tree, &readers::libfsntfs(&image));
+        }
+        assert!(tree.len() > 700, "{what}");
+        // And what we then change, they accept.
+        let device: Arc<dyn Device> =
+            Arc::new(FileDevice::open(Path::new(image.path()), FileOptions::default()).unwrap());
+        let system = open(device);
+        let moved = system.create(Node::ROOT, &"moved here".into(), Kind::Directory).unwrap();
+        let wide = system.lookup(Node::ROOT, &"wide".into()).unwrap();
+        let mut entries = Vec::new();
+        system.read_directory(wide, platter_vfs::Cursor::START, 1000, &mut entries).unwrap();
+        for entry in entries.iter().step_by(2) {
+            system.rename(wide, &entry.name, moved, &entry.name, RenameFlags::Replace).unwrap();
+            let node = system.lookup(moved, &entry.name).unwrap();
+            system.write(node, 1, &[b'x'; 3_000]).unwrap();
+            system.forget(node, 1);
+        }
+        let packed = system.lookup(Node::ROOT, &"packed".into()).unwrap();
+        let node = system.lookup(packed, &"2".into()).unwrap();
+        system.write(node, 70_001, b"changed in the middle of a unit").unwrap();
+        let shorter = Change { size: Some(100_003), ..Change::default() };
+        system.set_attributes(node, &shorter).unwrap();
+        let changed = ours(&system);
+        system.unmount().unwrap();
+        drop(system);
+        assert_clean(&format!("{what}, changed"), &image);
+        assert_same(&format!("{what}, changed, ntfs-3g"), &changed, &readers::ntfs_3g(&image, &changed));
+        assert_same(&format!("{what}, changed, dissect.ntfs"), &changed, &readers::dissect(&image));
+    }
+}

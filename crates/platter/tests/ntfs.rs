@@ -1,0 +1,57 @@
+//! NTFS images, as a user makes and uses them.
+
+mod common;
+
+use common::{Place, content};
+use std::fs;
+
+#[test]
+fn mkfs_takes_what_the_format_has() {
+    let place = Place::new("mkfs-ntfs");
+    let said = place.works("mkfs ntfs a.img --size 64M --cluster 2k --mft-record 4k --compress --label Büro");
+    assert!(said.contains("NTFS 3.1") && said.contains("2 KiB"), "{said}");
+    let info = place.json("info --json a.img");
+    let volume = &info["holds"]["volume"];
+    assert_eq!((&volume["label"], &volume["cluster"]), (&"Büro".into(), &2048.into()));
+    assert_eq!(volume["details"]["file record"], "4096 bytes");
+    assert!(place.fails("mkfs ntfs b.img --size 64M --mft-record 2k").contains("4,096"));
+    assert!(place.fails("mkfs ntfs b.img --size 64M --cluster 4M --force").contains("2097152"));
+    assert!(
+        place.fails("mkfs ntfs b.img --size 64M --checksum crc64 --force").contains("NTFS has no metadata")
+    );
+    for format in ["fat32", "exfat", "refs"] {
+        for (option, what) in [("--mft-record 1k", "records of files"), ("--compress", "compression")] {
+            let said = place.fails(&format!("mkfs {format} c.img --size 600M --force {option}"));
+            assert!(said.contains(what), "{format}: {said}");
+        }
+    }
+    let (_, said) = place.ends(2, "mkfs ntfs c.img --mft-record many");
+    assert!(said.contains("many"), "{said}");
+}
+
+#[test]
+fn files_go_in_and_come_out_and_a_deleted_one_is_recovered() {
+    let place = Place::new("ntfs-files");
+    fs::create_dir_all(place.path("tree/below")).unwrap();
+    let large = content(1, 3_000_000);
+    fs::write(place.path("tree/large"), &large).unwrap();
+    fs::write(place.path("tree/below/small"), "small").unwrap();
+    for options in ["", "--compress"] {
+        place.works(&format!("mkfs ntfs a.img --size 64M --force {options}"));
+        place.works("cp -r tree a.img:/");
+        let listed = place.works("ls -lR a.img:/");
+        assert!(listed.contains("large") && listed.contains("small"), "{listed}");
+        assert_eq!(place.works("cat a.img:/tree/below/small"), "small");
+        place.works("cp a.img:/tree/large back");
+        assert_eq!(fs::read(place.path("back")).unwrap(), large);
+        place.works("mv a.img:/tree/below a.img:/moved");
+        place.works("check a.img");
+        place.works("rm a.img:/tree/large");
+        place.works("check a.img");
+        drop(fs::remove_dir_all(place.path("rescued")));
+        place.works("recover a.img rescued");
+        let found = place.tool("find", &["rescued", "-name", "large*"]);
+        let found = found.lines().next().unwrap_or_else(|| panic!("{options}: large is not there"));
+        assert_eq!(fs::read(place.path(found)).unwrap(), large, "{options}");
+    }
+}
