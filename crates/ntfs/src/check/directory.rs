@@ -125,6 +125,10 @@ fn name(
         let expected = if file.is_directory { "a directory" } else { "a file" };
         return wrong(expected.into(), found.into());
     }
+    if (key.flags & file_flags::REPARSE != 0) != file.reparse.is_some() {
+        let (expected, found) = if file.reparse.is_some() { ("one", "none") } else { ("none", "one") };
+        return wrong(format!("{expected} with a reparse point"), found.into());
+    }
     Ok(())
 }
 

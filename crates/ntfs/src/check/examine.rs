@@ -2,7 +2,7 @@
 
 use super::file::Assembled;
 use super::{Check, Severity, names, records, streams};
-use crate::layout::{Kind, ListEntry, definitions};
+use crate::layout::{Attribute, Kind, ListEntry, definitions};
 use platter_vfs::Result;
 
 /// Looks at a file's records and attributes, claims its clusters, puts right what can be, and notes what directories and
@@ -38,6 +38,14 @@ fn is_known(kind: Kind) -> bool {
     definitions().iter().any(|definition| definition.kind == kind) || kind == Kind(0xF0)
 }
 
+/// Whether attributes of this type have names.
+fn may_have_name(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::DATA | Kind::INDEX_ROOT | Kind::INDEX_ALLOCATION | Kind::BITMAP | Kind::LOGGED_UTILITY_STREAM
+    )
+}
+
 fn headers(check: &mut Check<'_>, file: &mut Assembled) {
     let repairing = check.is_repairing;
     for index in 0..file.records.len() {
@@ -66,6 +74,18 @@ fn headers(check: &mut Check<'_>, file: &mut Assembled) {
             check.find("attribute-unknown", Severity::DataLoss, Some(file.number), message, repairing);
             let part = &mut file.records[index];
             part.record.attributes.retain(|attribute| is_known(attribute.kind));
+            part.is_changed = true;
+        }
+        let is_misnamed =
+            |attribute: &Attribute| !attribute.name.is_empty() && !may_have_name(attribute.kind);
+        if let Some(named) =
+            file.records[index].record.attributes.iter().find(|attribute| is_misnamed(attribute))
+        {
+            let message = format!("file record at offset {at}: {}: expected no name, found one", named.kind);
+            check.find("attribute-name", Severity::Inconsistent, Some(file.number), message, repairing);
+            let part = &mut file.records[index];
+            let named = part.record.attributes.iter_mut().filter(|attribute| is_misnamed(attribute));
+            named.for_each(|attribute| attribute.name = Box::default());
             part.is_changed = true;
         }
         if wrong.is_empty() {

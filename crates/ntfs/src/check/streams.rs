@@ -49,23 +49,31 @@ fn flags_of_file(check: &mut Check<'_>, file: &mut Assembled) {
     let any = data.iter().fold(0, |flags, place| flags | file.attribute(*place).flags);
     let own = data.iter().map(|place| file.attribute(*place)).find(|data| data.name.is_empty());
     let own = own.map_or(0, |data| data.flags);
-    for (flag, of_file, name) in [
-        (flags::SPARSE, file_flags::SPARSE, "sparse"),
-        (flags::ENCRYPTED, file_flags::ENCRYPTED, "encrypted"),
-    ] {
-        let is_said = standard.flags & of_file != 0;
-        // A directory that is encrypted says so for what is made in it.
-        let must_not = any & flag == 0 && !data.is_empty();
-        if is_said && must_not || !is_said && own & flag != 0 {
-            let expected = if is_said { "not " } else { "" };
-            let message = format!(
-                "$STANDARD_INFORMATION of the file record at offset {}: expected that it says {expected}{name}, found otherwise",
-                file.at
-            );
-            check.find("flags", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
-            standard.flags ^= of_file;
-            file.put(Attribute::resident(Kind::STANDARD_INFORMATION, standard.to_bytes()));
+    let has_reparse = !file.of(Kind::REPARSE_POINT).is_empty();
+    // What the attributes say, as far as they do: a directory that is encrypted says so for what is made in it.
+    let told = |flag: u16| match (own & flag != 0, any & flag != 0 || data.is_empty()) {
+        (true, _) => Some(true),
+        (false, true) => None,
+        (false, false) => Some(false),
+    };
+    let expected = [
+        (file_flags::SPARSE, told(flags::SPARSE), "sparse"),
+        (file_flags::ENCRYPTED, told(flags::ENCRYPTED), "encrypted"),
+        (file_flags::REPARSE, Some(has_reparse), "a reparse point"),
+    ];
+    for (flag, expected, name) in expected {
+        let is_said = standard.flags & flag != 0;
+        if expected.is_none_or(|expected| expected == is_said) {
+            continue;
         }
+        let not = if is_said { "not " } else { "" };
+        let message = format!(
+            "$STANDARD_INFORMATION of the file record at offset {}: expected that it says {not}{name}, found otherwise",
+            file.at
+        );
+        check.find("flags", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
+        standard.flags ^= flag;
+        file.put(Attribute::resident(Kind::STANDARD_INFORMATION, standard.to_bytes()));
     }
 }
 
