@@ -27,7 +27,7 @@ pub const PAGE: u64 = 4096;
 pub const DETACHED: u64 = 1 << 47;
 /// Images that are kept before those that did not change are let go.
 const MOST_IMAGES: usize = 48 * 1024;
-/// Bytes of records that are read at once.
+/// Most bytes of records that are read at once: where one follows the other.
 const READ_AHEAD: u64 = 32 << 10;
 /// The longest attribute list that is read: Windows stops at 256 KiB.
 const LONGEST_LIST: u64 = 1 << 20;
@@ -41,6 +41,16 @@ pub enum Key {
     Block(u64, Index, u64),
     /// A page of another attribute, by the file, type, name and offset in bytes.
     Value(u64, Kind, &'static str, u64),
+}
+
+impl Key {
+    /// Something that tells keys apart.
+    fn number(&self) -> u64 {
+        match self {
+            Key::Record(number) => *number,
+            Key::Block(file, _, at) | Key::Value(file, _, _, at) => file ^ at >> 9,
+        }
+    }
 }
 
 /// What a key's bytes are at this moment.
@@ -91,11 +101,17 @@ pub struct Core {
     pub frozen: Option<String>,
     images: HashMap<Key, Image>,
     dirty: BTreeSet<Key>,
+    /// Bytes of their images, about.
+    dirt: u64,
     /// Committed and not yet in place.
     pub pending: HashMap<Key, Pending>,
     /// What went with files that were removed: to be dropped from `pending` by the commit that removes them.
     dropped: Vec<Key>,
     files: HashMap<u64, Arc<File>>,
+    /// The record after those read last, and how many bytes were read then.
+    ahead: (u64, u64),
+    /// How often images were let go.
+    rounds: u64,
     mft: Vec<Run>,
     records: Bits,
     records_changed: BTreeSet<u64>,
@@ -132,6 +148,9 @@ impl Core {
             frozen: None,
             images: HashMap::new(),
             dirty: BTreeSet::new(),
+            dirt: 0,
+            ahead: (0, 0),
+            rounds: 0,
             pending: HashMap::new(),
             dropped: Vec::new(),
             files: HashMap::new(),
@@ -198,14 +217,13 @@ impl Core {
 
     /// How many bytes of images a commit would take now, about.
     pub fn dirt(&self) -> u64 {
-        let record = u64::from(self.geometry.record);
-        let of = |key: &Key| match key {
-            Key::Record(_) => record,
-            Key::Block(..) => u64::from(self.geometry.index).max(PAGE),
-            Key::Value(..) => PAGE,
-        };
-        let images: u64 = self.dirty.iter().map(|key| of(key) + 128).sum();
-        images + (self.space.changed() + self.records_changed.len()) as u64 * (PAGE + 128)
+        self.dirt + (self.space.changed() + self.records_changed.len()) as u64 * (PAGE + 128)
+    }
+
+    fn soil(&mut self, key: Key, length: usize) {
+        if self.dirty.insert(key) {
+            self.dirt += length as u64 + 128;
+        }
     }
 
     /// Whether there is anything to commit.
@@ -220,17 +238,19 @@ impl Core {
 
     /// Stores what a key's bytes are now.
     pub fn put_image(&mut self, key: Key, bytes: Vec<u8>) {
+        self.soil(key, bytes.len());
         let old = self.images.insert(key, Image { bytes: Arc::new(bytes) });
         self.undo.push(Undo::Image(key, old));
-        self.dirty.insert(key);
     }
 
     /// Changes bytes of an image that was read before.
     pub fn change_image(&mut self, key: Key, change: impl FnOnce(&mut Vec<u8>)) {
         let Some(image) = self.images.get_mut(&key) else { return };
         self.undo.push(Undo::Image(key, Some(image.clone())));
-        change(Arc::make_mut(&mut image.bytes));
-        self.dirty.insert(key);
+        let bytes = Arc::make_mut(&mut image.bytes);
+        change(bytes);
+        let length = bytes.len();
+        self.soil(key, length);
     }
 
     /// Forgets an image of what is there no more.
@@ -255,12 +275,21 @@ impl Core {
 
     /// Lets go of images and files that can be read again, if there are many.
     pub fn make_room(&mut self) {
+        self.rounds += 1;
+        let rounds = self.rounds;
         if self.images.len() > MOST_IMAGES {
             let dirty = &self.dirty;
-            self.images.retain(|key, _| dirty.contains(key));
+            // Half of them, another half each time.
+            self.images.retain(|key, _| dirty.contains(key) || key.number() >> (rounds % 4) & 1 == 0);
+            if self.images.len() > MOST_IMAGES {
+                self.images.retain(|key, _| dirty.contains(key));
+            }
         }
-        if self.files.len() > MOST_IMAGES / 4 {
-            self.files.retain(|number, _| *number == record_number::MFT || *number >= DETACHED);
+        if self.files.len() > MOST_IMAGES / 2 {
+            let is_kept = |number: u64| {
+                number == record_number::MFT || number >= DETACHED || number >> (rounds % 4) & 1 == 0
+            };
+            self.files.retain(|number, _| is_kept(*number));
         }
     }
 
@@ -401,13 +430,19 @@ impl Core {
             ));
         }
         // Neighbours are often wanted next.
-        let first = number * size / READ_AHEAD * READ_AHEAD;
-        let length = READ_AHEAD.max(size).min(end - first);
+        let window = match self.ahead {
+            (next, window) if next == number => (window * 2).min(READ_AHEAD),
+            _ => PAGE,
+        }
+        .max(size);
+        let first = number * size / window * window;
+        let length = window.min(end - first);
         let ahead = if self.places(&self.mft, first, length)?.len() == 1 {
             (first, length)
         } else {
             (number * size, size)
         };
+        self.ahead = ((ahead.0 + ahead.1) / size, window);
         let mut bytes = self.read_runs(&self.mft, ahead.0, ahead.1)?;
         let mut wanted = None;
         for (index, bytes) in bytes.chunks_exact_mut(size as usize).enumerate() {
@@ -962,6 +997,7 @@ impl Core {
             }
         }
         let mut images = Vec::new();
+        self.dirt = 0;
         for key in std::mem::take(&mut self.dirty) {
             let Some(image) = self.images.get_mut(&key) else { continue };
             if !matches!(key, Key::Value(..)) {

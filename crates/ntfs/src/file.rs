@@ -221,8 +221,13 @@ impl File {
 
     /// Bytes that its attributes would take in one record.
     pub fn length(&self, cluster: u64) -> usize {
-        let pieces = |attr: &Attr| attr.pieces(1 << 30, 1 << 30, cluster)[0].length();
-        self.attributes.iter().map(pieces).sum()
+        let length = |attr: &Attr| match &attr.body {
+            Body::Resident { value, .. } => {
+                (0x18 + attr.name.len() * 2).next_multiple_of(8) + value.len().next_multiple_of(8)
+            }
+            Body::Outside(_) => attr.pieces(1 << 30, 1 << 30, cluster)[0].length(),
+        };
+        self.attributes.iter().map(length).sum()
     }
 
     /// All attributes as pieces for records, the first of each at most `first` and the others at most `most` bytes.

@@ -7,7 +7,8 @@
 use crate::core::{Core, Key, PAGE};
 use crate::file::{Attr, Body, File, Outside};
 use crate::layout::index::{
-    Entry, IndexBlock, IndexRoot, Node, block_node, collation, entries_of, last_entry, root_node, vcn_unit,
+    Entry, IndexBlock, IndexRoot, Node, block_node, collation, entries_of, entry_bytes, last_entry,
+    root_node, vcn_unit,
 };
 use crate::layout::{FileName, Kind, Record};
 use crate::space::Held;
@@ -149,8 +150,7 @@ impl Core {
 
     fn node(&mut self, tree: &Tree, at: Option<u64>) -> Result<Node> {
         let bytes = self.node_bytes(tree, at)?;
-        let entries = entries_of(Core::node_of(at, &bytes)).flat_map(|entry| entry.bytes.iter().copied());
-        Ok(Node { entries: entries.collect() })
+        Ok(Node { entries: entry_bytes(Core::node_of(at, &bytes)).to_vec() })
     }
 
     fn child_at(&self, tree: &Tree, vcn: u64) -> u64 {

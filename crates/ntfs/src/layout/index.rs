@@ -159,8 +159,13 @@ impl<'a> Iterator for Entries<'a> {
 
 /// The entries of a checked node whose header begins the bytes, without copying.
 pub fn entries_of(node: &[u8]) -> Entries<'_> {
+    Entries { bytes: entry_bytes(node), offset: 0 }
+}
+
+/// Their bytes.
+pub fn entry_bytes(node: &[u8]) -> &[u8] {
     let (from, to) = (u32_at(node, 0) as usize, u32_at(node, 4) as usize);
-    Entries { bytes: node.get(from..to).unwrap_or(&[]), offset: 0 }
+    node.get(from..to).unwrap_or(&[])
 }
 
 /// The node in the bytes of a checked index block.

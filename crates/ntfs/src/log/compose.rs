@@ -74,6 +74,9 @@ impl Ring {
     }
 }
 
+/// A page as it is written, and its number.
+pub type Sealed = (u64, Box<[u8; PAGE]>);
+
 /// Lays records into pages, from the beginning of a page on.
 pub struct Composer {
     ring: Ring,
@@ -168,7 +171,7 @@ impl Composer {
     }
 
     /// The pages by their numbers, and where the next begin.
-    pub fn finish(self) -> (Vec<(u64, Box<[u8; PAGE]>)>, Spot) {
+    pub fn finish(self) -> (Vec<Sealed>, Spot) {
         let next =
             self.pages.last().map_or(Spot { page: FIRST_PAGE, turn: 0 }, |page| self.ring.after(page.spot));
         let seal = |mut page: Page| {

@@ -407,7 +407,7 @@ impl NtfsVolume {
         }
         let Ok(entity) = core.nodes.get(node) else { return };
         let (number, is_part, parts) = (entity.file, entity.part.is_some(), entity.parts.clone());
-        if number < DETACHED {
+        if number < DETACHED || is_part {
             for node in parts.iter().copied().chain([node]) {
                 if core.frozen.is_none() {
                     // What cannot be recorded now waits for the commit, with the node.
@@ -416,7 +416,7 @@ impl NtfsVolume {
                     }
                 }
             }
-        } else if !is_part && let Ok(file) = core.file(number) {
+        } else if let Ok(file) = core.file(number) {
             let runs = file.attributes.iter().filter_map(Attr::outside).map(|outside| outside.runs.clone());
             let runs: Vec<_> = runs.collect();
             let _ = core.transact(|core| {

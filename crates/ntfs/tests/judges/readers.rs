@@ -7,7 +7,7 @@ use platter_vfs::model::judge::each_name;
 use platter_vfs::model::{TREE_SCRIPT, linux};
 use platter_vfs::{FileSystem, Kind};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Paths of a volume: directories, and files with size and SHA-256. System files and what is behind reparse points are
@@ -50,6 +50,17 @@ pub fn ours(system: &dyn FileSystem) -> Tree {
         _ => {}
     });
     tree
+}
+
+/// Paths of files that have named streams.
+pub fn with_streams(system: &dyn FileSystem) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    each_name(system, &mut |path, node, attributes| {
+        if attributes.kind == Kind::File && !system.streams(node).unwrap().is_empty() {
+            found.insert(path);
+        }
+    });
+    found
 }
 
 /// Files and directories of lines that our Python scripts print.
@@ -183,12 +194,10 @@ pub fn ntfs3(image: &ImageFile) -> Tree {
     assert_silent(&judged.messages);
     listing
         .lines()
-        .filter_map(|line| match line.strip_prefix("d ") {
-            Some(path) => Some((path.to_owned(), None)),
+        .map(|line| match line.strip_prefix("d ") {
+            Some(path) => (path.to_owned(), None),
             None => match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
-                ["f", size, sum, path] => {
-                    Some((path.to_owned(), Some((size.parse().unwrap(), sum.to_owned()))))
-                }
+                ["f", size, sum, path] => (path.to_owned(), Some((size.parse().unwrap(), sum.to_owned()))),
                 _ => panic!("the script printed {line:?}"),
             },
         })

@@ -92,10 +92,10 @@ fn live(system: &dyn FileSystem, thread: u64, rounds: u64, shared: Node) {
                 optional(system.set_integrity(node, integrity));
             }
             12 => {
-                optional(system.stream(node, &"side".into(), true)).map(|side| {
+                if let Some(side) = optional(system.stream(node, &"side".into(), true)) {
                     system.write(side, random.below(9000), &mine(thread, 3000)).unwrap();
                     system.forget(side, 1);
-                });
+                }
             }
             _ => {
                 let mut entries = Vec::new();
