@@ -113,3 +113,50 @@ fn a_file_in_thousands_of_pieces() {
         check_clean(&*device).unwrap();
     }
 }
+
+/// A volume is filled to the last cluster, emptied, and filled again: each time with as much, and each time clean.
+#[test]
+fn a_full_volume_can_be_emptied() {
+    for volume in [Volume { bytes: 12 << 20, ..USUAL }, Volume { cluster: 512, bytes: 8 << 20, ..USUAL }] {
+        let device = volume.make();
+        let mut room = Vec::new();
+        for _ in 0..3 {
+            let system = open(device.clone());
+            let mut made = Vec::new();
+            // One large file takes most, many small ones the rest.
+            for (number, length) in (0u64..).zip([300_000usize, 5_000, 10].into_iter().cycle()) {
+                let name = name(number);
+                let outcome = system.create(Node::ROOT, &name, Kind::File).and_then(|file| {
+                    let outcome = system.write(file, 0, &vec![7; length]);
+                    system.forget(file, 1);
+                    outcome
+                });
+                match outcome {
+                    Ok(()) => made.push(name),
+                    Err(platter_vfs::Error::NoSpace) => {
+                        let _ = system.unlink(Node::ROOT, &name);
+                        if length == 10 {
+                            break;
+                        }
+                    }
+                    Err(error) => panic!("{volume:?}: {error}"),
+                }
+            }
+            system.sync_all().unwrap();
+            system.unmount().unwrap();
+            check_clean(&*device).unwrap();
+            let system = open(device.clone());
+            for name in &made {
+                match system.unlink(Node::ROOT, name) {
+                    Ok(()) | Err(platter_vfs::Error::NotFound) => {}
+                    Err(error) => panic!("{volume:?}: {error}"),
+                }
+            }
+            assert_eq!(count(&system, Node::ROOT), 0, "{volume:?}");
+            room.push(made.len());
+            system.unmount().unwrap();
+            check_clean(&*device).unwrap();
+        }
+        assert!(room[0] > 30 && room[2] >= room[1] * 9 / 10, "{volume:?}: {room:?}");
+    }
+}

@@ -1,0 +1,18 @@
+//! Many threads at work on one volume, and what is left is sound.
+
+mod common;
+
+use common::{VOLUMES, check_clean, open};
+use platter_vfs::FileSystem;
+use platter_vfs::model::get_along;
+
+#[test]
+fn threads_get_along() {
+    for volume in VOLUMES {
+        let device = volume.make();
+        let system = open(device.clone());
+        get_along(&system, 300);
+        system.unmount().unwrap();
+        check_clean(&*device).unwrap_or_else(|fault| panic!("{volume:?}: {fault}"));
+    }
+}
