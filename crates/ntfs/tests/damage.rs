@@ -6,12 +6,13 @@ mod filled;
 mod judges;
 
 use damaged::{KINDS, Volume, damage};
-use filled::filled;
+use filled::{fill, filled};
 use judges::{Content, ImageFile, Mount, ntfsfix};
 use platter_device::{MemoryDevice, Sectors};
+use platter_ntfs::Ntfs;
 use platter_ntfs::check::check;
 use platter_vfs::model::Random;
-use platter_vfs::{CheckOptions, CheckReport, Silent};
+use platter_vfs::{CheckOptions, CheckReport, Format, FormatOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -141,8 +142,11 @@ fn damage_has_a_name() {
 }
 
 fn campaign(seeds: Range<u64>) -> Tally {
-    let bases = [512, 4096].map(|cluster| {
-        let image = filled(16 << 20, cluster, 150);
+    let ours = MemoryDevice::new(16 << 20, Sectors::SMALL);
+    Ntfs.make(&ours, &FormatOptions::default(), &Silent).unwrap();
+    let ours = ImageFile::of(&ours);
+    fill(&ours, 4096, 150);
+    let bases = [filled(16 << 20, 512, 150), filled(16 << 20, 4096, 150), ours].map(|image| {
         let before = Mount::reading(&image).expect("a sound volume").tree();
         let bytes = std::fs::read(image.path()).unwrap();
         let device = MemoryDevice::from_image(&bytes, Sectors::SMALL);
@@ -152,7 +156,7 @@ fn campaign(seeds: Range<u64>) -> Tally {
     });
     let mut tally = Tally::default();
     for seed in seeds {
-        one(&mut tally, &bases[seed as usize / KINDS.len() % 2], seed);
+        one(&mut tally, &bases[seed as usize / KINDS.len() % bases.len()], seed);
     }
     tally
 }
