@@ -176,12 +176,16 @@ fn a_slice_of_the_campaign() {
     judge(&campaign(0..3 * KINDS.len() as u64));
 }
 
-/// `cargo test --release -p platter-ntfs --test damage -- --ignored --nocapture`, with `PLATTER_SEED=n` for others.
+/// `cargo test --release -p platter-ntfs --test damage -- --ignored --nocapture`, with `PLATTER_SEED=n` for others and
+/// `PLATTER_COUNT=n` for another number of them.
 #[test]
 #[ignore = "two thousand images: run by name"]
 fn the_campaign() {
-    let seed =
-        std::env::var("PLATTER_SEED").map_or(1, |seed| seed.parse().expect("PLATTER_SEED is a number"));
-    println!("PLATTER_SEED={seed}");
-    judge(&campaign(seed..seed + 2000));
+    let number = |name: &str, usual: u64| {
+        std::env::var(name)
+            .map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+    };
+    let (seed, count) = (number("PLATTER_SEED", 1), number("PLATTER_COUNT", 2000));
+    println!("PLATTER_SEED={seed} PLATTER_COUNT={count}");
+    judge(&campaign(seed..seed + count));
 }
