@@ -6,12 +6,13 @@ mod filled;
 mod judges;
 
 use damaged::{KINDS, Volume, damage};
-use filled::filled;
+use filled::{fill, filled};
 use judges::{Content, ImageFile, Mount, ntfsfix};
 use platter_device::{MemoryDevice, Sectors};
+use platter_ntfs::Ntfs;
 use platter_ntfs::check::check;
 use platter_vfs::model::Random;
-use platter_vfs::{CheckOptions, CheckReport, Silent};
+use platter_vfs::{CheckOptions, CheckReport, Format, FormatOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -141,8 +142,11 @@ fn damage_has_a_name() {
 }
 
 fn campaign(seeds: Range<u64>) -> Tally {
-    let bases = [512, 4096].map(|cluster| {
-        let image = filled(16 << 20, cluster, 150);
+    let ours = MemoryDevice::new(16 << 20, Sectors::SMALL);
+    Ntfs.make(&ours, &FormatOptions::default(), &Silent).unwrap();
+    let ours = ImageFile::of(&ours);
+    fill(&ours, 4096, 150);
+    let bases = [filled(16 << 20, 512, 150), filled(16 << 20, 4096, 150), ours].map(|image| {
         let before = Mount::reading(&image).expect("a sound volume").tree();
         let bytes = std::fs::read(image.path()).unwrap();
         let device = MemoryDevice::from_image(&bytes, Sectors::SMALL);
@@ -152,7 +156,7 @@ fn campaign(seeds: Range<u64>) -> Tally {
     });
     let mut tally = Tally::default();
     for seed in seeds {
-        one(&mut tally, &bases[seed as usize / KINDS.len() % 2], seed);
+        one(&mut tally, &bases[seed as usize / KINDS.len() % bases.len()], seed);
     }
     tally
 }
@@ -172,12 +176,16 @@ fn a_slice_of_the_campaign() {
     judge(&campaign(0..3 * KINDS.len() as u64));
 }
 
-/// `cargo test --release -p platter-ntfs --test damage -- --ignored --nocapture`, with `PLATTER_SEED=n` for others.
+/// `cargo test --release -p platter-ntfs --test damage -- --ignored --nocapture`, with `PLATTER_SEED=n` for others and
+/// `PLATTER_COUNT=n` for another number of them.
 #[test]
 #[ignore = "two thousand images: run by name"]
 fn the_campaign() {
-    let seed =
-        std::env::var("PLATTER_SEED").map_or(1, |seed| seed.parse().expect("PLATTER_SEED is a number"));
-    println!("PLATTER_SEED={seed}");
-    judge(&campaign(seed..seed + 2000));
+    let number = |name: &str, usual: u64| {
+        std::env::var(name)
+            .map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+    };
+    let (seed, count) = (number("PLATTER_SEED", 1), number("PLATTER_COUNT", 2000));
+    println!("PLATTER_SEED={seed} PLATTER_COUNT={count}");
+    judge(&campaign(seed..seed + count));
 }

@@ -146,7 +146,9 @@ pub fn bad_records(check: &mut Check<'_>) -> Result<()> {
 fn record_bits(check: &Check<'_>) -> Result<Vec<u8>> {
     let file = Assembled::read(check, known::MFT, &mut Vec::new());
     let bits = match &file {
-        Ok(file) => file.bytes(check, &key(Kind::BITMAP, ""), check.table.count.div_ceil(8))?,
+        Ok(file) => {
+            file.bytes(check, &key(Kind::BITMAP, ""), check.table.count.div_ceil(8).next_multiple_of(8))?
+        }
         Err(_) => None,
     };
     Ok(bits.unwrap_or_default())
@@ -173,6 +175,13 @@ pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
         }
         if byte < length {
             bits[byte] ^= 1 << bit;
+        }
+    }
+    // Those that `$MFT` has yet to grow to are free.
+    for number in check.table.count..length as u64 * 8 {
+        if bits[(number / 8) as usize] >> (number % 8) & 1 == 1 {
+            set.add(number);
+            bits[(number / 8) as usize] &= !(1 << (number % 8));
         }
     }
     if let Some(first) = unset.first {

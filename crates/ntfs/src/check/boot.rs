@@ -6,6 +6,10 @@ use super::{Pending, Severity};
 use crate::layout::{BootSector, Geometry};
 use platter_vfs::{Error, Result};
 
+/// How well a boot sector is borne out: by records, by `$MFT`'s own place, by its copy's, and by the place of its own
+/// copy.
+type Rank = ((u64, u64), bool, bool, bool);
+
 /// Finds the boot sector that leads to `$MFT`. What is wrong with it or its copy is told, and put right.
 ///
 /// # Errors
@@ -32,17 +36,22 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
     }
     // What is zero in every boot sector tells a damaged one that is usable otherwise.
     found.sort_by_key(|(boot, _)| !is_sound(boot));
-    let mut best: Option<(usize, Table)> = None;
+    let mut best: Option<(usize, Rank, Table)> = None;
     for (index, (_, geometry)) in found.iter().enumerate() {
-        match Table::find(disk, geometry) {
-            Ok(table) if best.as_ref().is_none_or(|(_, best)| table.score > best.score) => {
-                best = Some((index, table))
+        let table = match Table::find(disk, geometry) {
+            Ok(table) => table,
+            Err(error) => {
+                fault = fault.or(Some(error));
+                continue;
             }
-            Ok(_) => {}
-            Err(error) => fault = fault.or(Some(error)),
+        };
+        let has_copy = read(disk, geometry.length, length).is_ok_and(|copy| copy.1 == *geometry);
+        let rank = (table.score, !table.is_from_mirror, table.has_mirror, has_copy);
+        if best.as_ref().is_none_or(|best| rank > best.1) {
+            best = Some((index, rank, table));
         }
     }
-    let Some((index, table)) = best else {
+    let Some((index, _, table)) = best else {
         return Err(fault.unwrap_or_else(|| Error::damaged("boot sector", 0, "a volume", "none")));
     };
     let (mut boot, geometry) = found.swap_remove(index);

@@ -4,8 +4,8 @@ use super::file::{Assembled, Key, key};
 use super::streams::told;
 use super::{Check, Severity, system};
 use crate::layout::{
-    Attribute, FileName, Kind, ObjectId, Reference, StandardInformation, file_flags, namespace, record_flags,
-    record_number as known,
+    Attribute, Content, FileName, Kind, ObjectId, Reference, StandardInformation, file_flags, namespace,
+    record_flags, record_number as known,
 };
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,6 +81,7 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
             }
         }
     }
+    lone_short_names(check, file, &mut names);
     for (part, index) in bad.into_iter().rev() {
         file.records[part].record.attributes.remove(index);
         file.records[part].is_changed = true;
@@ -156,6 +157,37 @@ fn is_possible(name: &FileName, number: u64) -> bool {
         && !units.iter().any(is_bad)
         && (number == known::ROOT || !is_dot)
         && **units != [u16::from(b'.'); 2]
+}
+
+/// A short name without its long one: others do not show it, so it becomes both.
+fn lone_short_names(check: &mut Check<'_>, file: &mut Assembled, names: &mut [Name]) {
+    for index in 0..names.len() {
+        let parent = names[index].parent;
+        let has_long = names.iter().any(|other| other.space == namespace::WIN32 && other.parent == parent);
+        if names[index].space != namespace::DOS || has_long {
+            continue;
+        }
+        let message = format!(
+            "file record at offset {}: expected a long name to the short one \"{}\", found none",
+            file.at,
+            String::from_utf16_lossy(&names[index].units)
+        );
+        check.find("name-short", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
+        if !check.is_repairing {
+            continue;
+        }
+        for place in file.of(Kind::FILE_NAME) {
+            let value = file.attribute(place).value().and_then(|value| FileName::from_bytes(value, 0).ok());
+            if let Some(mut name) = value
+                && (name.parent, &name.name, name.namespace) == (parent, &names[index].units, namespace::DOS)
+                && let Content::Resident { value, .. } = &mut file.attribute_mut(place).content
+            {
+                name.namespace = namespace::WIN32_AND_DOS;
+                *value = name.to_bytes();
+            }
+        }
+        names[index].space = namespace::WIN32_AND_DOS;
+    }
 }
 
 /// `$STANDARD_INFORMATION` from what a name says.

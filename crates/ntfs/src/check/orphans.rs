@@ -1,6 +1,6 @@
 //! Files that no directory has: they are put into `found.000` in the root.
 
-use super::file::Assembled;
+use super::file::{Assembled, key};
 use super::names::{File, Name};
 use super::records::State;
 use super::{Check, Severity, directory, order};
@@ -36,6 +36,12 @@ pub fn connect(check: &mut Check<'_>) -> Result<()> {
     let there = check.files.values().flat_map(|file| &file.names).filter(|name| name.parent == found);
     let mut taken: BTreeSet<Vec<u16>> = there.map(|name| fold(&name.units)).collect();
     for number in orphans {
+        if let Some(name) = system_name(check, number)? {
+            let extend = Reference::new(known::EXTEND, check.sequence(known::EXTEND));
+            give(check, number, extend, name)?;
+            check.rebuild.insert(known::EXTEND);
+            continue;
+        }
         let units = check.files.get(&number).and_then(|file| {
             let name = file.names.iter().find(|name| name.space != namespace::DOS)?;
             Some(name.units.clone())
@@ -46,6 +52,30 @@ pub fn connect(check: &mut Check<'_>) -> Result<()> {
     }
     check.rebuild.insert(found.number());
     Ok(())
+}
+
+/// The name in `$Extend` of a system file that has lost its own, by the indexes that it has.
+fn system_name(check: &Check<'_>, number: u64) -> Result<Option<Box<[u16]>>> {
+    let file = Assembled::read(check, number, &mut Vec::new())?;
+    let has = |kind, name| !file.find(&key(kind, name)).is_empty();
+    let name = if has(Kind::INDEX_ROOT, "$Q") {
+        "$Quota"
+    } else if has(Kind::INDEX_ROOT, "$R") {
+        "$Reparse"
+    } else if has(Kind::INDEX_ROOT, "$O") {
+        "$ObjId"
+    } else if has(Kind::DATA, "$J") {
+        "$UsnJrnl"
+    } else {
+        return Ok(None);
+    };
+    let is_directory = check.files.get(&known::EXTEND).is_some_and(|extend| extend.is_directory);
+    let units: Box<[u16]> = name.encode_utf16().collect();
+    let mut names = check.files.values().flat_map(|file| &file.names);
+    let is_there = names.any(|name| {
+        name.parent.number() == known::EXTEND && check.directory(name.parent) && name.units == units
+    });
+    Ok((is_directory && !is_there).then_some(units))
 }
 
 /// Gives a file another name in the directory where two have the same.

@@ -26,6 +26,8 @@ pub struct Table {
     pub count: u64,
     /// The first record could not be used: its copy in `$MFTMirr` was.
     pub is_from_mirror: bool,
+    /// Both could be.
+    pub has_mirror: bool,
     /// How many of some records are where they are expected, and how many there are.
     pub score: (u64, u64),
 }
@@ -43,6 +45,7 @@ impl Table {
             [geometry.mft, geometry.mirror].map(|cluster| Table::from_first(disk, geometry, cluster));
         match (own, mirror) {
             (Ok(own), Ok(mirror)) if mirror.score > own.score => Ok(Table { is_from_mirror: true, ..mirror }),
+            (Ok(own), mirror) => Ok(Table { has_mirror: mirror.is_ok(), ..own }),
             (Err(_), Ok(mirror)) => Ok(Table { is_from_mirror: true, ..mirror }),
             (own, _) => own,
         }
@@ -103,7 +106,7 @@ impl Table {
         if count == 0 {
             return Err(Error::damaged("file record of $MFT", at, "at least one record", "none"));
         }
-        let mut table = Table { runs: found, count, is_from_mirror: false, score: (0, 0) };
+        let mut table = Table { runs: found, count, is_from_mirror: false, has_mirror: false, score: (0, 0) };
         table.score = (table.measure(disk, geometry), count);
         Ok(table)
     }

@@ -133,8 +133,8 @@ impl New<'_> {
     pub fn contents(&self) -> Vec<(&Piece, Vec<u8>)> {
         let measures = self.measures;
         let mut taken = vec![0u8; measures.records_bytes() as usize];
-        let behind = measures.record_count()..measures.records_bytes() * 8;
-        for number in (0..measures.record_count()).filter(|&number| is_taken(number)).chain(behind) {
+        // Unlike `$Bitmap`'s the bits behind the last record are free: `$MFT` grows into them.
+        for number in (0..measures.record_count()).filter(|&number| is_taken(number)) {
             taken[(number / 8) as usize] |= 1 << (number % 8);
         }
         let mut table: Vec<u8> = definitions().iter().flat_map(|definition| definition.to_bytes()).collect();

@@ -27,17 +27,20 @@ for i in 1 2 3 4 5 6 7 8 9; do seq $i 3000 > gone/$i; done
 for i in 2 4 6 8; do rm gone/$i; done
 "#;
 
-/// A volume with clusters of `cluster` bytes and some `files` small files.
+/// A volume of mkntfs with clusters of `cluster` bytes and some `files` small files.
 pub fn filled(length: u64, cluster: u64, files: u32) -> ImageFile {
     let image = made(length, cluster);
-    let mount = Mount::writing(&image).expect("a new volume can be mounted");
+    fill(&image, cluster, files);
+    image
+}
+
+/// Fills a new volume.
+pub fn fill(image: &ImageFile, cluster: u64, files: u32) {
+    let mount = Mount::writing(image).expect("a new volume can be mounted");
     let packed = if cluster <= 4096 { "setfattr -h -v 0x00000810 -n system.ntfs_attrib_be z" } else { ":" };
     let mut noise = vec![0; 1 << 20];
     Random::new(8664).fill(&mut noise);
     let noise = ImageFile::new(&noise);
-    mount.script(
-        &FILL.replace("NOISE", noise.path()).replace("FILES", &files.to_string()).replace("PACKED", packed),
-    );
-    drop(mount);
-    image
+    let script = FILL.replace("NOISE", noise.path()).replace("FILES", &files.to_string());
+    mount.script(&script.replace("PACKED", packed));
 }
