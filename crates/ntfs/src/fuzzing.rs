@@ -6,8 +6,9 @@
 
 use crate::layout::{
     Attribute, BootSector, Content, ExtendedAttribute, FileName, Geometry, Kind as Type, ListEntry, Record,
-    StandardInformation, fixup, index, record_number, reparse_from_bytes, runs,
+    Reference, StandardInformation, fixup, index, log as log_page, record_number, reparse_from_bytes, runs,
 };
+use crate::log::{Change, Log, Place, State, Target};
 use crate::{Ntfs, NtfsVolume, lznt1};
 use platter_device::{Device, MemoryDevice, OverlayDevice, Sectors};
 use platter_vfs::model::fuzz;
@@ -108,6 +109,62 @@ impl Base {
             device.write_at(offset, &structure)?;
         }
         Ok(device)
+    }
+}
+
+/// A log with groups that no restart record covers, and where it stands.
+fn logged() -> &'static (Base, Place) {
+    static LOGGED: OnceLock<(Base, Place)> = OnceLock::new();
+    LOGGED.get_or_init(|| {
+        const PAGES: u64 = 64;
+        let device = Arc::new(MemoryDevice::new(1 << 20, Sectors::SMALL));
+        let page = log_page::PAGE;
+        let place = Place { runs: vec![(0, PAGES * page as u64)], cluster: 4096, record: 1024 };
+        Log::create(&*device, place.clone()).expect("memory does not fail");
+        let (mut log, _) = Log::open(&*device, place.clone()).expect("memory does not fail");
+        log.begin(&*device, 0).expect("memory does not fail");
+        let file = Reference::new(6, 6);
+        let value = Target::Value { file, kind: Type::DATA.0, name: [].into() };
+        for number in 0..30u64 {
+            let record = Record::new(number).to_bytes(1024).expect("an empty record fits");
+            let place = [100 + number % 4];
+            let offset = number % 4 * 1024;
+            let changes = [
+                Change { target: &Target::FileRecord, offset, lcns: &[90], bytes: &record },
+                Change {
+                    target: &value,
+                    offset: 4096 * place[0],
+                    lcns: &place,
+                    bytes: &[number as u8; 3000],
+                },
+            ];
+            log.append(&*device, &changes[..number as usize % 2 + 1]).expect("there is room");
+        }
+        // The pages that are in use, the restart pages more than once.
+        let pages = [0, 1, 0, 1].into_iter().chain(log_page::FIRST_PAGE..FIRST_UNUSED);
+        (Base { device, places: pages.map(|number| (number * page as u64, page)).collect() }, place)
+    })
+}
+
+/// The first page that [`logged`] does not use.
+const FIRST_UNUSED: u64 = log_page::FIRST_PAGE + 1 + 30;
+
+/// Opens a patched log, replays it, and writes to it.
+pub fn log(input: &[u8]) {
+    let (base, place) = logged();
+    let Ok(device) = base.patched(input) else { return };
+    let Ok((mut log, state)) = Log::open(&*device, place.clone()) else { return };
+    if let State::Unclean(replay) = state {
+        drop(replay.apply(&*device));
+    }
+    let record = Record::new(3).to_bytes(1024).unwrap_or_default();
+    let change = Change { target: &Target::FileRecord, offset: 3072, lcns: &[90], bytes: &record };
+    if log.begin(&*device, 0).is_ok() {
+        while log.used() < log.capacity() / 2 && log.append(&*device, &[change; 7]).is_ok() {}
+        drop(log.checkpoint(&*device));
+        drop(log.end(&*device));
+        let again = Log::open(&*device, place.clone());
+        assert!(matches!(again, Ok((_, State::Clean))), "a log that was closed: {again:?}");
     }
 }
 

@@ -161,6 +161,9 @@ impl Log {
     /// What the device gives.
     pub fn begin(&mut self, device: &dyn Device, floor: u64) -> Result<()> {
         let turn = self.ring.turn(self.greatest.max(floor)) + 1;
+        if turn >= self.ring.turns() {
+            return Err(Error::ReadOnly("the numbers of the log are used up".into()));
+        }
         let opened = device.now().as_secs() as u32;
         self.session = Some(Session {
             head: Spot { page: FIRST_PAGE, turn },

@@ -64,31 +64,38 @@ fn a_matrix_of_sizes_sectors_clusters_and_records_is_accepted() {
     assert_eq!(made, 22);
 }
 
+fn write_by_others(cluster: u64, record: u64) {
+    let options = FormatOptions { cluster: Some(cluster), record: Some(record), ..FormatOptions::default() };
+    let device = make(128 * MIB, 512, &options).unwrap();
+    let image = ImageFile::of(&device);
+    let script = "mkdir one two && for n in $(seq 300); do echo $n > one/$n; done && \
+         dd if=/dev/zero of=two/large bs=1M count=20 2> /dev/null && rm one/1* && mv one/2 two/ && echo done";
+    let judged = platter_vfs::model::linux("ntfs3", "rw", &image, script);
+    assert_eq!(judged.output.as_deref().map(str::trim), Some("done"), "{}", judged.messages);
+    assert!(judged.unmounted, "{}", judged.messages);
+    readers::assert_silent(&judged.messages);
+    {
+        let mount = Mount::writing(&image).unwrap();
+        mount.script(
+            "mkdir three; for n in $(seq 300); do echo $n > three/$n; done; rm three/2*; rm two/large",
+        );
+    }
+    let device = MemoryDevice::from_image(&image.bytes(), Sectors::SMALL);
+    let report = platter_ntfs::check::check(&device, CheckOptions::default(), &Silent).unwrap();
+    assert_eq!(report.found, 0, "clusters of {cluster}: {:#?}", report.findings);
+}
+
 #[test]
 fn linux_writes_to_a_new_volume_and_ntfs_3g_too() {
-    for (cluster, record) in [(4096, 1024), (512, 1024), (65536, 4096)] {
-        let options =
-            FormatOptions { cluster: Some(cluster), record: Some(record), ..FormatOptions::default() };
-        let device = make(128 * MIB, 512, &options).unwrap();
-        let image = ImageFile::of(&device);
-        let script = "mkdir one two && for n in $(seq 300); do echo $n > one/$n; done && \
-             dd if=/dev/zero of=two/large bs=1M count=20 2> /dev/null && rm one/1* && mv one/2 two/ && echo done";
-        let judged = platter_vfs::model::linux("ntfs3", "rw", &image, script);
-        assert_eq!(judged.output.as_deref().map(str::trim), Some("done"), "{}", judged.messages);
-        assert!(judged.unmounted, "{}", judged.messages);
-        readers::assert_silent(&judged.messages);
-        {
-            let mount = Mount::writing(&image).unwrap();
-            mount.script(
-                "mkdir three; for n in $(seq 300); do echo $n > three/$n; done; rm three/2*; rm two/large",
-            );
-        }
-        let device = MemoryDevice::from_image(&image.bytes(), Sectors::SMALL);
-        let report = platter_ntfs::check::check(&device, CheckOptions::default(), &Silent).unwrap();
-        let others: Vec<_> =
-            report.findings.iter().filter(|it| !it.message.contains("number: expected")).collect();
-        assert!(others.is_empty(), "clusters of {cluster}: {others:#?}");
-    }
+    write_by_others(65536, 4096);
+}
+
+/// Clusters and records of other sizes.
+#[test]
+#[ignore = "a campaign: starts Linux twice"]
+fn linux_writes_to_other_new_volumes_and_ntfs_3g_too() {
+    write_by_others(4096, 1024);
+    write_by_others(512, 1024);
 }
 
 #[test]

@@ -15,6 +15,11 @@ fn layout() {
 }
 
 #[test]
+fn log() {
+    replay("ntfs_log", fuzzing::log, 500);
+}
+
+#[test]
 fn lznt1() {
     replay("ntfs_lznt1", fuzzing::lznt1, 2_000);
 }

@@ -38,8 +38,8 @@ const CHANGES: &str = "mkdir others && for n in $(seq 100); do echo text $n > ot
     for file in *; do [ -f \"$file\" ] && echo more >> \"$file\"; done; echo done";
 
 /// Carries out random operations; every `step` of them, and at the end, the judges read the volume; at the end ntfs-3g
-/// and Linux' ntfs3 change it.
-fn judge(volume: Volume, seed: u64, count: usize, step: usize) {
+/// changes it and, if asked, Linux' ntfs3, which takes long to start.
+fn judge(volume: Volume, seed: u64, count: usize, step: usize, with_linux: bool) {
     let device = volume.make();
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
     let mut runner = Runner::new(tested(device.clone(), &clock), clock).unwrap();
@@ -83,23 +83,30 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize) {
     let tree = read(&image);
     assert_clean(&what, &image);
     assert_same(&format!("{what}, ntfs-3g"), &tree, &readers::ntfs_3g(&image, &tree));
-    assert_same(&format!("{what}, ntfs3"), &tree, &readers::ntfs3(&image));
+    if with_linux {
+        assert_same(&format!("{what}, ntfs3"), &tree, &readers::ntfs3(&image));
+    }
     Mount::writing(&image).unwrap().script(CHANGES);
     assert_clean(&format!("{what}, changed by ntfs-3g"), &image);
-    let judged = linux("ntfs3", "rw", &image, &CHANGES.replace("others", "kernel"));
-    assert_eq!(judged.output.as_deref().map(str::trim), Some("done"), "{what}: {}", judged.messages);
-    assert!(judged.unmounted, "{what}: {}", judged.messages);
-    readers::assert_silent(&judged.messages);
-    assert_clean(&format!("{what}, changed by ntfs3"), &image);
+    if with_linux {
+        let judged = linux("ntfs3", "rw", &image, &CHANGES.replace("others", "kernel"));
+        assert_eq!(judged.output.as_deref().map(str::trim), Some("done"), "{what}: {}", judged.messages);
+        assert!(judged.unmounted, "{what}: {}", judged.messages);
+        readers::assert_silent(&judged.messages);
+        assert_clean(&format!("{what}, changed by ntfs3"), &image);
+    }
     let tree = read(&image);
-    assert!(tree.contains_key("/kernel/below/1") && tree.contains_key("/others/below/1"), "{what}");
+    assert!(
+        tree.contains_key("/kernel/below/1") == with_linux && tree.contains_key("/others/below/1"),
+        "{what}"
+    );
     assert_same(&format!("{what}, changed"), &tree, &readers::ntfs_3g(&image, &tree));
 }
 
 #[test]
 fn others_agree_after_random_operations() {
     for (number, volume) in VOLUMES.into_iter().filter(|volume| volume.sector == 512).enumerate() {
-        judge(volume, 8664 + number as u64, 1_000, 500);
+        judge(volume, 8664 + number as u64, 1_000, 500, number == 0);
     }
 }
 
@@ -109,7 +116,7 @@ fn others_agree_after_random_operations() {
 #[ignore = "a campaign: takes many minutes"]
 fn others_agree_after_200_000_operations() {
     for (number, volume) in VOLUMES.into_iter().filter(|volume| volume.sector == 512).enumerate() {
-        judge(volume, seed() + number as u64, 200_000, 20_000);
+        judge(volume, seed() + number as u64, 200_000, 20_000, true);
         println!("{volume:?}: 200,000 operations");
     }
 }

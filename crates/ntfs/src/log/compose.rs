@@ -45,6 +45,11 @@ impl Ring {
         spot.turn << self.place_bits() | (spot.page * PAGE as u64 + at as u64) >> 3
     }
 
+    /// How many turns can be numbered, with some left for what a session writes.
+    pub fn turns(self) -> u64 {
+        (u64::MAX >> self.place_bits()) - (1 << 20)
+    }
+
     /// The turn that an LSN belongs to.
     pub fn turn(self, lsn: u64) -> u64 {
         lsn >> self.place_bits()

@@ -7,6 +7,7 @@ use crate::layout::log::{
 };
 use platter_device::Device;
 use platter_vfs::{Error, Result};
+use std::cell::RefCell;
 
 /// Bytes that a replay may write beyond as many as the log has: records are logged without what they do not use.
 const MOST: u64 = 128 << 20;
@@ -40,7 +41,7 @@ pub fn state(device: &dyn Device, place: &Place, bytes: u64) -> Result<(Option<R
     } else if page.file_size != bytes {
         foreign(format!("its log says that it has {} bytes, not {bytes}", page.file_size))
     } else {
-        match collect(&Reader { device, place, ring: Ring::new(bytes) }, &page)? {
+        match collect(&Reader::new(device, place, Ring::new(bytes)), &page)? {
             Ok(replay) => State::Unclean(replay),
             Err(reason) => foreign(reason),
         }
@@ -84,20 +85,38 @@ fn collect(reader: &Reader, page: &RestartPage) -> Result<std::result::Result<Re
     Ok(Ok(replay))
 }
 
+/// Pages that are read at once: records are read one after the other.
+const AHEAD: u64 = 16;
+
 struct Reader<'a> {
     device: &'a dyn Device,
     place: &'a Place,
     ring: Ring,
+    /// The pages read last, as they stand on the device: the number of the first, and their bytes.
+    window: RefCell<(u64, Vec<u8>)>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(device: &'a dyn Device, place: &'a Place, ring: Ring) -> Reader<'a> {
+        Reader { device, place, ring, window: RefCell::default() }
+    }
+
     /// A page of the ring; `None` if it is not whole.
     fn page(&self, number: u64) -> Result<Option<(RecordPage, Box<[u8; PAGE]>)>> {
         if number >= self.ring.pages() {
             return Ok(None);
         }
+        let mut window = self.window.borrow_mut();
+        let is_known = (window.0..window.0 + (window.1.len() / PAGE) as u64).contains(&number);
+        if !is_known {
+            let count = AHEAD.min(self.ring.pages() - number);
+            let mut bytes = vec![0; count as usize * PAGE];
+            self.place.read(self.device, number * PAGE as u64, &mut bytes)?;
+            *window = (number, bytes);
+        }
+        let at = (number - window.0) as usize * PAGE;
         let mut page = Box::new([0; PAGE]);
-        self.place.read(self.device, number * PAGE as u64, &mut page[..])?;
+        page.copy_from_slice(&window.1[at..at + PAGE]);
         match RecordPage::open(&mut page, number * PAGE as u64) {
             Ok(header) => Ok(Some((header, page))),
             Err(Error::Damaged(_)) => Ok(None),
