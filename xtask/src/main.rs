@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod accuracy;
+mod kernel;
 mod tools;
 
 use std::process::{Command, ExitCode};
@@ -62,6 +63,7 @@ fn cargo(arguments: &[&str]) -> Outcome {
 fn test() -> Outcome {
     tools::provide(tools::FOR_TESTS)?;
     tools::provide_judges()?;
+    kernel::provide()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["test", "--workspace", "--no-fail-fast"])
@@ -70,6 +72,7 @@ fn test() -> Outcome {
 fn campaign(seed: Option<&str>) -> Outcome {
     tools::provide(tools::FOR_TESTS)?;
     tools::provide_judges()?;
+    kernel::provide()?;
     let seed = seed.map(|seed| ("PLATTER_SEED", seed));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let arguments = [

@@ -67,7 +67,7 @@ const FROM_PYPI: &[(&str, &str)] = &[
     ("pyfsntfs", "libfsntfs-python"),
 ];
 
-/// Makes sure that the judges are there that do not come as programs of Debian packages, and the kernel that is emulated.
+/// Makes sure that the judges are there that do not come as programs of Debian packages.
 pub fn provide_judges() -> Outcome {
     for (module, package) in FROM_PYPI {
         let import = format!("import {module}");
@@ -78,19 +78,11 @@ pub fn provide_judges() -> Outcome {
             run("python3", &plain, &[]).or_else(|_| run("python3", &forced, &[]))?;
         }
     }
-    let kernel = std::env::var("PLATTER_KERNEL").unwrap_or_else(|_| "/var/lib/platter-kernel".into());
-    let has_ntfs3 = Command::new("find").args([&kernel, "-name", "ntfs3.ko*"]).output();
-    if has_ntfs3.is_ok_and(|found| found.stdout.is_empty()) {
-        return Err(format!(
-            "{kernel} has no kernel with ntfs3: unpack a Debian kernel package of 6.8 or later there (bookworm-backports \
-             has one: apt-get download linux-image-amd64's, dpkg -x), or set PLATTER_KERNEL to where one is"
-        ));
-    }
     Ok(())
 }
 
 /// Whether a program is on the path, or where Debian keeps those for administrators.
-fn is_there(program: &str) -> bool {
+pub fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/sbin".into()])

@@ -4,8 +4,9 @@ mod common;
 mod judges;
 
 use common::{Volume, open, tested};
-use judges::{ImageFile, Mount, Tree, dissect, fsck, kernel, partly_written, run as tool};
+use judges::{ImageFile, Mount, Tree, dissect, fsck, kernel, run as tool};
 use platter_device::{Device, FileDevice, FileOptions};
+use platter_vfs::model::judge::partly_written;
 use platter_vfs::model::judge::{assert_same, ours};
 use platter_vfs::model::{Clock, Operation, Random, Runner, generate, seed};
 use platter_vfs::{FileSystem, Kind, Node, RenameFlags};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use platter_vfs::model::ImageFile;
-pub use platter_vfs::model::judge::{Tree, Verdict, partly_written};
+pub use platter_vfs::model::judge::{Tree, Verdict};
 use platter_vfs::model::{TREE_SCRIPT, linux};
 
 const PROGRAMS: Programs =
