@@ -194,14 +194,14 @@ impl<'a> Tree<'a> {
                     1..=5 => self.random.below(2048),
                     6 | 7 => 2048 + self.random.below(14_000),
                     8 => self.random.below(1 << 16),
-                    _ => self.random.below(if number % 50 == 0 { 1 << 20 } else { 40_000 }),
+                    _ => self.random.below(if number.is_multiple_of(50) { 1 << 20 } else { 40_000 }),
                 };
                 self.count("plain files");
                 self.fill(node, size)?
             }
         };
         writeln!(self.list, "F\t{path}\t{size}\t{sum}")?;
-        if number % 40 == 0 {
+        if number.is_multiple_of(40) {
             self.linkable.push((node, format!("{size}\t{sum}")));
         } else {
             self.system.forget(node, 1);
