@@ -4,7 +4,8 @@ use crate::NtfsVolume;
 use crate::layout::{BootSector, Geometry, Kind, Record, VolumeInformation, fixup, record_number};
 use platter_device::Device;
 use platter_vfs::{
-    CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised, Result,
+    CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
+    RecoverReport, Result, Visit,
 };
 use std::sync::Arc;
 
@@ -54,6 +55,15 @@ impl Format for Ntfs {
         progress: &dyn Progress,
     ) -> Result<CheckReport> {
         crate::check::check(device, options, progress)
+    }
+
+    fn recover(
+        &self,
+        device: Arc<dyn Device>,
+        progress: &dyn Progress,
+        visit: Visit<'_>,
+    ) -> Result<RecoverReport> {
+        crate::recover::recover(device, progress, visit)
     }
 }
 
