@@ -27,3 +27,21 @@ fn every_kind_agrees_with_the_reference() {
 fn a_million_operations_agree_with_the_reference() {
     million(&VOLUMES, run);
 }
+
+/// A change of a directory comes after what was written to its named streams.
+#[test]
+fn a_directory_with_a_stream_has_the_time_of_the_last_change() {
+    use platter_vfs::Kind;
+    use platter_vfs::model::Operation::*;
+    use platter_vfs::model::{named, replay};
+    let make: Make<'_> = &|clock| tested(VOLUMES[0].make(), clock);
+    let operations = [
+        Create { directory: 0, name: named("above"), kind: Kind::Directory, into: 28 },
+        Create { directory: 28, name: named("file"), kind: Kind::File, into: 13 },
+        Stream { node: 28, name: named("stream"), create: true, into: 17 },
+        Write { node: 17, offset: 77, length: 47035, seed: 393604125 },
+        Unlink { directory: 28, name: named("file") },
+        Compare,
+    ];
+    replay(&operations, make);
+}

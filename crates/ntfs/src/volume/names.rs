@@ -251,6 +251,14 @@ impl NtfsVolume {
         }
         let mut file = (*core.file(directory)?).clone();
         let mut standard = standard(&file)?;
+        // Its named streams may have been written since it was last recorded: that was before now.
+        if let Some(node) = core.nodes.of_file(directory) {
+            for stream in written(core, node)? {
+                if stream.written.swap(0, Ordering::SeqCst) > 0 {
+                    standard.flags |= file_flags::ARCHIVE;
+                }
+            }
+        }
         (standard.modified, standard.changed) = (now, now);
         file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
         core.store(file)
