@@ -122,7 +122,7 @@ fn wrong_names_are_answered_with_what_there_is() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     assert!(error(&["run", "iometr"]).contains("crystaldiskmark"));
-    assert!(error(&["run", "iometer", "--target", "ntfs"]).contains("fat32"));
+    assert!(error(&["run", "iometer", "--target", "hfs"]).contains("fat32"));
     assert!(error(&["run", "iometer", "--target", "dir:/nowhere"]).contains("No such file"));
     assert!(error(&["run", "iometer", "--durability", "perhaps"]).contains("write-through"));
     std::fs::write(here.join("odd.fio"), "[a]\nrw=read\nsize=1m\ndirect=1\nzonemode=zbd\n").unwrap();
