@@ -46,11 +46,12 @@ impl<'d> UringQueue<'d> {
     /// A queue, or `None` where the kernel has no io_uring or forbids it.
     pub fn new(device: &'d FileDevice, depth: usize) -> Option<UringQueue<'d>> {
         let entries = u32::try_from(depth.max(1).next_power_of_two()).ok()?.min(4096);
-        // Cooperative task running saves the inter-processor interrupt at each completion; kernels before 6.0
-        // do not know the flags and get a plain ring.
+        // Completions are worked on when this thread asks for them, not by interrupting it wherever it is; the ring
+        // flags that there are some. Kernels before 6.1 do not know this and get a plain ring.
         let ring = IoUring::builder()
             .setup_single_issuer()
-            .setup_coop_taskrun()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
             .build(entries)
             .or_else(|_| IoUring::new(entries))
             .ok()?;
@@ -214,14 +215,15 @@ impl Queue for UringQueue<'_> {
     }
 
     fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+        let failed = |source| Error::io(self.device.name(), Operation::Read, 0, 0, source);
         let nothing_yet = self.ended.is_empty() && self.ring.completion().is_empty();
-        if least == 0 || !nothing_yet {
-            self.kick()?;
+        if self.outstanding > 0 && (least == 0 || !nothing_yet) {
+            self.enter(0).map_err(failed)?;
         }
         // Otherwise what was pushed goes with the call that waits.
         let mut got = self.reap(done);
         while got < least && self.outstanding > 0 {
-            self.enter(1).map_err(|source| Error::io(self.device.name(), Operation::Read, 0, 0, source))?;
+            self.enter(1).map_err(failed)?;
             got += self.reap(done);
         }
         Ok(())
