@@ -30,30 +30,34 @@ impl Output {
         self.writer.write_all(bytes).map_err(failure)
     }
 
-    /// A line.
+    /// A line for people, without control characters: names, labels and paths on a volume may be hostile.
     pub fn line(&mut self, line: impl fmt::Display) -> Result<(), Failure> {
-        writeln!(self.writer, "{line}").map_err(failure)
+        writeln!(self.writer, "{}", printable(&line.to_string())).map_err(failure)
     }
 
-    /// A name, as bytes for a program. A terminal gets no control characters: names on a volume may be hostile.
+    /// A name, as bytes for a program and without control characters for a terminal.
     pub fn name(&mut self, name: &Name) -> Result<(), Failure> {
         if !self.terminal {
             return self.bytes(&name.to_bytes());
         }
-        let shown: String = name.to_string().chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-        self.bytes(shown.as_bytes())
+        self.bytes(printable(&name.to_string()).as_bytes())
     }
 
     /// A document for scripts.
     pub fn json(&mut self, document: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(document).expect("plain data has a JSON form");
-        self.line(text)
+        writeln!(self.writer, "{text}").map_err(failure)
     }
 
     /// Writes out what is buffered.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.writer.flush().map_err(failure)
     }
+}
+
+/// Text that cannot move a terminal's cursor or change its colours.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 fn failure(error: io::Error) -> Failure {

@@ -55,6 +55,18 @@ fn mkfs_takes_what_the_format_has() {
 }
 
 #[test]
+fn names_on_a_volume_cannot_move_the_cursor() {
+    let place = Place::new("control-characters");
+    // A name may have the control characters above ASCII; this one begins a command to the terminal.
+    fs::write(place.path("red\u{9b}31m"), "bytes").unwrap();
+    place.works("mkfs refs a.img --size 512M");
+    place.works("cp red\u{9b}31m a.img:/");
+    assert_eq!(place.works("integrity get -r a.img:/"), "off  a.img:/\noff  a.img:/red?31m\n");
+    let rows = place.json("integrity get -r --json a.img:/");
+    assert_eq!(rows[1]["path"], "a.img:/red\u{9b}31m");
+}
+
+#[test]
 fn integrity_is_set_on_files_and_directories() {
     let place = Place::new("integrity");
     fs::create_dir_all(place.path("tree/below")).unwrap();

@@ -13,7 +13,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Show or change what a file has besides its content (ReFS)
+/// Show or change what a file has besides its content (ReFS, NTFS)
 ///
 /// WHAT is one of: stream:NAME, a named stream; snapshot:NAME, the content as it was kept under that name; ea:NAME, an
 /// extended attribute; reparse, the reparse point, in the form of a Windows REPARSE_DATA_BUFFER; security, the
@@ -163,17 +163,9 @@ impl List {
             output.json(&rows)?;
         } else {
             for row in rows {
-                // Names on a volume are anyone's: none of their control characters reaches a terminal.
-                let what: String = row.what.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-                let target: String = row.target.iter().flat_map(|target| target.chars()).collect();
-                let target: String = target.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-                match (row.tag, target.is_empty()) {
-                    (Some(tag), true) => output.line(format_args!("{:>12}  {what} {tag:#010x}", row.size))?,
-                    (Some(tag), false) => {
-                        output.line(format_args!("{:>12}  {what} {tag:#010x} -> {target}", row.size))?
-                    }
-                    _ => output.line(format_args!("{:>12}  {what}", row.size))?,
-                }
+                let tag = row.tag.map(|tag| format!(" {tag:#010x}")).unwrap_or_default();
+                let target = row.target.map(|target| format!(" -> {target}")).unwrap_or_default();
+                output.line(format_args!("{:>12}  {}{tag}{target}", row.size, row.what))?;
             }
         }
         output.finish()?;

@@ -131,9 +131,7 @@ fn document<'a>(device: &'a str, format: String, report: &'a CheckReport) -> Doc
 
 fn print(output: &mut Output, device: &str, format: &str, report: &CheckReport) -> Result<(), Failure> {
     for finding in &report.findings {
-        // Paths and names in a damaged volume are anyone's: none of their control characters reaches a terminal.
-        let line = finding.to_string();
-        output.line(line.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>())?;
+        output.line(finding)?;
     }
     let kept = report.findings.len() as u64;
     if report.found > kept {

@@ -97,10 +97,7 @@ impl Get {
                         return Ok(());
                     }
                     let row = rows.pop().expect("pushed just now");
-                    // Names on a volume are anyone's: none of their control characters reaches a terminal.
-                    let path: String =
-                        row.path.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-                    output.line(format_args!("{}  {path}", if enabled { "on " } else { "off" }))
+                    output.line(format_args!("{}  {}", if enabled { "on " } else { "off" }, row.path))
                 })
             });
             if let Err(failure) = outcome {

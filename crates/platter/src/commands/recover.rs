@@ -61,11 +61,8 @@ impl Arguments {
         drop(bar);
         writer.put_links();
         let mut output = Output::new();
-        // Names on a damaged volume are anyone's: none of their control characters reaches a terminal.
-        let plain =
-            |line: String| line.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>();
         for (path, why) in report.lost.iter().chain(&writer.troubles) {
-            output.line(plain(format!("{path}: {why}")))?;
+            output.line(format_args!("{path}: {why}"))?;
         }
         output.line(format_args!(
             "{name}: {} files with {}, {} directories; {} of the files were deleted, and {} more are overwritten",

@@ -157,20 +157,18 @@ fn document<'a>(device: &'a str, format: String, report: &'a ScrubReport) -> Doc
 }
 
 fn print(output: &mut Output, device: &str, format: &str, report: &ScrubReport) -> Result<(), Failure> {
-    // Names on a damaged volume are anyone's: none of their control characters reaches a terminal.
-    let plain = |line: String| line.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>();
     for damaged in &report.damaged {
-        output.line(plain(damaged.finding.to_string()))?;
+        output.line(&damaged.finding)?;
     }
     let kept = report.damaged.len() as u64;
     if report.found > kept {
         output.line(format_args!("and {} more", grouped(report.found - kept)))?;
     }
     for path in &report.removed {
-        output.line(plain(format!("removed {path}")))?;
+        output.line(format_args!("removed {path}"))?;
     }
     for (path, reason) in &report.stuck {
-        output.line(plain(format!("could not remove {path}: {reason}")))?;
+        output.line(format_args!("could not remove {path}: {reason}"))?;
     }
     let mut verdict = match (report.found, report.repaired) {
         (0, _) => "no damage".to_string(),
