@@ -38,7 +38,6 @@ use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind, Name, Node,
     OpenOptions, Place, Plan, RenameFlags, Result, Space, SyncScope, Timestamp, VolumeInfo,
 };
-use std::any::Any;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockWriteGuard};
@@ -54,6 +53,8 @@ pub struct Volume<F: Family> {
     id: u64,
     device: Arc<dyn Device>,
     heap: Heap,
+    /// The device's logical sector, asked for once: a device may be several, one in another.
+    sector: u32,
     name: &'static str,
     capabilities: Capabilities,
     core: Mutex<Core<F>>,
@@ -87,6 +88,7 @@ impl<F: Family> Volume<F> {
             capabilities: core.family.capabilities(),
             frozen: AtomicBool::new(core.frozen.is_some()),
             files: core.files.clone(),
+            sector: core.device.sectors().logical,
             device: core.device.clone(),
             heap: core.heap,
             core: Mutex::new(core),
@@ -301,9 +303,8 @@ impl<F: Family> FileSystem for Volume<F> {
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
         self.check_aligned(offset, length)?;
         plan.start(node.0, offset, 0);
-        let state = self.remember(node, plan)?;
-        let file = self.remembered(&state).ok_or(Error::NotFound)?;
-        self.shared(file, |state| {
+        let known = self.remember(node, plan)?;
+        self.shared(&known.file, |state| {
             let covered = state.size.saturating_sub(offset).min(length as u64);
             plan.length = covered as usize;
             let valid = state.valid.saturating_sub(offset).min(covered);
@@ -312,10 +313,10 @@ impl<F: Family> FileSystem for Volume<F> {
                 // What is allocated but not written, and what the last sector holds behind what is.
                 plan.holes.push(valid as u32..covered as u32);
             }
-            file.begin();
+            known.file.begin();
             Ok(())
         })?;
-        plan.state = Some(state);
+        plan.state = Some(known);
         Ok(())
     }
 
@@ -334,8 +335,8 @@ impl<F: Family> FileSystem for Volume<F> {
     fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
         self.check_aligned(offset, data.len())?;
         plan.start(node.0, offset, data.len());
-        let state = self.remember(node, plan)?;
-        let file = self.remembered(&state).ok_or(Error::NotFound)?;
+        let known = self.remember(node, plan)?;
+        let file = &known.file;
         self.may_write(file)?;
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         let in_place = self.shared(file, |state| {
@@ -350,7 +351,7 @@ impl<F: Family> FileSystem for Volume<F> {
         if !in_place {
             self.plan_extension(file, offset, data.len(), plan)?;
         }
-        plan.state = Some(state);
+        plan.state = Some(known);
         Ok(())
     }
 

@@ -1,29 +1,28 @@
-//! What I/O costs, in counts: device requests and allocations. Nothing here looks at a clock.
+//! What I/O costs, in counts: device requests and allocations. Nothing here looks at a clock, but for the campaign.
 
-use platter_device::Buffer;
 use platter_exfat::Exfat;
+use platter_vfs::Change;
+use platter_vfs::model::cost::{self, Hand, Planned};
 use platter_vfs::model::{Counted, counts};
-use platter_vfs::{Change, Plan, SyncScope};
 
 #[test]
 fn an_aligned_overwrite_is_one_device_write() {
-    let counted = Counted::new(&Exfat);
-    let node = counted.file(1 << 20);
-    let data = Buffer::from(&[7; 4096][..]);
-    let seen = counted.seen(|| counted.volume.write(node, 8192, &data).unwrap());
-    assert_eq!(counts(&seen), (0, 0, 1, 4096, 0));
-    // Its data is durable with a flush: only a time has changed.
-    let seen = counted.seen(|| counted.volume.sync(node, SyncScope::Data).unwrap());
-    assert_eq!(counts(&seen), (0, 0, 0, 0, 1));
+    cost::overwrite(&Exfat);
 }
 
 #[test]
 fn a_contiguous_read_is_one_device_read() {
-    let counted = Counted::new(&Exfat);
-    let node = counted.file(1 << 20);
-    let mut buffer = Buffer::new(1 << 20);
-    let seen = counted.seen(|| assert_eq!(counted.volume.read(node, 0, &mut buffer).unwrap(), 1 << 20));
-    assert_eq!(counts(&seen), (1, 1 << 20, 0, 0, 0));
+    cost::read(&Exfat);
+}
+
+#[test]
+fn planned_io_in_place_allocates_nothing() {
+    let planned = Planned::new(&Exfat, 1 << 20);
+    let mut hand = Hand::default();
+    let mut round = |block| [true, false].map(|write| planned.once(write, block, &mut hand));
+    round(0);
+    let allocated = allocation_counter::measure(|| (0..1000).for_each(|block| _ = round(block)));
+    assert_eq!(allocated.count_total, 0);
 }
 
 #[test]
@@ -41,17 +40,13 @@ fn a_file_in_one_piece_costs_no_fat_and_a_larger_size_no_content() {
     assert!(seen.write.count <= 3 && seen.flushes <= 3, "{:?}", counts(&seen));
 }
 
+/// What a planned read or overwrite costs in time:
+/// `cargo test --release -p platter-exfat --test cost -- --ignored --nocapture`.
 #[test]
-fn a_plan_in_place_allocates_nothing() {
-    let counted = Counted::new(&Exfat);
-    let node = counted.file(1 << 20);
-    let data = Buffer::from(&[7; 4096][..]);
-    let mut plan = Plan::default();
-    let mut once = || {
-        counted.volume.plan_write(node, 8192, &data, &mut plan).unwrap();
-        counted.volume.finish_write(&mut plan, &data, Ok(())).unwrap();
-    };
-    once();
-    let info = allocation_counter::measure(|| (0..100).for_each(|_| once()));
-    assert_eq!(info.count_total, 0);
+#[ignore = "a measurement: says how long, not whether it is right"]
+fn nanoseconds_of_a_plan() {
+    let planned = Planned::new(&Exfat, 64 << 20);
+    for (threads, write) in [(1, false), (1, true), (2, false), (2, true)] {
+        planned.tell_nanoseconds(threads, write);
+    }
 }

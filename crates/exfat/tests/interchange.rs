@@ -70,6 +70,7 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize) -> (ImageFile, Tr
         );
         assert_same(&format!("{what}, dissect.fat"), &tree, &dissect(&image));
         files += tree.values().flatten().count();
+        println!("{what}: no difference");
         last = Some((image, tree));
     }
     assert!(files > 5, "{volume:?} seed {seed}: hardly anything to judge");

@@ -73,7 +73,7 @@ impl<F: Family> Volume<F> {
     }
 
     pub(super) fn check_aligned(&self, offset: u64, length: usize) -> Result<()> {
-        let sector = self.device.sectors().logical;
+        let sector = self.sector;
         let mask = u64::from(sector) - 1;
         if (offset | length as u64) & mask != 0 {
             return Err(Error::Misaligned { offset, length: length as u64, sector });
@@ -109,7 +109,7 @@ impl<F: Family> Volume<F> {
         if range.is_empty() {
             return Ok(());
         }
-        let sector = u64::from(self.device.sectors().logical);
+        let sector = u64::from(self.sector);
         let mut start = range.start;
         let head = start % sector;
         if head != 0 {
@@ -155,7 +155,9 @@ impl<F: Family> Volume<F> {
 
     /// Rounds up to the device's sector.
     pub(super) fn sector_end(&self, offset: u64) -> u64 {
-        offset.next_multiple_of(u64::from(self.device.sectors().logical))
+        // A power of two: what divides by a variable takes longer than all the rest of a plan.
+        let mask = u64::from(self.sector) - 1;
+        (offset + mask) & !mask
     }
 
     /// Notes that a file's content changed just now.
@@ -306,7 +308,7 @@ impl<F: Family> Volume<F> {
 
     /// Writes any bytes of a file, whose clusters are there, and keeps the rest of the first and the last sector.
     pub(super) fn write_sectors(&self, state: &FileState, offset: u64, data: &[u8]) -> Result<()> {
-        let sector = u64::from(self.device.sectors().logical);
+        let sector = u64::from(self.sector);
         let end = offset + data.len() as u64;
         let mut at = offset / sector * sector;
         self.zero(state, state.planned..at)?;
@@ -335,24 +337,26 @@ impl<F: Family> Volume<F> {
     }
 
     /// What the plan remembers of its file, looked up if it was for another one. To be put back into the plan.
-    pub(super) fn remember(&self, node: Node, plan: &mut Plan) -> Result<Box<dyn Any + Send>> {
-        match plan.state.take() {
-            Some(state) if self.remembered(&state).is_some_and(|file| file.number == node.0) => Ok(state),
-            _ => Ok(Box::new(Remembered { volume: self.id, file: self.file(node)? })),
+    #[inline]
+    pub(super) fn remember(&self, node: Node, plan: &mut Plan) -> Result<Box<Remembered>> {
+        if let Some(state) = plan.state.take()
+            && let Ok(known) = state.downcast::<Remembered>()
+            && known.volume == self.id
+            && known.file.number == node.0
+        {
+            return Ok(known);
         }
-    }
-
-    pub(super) fn remembered<'p>(&self, state: &'p Box<dyn Any + Send>) -> Option<&'p Arc<File>> {
-        let known = state.downcast_ref::<Remembered>()?;
-        (known.volume == self.id).then_some(&known.file)
+        Ok(Box::new(Remembered { volume: self.id, file: self.file(node)? }))
     }
 
     /// The file of a plan that comes to its second half.
+    #[inline]
     pub(super) fn finishing_file<'p>(&self, plan: &'p Plan) -> Result<&'p Arc<File>> {
         plan.state
             .as_ref()
-            .and_then(|state| self.remembered(state))
-            .filter(|file| file.number == plan.node)
+            .and_then(|state| state.downcast_ref::<Remembered>())
+            .filter(|known| known.volume == self.id && known.file.number == plan.node)
+            .map(|known| &known.file)
             .ok_or(Error::InvalidArgument("the plan is not one of this volume's"))
     }
 

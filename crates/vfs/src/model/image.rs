@@ -11,6 +11,8 @@ pub struct ImageFile {
 
 /// Bytes looked at at once.
 const PIECE: usize = 64 << 10;
+/// What is left out. Compared as a whole: images of gigabytes are looked at again and again.
+static ZEROES: [u8; PIECE] = [0; PIECE];
 
 impl ImageFile {
     /// A file of this many bytes, all zero.
@@ -39,19 +41,21 @@ impl ImageFile {
     pub fn of(device: &dyn Device) -> ImageFile {
         let file = ImageFile::empty(device.len());
         let mut buffer = vec![0; 16 * PIECE];
-        for at in (0..device.len()).step_by(buffer.len()) {
+        let mut at = device.next_data(0);
+        while at < device.len() {
             let length = (device.len() - at).min(buffer.len() as u64) as usize;
             device.read_at(at, &mut buffer[..length]).expect("a device that can be read");
             file.fill(
                 buffer[..length].chunks(PIECE).zip(0..).map(|(piece, n)| (at + n * PIECE as u64, piece)),
             );
+            at = device.next_data(at + length as u64);
         }
         file
     }
 
     fn fill<'p>(&self, pieces: impl Iterator<Item = (u64, &'p [u8])>) {
         let file = std::fs::File::options().write(true).open(&self.path).expect("the image is there");
-        for (at, piece) in pieces.filter(|(_, piece)| piece.iter().any(|&byte| byte != 0)) {
+        for (at, piece) in pieces.filter(|(_, piece)| **piece != ZEROES[..piece.len()]) {
             file.write_all_at(piece, at).expect("room in the temporary directory");
         }
     }

@@ -12,6 +12,7 @@
 mod campaign;
 mod clock;
 mod corpus;
+pub mod cost;
 mod counted;
 pub mod fuzz;
 mod image;
