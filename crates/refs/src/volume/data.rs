@@ -272,13 +272,13 @@ impl Volume {
 
     /// Verifies a cluster. If it is damaged, answers from another copy of the device and puts the damage right.
     fn verify(&self, content: &mut [u8], expected: u32, offset: u64) -> Result<()> {
-        let found = crc32c::crc32c(content);
+        let found = crc32c(content);
         if found == expected {
             return Ok(());
         }
         let mut other = Buffer::new(content.len());
         for copy in 0..self.device.copies() {
-            if self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c::crc32c(&other) == expected {
+            if self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c(&other) == expected {
                 content.copy_from_slice(&other);
                 self.heal(offset, &other, expected);
                 return Ok(());
@@ -297,7 +297,7 @@ impl Volume {
         let mut other = Buffer::new(good.len());
         for copy in 0..self.device.copies() {
             let is_good =
-                self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c::crc32c(&other) == expected;
+                self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c(&other) == expected;
             if !is_good && self.device.repair_copy(copy, offset, good).is_ok() {
                 self.healed.fetch_add(1, Ordering::Relaxed);
             }
@@ -341,7 +341,7 @@ impl Volume {
             if offset == UNCHECKED {
                 continue;
             }
-            if crc32c::crc32c(content) == expected {
+            if crc32c(content) == expected {
                 continue;
             }
             // The file may have moved on meanwhile, and its old clusters been used again.
@@ -603,7 +603,7 @@ impl Volume {
                     for &(at, run) in &memory.taken {
                         for index in 0..run.count {
                             let start = (at + index - first) as usize * cluster;
-                            let checksum = crc32c::crc32c(&data[start..start + cluster]);
+                            let checksum = crc32c(&data[start..start + cluster]);
                             let number = self.geometry.number(run.container, run.start + index);
                             rows.push(Run {
                                 at: at + index,
@@ -913,7 +913,7 @@ impl Volume {
             core.pages.space.give_back(run);
             return Err(error.into());
         }
-        let checksum = integrity.then(|| crc32c::crc32c(&whole));
+        let checksum = integrity.then(|| crc32c(&whole));
         let mut gone = Vec::new();
         extents.replace(at, at + 1, &[Run { at, count: 1, cluster: number, checksum }], &mut gone);
         state.generation += 1;
