@@ -13,8 +13,12 @@ mod cleaner;
 mod data;
 mod keeper;
 mod names;
+mod reading;
 mod sharing;
+mod size;
+mod slowly;
 pub(crate) mod streams;
+mod writing;
 
 use crate::attributes;
 use crate::core::{Core, Entity, Id, Place};
