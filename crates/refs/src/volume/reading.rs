@@ -1,0 +1,258 @@
+//! Reading: from the runs to segments, and from what the device gave to bytes that are verified.
+
+use super::data::{BOUNCED, Memory, READ, UNCHECKED};
+use super::*;
+use crate::extents::{Extents, Found};
+use crate::stream::Content;
+use platter_device::Buffer;
+
+impl Volume {
+    pub(super) fn plan_reading(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
+        self.check_aligned(offset, length)?;
+        let mut memory = self.memory(node, plan)?;
+        let planned = self.fill_read(&mut memory, node, offset, length, plan);
+        plan.state = Some(memory);
+        planned
+    }
+
+    fn fill_read(
+        &self,
+        memory: &mut Memory,
+        node: Node,
+        offset: u64,
+        length: usize,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        let cluster = u64::from(self.geometry.cluster);
+        loop {
+            let stream = memory.stream.clone();
+            let state = stream.read();
+            let covered = state.size.saturating_sub(offset).min(length as u64);
+            plan.start(node.0, offset, covered as usize);
+            plan.notes[0] = READ;
+            plan.notes[1] = state.generation;
+            plan.notes[2] = u64::from(state.shared);
+            if covered == 0 {
+                stream.begin();
+                return Ok(());
+            }
+            let extents = match &state.content {
+                Content::Inline(content) => {
+                    memory
+                        .bounce
+                        .extend_from_slice(&content[offset as usize..offset as usize + covered as usize]);
+                    plan.notes[0] = BOUNCED;
+                    stream.begin();
+                    return Ok(());
+                }
+                Content::Extents(extents) => extents,
+            };
+            let (from, to) = self.clusters(offset..offset + covered);
+            if !extents.is_loaded(from, to) {
+                drop(state);
+                self.load(&stream, from, to)?;
+                continue;
+            }
+            // What was never written reads as zeroes, whatever its clusters hold.
+            let written = state.valid().clamp(offset, offset + covered) - offset;
+            if written < covered {
+                plan.holes.push(written as u32..covered as u32);
+            }
+            // Checksums are of whole clusters: if the request is not, or ends in the middle of the last one and has no
+            // room for the rest, the clusters go through memory of our own.
+            let whole = offset.is_multiple_of(cluster)
+                && (covered.is_multiple_of(cluster) || covered.next_multiple_of(cluster) <= length as u64);
+            if state.integrity && (!whole || written < covered) {
+                plan.notes[0] = BOUNCED;
+                let bounced = self.read_clusters(extents, from, to, &mut memory.bounce);
+                stream.begin();
+                drop(state);
+                if let Err(error) = bounced {
+                    stream.end();
+                    return Err(error);
+                }
+                let head = (offset - u64::from(from) * cluster) as usize;
+                memory.bounce.drain(..head);
+                memory.bounce.truncate(covered as usize);
+                memory.bounce[written as usize..].fill(0);
+                return Ok(());
+            }
+            let expected = state.integrity.then_some(&mut memory.expected);
+            let filled = match written {
+                0 => Ok(()),
+                _ => self.fill_segments(extents, offset..offset + written, length, plan, expected),
+            };
+            if filled.is_ok() {
+                stream.begin();
+            }
+            return filled;
+        }
+    }
+
+    /// Segments and holes for a range of loaded extents.
+    pub(super) fn fill_segments(
+        &self,
+        extents: &Extents,
+        range: Range<u64>,
+        room: usize,
+        plan: &mut Plan,
+        mut expected: Option<&mut Vec<(u32, u64)>>,
+    ) -> Result<()> {
+        let cluster = u64::from(self.geometry.cluster);
+        let sector = u64::from(self.device.sectors().logical);
+        // The last transfer may reach past what is covered, never past the buffer; clusters with checksums are whole.
+        let limit = range.start + room as u64;
+        let end = range.end.next_multiple_of(sector).min(limit);
+        let (from, to) = self.clusters(range.start..end);
+        extents.walk(from, to, |piece| {
+            let start = (u64::from(piece.at) * cluster).max(range.start);
+            let here = (start - range.start) as u32;
+            let Some(run) = piece.run else {
+                plan.holes.push(here..((u64::from(piece.end) * cluster).min(end) - range.start) as u32);
+                if let Some(expected) = &mut expected {
+                    expected.extend(std::iter::repeat_n((0, UNCHECKED), (piece.end - piece.at) as usize));
+                }
+                return Ok(());
+            };
+            let stop = (u64::from(piece.end) * cluster).min(if expected.is_some() { limit } else { end });
+            let offset = self.device_offset(run.cluster)? + (start - u64::from(piece.at) * cluster);
+            if let Some(expected) = &mut expected {
+                match run.checksum {
+                    Some(checksum) => expected.push((checksum, offset)),
+                    None => expected.extend(std::iter::repeat_n((0, UNCHECKED), run.count as usize)),
+                }
+            }
+            plan.push(offset, here, (stop - start) as u32);
+            Ok(())
+        })
+    }
+
+    /// Reads whole clusters, verified, holes as zeroes.
+    pub(super) fn read_clusters(
+        &self,
+        extents: &Extents,
+        from: u32,
+        to: u32,
+        into: &mut Vec<u8>,
+    ) -> Result<()> {
+        let cluster = self.geometry.cluster as usize;
+        let start = into.len();
+        let mut buffer = Buffer::new(cluster);
+        into.resize(start + (to - from) as usize * cluster, 0);
+        for at in from..to {
+            if let Found::Extent(run) = extents.find(at) {
+                let offset = self.device_offset(run.cluster + u64::from(at - run.at))?;
+                let target = &mut into[start + (at - from) as usize * cluster..][..cluster];
+                self.device.read_at(offset, &mut buffer)?;
+                target.copy_from_slice(&buffer);
+                if let Some(checksum) = run.checksum {
+                    self.verify(target, checksum, offset)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Verifies a cluster. If it is damaged, answers from another copy of the device and puts the damage right.
+    fn verify(&self, content: &mut [u8], expected: u32, offset: u64) -> Result<()> {
+        let found = crc32c(content);
+        if found == expected {
+            return Ok(());
+        }
+        let mut other = Buffer::new(content.len());
+        for copy in 0..self.device.copies() {
+            if self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c(&other) == expected {
+                content.copy_from_slice(&other);
+                self.heal(offset, &other, expected);
+                return Ok(());
+            }
+        }
+        Err(Error::damaged(
+            "checksum of a file's data",
+            offset,
+            format!("CRC32-C {expected:08x}"),
+            format!("{found:08x}"),
+        ))
+    }
+
+    /// Writes good content over every copy that is not good.
+    fn heal(&self, offset: u64, good: &[u8], expected: u32) {
+        let mut other = Buffer::new(good.len());
+        for copy in 0..self.device.copies() {
+            let is_good =
+                self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c(&other) == expected;
+            if !is_good && self.device.repair_copy(copy, offset, good).is_ok() {
+                self.healed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(super) fn finish_reading(
+        &self,
+        plan: &mut Plan,
+        buffer: &mut [u8],
+        done: platter_device::Result<()>,
+    ) -> Result<usize> {
+        let memory = self.taken_memory(plan)?;
+        let finished = self.end_read(&memory, plan, buffer, done);
+        let stream = memory.stream.clone();
+        plan.state = Some(memory);
+        stream.end();
+        self.let_go_quiet(&stream);
+        finished
+    }
+
+    fn end_read(
+        &self,
+        memory: &Memory,
+        plan: &Plan,
+        buffer: &mut [u8],
+        done: platter_device::Result<()>,
+    ) -> Result<usize> {
+        done?;
+        if plan.notes[0] == BOUNCED {
+            buffer[..memory.bounce.len()].copy_from_slice(&memory.bounce);
+            return Ok(plan.length);
+        }
+        // What was shared may have moved on meanwhile without a checksum that tells.
+        if plan.notes[2] != 0 && memory.stream.read().generation != plan.notes[1] {
+            return self.read_again(memory, plan, buffer);
+        }
+        plan.clear_holes(buffer);
+        let cluster = self.geometry.cluster as usize;
+        for (content, &(expected, offset)) in buffer.chunks_exact_mut(cluster).zip(&memory.expected) {
+            if offset == UNCHECKED {
+                continue;
+            }
+            if crc32c(content) == expected {
+                continue;
+            }
+            // The file may have moved on meanwhile, and its old clusters been used again.
+            if memory.stream.read().generation != plan.notes[1] {
+                return self.read_again(memory, plan, buffer);
+            }
+            self.verify(content, expected, offset)?;
+        }
+        // What was read past the end of the file is nobody's.
+        Ok(plan.length)
+    }
+
+    /// Reads a plan's range with the stream locked.
+    fn read_again(&self, memory: &Memory, plan: &Plan, buffer: &mut [u8]) -> Result<usize> {
+        let stream = &memory.stream;
+        let (from, to) = self.clusters(plan.offset..plan.offset + plan.length as u64);
+        self.load(stream, from, to)?;
+        let mut core = self.core();
+        let mut state = stream.write();
+        let covered = state.size.saturating_sub(plan.offset).min(plan.length as u64) as usize;
+        let Content::Extents(extents) = &mut state.content else { return Ok(0) };
+        extents.load_range(&mut core.pages, from, to)?;
+        let mut whole = Vec::new();
+        self.read_clusters(extents, from, to, &mut whole)?;
+        let head = (plan.offset - u64::from(from) * u64::from(self.geometry.cluster)) as usize;
+        buffer[..covered].copy_from_slice(&whole[head..head + covered]);
+        let written = state.valid().saturating_sub(plan.offset).min(covered as u64) as usize;
+        buffer[written..covered].fill(0);
+        Ok(covered)
+    }
+}

@@ -1,0 +1,149 @@
+//! The size of a stream, its holes, and where it lies.
+
+use super::*;
+use crate::extents::Found;
+use crate::stream::Content;
+
+impl Volume {
+    pub(super) fn resize(&self, node: Node, size: u64) -> Result<()> {
+        let stream = self.data_of(node)?;
+        self.may_write(&stream)?;
+        self.check_size(Some(size))?;
+        let (mut core, mut state) = self.change_quiet(&stream)?;
+        if size == state.size {
+            return Ok(());
+        }
+        match &mut state.content {
+            Content::Inline(content) if size < self.geometry.version.least_outside() => {
+                content.resize(size as usize, 0)
+            }
+            _ => self.spill_inline(&mut core, &stream, &mut state)?,
+        }
+        if size > state.size {
+            if state.extents().is_some() {
+                self.zero_tail(&mut core, &stream, &mut state, size)?;
+            }
+        } else if let Content::Extents(extents) = &mut state.content {
+            let from = size.div_ceil(u64::from(self.geometry.cluster)) as u32;
+            let mut gone = Vec::new();
+            extents.load_range(&mut core.pages, from, u32::MAX)?;
+            extents.replace(from, u32::MAX, &[], &mut gone);
+            state.generation += 1;
+            core.park(&gone, state.orphan)?;
+            state.unwritten = state.unwritten.filter(|&from| from < size);
+        }
+        state.size = size;
+        self.stamp(&stream);
+        core.mark(stream.node);
+        Ok(())
+    }
+
+    pub(super) fn punch_range(&self, node: Node, range: Range<u64>) -> Result<()> {
+        let stream = self.data_of(node)?;
+        self.may_write(&stream)?;
+        if range.is_empty() {
+            return Err(Error::InvalidArgument("the range is empty"));
+        }
+        let cluster = u64::from(self.geometry.cluster);
+        let size = stream.read().size;
+        let range = range.start.min(size)..range.end.min(size);
+        if range.is_empty() {
+            self.stamp(&stream);
+            self.change()?.mark(node.0);
+            return Ok(());
+        }
+        // Parts of clusters are overwritten with zeroes, whole ones given back.
+        let from = range.start.div_ceil(cluster);
+        let to = if range.end == size { range.end.div_ceil(cluster) } else { range.end / cluster };
+        let parts = match from < to {
+            true => [range.start..(from * cluster).min(range.end), (to * cluster).min(range.end)..range.end],
+            false => [range.clone(), 0..0],
+        };
+        let (from, to) = (from as u32, to as u32);
+        for part in parts {
+            let mut at = part.start;
+            while at < part.end {
+                let end = (at / cluster + 1).saturating_mul(cluster).min(part.end);
+                if self.is_allocated(&stream, at) {
+                    self.with_space(|| self.write_slowly(&stream, at, &vec![0; (end - at) as usize]))?;
+                }
+                at = end;
+            }
+        }
+        let (mut core, mut state) = self.change_quiet(&stream)?;
+        let state = &mut *state;
+        match &mut state.content {
+            Content::Inline(content) => content[range.start as usize..range.end as usize].fill(0),
+            Content::Extents(extents) if from < to => {
+                let mut gone = Vec::new();
+                extents.load_range(&mut core.pages, from, to)?;
+                extents.replace(from, to, &[], &mut gone);
+                state.generation += 1;
+                core.park(&gone, state.orphan)?;
+            }
+            Content::Extents(_) => {}
+        }
+        self.stamp(&stream);
+        core.mark(stream.node);
+        Ok(())
+    }
+
+    /// Whether there is a cluster, or content in the record, at an offset.
+    fn is_allocated(&self, stream: &Stream, offset: u64) -> bool {
+        let at = (offset / u64::from(self.geometry.cluster)) as u32;
+        if self.load(stream, at, at + 1).is_err() {
+            return true;
+        }
+        match &stream.read().content {
+            Content::Inline(_) => true,
+            Content::Extents(extents) => !matches!(extents.find(at), Found::Hole(_)),
+        }
+    }
+
+    pub(super) fn list_extents(&self, node: Node) -> Result<Vec<Extent>> {
+        use platter_vfs::Place as Where;
+        let stream = self.data_of(node)?;
+        self.load(&stream, 0, u32::MAX)?;
+        let state = stream.read();
+        let cluster = u64::from(self.geometry.cluster);
+        let extents = match &state.content {
+            Content::Inline(content) if content.is_empty() => return Ok(Vec::new()),
+            Content::Inline(content) => {
+                return Ok(vec![Extent { offset: 0, length: content.len() as u64, place: Where::Resident }]);
+            }
+            Content::Extents(extents) => extents,
+        };
+        let mut all: Vec<Extent> = Vec::new();
+        let mut at = 0;
+        let mut add = |extent: Extent| match (all.last_mut(), extent.place) {
+            (Some(last), Where::Device(here)) if matches!(last.place, Where::Device(before) if before + last.length == here) => {
+                last.length += extent.length
+            }
+            _ => all.push(extent),
+        };
+        for run in extents.iter() {
+            let offset = u64::from(run.at) * cluster;
+            if offset >= state.size {
+                break;
+            }
+            if offset > at {
+                add(Extent { offset: at, length: offset - at, place: Where::Hole });
+            }
+            let end = (u64::from(run.end()) * cluster).min(state.size);
+            let written = state.valid().clamp(offset, end);
+            let place = self.device_offset(run.cluster)?;
+            if written > offset {
+                add(Extent { offset, length: written - offset, place: Where::Device(place) });
+            }
+            if end > written {
+                let place = Where::Unwritten(place + (written - offset));
+                add(Extent { offset: written, length: end - written, place });
+            }
+            at = end;
+        }
+        if at < state.size {
+            add(Extent { offset: at, length: state.size - at, place: Where::Hole });
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,242 @@
+//! Writing any bytes, with the stream locked.
+
+use super::data::writer;
+use super::*;
+use crate::extents::{Extent as Run, Extents, Found};
+use crate::stream::{Content, StreamState};
+use platter_device::Buffer;
+
+impl Volume {
+    pub(super) fn write_bytes(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        /// Bytes written at a time.
+        const PIECE: usize = 1 << 20;
+        let stream = self.data_of(node)?;
+        self.may_write(&stream)?;
+        self.check_size(offset.checked_add(data.len() as u64))?;
+        let cluster = u64::from(self.geometry.cluster);
+        let mut plan = Plan::default();
+        let mut at = 0;
+        while at < data.len() {
+            let position = offset + at as u64;
+            let rest = &data[at..];
+            let head = position % cluster;
+            if head == 0 && rest.len() as u64 >= cluster {
+                let length = rest.len().min(PIECE) as u64 / cluster * cluster;
+                let piece = &rest[..length as usize];
+                self.plan_writing(node, position, piece, &mut plan)?;
+                let done = plan.segments.iter().try_for_each(|segment| {
+                    let start = segment.at as usize;
+                    self.device.write_at(segment.offset, &piece[start..start + segment.length as usize])
+                });
+                self.finish_writing(&mut plan, piece, done)?;
+                at += piece.len();
+            } else {
+                let length = rest.len().min((cluster - head) as usize);
+                self.with_space(|| self.write_slowly(&stream, position, &rest[..length]))?;
+                at += length;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes any bytes with the stream locked. What is in flight need not be waited for: clusters that are there are
+    /// written sector by sector, so that nothing beside the bytes is touched.
+    pub(super) fn write_slowly(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<()> {
+        let end = self.check_size(offset.checked_add(data.len() as u64))?;
+        let mut core = self.change()?;
+        let mut state = stream.write();
+        let size = state.size.max(end);
+        if let Content::Inline(content) = &mut state.content
+            && size < self.geometry.version.least_outside()
+        {
+            content.resize(size as usize, 0);
+            content[offset as usize..end as usize].copy_from_slice(data);
+            state.size = size;
+            self.stamp(stream);
+            core.mark(stream.node);
+            return Ok(());
+        }
+        self.spill_inline(&mut core, stream, &mut state)?;
+        // The rest of the cluster that the old end is in reads as zeroes from now on, and what was never written.
+        self.zero_tail(&mut core, stream, &mut state, offset)?;
+        self.zero_unwritten(&mut core, stream, &mut state, offset)?;
+        let cluster = u64::from(self.geometry.cluster);
+        let (from, to) = self.clusters(offset..end);
+        let mut at = from;
+        while at < to {
+            let start = u64::from(at) * cluster;
+            // Whole clusters that are there are written in place, a run at a time.
+            let whole =
+                if offset <= start { (end / cluster).saturating_sub(u64::from(at)) as u32 } else { 0 };
+            let count = self.write_run(
+                &mut core,
+                &mut state,
+                at,
+                whole,
+                &data[start.saturating_sub(offset) as usize..],
+            )?;
+            if count > 0 {
+                at += count;
+                continue;
+            }
+            let (low, high) = (offset.max(start), end.min(start + cluster));
+            let part = &data[(low - offset) as usize..(high - offset) as usize];
+            self.rewrite_cluster(&mut core, stream, &mut state, at, (low - start) as usize, part)?;
+            at += 1;
+        }
+        state.extend(end, cluster);
+        self.stamp(stream);
+        core.mark(stream.node);
+        Ok(())
+    }
+
+    /// Writes up to so many whole clusters in place, if they are there and may be overwritten. Returns how many.
+    fn write_run(
+        &self,
+        core: &mut Core,
+        state: &mut StreamState,
+        at: u32,
+        most: u32,
+        data: &[u8],
+    ) -> Result<u32> {
+        let (integrity, shared) = (state.integrity, state.shared);
+        let Content::Extents(extents) = &mut state.content else { return Ok(0) };
+        if most < 2 || integrity {
+            return Ok(0);
+        }
+        extents.load_range(&mut core.pages, at, at + 1)?;
+        let Found::Extent(run @ Run { checksum: None, .. }) = extents.find(at) else { return Ok(0) };
+        let (first, most) = (run.cluster + u64::from(at - run.at), most.min(run.end() - at));
+        let (is_shared, count) = if shared { core.shared(first, most)? } else { (false, most) };
+        if is_shared {
+            return Ok(0);
+        }
+        self.device
+            .write_at(self.device_offset(first)?, &data[..count as usize * self.geometry.cluster as usize])?;
+        Ok(count)
+    }
+
+    /// Moves content that stands in the record into clusters.
+    pub(super) fn spill_inline(
+        &self,
+        core: &mut Core,
+        stream: &Stream,
+        state: &mut StreamState,
+    ) -> Result<()> {
+        let Content::Inline(content) = &mut state.content else { return Ok(()) };
+        let content = std::mem::take(content);
+        let table = core.table_of(stream.node);
+        state.content = Content::Extents(Extents::new(&self.geometry, table));
+        state.generation += 1;
+        if content.is_empty() {
+            return Ok(());
+        }
+        self.rewrite_cluster(core, stream, state, 0, 0, &content)
+            .inspect_err(|_| state.content = Content::Inline(content))
+    }
+
+    /// Zeroes what is behind the end of the stream in its last cluster, if data is about to be put after it.
+    pub(super) fn zero_tail(
+        &self,
+        core: &mut Core,
+        stream: &Stream,
+        state: &mut StreamState,
+        offset: u64,
+    ) -> Result<()> {
+        let cluster = u64::from(self.geometry.cluster);
+        let inside = state.size % cluster;
+        if inside == 0 || offset <= state.size || state.unwritten.is_some() {
+            return Ok(());
+        }
+        let zeroes = vec![0; (cluster - inside) as usize];
+        self.rewrite_cluster(core, stream, state, (state.size / cluster) as u32, inside as usize, &zeroes)
+    }
+
+    /// Writes zeroes where clusters hold nothing of the stream's, up to this offset: what follows it is about to be
+    /// written, and then all before counts as written too.
+    pub(super) fn zero_unwritten(
+        &self,
+        core: &mut Core,
+        stream: &Stream,
+        state: &mut StreamState,
+        offset: u64,
+    ) -> Result<()> {
+        let cluster = u64::from(self.geometry.cluster);
+        while let Some(from) = state.unwritten.filter(|&from| from < offset) {
+            let (at, inside) = ((from / cluster) as u32, (from % cluster) as usize);
+            let end = (u64::from(at) + 1) * cluster;
+            let Content::Extents(extents) = &mut state.content else { return Ok(()) };
+            extents.load_range(&mut core.pages, at, at + 1)?;
+            let next = match extents.find(at) {
+                Found::Extent(_) => {
+                    let zeroes = vec![0; (end.min(offset) - from) as usize];
+                    self.rewrite_cluster(core, stream, state, at, inside, &zeroes)?;
+                    end
+                }
+                Found::Hole(next) => u64::from(next.max(at + 1)) * cluster,
+                Found::Absent(_) => end,
+            };
+            state.unwritten = Some(next.min(offset));
+        }
+        Ok(())
+    }
+
+    /// Puts bytes into a cluster of a stream and keeps the rest of it, as far as it is before the end: in place where
+    /// that is allowed, else in a new cluster.
+    fn rewrite_cluster(
+        &self,
+        core: &mut Core,
+        stream: &Stream,
+        state: &mut StreamState,
+        at: u32,
+        inside: usize,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let size = self.geometry.cluster as usize;
+        let integrity = state.integrity;
+        let kept = state.valid().saturating_sub(u64::from(at) * size as u64).min(size as u64) as usize;
+        let Content::Extents(extents) = &mut state.content else {
+            return Err(Error::InvalidArgument("the content is in the record"));
+        };
+        extents.load_range(&mut core.pages, at, at + 1)?;
+        let mut whole = Vec::with_capacity(size);
+        let found = extents.find(at);
+        match found {
+            Found::Extent(_) if kept > 0 => self.read_clusters(extents, at, at + 1, &mut whole)?,
+            _ => whole.resize(size, 0),
+        }
+        whole[kept..].fill(0);
+        whole[inside..inside + bytes.len()].copy_from_slice(bytes);
+        let mut buffer = Buffer::new(size);
+        buffer.copy_from_slice(&whole);
+        let is_shared = match found {
+            Found::Extent(run) if state.shared => core.shared(run.cluster + u64::from(at - run.at), 1)?.0,
+            _ => false,
+        };
+        if let (Found::Extent(run @ Run { checksum: None, .. }), false) = (found, integrity || is_shared) {
+            let sector = self.device.sectors().logical as usize;
+            let (low, high) = (inside / sector * sector, (inside + bytes.len()).next_multiple_of(sector));
+            let offset = self.device_offset(run.cluster + u64::from(at - run.at))?;
+            return Ok(self.device.write_at(offset + low as u64, &buffer[low..high])?);
+        }
+        let near = match at.checked_sub(1).map(|before| extents.find(before)) {
+            Some(Found::Extent(before)) => self.geometry.place(before.cluster + u64::from(at - before.at)),
+            _ => None,
+        };
+        let run = core.pages.space.take_data(1, near, writer()).ok_or(Error::NoSpace)?;
+        let number = core.cluster(&run);
+        if let Err(error) = self.device.write_at(self.device_offset(number)?, &buffer) {
+            core.pages.space.give_back(run);
+            return Err(error.into());
+        }
+        let checksum = integrity.then(|| crc32c(&whole));
+        let mut gone = Vec::new();
+        extents.replace(at, at + 1, &[Run { at, count: 1, cluster: number, checksum }], &mut gone);
+        state.generation += 1;
+        if !state.orphan {
+            core.pages.space.keep(run);
+        }
+        core.mark(stream.node);
+        core.park(&gone, state.orphan)
+    }
+}
