@@ -4,7 +4,7 @@
 //!   format is a [`Family`]: its directory entries, and how its clusters are taken and linked.
 //! * [`Runs`], [`FreeSpace`], [`Table`], [`Slots`], [`Heap`], [`DosTime`] are the arithmetic below it, each usable
 //!   by itself.
-//! * [`Bits`], [`Disk`] and [`claim_chain`] serve the checks.
+//! * [`Bits`], [`Disk`], [`claim_chain`] and [`Findings`] serve the checks.
 #![forbid(unsafe_code)]
 
 mod bits;
@@ -12,7 +12,9 @@ mod blank;
 mod chain;
 mod core;
 mod disk;
+mod family;
 mod file;
+mod findings;
 mod heap;
 mod images;
 mod path;
@@ -26,9 +28,11 @@ mod volume;
 pub use bits::Bits;
 pub use blank::{clear, overwrite, serial_from};
 pub use chain::{Claims, Stop, claim_chain};
-pub use core::{Content, Core, Directory, Entity, Entry, Family, ROOT};
+pub use core::{Core, Entity, ROOT};
 pub use disk::{Disk, first_sector};
+pub use family::{Content, Directory, Entry, Family, capabilities};
 pub use file::FileState;
+pub use findings::{Findings, MOST_CHANGES};
 pub use heap::Heap;
 pub use images::{Images, join};
 pub use path::{is_inside, path_of};

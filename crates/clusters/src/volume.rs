@@ -30,9 +30,9 @@ mod entries;
 
 use entries::attributes_of;
 
-use crate::core::{Batch, Core, Directory, Entity, Entry as _, Family, ROOT};
+use crate::core::{Batch, Core, Entity, ROOT};
 use crate::file::{File, FileState, Files, IN_PLACE, PENDING, Remembered};
-use crate::{Heap, Images, Run, Storage};
+use crate::{Directory, Entry as _, Family, Heap, Images, Run, Storage};
 use platter_device::{Buffer, Device};
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind, Name, Node,

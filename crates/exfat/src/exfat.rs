@@ -19,7 +19,7 @@ impl Format for Exfat {
     }
 
     fn recognise(&self, device: &dyn Device) -> Result<Option<Recognised>> {
-        let boot = match crate::volume::read_boot(device) {
+        let boot = match crate::open::read_boot(device) {
             Ok(boot) => boot,
             Err(Error::NotThisFormat { .. }) => return Ok(None),
             Err(error) => return Err(error),

@@ -13,6 +13,7 @@ mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod layout;
+mod open;
 mod volume;
 
 pub use exfat::Exfat;

@@ -7,177 +7,30 @@
 use crate::bitmap::Bitmap;
 use crate::directory::{ExfatDirectory, rules};
 use crate::layout::{
-    Attributes, BitmapEntry, BootRegion, BootSector, FileInfo, Geometry, LARGEST_DIRECTORY, LabelEntry,
-    Precision, Primary, SLOT, Stamp, Upcase, UpcaseEntry, VolumeFlags, is_benign, kind, table_checksum,
+    Attributes, BootSector, FileInfo, Geometry, LARGEST_DIRECTORY, LabelEntry, Precision, Stamp, Upcase,
+    VolumeFlags,
 };
+use crate::open::most_clusters;
 use platter_clusters::{
-    Content, Core, Entry, Family, FileState, FreeSpace, Images, ROOT, Runs, Slots, Storage, Table, Volume,
-    first_sector,
+    Content, Core, Entry, Family, FileState, Images, ROOT, Runs, Slots, Storage, Table, Volume, capabilities,
 };
 use platter_device::Device;
-use platter_vfs::{Capabilities, DosFlags, Error, Kind, NameRules, Result, Timestamp, VolumeInfo};
+use platter_vfs::{Capabilities, DosFlags, Error, Kind, Result, Timestamp, VolumeInfo};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The most bytes of the FAT that are kept in memory.
-const TABLE_CACHE: usize = 16 << 20;
 
 /// An open exFAT volume.
 pub type ExfatVolume = Volume<ExfatFamily>;
 
 /// What an exFAT volume has that others have not.
 pub struct ExfatFamily {
-    geometry: Geometry,
-    table: Table<Geometry>,
-    bitmap: Bitmap,
-    upcase: Arc<Upcase>,
+    pub(crate) geometry: Geometry,
+    pub(crate) table: Table<Geometry>,
+    pub(crate) bitmap: Bitmap,
+    pub(crate) upcase: Arc<Upcase>,
     /// The first sector, with what is to become of it.
-    boot: Vec<u8>,
-}
-
-/// The boot sector of a device, if it is exFAT's.
-///
-/// # Errors
-/// [`Error::NotThisFormat`] if it is not, and the device's.
-pub(crate) fn read_boot(device: &dyn Device) -> Result<BootSector> {
-    let Some(bytes) = first_sector(device)? else {
-        let reason = "the device is smaller than a boot sector".into();
-        return Err(Error::NotThisFormat { format: "exFAT", reason });
-    };
-    let boot = BootSector::from_bytes(&bytes);
-    boot.claims()?;
-    Ok(boot)
-}
-
-/// What the root directory has besides names.
-struct Found {
-    bitmap: Option<BitmapEntry>,
-    upcase: Option<UpcaseEntry>,
-}
-
-/// Finds bitmap and up-case table in the root directory.
-fn find(slots: &Slots, active: u32, place: u64) -> Result<Found> {
-    let mut found = Found { bitmap: None, upcase: None };
-    for at in 0..slots.end() {
-        let slot = slots.slot(at);
-        match Primary::of(slot) {
-            Primary::Other(kind::BITMAP) => {
-                let entry = BitmapEntry::from_bytes(slot);
-                if u32::from(entry.flags & 1) == active {
-                    found.bitmap = found.bitmap.or(Some(entry));
-                }
-            }
-            Primary::Other(kind::UPCASE) => {
-                found.upcase = found.upcase.or(Some(UpcaseEntry::from_bytes(slot)))
-            }
-            Primary::Other(kind::LABEL) => {}
-            Primary::Other(other) if !is_benign(other) => {
-                // 8.2: such a volume is not to be mounted.
-                let (expected, found) = ("an entry of a known type", format!("type {other:02X}"));
-                return Err(Error::damaged(
-                    "root directory",
-                    place + u64::from(at) * SLOT as u64,
-                    expected,
-                    found,
-                ));
-            }
-            _ => {}
-        }
-    }
-    Ok(found)
-}
-
-/// Reads what an open volume needs.
-fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
-    let boot = read_boot(&*device)?;
-    let geometry = boot.geometry(device.len())?;
-    let sector = geometry.sector as usize;
-    if sector < device.sectors().logical as usize {
-        let reason = "its sectors are smaller than the device's".into();
-        return Err(Error::NotThisFormat { format: "exFAT", reason });
-    }
-    let mut region = vec![0; BootRegion::SECTORS * sector];
-    device.read_at(0, &mut region)?;
-    if let Err((found, expected)) = BootRegion::verify(&region, sector) {
-        let place = (BootRegion::SUMMED * sector) as u64;
-        return Err(Error::damaged(
-            "boot checksum",
-            place,
-            format!("{expected:08X}"),
-            format!("{found:08X}"),
-        ));
-    }
-    region.truncate(sector);
-
-    let heap = geometry.heap;
-    let mut table = Table::new(device.clone(), geometry.clone(), geometry.fat_place(), TABLE_CACHE);
-    let first = geometry.root_cluster;
-    let chain = table.walk(first, None, most_clusters(&geometry))?;
-    let slots = Slots::read(&*device, rules(geometry.sector), heap, Storage::Chain(chain))?;
-    let found = find(&slots, geometry.active_fat, heap.offset(first))?;
-    let missing = |what| Error::damaged("root directory", heap.offset(first), what, "none");
-
-    let entry = found.bitmap.ok_or_else(|| missing("an entry for the allocation bitmap"))?;
-    let needed = heap.clusters_for(geometry.bitmap_bytes()) as u32;
-    let runs = table.walk(entry.cluster, Some(needed), heap.count)?;
-    let bitmap = Bitmap::read(&*device, heap, geometry.sector, runs)?;
-
-    let entry = found.upcase.ok_or_else(|| missing("an entry for the up-case table"))?;
-    let upcase = Arc::new(read_upcase(&*device, &geometry, &mut table, &entry)?);
-
-    let mut space = FreeSpace::new(heap.last(), heap.cluster_size());
-    bitmap.free_runs(|start, count| space.give(start, count));
-    let root =
-        FileInfo { attributes: Attributes(Attributes::DIRECTORY), cluster: first, ..FileInfo::default() };
-    let was_dirty = boot.flags.has(VolumeFlags::DIRTY);
-    let two = geometry.fat_count == 2;
-    let family = ExfatFamily { geometry, table, bitmap, upcase, boot: region };
-    let mut core = Core::new(device, heap, family, space, root, was_dirty);
-    if two {
-        core.frozen = Some("TexFAT volumes, which have two FATs, are only read".into());
-    }
-    Ok(core)
-}
-
-/// Reads the up-case table and verifies its checksum.
-fn read_upcase(
-    device: &dyn Device,
-    geometry: &Geometry,
-    table: &mut Table<Geometry>,
-    entry: &UpcaseEntry,
-) -> Result<Upcase> {
-    let heap = geometry.heap;
-    if !(2..=Upcase::MOST_BYTES).contains(&entry.length) {
-        let expected = format!("2 to {} bytes", Upcase::MOST_BYTES);
-        return Err(Error::damaged("up-case table", 0, expected, entry.length));
-    }
-    let runs = table.walk(entry.cluster, Some(heap.clusters_for(entry.length) as u32), heap.count)?;
-    let place = heap.offset(entry.cluster);
-    let mut bytes = Vec::new();
-    for run in runs.iter() {
-        let sector = u64::from(geometry.sector);
-        let rest = (entry.length - bytes.len() as u64).next_multiple_of(sector);
-        let length = rest.min(u64::from(run.count) << heap.shift) as usize;
-        let at = bytes.len();
-        bytes.resize(at + length, 0);
-        device.read_at(heap.offset(run.cluster), &mut bytes[at..])?;
-        if bytes.len() as u64 >= entry.length {
-            break;
-        }
-    }
-    bytes.truncate(entry.length as usize);
-    let sum = table_checksum(&bytes);
-    if sum != entry.checksum {
-        let (expected, found) = (format!("checksum {:08X}", entry.checksum), format!("{sum:08X}"));
-        return Err(Error::damaged("up-case table", place, expected, found));
-    }
-    Upcase::from_bytes(&bytes, place)
-}
-
-/// The most clusters a directory can have.
-pub(crate) fn most_clusters(geometry: &Geometry) -> u32 {
-    ((LARGEST_DIRECTORY >> geometry.heap.shift) as u32).clamp(1, geometry.heap.count)
+    pub(crate) boot: Vec<u8>,
 }
 
 impl Entry for FileInfo {
@@ -274,7 +127,7 @@ impl Family for ExfatFamily {
     const UNWRITTEN: bool = true;
 
     fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
-        open(device)
+        crate::open::open(device)
     }
 
     fn name(&self) -> &'static str {
@@ -282,24 +135,8 @@ impl Family for ExfatFamily {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            // Offsets are signed in most programs.
-            largest_file: i64::MAX as u64,
-            names: NameRules::WINDOWS,
-            modified_precision: Duration::from_millis(10),
-            created_precision: Some(Duration::from_millis(10)),
-            accessed_precision: Some(Duration::from_secs(2)),
-            hard_links: false,
-            symbolic_links: false,
-            streams: false,
-            extended_attributes: false,
-            sparse: false,
-            preallocate: false,
-            integrity: false,
-            clone: false,
-            // Two entries in different sectors cannot change places without a moment in which one file has no name.
-            exchange: false,
-        }
+        // Offsets are signed in most programs.
+        capabilities(i64::MAX as u64, Duration::from_millis(10), Duration::from_secs(2))
     }
 
     fn info(core: &mut Core<ExfatFamily>) -> Result<VolumeInfo> {

@@ -87,9 +87,9 @@ fn others_agree_after_random_operations() {
 /// 200,000 operations, and at their end Linux as a judge, which takes long to start. It must be 6.8 or later: before, it
 /// took the valid data length for the size. `cargo test --release -p platter-exfat --test interchange -- --ignored
 /// --nocapture`, with `PLATTER_SEED=n` for others.
-fn campaign(number: usize) {
+fn campaign(number: usize, step: usize) {
     let volume = JUDGED[number];
-    let (image, tree) = judge(volume, seed() + number as u64, 200_000, 20_000);
+    let (image, tree) = judge(volume, seed() + number as u64, 200_000, step);
     assert_eq!(timeless(&tree), kernel(&image), "{volume:?}, Linux");
     println!("{volume:?}: 200,000 operations");
 }
@@ -97,25 +97,27 @@ fn campaign(number: usize) {
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn others_agree_after_200_000_operations_on_clusters_of_512() {
-    campaign(0);
+    campaign(0, 20_000);
 }
 
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn others_agree_after_200_000_operations_on_clusters_of_4_kib() {
-    campaign(1);
+    campaign(1, 20_000);
 }
 
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn others_agree_after_200_000_operations_on_clusters_of_128_kib() {
-    campaign(2);
+    campaign(2, 20_000);
 }
 
+/// exfat-fuse reads a directory slot by slot, and here the smallest has a million of them: it takes minutes for each
+/// look, and is asked for fewer. Our check and fsck.exfat look as often as with the others.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn others_agree_after_200_000_operations_on_clusters_of_32_mib() {
-    campaign(3);
+    campaign(3, 50_000);
 }
 
 #[test]

@@ -8,10 +8,10 @@ use crate::layout::{
 };
 use platter_clusters::{
     Content, Core, Entries, Entry, Family, FileState, FreeSpace, Images, Link, ROOT, Runs, Slots, Storage,
-    Table, TablePlace, Volume, first_sector,
+    Table, TablePlace, Volume, capabilities, first_sector,
 };
 use platter_device::Device;
-use platter_vfs::{Capabilities, DosFlags, Error, Kind, NameRules, Result, Timestamp, VolumeInfo};
+use platter_vfs::{Capabilities, DosFlags, Error, Kind, Result, Timestamp, VolumeInfo};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,24 +196,7 @@ impl Family for FatFamily {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            largest_file: LARGEST_FILE,
-            names: NameRules::WINDOWS,
-            modified_precision: Duration::from_secs(2),
-            created_precision: Some(Duration::from_millis(10)),
-            accessed_precision: Some(Duration::from_secs(86_400)),
-            hard_links: false,
-            symbolic_links: false,
-            streams: false,
-            extended_attributes: false,
-            sparse: false,
-            // A chain longer than its file is damage to every other FAT driver.
-            preallocate: false,
-            integrity: false,
-            clone: false,
-            // Two entries in different sectors cannot change places without a moment in which one file has no name.
-            exchange: false,
-        }
+        capabilities(LARGEST_FILE, Duration::from_secs(2), Duration::from_secs(86_400))
     }
 
     fn info(core: &mut Core<FatFamily>) -> Result<VolumeInfo> {

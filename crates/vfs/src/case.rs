@@ -3,15 +3,11 @@
 /// Units that map to as many units: the first, the last, the distance between neighbours, and what the first maps to.
 pub type CaseRun = (u16, u16, u16, u16);
 
-/// What `unit` maps to by runs that ascend and do not overlap; itself, if none has it.
-pub fn map_by_runs(runs: &[CaseRun], unit: u16) -> u16 {
+/// What `unit` maps to by runs that ascend and do not overlap, if one has it.
+pub fn map_by_runs(runs: &[CaseRun], unit: u16) -> Option<u16> {
     let next = runs.partition_point(|run| run.0 <= unit);
-    match next.checked_sub(1).and_then(|index| runs.get(index)) {
-        Some(&(first, last, step, to)) if unit <= last && (unit - first).is_multiple_of(step) => {
-            to + (unit - first)
-        }
-        _ => unit,
-    }
+    let &(first, last, step, to) = next.checked_sub(1).and_then(|index| runs.get(index))?;
+    (unit <= last && (unit - first).is_multiple_of(step)).then(|| to + (unit - first))
 }
 
 /// What Windows compares `unit` as: the table that Windows 10 writes as `$UpCase` on NTFS. A pair of
@@ -21,7 +17,7 @@ pub fn map_by_runs(runs: &[CaseRun], unit: u16) -> u16 {
 ///
 /// Source: a volume made by Windows 10 (msuhanov/ntfs-samples); mkntfs writes the same.
 pub fn windows_upper(unit: u16) -> u16 {
-    map_by_runs(&WINDOWS, unit)
+    map_by_runs(&WINDOWS, unit).unwrap_or(unit)
 }
 
 /// Ascending, without overlap.

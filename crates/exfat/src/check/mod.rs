@@ -17,6 +17,7 @@
 mod boot;
 mod clusters;
 mod contested;
+mod copy;
 mod listing;
 mod lost;
 mod names;
@@ -25,7 +26,7 @@ mod walk;
 
 use crate::layout::{Geometry, Upcase};
 use clusters::Clusters;
-use platter_clusters::Disk;
+use platter_clusters::{Disk, Findings};
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity};
 use std::sync::Arc;
@@ -86,13 +87,14 @@ fn analyse<'d>(
     clusters.begin();
     let system = system::find(disk, clusters, report, repair)?;
     let upcase = system.upcase.clone().unwrap_or_else(|| Arc::new(Upcase::recommended()));
-    let mut walk = Walk::new(disk, clusters, report, progress, repair, upcase.clone(), system);
+    let findings = Findings { report, repair, postponed: false };
+    let mut walk = Walk::new(disk, clusters, findings, progress, upcase.clone(), system);
     walk.run()?;
     contested::resolve(&mut walk)?;
-    let Walk { shared, cuts, postponed, unsettled, system, .. } = walk;
+    let Walk { shared, cuts, findings: Findings { postponed, .. }, unsettled, system, .. } = walk;
     report.used_clusters = clusters.claimed();
     for file in shared {
-        walk::copy(disk, clusters, &file)?;
+        copy::copy(disk, clusters, &file)?;
     }
     cuts.into_iter().for_each(|last| clusters.set_link(last, Geometry::END));
     system::restore(disk, clusters, &system, report, repair)?;

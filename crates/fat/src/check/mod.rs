@@ -18,12 +18,13 @@ mod boot;
 mod contested;
 mod listing;
 mod lost;
+mod names;
 mod table;
 mod walk;
 
 use crate::layout::{BootSector, Geometry, Label, Link, ShortEntry};
 use lost::Lost;
-use platter_clusters::{Bits, Disk};
+use platter_clusters::{Bits, Disk, Findings};
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity, Silent};
 use table::{Table, Write};
@@ -103,10 +104,12 @@ fn analyse(
     progress: &dyn Progress,
     repair: bool,
 ) -> Result<Done> {
-    let mut walk = Walk::new(disk, geometry, table, report, progress, repair);
+    let findings = Findings { report, repair, postponed: false };
+    let mut walk = Walk::new(disk, geometry, table, findings, progress);
     walk.run()?;
     contested::resolve(&mut walk)?;
-    let Walk { mut claimed, contested, shared, cuts, tails, label, postponed, .. } = walk;
+    let Walk { mut claimed, contested, shared, cuts, tails, label, findings, .. } = walk;
+    let postponed = findings.postponed;
     report.used_clusters = claimed.count();
     let mut search = 2;
     for shared in shared {

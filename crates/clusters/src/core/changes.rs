@@ -1,0 +1,186 @@
+//! What changed and waits for the next commit, and how a commit gathers it.
+
+use super::*;
+use crate::Images;
+use std::collections::BTreeSet;
+
+/// What changed since the last commit, besides the changed pages of the table and the directories.
+#[derive(Default)]
+pub struct Change {
+    /// Its number.
+    pub id: u64,
+    /// Entities whose entry is to be written.
+    pub entries: BTreeSet<u64>,
+    /// Entities that must stay in memory until it is written.
+    pub pinned: BTreeSet<u64>,
+    /// Clusters to free.
+    pub freed: Vec<(u32, u32)>,
+    /// Clusters that become the last of their chain.
+    pub ends: BTreeSet<u32>,
+    /// Slots are to be erased.
+    pub erases: bool,
+    /// More than times changed: what was written before must be durable first.
+    pub depends: bool,
+    /// Something besides directories changes together with names.
+    pub named: bool,
+}
+
+/// What a commit writes, phase by phase. Offsets are the device's.
+pub(crate) struct Batch {
+    pub id: u64,
+    pub depends: bool,
+    pub mark: Images,
+    pub linked: Images,
+    pub grown: Images,
+    pub named: Images,
+    pub erased: Images,
+    pub freed: Images,
+    pub release: Vec<(u32, u32)>,
+    pub pinned: BTreeSet<u64>,
+}
+
+impl<F: Family> Core<F> {
+    /// Keeps an entity in memory until the next commit is through.
+    pub fn pin(&mut self, number: u64) {
+        if let Some(entity) = self.nodes.get_mut(&number)
+            && self.change.pinned.insert(number)
+        {
+            entity.pins += 1;
+        }
+    }
+
+    /// Asks for an entity's entry to be written, because more than times changed.
+    pub fn mark(&mut self, number: u64) {
+        let id = self.change.id;
+        self.change.depends = true;
+        if let Some(entity) = self.nodes.get_mut(&number) {
+            entity.changed_in = id;
+        }
+        self.mark_times(number);
+    }
+
+    /// Asks for an entity's entry to be written.
+    pub fn mark_times(&mut self, number: u64) {
+        if number != ROOT {
+            self.pin(number);
+            self.change.entries.insert(number);
+            if let Some(entity) = self.nodes.get_mut(&number) {
+                entity.lazy = false;
+            }
+        }
+    }
+
+    /// Notes that the names in a directory changed.
+    pub fn stamp_directory(&mut self, number: u64, now: Timestamp) {
+        self.pin(number);
+        if number != ROOT
+            && let Some(entity) = self.nodes.get_mut(&number)
+        {
+            entity.entry.set_times([None, Some(now), None], self.offset_minutes);
+            self.mark_times(number);
+        }
+    }
+
+    /// Takes over the time that finished writes left with the file.
+    pub fn absorb(&mut self, number: u64) {
+        if let Some(entity) = self.nodes.get_mut(&number)
+            && let Some(file) = &entity.file
+            && file.touched.swap(false, Ordering::AcqRel)
+        {
+            let since = std::time::Duration::from_nanos(file.modified.load(Ordering::Acquire));
+            entity.entry.set_times([None, Some(Timestamp::from(since)), None], self.offset_minutes);
+            entity.entry.set_flags(DosFlags(entity.entry.flags().0 | DosFlags::ARCHIVE.0));
+            entity.lazy = true;
+        }
+    }
+
+    /// Asks for everything to be written that has changed, times included.
+    pub fn mark_all(&mut self) {
+        let numbers: Vec<u64> = self.nodes.keys().copied().collect();
+        for number in numbers {
+            self.absorb(number);
+            if self.nodes.get(&number).is_some_and(|entity| entity.lazy) {
+                self.mark_times(number);
+            }
+        }
+    }
+
+    /// Takes out of memory what has no name any more, held or not.
+    pub(crate) fn drop_removed(&mut self) -> Vec<(u64, Entity<F::Entry>)> {
+        let removed: Vec<u64> =
+            self.nodes.iter().filter(|(_, entity)| !entity.linked).map(|(number, _)| *number).collect();
+        removed.into_iter().filter_map(|number| Some((number, self.drop_entity(number)?))).collect()
+    }
+
+    /// Gathers what is to be written and starts the next change. Clusters and slots that become free do so on disk
+    /// with this batch; clusters can be taken again after [`Core::release`].
+    pub(crate) fn gather(&mut self) -> Result<Batch> {
+        for number in self.change.entries.clone() {
+            let Some(entity) = self.nodes.get(&number).filter(|entity| entity.linked) else { continue };
+            let (parent, slot, entry) = (entity.parent, entity.slot, entity.entry.clone());
+            let moved = self.directory(parent)?.update(slot, &entry);
+            if moved != slot {
+                self.place(number, parent, moved);
+            }
+            // Its sector waits now, so the directory stays in memory without further ado.
+        }
+        let mut mark = Images::new();
+        let everything = !self.change.freed.is_empty()
+            || !self.change.ends.is_empty()
+            || self.change.named
+            || self.family.is_changed()
+            || self.directories.values().any(|open| !open.content.slots().is_clean());
+        if everything && !self.marked {
+            mark = F::mark(self, true)?;
+            self.marked = true;
+        }
+        let linked = F::linked(self)?;
+        let grown = F::grown(self)?;
+        let mut named = match std::mem::take(&mut self.change.named) {
+            true => F::named(self),
+            false => Images::new(),
+        };
+        let mut erased = Images::new();
+        let mut numbers: Vec<u64> = self.directories.keys().copied().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let directory = &mut self.directories.get_mut(&number).expect("listed just now").content;
+            if !directory.slots().is_clean() {
+                let images = directory.take_images();
+                named.extend(images.added);
+                erased.extend(images.removed);
+            }
+        }
+        let change = std::mem::take(&mut self.change);
+        self.change.id = change.id + 1;
+        let mut freed = F::freed(self, &change.freed, &change.ends)?;
+        if [&linked, &grown, &named, &erased, &freed].iter().any(|images| !images.is_empty()) {
+            freed.extend(F::counted(self));
+        }
+        Ok(Batch {
+            id: change.id,
+            depends: change.depends,
+            mark,
+            linked,
+            grown,
+            named,
+            erased,
+            freed,
+            release: change.freed,
+            pinned: change.pinned,
+        })
+    }
+
+    /// Makes a batch's clusters available, now that nothing on disk refers to them.
+    pub(crate) fn release(&mut self, batch: &Batch) {
+        for &(start, count) in &batch.release {
+            self.space.give(start, count);
+            self.waiting -= count;
+        }
+        for number in &batch.pinned {
+            if let Some(entity) = self.nodes.get_mut(number) {
+                entity.pins -= 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Clusters for files and directories: taking them, giving them up, and directories that grow.
+
+use super::*;
+use crate::{Run, Storage};
+
+impl<F: Family> Core<F> {
+    /// Clusters that are free, or will be with the next commit.
+    pub fn free(&self) -> u32 {
+        (self.space.free() + self.waiting).min(self.heap.count)
+    }
+
+    /// Allocates clusters for a file or directory that has `runs`.
+    pub fn allocate(&mut self, owner: u64, runs: &Runs, count: u32) -> Result<Vec<Run>> {
+        let taken = self.space.take(owner, runs.last(), runs.clusters(), count).ok_or(Error::NoSpace)?;
+        self.reserved += count;
+        Ok(taken)
+    }
+
+    /// Gives clusters up: those that are linked, which are the ones below `linked`, with the next commit, the others
+    /// at once.
+    pub fn give_up(&mut self, cut: &[Run], linked: u32) {
+        for run in cut {
+            let on_disk = linked.saturating_sub(run.index).min(run.count);
+            if on_disk > 0 {
+                self.change.freed.push((run.cluster, on_disk));
+                // One that was to end its chain has none any more.
+                let range = run.cluster..run.cluster + on_disk;
+                let ends: Vec<u32> = self.change.ends.range(range).copied().collect();
+                ends.iter().for_each(|cluster| {
+                    self.change.ends.remove(cluster);
+                });
+                self.waiting += on_disk;
+            }
+            if run.count > on_disk {
+                self.space.give(run.cluster + on_disk, run.count - on_disk);
+                self.reserved -= run.count - on_disk;
+            }
+        }
+    }
+
+    /// Notes that clusters which were allocated are linked.
+    pub fn linked(&mut self, count: u32) {
+        self.reserved -= count;
+        self.change.depends = true;
+    }
+
+    /// Adds a cluster to a directory.
+    pub fn grow_directory(&mut self, number: u64) -> Result<()> {
+        let storage = self.directory(number)?.slots().storage().clone();
+        let Storage::Chain(mut runs) = storage else { return Err(Error::NoSpace) };
+        let linked = runs.clusters();
+        if (u64::from(linked) + 1) << self.heap.shift
+            > self.family.largest_directory().max(self.heap.cluster_size())
+        {
+            return Err(Error::NoSpace);
+        }
+        let taken = self.allocate(number, &runs, 1)?;
+        let cluster = taken[0].cluster;
+        if let Err(error) = self.zero(cluster) {
+            self.give_up(&[Run { index: linked, cluster, count: 1 }], linked);
+            return Err(error);
+        }
+        runs.push(cluster, 1);
+        let mut entry = self.entity(number)?.entry.clone();
+        F::link(self, &mut entry, &runs, linked, linked + 1)?;
+        self.entity_mut(number)?.entry = entry;
+        F::record_directory(self, number, &runs);
+        self.pin(number);
+        self.directory(number)?.slots_mut().grow(Storage::Chain(runs));
+        Ok(())
+    }
+
+    /// Writes zeroes over a cluster.
+    fn zero(&self, cluster: u32) -> Result<()> {
+        let size = self.heap.cluster_size();
+        let zeroes = vec![0; size.min(1 << 20) as usize];
+        for at in (0..size).step_by(zeroes.len()) {
+            self.device.write_at(self.heap.offset(cluster) + at, &zeroes)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for `count` slots in a row.
+    pub fn make_room(&mut self, number: u64, count: usize) -> Result<()> {
+        while !self.directory(number)?.slots().has_room(count) {
+            self.grow_directory(number)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! The clusters of a file or directory: claimed as far as they are its own, and compared with what its entry says.
+
+use super::*;
+use crate::layout::{Attributes, FileInfo, LARGEST_DIRECTORY};
+use platter_clusters::Link;
+
+impl Walk<'_, '_> {
+    /// Sees to what an entry has. What it should say is the answer; nothing, if it should not be.
+    pub(super) fn content(
+        &mut self,
+        index: u32,
+        set: &EntrySet,
+        name: &Name,
+        slots: [u64; 2],
+    ) -> Result<Option<FileInfo>> {
+        let mut info = set.info();
+        let place = Some((index, Some(name)));
+        for part in info.parts().collect::<Vec<_>>() {
+            self.claim_part(part.contiguous, part.cluster, part.length)?;
+        }
+        if info.attributes.directory() && !self.looks_like_directory(&info)? {
+            let message = || "it is said to be a directory, but holds something else".to_owned();
+            if self.find("not-a-directory", Severity::DataLoss, place, message) {
+                info.attributes.0 &= !Attributes::DIRECTORY;
+            }
+        }
+        let directory = info.attributes.directory();
+        if !directory {
+            self.findings.report.files += 1;
+        }
+        if info.valid > info.length || (directory && info.valid != info.length) {
+            let message = || format!("{} bytes of {} are said to be written", info.valid, info.length);
+            if self.find("valid-length", Severity::Inconsistent, place, message) {
+                info.valid = info.length;
+            }
+        }
+        let (first, length) = (info.cluster, info.length);
+        let mut wanted = self.clusters.heap.clusters_for(length);
+        if first == 0 {
+            if length != 0 || info.contiguous {
+                let severity = if length == 0 { Severity::Inconsistent } else { Severity::DataLoss };
+                let message = || format!("{length} bytes without a cluster");
+                if self.find("size-beyond-chain", severity, place, message) {
+                    (info.length, info.valid, info.contiguous) = (0, 0, false);
+                }
+            }
+            if directory {
+                self.enter(index, name, &info, 0);
+            }
+            return Ok(Some(info));
+        }
+        let empty = |info: &mut FileInfo| {
+            (info.cluster, info.length, info.valid, info.contiguous) = (0, 0, 0, false);
+        };
+        let link = if self.clusters.heap.has(first) { Some(self.clusters.link(first)?) } else { None };
+        let usable = match link {
+            None => false,
+            Some(Link::Bad) => info.contiguous,
+            Some(Link::Free | Link::Invalid(_) | Link::Next(_) | Link::End) => true,
+        };
+        if !usable {
+            let severity = if length == 0 { Severity::Inconsistent } else { Severity::DataLoss };
+            let message = || {
+                let why = if link.is_none() { "does not exist" } else { "is marked bad" };
+                format!("{length} bytes start at cluster {first}, which {why}")
+            };
+            if self.find("bad-start", severity, place, message) {
+                empty(&mut info);
+            }
+            return Ok(Some(info));
+        }
+        if self.clusters.is_claimed(first) {
+            if self.is_inside_itself(index, first) {
+                let message =
+                    || format!("it starts at cluster {first}, which is that of a directory above it");
+                let gone = self.find("directory-loop", Severity::Inconsistent, place, message);
+                return Ok(if gone { None } else { Some(info) });
+            }
+            self.contest(first);
+            return Ok(Some(info));
+        }
+        let size = self.clusters.heap.cluster_size();
+        if directory && (length == 0 || length % size != 0 || length > LARGEST_DIRECTORY) {
+            let right = length.next_multiple_of(size).clamp(size, LARGEST_DIRECTORY.max(size));
+            let message =
+                || format!("a directory has a whole number of clusters up to 256 MiB, not {length} bytes");
+            if self.find("directory-size", Severity::Inconsistent, place, message) {
+                (info.length, info.valid) = (right, right);
+            }
+            wanted = self.clusters.heap.clusters_for(right);
+        }
+        if wanted == 0 {
+            let message = || format!("an empty file has clusters from {first}");
+            if self.find("chain-too-long", Severity::Inconsistent, place, message) {
+                empty(&mut info);
+            }
+            return Ok(Some(info));
+        }
+        self.clusters.claim(first);
+        if !info.contiguous
+            && wanted > 1
+            && link == Some(Link::Free)
+            && self.could_lie_together(first, wanted)
+        {
+            let message =
+                || "its clusters lie together, but its entry says that the FAT links them".to_owned();
+            if self.find("chain-flag", Severity::Inconsistent, place, message) {
+                info.contiguous = true;
+            }
+        }
+        let (count, last, stop) = match info.contiguous {
+            true => self.run_of(first, wanted),
+            false => claim_chain(self.clusters, first, wanted)?,
+        };
+        let held = u64::from(count) << self.clusters.heap.shift;
+        let whole = u64::from(count) == wanted;
+        match stop {
+            Stop::End if whole => {}
+            Stop::More(next) => {
+                let message = || format!("{length} bytes go on after cluster {last}, at {next}");
+                if self.find("chain-too-long", Severity::Inconsistent, place, message) {
+                    self.cuts.push(last);
+                }
+            }
+            stop if whole => {
+                let message = || format!("its last cluster, {last}, {}", stop.told(FREE));
+                if self.find("chain-without-end", Severity::Inconsistent, place, message) {
+                    self.cuts.push(last);
+                }
+            }
+            Stop::Claimed(next) => {
+                let message = || format!("it shares clusters from {next} with another");
+                if self.find("cross-link", Severity::DataLoss, place, message) {
+                    let mut set = set.clone();
+                    set.set_info(&info);
+                    self.shared.push(Shared { slots, set, own: count });
+                    self.unsettled |= directory;
+                }
+                return Ok(Some(info));
+            }
+            stop => {
+                let message =
+                    || format!("{length} bytes break off after {held}: cluster {last} {}", stop.told(FREE));
+                let code = if stop == Stop::End { "size-beyond-chain" } else { stop.code() };
+                if self.find(code, Severity::DataLoss, place, message) {
+                    if !info.contiguous && stop != Stop::End {
+                        self.cuts.push(last);
+                    }
+                    info.length = held;
+                    info.valid = info.valid.min(held);
+                }
+            }
+        }
+        if directory {
+            self.enter(index, name, &info, count);
+        }
+        Ok(Some(info))
+    }
+
+    /// Claims the clusters of something that is not known, as far as they are nobody's.
+    pub(super) fn claim_part(&mut self, contiguous: bool, first: u32, length: u64) -> Result<()> {
+        let wanted = self.clusters.heap.clusters_for(length);
+        if wanted > 0 && self.clusters.heap.has(first) && !self.clusters.is_claimed(first) {
+            self.clusters.claim(first);
+            match contiguous {
+                true => drop(self.run_of(first, wanted)),
+                false => drop(claim_chain(self.clusters, first, wanted)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims clusters that lie together from `first`, which is claimed already.
+    fn run_of(&mut self, first: u32, most: u64) -> (u32, u32, Stop) {
+        let mut last = first;
+        for count in 1..most {
+            let next = u64::from(first) + count;
+            if next > u64::from(self.clusters.heap.last()) {
+                return (count as u32, last, Stop::End);
+            }
+            let next = next as u32;
+            if self.clusters.is_claimed(next) {
+                return (count as u32, last, Stop::Claimed(next));
+            }
+            self.clusters.claim(next);
+            last = next;
+        }
+        (most as u32, last, Stop::End)
+    }
+
+    /// Whether clusters that the FAT does not link can be a file's all the same: they lie together, are taken, and
+    /// nobody else's.
+    fn could_lie_together(&self, first: u32, wanted: u64) -> bool {
+        let end = u64::from(first) + wanted;
+        end <= u64::from(self.clusters.heap.last()) + 1
+            && (first + 1..end as u32)
+                .all(|cluster| self.clusters.is_set(cluster) && !self.clusters.is_claimed(cluster))
+    }
+}

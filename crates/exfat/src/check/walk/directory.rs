@@ -1,0 +1,190 @@
+//! A directory: its slots one by one, what stands behind them, and whether it is one.
+
+use super::*;
+use crate::layout::{Fault, FileInfo, Primary, SLOT, is_benign, kind, set_checksum};
+
+impl Walk<'_, '_> {
+    pub(super) fn directory(&mut self, index: u32) -> Result<()> {
+        let mut listing = self.listing(index)?;
+        self.after_end(index, &mut listing);
+        self.entries(index, &mut listing)
+    }
+
+    /// Sees to what stands after the end mark, where nothing should.
+    ///
+    /// If it is sound, a slot in the middle was wiped, and what follows is given back. Else it is what some systems
+    /// leave in the clusters they take for a directory.
+    fn after_end(&mut self, index: u32, listing: &mut Listing) {
+        let end = listing.end();
+        let after = end..listing.slots().len();
+        if after.is_empty() {
+            return;
+        }
+        let (mut sets, mut other, mut at) = (0, 0, end);
+        while at < after.end {
+            let rest = &listing.slots()[at..];
+            at += match Primary::of(&rest[0]) {
+                Primary::End | Primary::Unused => 1,
+                _ => match EntrySet::read(rest, &self.upcase) {
+                    Ok(set) => {
+                        sets += 1;
+                        set.slots().len()
+                    }
+                    Err(_) => {
+                        other += 1;
+                        1
+                    }
+                },
+            };
+        }
+        let message = || {
+            let what = format!("{sets} sound entries, which are kept, and {other} others");
+            format!("slot {end} says that nothing follows, but up to slot {} there are {what}", after.end - 1)
+        };
+        let severity = if sets + other > 0 { Severity::Inconsistent } else { Severity::Notice };
+        if !self.find("entries-after-end", severity, Some((index, None)), message) {
+            return;
+        }
+        for at in after {
+            match sets > 0 {
+                true if listing.slot(at)[0] & 0x7F == 0 => listing.delete(self.disk, at..at + 1),
+                true => {}
+                false => listing.change(self.disk, at, [0; SLOT]),
+            }
+        }
+    }
+
+    fn entries(&mut self, index: u32, listing: &mut Listing) -> Result<()> {
+        let mut names = Names::default();
+        let (mut label, mut guid) = (false, false);
+        let mut at = 0;
+        while at < listing.end() {
+            let here = at;
+            let slot = listing.slot(here);
+            at += 1;
+            match Primary::of(&slot) {
+                Primary::End => break,
+                Primary::Unused => {}
+                Primary::File => at = self.set(index, listing, &mut names, here)?,
+                Primary::Secondary(other) => {
+                    let message =
+                        || format!("slot {here}, of type {other:02X}, belongs to no entry before it");
+                    if self.find("orphan-entry", Severity::Inconsistent, Some((index, None)), message) {
+                        listing.delete(self.disk, here..here + 1);
+                    }
+                }
+                Primary::Other(kind::LABEL) if index == 0 && !label => {
+                    label = true;
+                    if slot[1] > 11 {
+                        let message =
+                            || format!("the label has {} units, of which there are at most 11", slot[1]);
+                        if self.find("bad-label", Severity::Inconsistent, Some((index, None)), message) {
+                            let mut slot = slot;
+                            slot[1] = 11;
+                            listing.change(self.disk, here, slot);
+                        }
+                    }
+                }
+                Primary::Other(kind::GUID) if index == 0 && !guid && slot[1] == 0 => {
+                    guid = true;
+                    let sum = set_checksum(&[slot]).to_le_bytes();
+                    if slot[2..4] != sum {
+                        let message = || "the checksum of the volume's GUID is wrong".to_owned();
+                        if self.find("set-checksum", Severity::Inconsistent, Some((index, None)), message) {
+                            let mut slot = slot;
+                            slot[2..4].copy_from_slice(&sum);
+                            listing.change(self.disk, here, slot);
+                        }
+                    }
+                }
+                Primary::Other(other) if index == 0 && self.system.has(here) && other != kind::GUID => {}
+                Primary::Other(other)
+                    if is_benign(other) && other != kind::GUID && is_whole(&listing.slots()[here..]) =>
+                {
+                    at = self.benign(listing, here)?;
+                }
+                Primary::Other(other) => {
+                    let message = || format!("slot {here}, of type {other:02X}, has no place there");
+                    if self.find("misplaced-entry", Severity::Inconsistent, Some((index, None)), message) {
+                        listing.delete(self.disk, here..here + 1);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A primary entry that is not known and may stay: its clusters are its own (8.2). The slot after its set is the
+    /// answer.
+    fn benign(&mut self, listing: &Listing, at: usize) -> Result<usize> {
+        let mut end = at + 1;
+        let count = usize::from(listing.slot(at)[1]);
+        while end <= at + count
+            && let Primary::Secondary(_) = Primary::of(&listing.slot(end))
+        {
+            end += 1;
+        }
+        for number in at..end {
+            // 6.3.4 has 16 bits of flags after the checksum, 6.4.2 eight after the type.
+            let slot = listing.slot(number);
+            let flags = if number == at { slot[4] } else { slot[1] };
+            let mut info = FileInfo::from_slots(&[0; SLOT], &slot);
+            info.contiguous = flags & 2 != 0;
+            if flags & 1 != 0 {
+                self.claim_part(info.contiguous, info.cluster, info.length)?;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Whether this may be a directory: it is empty, or at least half of the first of what stands there are entries.
+    pub(super) fn looks_like_directory(&mut self, info: &FileInfo) -> Result<bool> {
+        if !self.clusters.heap.has(info.cluster) {
+            return Ok(true);
+        }
+        let size = self.clusters.heap.cluster_size().min(4096) as usize;
+        let mut slots = vec![[0; SLOT]; size / SLOT];
+        self.disk.read_slots(self.clusters.heap.offset(info.cluster), slots.as_flattened_mut())?;
+        let (mut sound, mut other, mut at) = (0, 0, 0);
+        while at < slots.len() && slots[at][0] != 0 {
+            let rest = &slots[at..];
+            at += match Primary::of(&rest[0]) {
+                Primary::End => break,
+                Primary::Unused => {
+                    // Erased entries keep their types.
+                    sound += usize::from(matches!(
+                        rest[0][0] & 0x7F,
+                        0x01..=0x05 | 0x20 | 0x40 | 0x41 | 0x60 | 0x61
+                    ));
+                    other += usize::from(!matches!(
+                        rest[0][0] & 0x7F,
+                        0x01..=0x05 | 0x20 | 0x40 | 0x41 | 0x60 | 0x61
+                    ));
+                    1
+                }
+                _ => match EntrySet::read_loosely(rest) {
+                    Ok(set) => {
+                        sound += set.slots().len();
+                        set.slots().len()
+                    }
+                    // One that goes on in the next piece.
+                    Err(Fault::Count) if rest.len() < 19 && rest[0][0] == kind::FILE => break,
+                    Err(_) => {
+                        other += usize::from(!matches!(rest[0][0], kind::FILE | kind::STREAM | kind::NAME));
+                        1
+                    }
+                },
+            };
+        }
+        Ok(sound >= other)
+    }
+}
+
+/// Whether a primary entry that is not known is what a system wrote: its checksum is right (6.3.3), or it is TexFAT's
+/// padding, of which nothing is said (7.10).
+fn is_whole(slots: &[[u8; SLOT]]) -> bool {
+    const PADDING: u8 = 0xA1;
+    let count = usize::from(slots[0][1]) + 1;
+    slots[0][0] == PADDING
+        || slots.get(..count).is_some_and(|set| set_checksum(set).to_le_bytes() == set[0][2..4])
+}

@@ -1,0 +1,163 @@
+//! The entry set of a file or directory: whether it can be believed, and its name.
+
+use super::*;
+use crate::check::names::is_allowed;
+use crate::layout::{Attributes, Fault, Primary, SLOT, UNITS_IN_NAME, kind, name_hash};
+
+impl Walk<'_, '_> {
+    /// The set that begins in a slot; the slot after it is the answer.
+    pub(super) fn set(
+        &mut self,
+        index: u32,
+        listing: &mut Listing,
+        names: &mut Names,
+        at: usize,
+    ) -> Result<usize> {
+        let end = listing.end();
+        let rest = &listing.slots()[at..end];
+        let (set, fault) = match EntrySet::read(rest, &self.upcase) {
+            Ok(set) => (set, None),
+            Err(fault) => match self.salvaged(rest, fault) {
+                Some(set) => (set, Some(fault)),
+                None => return Ok(self.torn(index, listing, at, fault)),
+            },
+        };
+        let after = at + set.slots().len();
+        if let Some(Fault::Unknown(_)) = fault {
+            // It stays as it is, with all that it has (8.2).
+            let info = set.info();
+            self.claim_part(info.contiguous, info.cluster, info.length)?;
+            for part in info.parts() {
+                self.claim_part(part.contiguous, part.cluster, part.length)?;
+            }
+            names.insert(&set.name(), &self.upcase);
+            return Ok(after);
+        }
+        let oddities = oddities(self.clusters, &set, &self.upcase);
+        if matches!(fault, Some(fault) if fault != Fault::Hash) && oddities >= 2 {
+            return Ok(self.torn(index, listing, at, fault.unwrap_or(Fault::Checksum)));
+        }
+        let mut right = set.clone();
+        let shown = set.name();
+        if let Some(fault) = fault {
+            let (code, what) = match fault {
+                Fault::Checksum => ("set-checksum", "the checksum of its entries is wrong"),
+                Fault::Hash => ("name-hash", "the hash of its name is wrong"),
+                _ => ("set-damaged", "its entries were damaged"),
+            };
+            if self.find(code, Severity::Inconsistent, Some((index, Some(&shown))), || what.into()) {
+                right.rehash(&self.upcase);
+            }
+        }
+        if !right.may_have_clusters() {
+            let message = || "its stream extension says that it can have no clusters".to_owned();
+            if self.find("bad-flags", Severity::Inconsistent, Some((index, Some(&shown))), message) {
+                right.set_info(&set.info());
+            }
+        }
+        self.name(index, names, &mut right, &shown);
+        let offsets = [listing.offset(at), listing.offset(at + 1)];
+        let info = self.content(index, &right, &shown, offsets)?;
+        if let Some(info) = info {
+            right.set_info(&info);
+        } else {
+            // It has no content of its own and no right to a name.
+            if self.findings.repair {
+                listing.delete(self.disk, at..after);
+            }
+            return Ok(after);
+        }
+        if self.findings.repair {
+            listing.put(self.disk, at, &right);
+        }
+        Ok(after)
+    }
+
+    /// A set that can be believed although something is wrong with it.
+    fn salvaged(&self, rest: &[[u8; SLOT]], fault: Fault) -> Option<EntrySet> {
+        if let Ok(set) = EntrySet::read_loosely(rest) {
+            return Some(set);
+        }
+        // The count may be what is wrong: then name and hash say that the rest belongs together.
+        let stream = rest.get(1).filter(|slot| slot[0] == kind::STREAM && fault != Fault::Stream)?;
+        let parts = usize::from(stream[3]).div_ceil(UNITS_IN_NAME);
+        let mut slots = rest.get(..2 + parts)?.to_vec();
+        slots[0][1] = (1 + parts) as u8;
+        let mut set = EntrySet::read_loosely(&slots).ok()?;
+        let hash = set.hash();
+        set.rehash(&self.upcase);
+        (set.hash() == hash).then_some(set)
+    }
+
+    /// A set that is not whole. The slot after it is the answer.
+    fn torn(&mut self, index: u32, listing: &mut Listing, at: usize, fault: Fault) -> usize {
+        let mut end = at + 1;
+        while end < listing.end()
+            && let Primary::Secondary(_) = Primary::of(&listing.slot(end))
+        {
+            end += 1;
+        }
+        let message =
+            || format!("slots {at} to {} are what is left of a file's entries ({fault:?})", end - 1);
+        if self.find("torn-set", Severity::DataLoss, Some((index, None)), message) {
+            listing.delete(self.disk, at..end);
+        }
+        end
+    }
+
+    /// Sees to an entry's name: allowed, and different from all others in the directory.
+    fn name(&mut self, index: u32, names: &mut Names, set: &mut EntrySet, shown: &Name) {
+        let place = Some((index, Some(shown)));
+        let written = set.written_name();
+        if written != *shown {
+            let (stated, found) = (shown.units().len(), written.units().len());
+            let message = || format!("its name is said to have {stated} units, and {found} stand there");
+            if self.find("name-length", Severity::Inconsistent, place, message) {
+                let longer = name_hash(written.units(), &self.upcase) == set.hash();
+                set.set_name(if longer { &written } else { shown }, &self.upcase);
+            }
+        }
+        let shown = &set.name();
+        let place = Some((index, Some(shown)));
+        let wrong = if !is_allowed(shown) {
+            Some(("bad-name", "the name has characters that it may not"))
+        } else if !names.insert(shown, &self.upcase) {
+            // Two names for one thing: which of them stays is decided when all is known.
+            let first = set.info().cluster;
+            match first != 0 && self.clusters.heap.has(first) && self.clusters.is_claimed(first) {
+                true => None,
+                false => Some(("duplicate-name", "the name is there twice")),
+            }
+        } else {
+            None
+        };
+        if let Some((code, what)) = wrong
+            && self.find(code, Severity::Inconsistent, place, || what.into())
+        {
+            let other = names.other(shown, &self.upcase);
+            names.insert(&other, &self.upcase);
+            set.set_name(&other, &self.upcase);
+        }
+    }
+}
+
+/// How many fields of a set no system writes so. One can be a flipped bit; a set with several is none.
+fn oddities(clusters: &Clusters, set: &EntrySet, upcase: &Upcase) -> u32 {
+    let info = set.info();
+    let mut rehashed = set.clone();
+    rehashed.rehash(upcase);
+    let date = |date: u16| date & 0x1F == 0 || !(1..=12).contains(&(date >> 5 & 0xF));
+    [
+        rehashed.hash() != set.hash(),
+        !is_allowed(&set.name()),
+        info.attributes.0 & !Attributes::KNOWN != 0,
+        info.created.local.hundredths > 199 || info.modified.local.hundredths > 199,
+        date(info.created.local.date) || date(info.modified.local.date),
+        info.cluster != 0 && !clusters.heap.has(info.cluster),
+        info.valid > info.length,
+        clusters.heap.clusters_for(info.length) > u64::from(clusters.heap.count),
+    ]
+    .into_iter()
+    .map(u32::from)
+    .sum()
+}

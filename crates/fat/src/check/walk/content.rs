@@ -1,0 +1,149 @@
+//! What an entry leads to: a directory that is noted, or a file's chain, claimed as far as it is its own.
+
+use super::*;
+use crate::layout::{LARGEST_FILE, ShortEntry};
+use platter_clusters::{Stop, claim_chain};
+
+impl Walk<'_, '_> {
+    pub(super) fn subdirectory(
+        &mut self,
+        index: u32,
+        listing: &mut Listing,
+        at: usize,
+        mut short: ShortEntry,
+        name: Name,
+    ) {
+        let start = self.geometry.first_cluster(&short);
+        let place = Some((index, Some(&name)));
+        if short.size != 0 {
+            let message = || format!("a directory has size 0, not {}", short.size);
+            if self.find("directory-size", Severity::Inconsistent, place, message) {
+                short.size = 0;
+                listing.change(self.disk, at, short.to_bytes());
+            }
+        }
+        if !self.geometry.has_cluster(start) || self.table.link(self.geometry, start) == Link::Bad {
+            let message = || format!("a directory cannot start at cluster {start}");
+            if self.find("bad-start", Severity::DataLoss, place, message) {
+                listing.delete(self.disk, at..at + 1);
+            }
+            return;
+        }
+        if self.claimed.get(start) {
+            self.contest(start);
+            return;
+        }
+        self.claimed.set(start);
+        let dir = Dir { parent: index, first: start, count: 0, slot: listing.offset(at), name };
+        self.todo.push(self.dirs.len() as u32);
+        self.dirs.push(dir);
+    }
+
+    pub(super) fn file(
+        &mut self,
+        index: u32,
+        listing: &mut Listing,
+        at: usize,
+        mut short: ShortEntry,
+        name: &Name,
+    ) -> Result<()> {
+        self.findings.report.files += 1;
+        let start = self.geometry.first_cluster(&short);
+        let place = Some((index, Some(name)));
+        let size = u64::from(short.size);
+        let wanted = self.geometry.clusters_for(size);
+        let mut resize = |walk: &mut Self, cluster: u32, size: u64| {
+            short.cluster = cluster;
+            short.size = size.min(LARGEST_FILE) as u32;
+            listing.change(walk.disk, at, short.to_bytes());
+        };
+        if start == 0 {
+            if size != 0 {
+                let message = || format!("a file of {size} bytes has no clusters");
+                if self.find("size-beyond-chain", Severity::DataLoss, place, message) {
+                    resize(self, 0, 0);
+                }
+            }
+            return Ok(());
+        }
+        let link = self.geometry.has_cluster(start).then(|| self.table.link(self.geometry, start));
+        if !matches!(link, Some(Link::Next(_) | Link::End | Link::Invalid(_))) {
+            let severity = if size == 0 { Severity::Inconsistent } else { Severity::DataLoss };
+            let message = || {
+                let why = match link {
+                    None => "does not exist",
+                    Some(Link::Free) => "is free",
+                    _ => "is marked bad",
+                };
+                format!("a file of {size} bytes starts at cluster {start}, which {why}")
+            };
+            if self.find("bad-start", severity, place, message) {
+                resize(self, 0, 0);
+            }
+            return Ok(());
+        }
+        if self.claimed.get(start) {
+            self.contest(start);
+            return Ok(());
+        }
+        if wanted == 0 {
+            let message = || format!("an empty file has clusters from {start}");
+            let repaired = self.find("chain-too-long", Severity::Inconsistent, place, message);
+            if repaired {
+                resize(self, 0, 0);
+            }
+            self.tails.push((start, repaired));
+            return Ok(());
+        }
+        self.claimed.set(start);
+        let (count, last, stop) = claim_chain(self, start, wanted)?;
+        let count = u64::from(count);
+        let held = count * u64::from(self.geometry.cluster_size);
+        match stop {
+            Stop::End if count == wanted => {}
+            Stop::End => {
+                let message = || format!("a file of {size} bytes has clusters for {held}");
+                if self.find("size-beyond-chain", Severity::DataLoss, place, message) {
+                    resize(self, start, held);
+                }
+            }
+            Stop::More(next) => {
+                let message = || format!("a file of {size} bytes goes on after cluster {last}, at {next}");
+                let repaired = self.find("chain-too-long", Severity::Inconsistent, place, message);
+                if repaired {
+                    self.cut(last);
+                }
+                self.tails.push((next, repaired));
+            }
+            stop if count == wanted => {
+                let message = || format!("the last cluster of the file, {last}, {}", stop.told(FREE));
+                if self.find("chain-without-end", Severity::Inconsistent, place, message) {
+                    self.cut(last);
+                }
+            }
+            Stop::Claimed(next) => {
+                let message = || format!("the file shares clusters from {next} with another");
+                if self.find("cross-link", Severity::DataLoss, place, message) {
+                    self.shared.push(Shared {
+                        from: Lead::Cluster(last),
+                        first: next,
+                        count: wanted - count,
+                    });
+                }
+            }
+            stop => {
+                let message = || {
+                    format!(
+                        "a file of {size} bytes breaks off after {held}: cluster {last} {}",
+                        stop.told(FREE)
+                    )
+                };
+                if self.find(stop.code(), Severity::DataLoss, place, message) {
+                    self.cut(last);
+                    resize(self, start, held);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! A directory: its chain, the two entries it starts with, its other entries, and what stands behind them.
+
+use super::*;
+use crate::check::listing::{Item, is_sound};
+use crate::layout::{Attributes, LARGEST_FILE, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot};
+use platter_clusters::{Stop, claim_chain};
+use std::ops::Range;
+
+impl Walk<'_, '_> {
+    pub(super) fn directory(&mut self, index: u32) -> Result<()> {
+        let Dir { parent, first, slot: entry, .. } = self.dirs[index as usize];
+        if first != 0 {
+            let most = u64::from(MOST_SLOTS) * SLOT as u64;
+            let (count, last, stop) = claim_chain(self, first, self.geometry.clusters_for(most).max(1))?;
+            self.dirs[index as usize].count = count;
+            let at = Some((index, None));
+            match stop {
+                Stop::End => {}
+                Stop::More(next) => {
+                    let message =
+                        || format!("directory goes on after {MOST_SLOTS} entries, at cluster {next}");
+                    if self.find("directory-too-large", Severity::Inconsistent, at, message) {
+                        self.cut(last);
+                    }
+                }
+                stop => {
+                    let message = || format!("directory's chain: cluster {last} {}", stop.told(FREE));
+                    if self.find(stop.code(), Severity::DataLoss, at, message) {
+                        self.cut(last);
+                    }
+                }
+            }
+        }
+        let count = self.dirs[index as usize].count;
+        let mut listing = Listing::read(self.disk, self.geometry, self.table, first, count)?;
+        let root = index == 0;
+        if !root && !self.looks_like_directory(&listing) {
+            let message = || format!("cluster {first} is the start of a directory, but holds something else");
+            if self.find("not-a-directory", Severity::DataLoss, Some((index, None)), message) {
+                let mut slot = [0; SLOT];
+                self.disk.read_slots(entry, &mut slot)?;
+                let mut short = ShortEntry::from_bytes(&slot);
+                short.attributes.0 &= !Attributes::DIRECTORY;
+                short.size =
+                    (u64::from(count) * u64::from(self.geometry.cluster_size)).min(LARGEST_FILE) as u32;
+                self.disk.edit(entry, short.to_bytes());
+            }
+            self.dirs[index as usize].count = 0;
+            return Ok(());
+        }
+        if !root {
+            let above = match parent {
+                0 => 0,
+                parent => self.dirs[parent as usize].first,
+            };
+            self.dots(index, &mut listing, first, above);
+        }
+        self.after_end(index, &mut listing);
+        self.entries(index, &mut listing, if root { 0 } else { 2 })
+    }
+
+    /// Whether this may be a directory: it starts with "." or is empty, or at least half of what stands there does.
+    fn looks_like_directory(&self, listing: &Listing) -> bool {
+        if listing.bytes[..11] == ShortName::DOT.0 {
+            return true;
+        }
+        let live: Vec<_> = (0..listing.len()).filter(|&at| listing.is_live(at)).collect();
+        let sound = live.iter().filter(|&&at| is_sound(self.geometry, &listing.slot(at))).count();
+        sound * 2 >= live.len()
+    }
+
+    /// Sees to the two entries that every directory but the root starts with.
+    fn dots(&mut self, index: u32, listing: &mut Listing, first: u32, above: u32) {
+        for (at, name, cluster) in [(0, ShortName::DOT, first), (1, ShortName::DOT_DOT, above)] {
+            let shown = if at == 0 { "." } else { ".." };
+            let found = match Slot::from_bytes(&listing.slot(at)) {
+                Slot::Short(short) if short.name == name => Some(short),
+                _ => None,
+            };
+            let Some(mut short) = found else {
+                let message = || format!("slot {at} is not the entry \"{shown}\" (cluster {cluster})");
+                if self.find("dot-missing", Severity::Inconsistent, Some((index, None)), message) {
+                    self.make_room(listing, at);
+                    let entry = ShortEntry {
+                        name,
+                        attributes: Attributes(Attributes::DIRECTORY),
+                        cluster,
+                        ..ShortEntry::default()
+                    };
+                    listing.change(self.disk, at, entry.to_bytes());
+                }
+                continue;
+            };
+            let start = self.geometry.first_cluster(&short);
+            if start != cluster
+                || !short.attributes.directory()
+                || short.attributes.label()
+                || short.size != 0
+            {
+                let message = || {
+                    let (attributes, size) = (short.attributes.0, short.size);
+                    format!(
+                        "\"{shown}\" should be a directory of cluster {cluster}, size 0; it has cluster {start}, \
+                         attributes {attributes:02X}, size {size}"
+                    )
+                };
+                if self.find("dot-wrong", Severity::Inconsistent, Some((index, None)), message) {
+                    short.attributes = Attributes(Attributes::DIRECTORY);
+                    short.cluster = cluster;
+                    short.size = 0;
+                    listing.change(self.disk, at, short.to_bytes());
+                }
+            }
+        }
+    }
+
+    /// Moves what stands in a slot, with the rest of its entry, to slots that are free. Where there are none it is
+    /// overwritten: its clusters are then found without an owner and are recovered.
+    fn make_room(&mut self, listing: &mut Listing, at: usize) {
+        if !listing.is_live(at) {
+            return;
+        }
+        let spanned = listing.items(at).into_iter().find_map(|item| match item {
+            Item::Entry { first, slot, short, .. } if first == at && !short.name.is_dots() => {
+                Some(first..slot + 1)
+            }
+            _ => None,
+        });
+        let Some(old) = spanned.filter(|old| is_sound(self.geometry, &listing.slot(old.end - 1))) else {
+            return;
+        };
+        let mut run = 0;
+        for to in old.end.max(2)..listing.len() {
+            run = if listing.is_live(to) { 0 } else { run + 1 };
+            if run == old.len() {
+                for (from, to) in old.clone().zip(to + 1 - run..) {
+                    let slot = listing.slot(from);
+                    listing.change(self.disk, to, slot);
+                }
+                listing.delete(self.disk, old);
+                return;
+            }
+        }
+    }
+
+    /// Sees to what stands after the end mark, where nothing should.
+    ///
+    /// If it is sound, a slot in the middle was wiped, and what follows is given back. Else it is what some systems
+    /// leave in the clusters they take for a directory.
+    fn after_end(&mut self, index: u32, listing: &mut Listing) {
+        let end = listing.end();
+        let live: Vec<_> = (end..listing.len()).filter(|&at| listing.is_live(at)).collect();
+        let Some(&last) = live.last() else { return };
+        let sound = live.iter().all(|&at| is_sound(self.geometry, &listing.slot(at)));
+        let message = || {
+            let what = if sound { "sound entries, which are kept" } else { "bytes that are no entries" };
+            format!("slot {end} says that nothing follows, but up to slot {last} there are {what}")
+        };
+        if self.find("entries-after-end", Severity::Inconsistent, Some((index, None)), message) {
+            let range = if sound { end..last } else { end..last + 1 };
+            for at in range {
+                match (sound, listing.is_live(at)) {
+                    (true, false) => listing.delete(self.disk, at..at + 1),
+                    (false, true) => listing.change(self.disk, at, [0; SLOT]),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn entries(&mut self, index: u32, listing: &mut Listing, start: usize) -> Result<()> {
+        let items = listing.items(start);
+        let mut names = Names::default();
+        for item in &items {
+            if let Item::Entry { short, .. } = item {
+                names.all_short.insert(short.name);
+            }
+        }
+        for item in items {
+            match item {
+                Item::Orphan { slots, fault } => {
+                    let message = || {
+                        let Range { start, end } = &slots;
+                        format!(
+                            "slots {start} to {} are parts of a long name without an entry ({fault:?})",
+                            end - 1
+                        )
+                    };
+                    if self.find("orphan-long-name", Severity::Inconsistent, Some((index, None)), message) {
+                        listing.delete(self.disk, slots.clone());
+                    }
+                }
+                Item::Entry { first, slot, short, long, .. } => {
+                    self.entry(index, listing, &mut names, first..slot + 1, short, long)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

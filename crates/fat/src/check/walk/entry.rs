@@ -1,0 +1,146 @@
+//! An entry of a directory: whether it can be believed, and its names.
+
+use super::*;
+use crate::check::listing::oddities;
+use crate::layout::{Attributes, NtCase, ShortEntry};
+use platter_vfs::CaseRule;
+use std::ops::Range;
+
+impl Walk<'_, '_> {
+    pub(super) fn entry(
+        &mut self,
+        index: u32,
+        listing: &mut Listing,
+        names: &mut Names,
+        slots: Range<usize>,
+        mut short: ShortEntry,
+        long: Option<Name>,
+    ) -> Result<()> {
+        let at = slots.end - 1;
+        let name = long.clone().unwrap_or_else(|| short.name.to_name(short.nt));
+        let place = Some((index, Some(&name)));
+        if short.name.is_dots() {
+            let message =
+                || format!("slot {at} is a dot entry, which belongs in slots 0 and 1 of a subdirectory");
+            if self.find("stray-dots", Severity::Inconsistent, place, message) {
+                listing.delete(self.disk, slots);
+            }
+            return Ok(());
+        }
+        let start = self.geometry.first_cluster(&short);
+        let is_label =
+            short.attributes.label() && !short.attributes.directory() && start == 0 && short.size == 0;
+        if !is_label && oddities(self.geometry, &short) >= 2 {
+            let message = || format!("slot {at} holds bytes that no system writes as an entry");
+            if self.find("garbage-entry", Severity::DataLoss, place, message) {
+                listing.delete(self.disk, slots);
+            }
+            return Ok(());
+        }
+        if is_label {
+            self.label_entry(index, listing, slots, &short);
+            return Ok(());
+        }
+        if short.attributes.label() {
+            let message = || {
+                format!(
+                    "a volume label with attributes {:02X}, cluster {start} and size {}",
+                    short.attributes.0, short.size
+                )
+            };
+            if self.find("bad-attributes", Severity::Inconsistent, place, message) {
+                short.attributes.0 &= !Attributes::LABEL;
+                listing.change(self.disk, at, short.to_bytes());
+            }
+        }
+        if short.attributes.0 & !Attributes::LONG_MASK != 0 {
+            let message = || format!("attributes {:02X} have reserved bits", short.attributes.0);
+            if self.find("reserved-attributes", Severity::Notice, place, message) {
+                short.attributes.0 &= Attributes::LONG_MASK;
+                listing.change(self.disk, at, short.to_bytes());
+            }
+        }
+        if short.nt & NtCase::NO_SHORT_NAME != 0 && long.is_none() {
+            let message = || "an entry that is said to have only a long name has none".to_owned();
+            if self.find("bad-attributes", Severity::Inconsistent, place, message) {
+                short.nt &= !NtCase::NO_SHORT_NAME;
+                listing.change(self.disk, at, short.to_bytes());
+            }
+        }
+        self.names(index, listing, names, slots, &mut short, long.as_ref());
+        if short.attributes.directory() {
+            self.subdirectory(index, listing, at, short, name);
+            Ok(())
+        } else {
+            self.file(index, listing, at, short, &name)
+        }
+    }
+
+    fn label_entry(&mut self, index: u32, listing: &mut Listing, slots: Range<usize>, short: &ShortEntry) {
+        let code = match (index, self.label) {
+            (0, None) => {
+                self.label = Some(short.name.0);
+                return;
+            }
+            (0, Some(_)) => "second-label",
+            _ => "misplaced-label",
+        };
+        let message = || {
+            format!("slot {} is a volume label, of which there is one, in the root directory", slots.start)
+        };
+        if self.find(code, Severity::Inconsistent, Some((index, None)), message) {
+            listing.delete(self.disk, slots.clone());
+        }
+    }
+
+    /// Sees to an entry's names: allowed, and different from all others in the directory.
+    fn names(
+        &mut self,
+        index: u32,
+        listing: &mut Listing,
+        names: &mut Names,
+        slots: Range<usize>,
+        short: &mut ShortEntry,
+        long: Option<&Name>,
+    ) {
+        let shown = long.cloned().unwrap_or_else(|| short.name.to_name(short.nt));
+        let place = Some((index, Some(&shown)));
+        let mut alias = short.name;
+        if !alias.is_valid() {
+            let message = || format!("the short name {:?} has characters that it may not", short.name);
+            if self.find("bad-name", Severity::Inconsistent, place, message) {
+                alias = names.other(&alias.sanitised());
+            }
+        } else if names.short.contains(&alias) {
+            let message = || format!("the short name {alias:?} is there twice");
+            if self.find("duplicate-name", Severity::Inconsistent, place, message) {
+                alias = names.other(&alias);
+            }
+        }
+        if alias != short.name {
+            short.name = alias;
+            names.all_short.insert(alias);
+            for at in slots.start..slots.end - 1 {
+                let mut part = listing.slot(at);
+                part[13] = alias.checksum();
+                listing.change(self.disk, at, part);
+            }
+            listing.change(self.disk, slots.end - 1, short.to_bytes());
+        }
+        let of_alias = alias.to_name(0).folded(CaseRule::Insensitive);
+        let of_long =
+            long.map(|long| long.folded(CaseRule::Insensitive)).filter(|folded| *folded != of_alias);
+        if let Some(folded) = of_long {
+            if names.shown.contains(&folded) {
+                let message = || "the long name is there twice".to_owned();
+                if self.find("duplicate-name", Severity::Inconsistent, place, message) {
+                    listing.delete(self.disk, slots.start..slots.end - 1);
+                }
+            } else {
+                names.shown.insert(folded);
+            }
+        }
+        names.short.insert(alias);
+        names.shown.insert(of_alias);
+    }
+}
