@@ -3,6 +3,9 @@
 use crate::layout::{Attribute, Content, Kind, NonResident, Record, Reference, Run, attribute_flags, runs};
 use platter_vfs::{Error, Result};
 
+/// No record is longer: its sizes are 32-bit numbers, its offsets 16-bit ones.
+const LONGEST_RECORD: usize = 1 << 16;
+
 /// A file's record and the records that extend it.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -128,6 +131,11 @@ impl Attr {
         self.outside().map_or(0, |outside| outside.taken() * cluster)
     }
 
+    /// Bytes of the header of a piece whose bytes are in clusters.
+    fn outside_header(&self, is_first: bool) -> usize {
+        if is_first && self.has_holes() { 0x48 } else { 0x40 }
+    }
+
     fn has_holes(&self) -> bool {
         self.flags & (attribute_flags::SPARSE | attribute_flags::COMPRESSION_MASK) != 0
     }
@@ -153,8 +161,7 @@ impl Attr {
         loop {
             let is_first = pieces.is_empty();
             let taken = (is_first && self.has_holes()).then(|| outside.taken() * cluster);
-            let header =
-                (if taken.is_some() { 0x48 } else { 0x40 } + self.name.len() * 2).next_multiple_of(8);
+            let header = (self.outside_header(is_first) + self.name.len() * 2).next_multiple_of(8);
             let room = (if is_first { first } else { most }).saturating_sub(header).max(24) & !7;
             let (pairs, fitted) = runs::pack(&outside.runs[done..], room);
             let from = if is_first { 0 } else { outside.runs[done].vcn };
@@ -188,6 +195,11 @@ impl File {
         self.attributes.iter().find(|attr| attr.kind == kind && *attr.name == *name)
     }
 
+    /// Where among the attributes it is.
+    pub fn position(&self, kind: Kind, name: &[u16]) -> Option<usize> {
+        self.attributes.iter().position(|attr| attr.kind == kind && *attr.name == *name)
+    }
+
     /// The same, to be changed.
     pub fn find_mut(&mut self, kind: Kind, name: &[u16]) -> Option<&mut Attr> {
         self.attributes.iter_mut().find(|attr| attr.kind == kind && *attr.name == *name)
@@ -207,7 +219,7 @@ impl File {
 
     /// Takes an attribute away.
     pub fn take(&mut self, kind: Kind, name: &[u16]) -> Option<Attr> {
-        let place = self.attributes.iter().position(|attr| attr.kind == kind && *attr.name == *name)?;
+        let place = self.position(kind, name)?;
         Some(self.attributes.remove(place))
     }
 
@@ -219,13 +231,16 @@ impl File {
         }
     }
 
-    /// Bytes that its attributes would take in one record.
-    pub fn length(&self, cluster: u64) -> usize {
-        let length = |attr: &Attr| match &attr.body {
-            Body::Resident { value, .. } => {
-                (0x18 + attr.name.len() * 2).next_multiple_of(8) + value.len().next_multiple_of(8)
-            }
-            Body::Outside(_) => attr.pieces(1 << 30, 1 << 30, cluster)[0].length(),
+    /// Bytes that its attributes would take in one record; those that runs take are counted as far as one could hold them.
+    pub fn length(&self) -> usize {
+        let length = |attr: &Attr| {
+            let (header, tail) = match &attr.body {
+                Body::Resident { value, .. } => (0x18, value.len()),
+                Body::Outside(outside) => {
+                    (attr.outside_header(true), runs::packed_length(&outside.runs, LONGEST_RECORD))
+                }
+            };
+            (header + attr.name.len() * 2).next_multiple_of(8) + tail.next_multiple_of(8)
         };
         self.attributes.iter().map(length).sum()
     }

@@ -17,6 +17,7 @@ mod file;
 pub mod format;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hash;
 mod index;
 pub mod layout;
 pub mod log;

@@ -28,7 +28,7 @@ use crate::layout::log::{
     FIRST_ENTRY, FIRST_PAGE, OPEN_ATTRIBUTE, OpenAttribute, Operation, PAGE, RecordHeader, RestartPage,
     RestartRecord, operation, used_of_block, used_of_record,
 };
-use compose::{Composer, Ring, Spot};
+use compose::{Composer, Ring, Sealed, Spot};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::collections::HashMap;
@@ -39,6 +39,8 @@ const TRANSACTION: u32 = FIRST_ENTRY;
 const KEPT: u64 = 2;
 /// Attributes that one stretch between checkpoints can name: entries are named by a 16-bit offset.
 const MOST_ATTRIBUTES: usize = (u16::MAX as usize - FIRST_ENTRY as usize) / OPEN_ATTRIBUTE - 1;
+/// Pages that are written at once.
+const MOST_TOGETHER: usize = 64;
 /// Type of an index's blocks, `$INDEX_ALLOCATION`.
 const INDEX: u32 = 0xA0;
 /// Type of data, `$DATA`.
@@ -240,9 +242,7 @@ impl Log {
         }
         session.broken = true;
         if let Some((first, rest)) = pages.split_first() {
-            for (page, bytes) in rest {
-                self.place.write(device, page * PAGE as u64, &bytes[..])?;
-            }
+            write_pages(&self.place, device, rest)?;
             device.flush()?;
             self.place.write(device, first.0 * PAGE as u64, &first.1[..])?;
             device.flush()?;
@@ -282,9 +282,7 @@ impl Log {
         let header = RecordHeader { kind: RecordHeader::RESTART, ..RecordHeader::default() };
         composer.push(header, &record.to_bytes());
         let (pages, head) = composer.finish();
-        for (page, bytes) in &pages {
-            self.place.write(device, page * PAGE as u64, &bytes[..])?;
-        }
+        write_pages(&self.place, device, &pages)?;
         device.flush()?;
         let page = RestartPage {
             version: (1, 1),
@@ -309,6 +307,17 @@ impl Log {
         self.greatest = lsn;
         Ok(())
     }
+}
+
+/// Writes pages, those that follow one another together.
+fn write_pages(place: &Place, device: &dyn Device, pages: &[Sealed]) -> Result<()> {
+    for row in pages.chunk_by(|(one, _), (next, _)| one + 1 == *next) {
+        for part in row.chunks(MOST_TOGETHER) {
+            let bytes: Vec<&[u8]> = part.iter().map(|(_, bytes)| &bytes[..]).collect();
+            place.write(device, part[0].0 * PAGE as u64, &bytes.concat())?;
+        }
+    }
+    Ok(())
 }
 
 fn not_open() -> Error {

@@ -66,6 +66,19 @@ impl Core {
         Ok(bytes)
     }
 
+    /// Whether there is a descriptor of a number.
+    pub fn has_descriptor(&mut self, id: u32) -> bool {
+        if self.descriptors.contains(&id) {
+            return true;
+        }
+        let found = self.index_find(record_number::SECURE, Index::SecurityIds, &id.to_le_bytes());
+        let is_there = found.is_ok_and(|found| found.is_some());
+        if is_there {
+            self.descriptors.insert(id);
+        }
+        is_there
+    }
+
     /// The descriptor of a number.
     pub fn security_descriptor(&mut self, id: u32) -> Result<Vec<u8>> {
         let entry = self.index_find(record_number::SECURE, Index::SecurityIds, &id.to_le_bytes())?;

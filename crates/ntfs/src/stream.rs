@@ -15,8 +15,11 @@ pub struct Stream {
     /// Its node.
     pub node: u64,
     state: RwLock<State>,
-    in_flight: Mutex<u64>,
-    quiet: Condvar,
+    /// Plans under way.
+    in_flight: AtomicU64,
+    /// Who waits until there is none.
+    waiting: AtomicU64,
+    quiet: (Mutex<()>, Condvar),
     /// Whether the file's read-only attribute is set.
     pub read_only: AtomicBool,
     /// Whether it is a symbolic link, which has no content.
@@ -124,8 +127,9 @@ impl Stream {
         Stream {
             node,
             state: RwLock::new(state),
-            in_flight: Mutex::new(0),
-            quiet: Condvar::new(),
+            in_flight: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+            quiet: (Mutex::new(()), Condvar::new()),
             read_only: AtomicBool::new(false),
             is_link: AtomicBool::new(false),
             written: AtomicU64::new(0),
@@ -145,29 +149,32 @@ impl Stream {
 
     /// Counts a plan in. Called with the state locked, so that nobody who waits for silence misses it.
     pub fn begin(&self) {
-        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Counts a plan out.
     pub fn end(&self) {
-        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-        *in_flight = in_flight.saturating_sub(1);
-        if *in_flight == 0 {
-            self.quiet.notify_all();
+        // Whoever waits has said so before looking whether any are left.
+        if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 && self.waiting.load(Ordering::SeqCst) != 0 {
+            let _quiet = self.quiet.0.lock().unwrap_or_else(PoisonError::into_inner);
+            self.quiet.1.notify_all();
         }
     }
 
     /// Whether no plan is under way.
     pub fn is_quiet(&self) -> bool {
-        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) == 0
+        self.in_flight.load(Ordering::SeqCst) == 0
     }
 
     /// Waits until no plan is under way.
     pub fn wait_quiet(&self) {
-        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-        while *in_flight > 0 {
-            in_flight = self.quiet.wait(in_flight).unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut quiet = self.quiet.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.is_quiet() {
+            quiet = self.quiet.1.wait(quiet).unwrap_or_else(PoisonError::into_inner);
         }
+        drop(quiet);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Notes when it was written.

@@ -2,25 +2,30 @@
 //! must know checks the length first.
 
 /// The 2-byte field at `at`.
+#[inline]
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
     array_at(bytes, at).map_or(0, u16::from_le_bytes)
 }
 
 /// The 4-byte field at `at`.
+#[inline]
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     array_at(bytes, at).map_or(0, u32::from_le_bytes)
 }
 
 /// The 8-byte field at `at`.
+#[inline]
 pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     array_at(bytes, at).map_or(0, u64::from_le_bytes)
 }
 
+#[inline]
 fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
 /// Stores a field at `at`, which must lie inside.
+#[inline]
 pub fn put(bytes: &mut [u8], at: usize, field: impl Field) {
     field.store(bytes, at);
 }

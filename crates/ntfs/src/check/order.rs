@@ -38,7 +38,7 @@ pub fn names(upper: &[u16], left: &[u16], right: &[u16]) -> Ordering {
 }
 
 fn units(key: &[u8]) -> Option<Vec<u16>> {
-    Some(FileName::name_of(key)?.map(u16::from_le_bytes).collect())
+    Some(FileName::units_of(key)?.iter().map(|unit| u16::from_le_bytes(*unit)).collect())
 }
 
 #[cfg(test)]

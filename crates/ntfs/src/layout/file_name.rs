@@ -80,7 +80,7 @@ impl FileName {
     /// # Errors
     /// [`Error::Damaged`] if the name is not inside.
     pub fn from_bytes(bytes: &[u8], at: u64) -> Result<FileName> {
-        let Some(name) = FileName::name_of(bytes) else {
+        let Some(name) = FileName::units_of(bytes) else {
             let expected = "a name of 1 to 255 units inside the value";
             let found = format!("{} bytes", bytes.len());
             return Err(Error::damaged("$FILE_NAME", at + 0x40, expected, found));
@@ -97,15 +97,15 @@ impl FileName {
             flags: u32_at(bytes, 0x38),
             tag: u32_at(bytes, 0x3C),
             namespace: bytes[0x41],
-            name: name.map(u16::from_le_bytes).collect(),
+            name: name.iter().map(|unit| u16::from_le_bytes(*unit)).collect(),
         })
     }
 
     /// Only the name's units, as bytes; `None` if there is none or it is not inside.
-    pub fn name_of(bytes: &[u8]) -> Option<impl ExactSizeIterator<Item = [u8; 2]> + Clone + '_> {
+    pub fn units_of(bytes: &[u8]) -> Option<&[[u8; 2]]> {
         let length = usize::from(*bytes.get(0x40)?);
         let name = bytes.get(FileName::HEADER..FileName::HEADER + length * 2)?;
-        (length > 0).then(|| name.as_chunks::<2>().0.iter().copied())
+        (length > 0).then_some(name.as_chunks::<2>().0)
     }
 
     /// The value's bytes.

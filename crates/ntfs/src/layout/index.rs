@@ -173,6 +173,27 @@ pub fn block_node(block: &[u8]) -> &[u8] {
     block.get(BLOCK_NODE..).unwrap_or(&[])
 }
 
+/// Replaces bytes among the entries of a checked index block, and returns what stood there; `None`, with nothing changed,
+/// if there is no room for what comes.
+pub fn splice(block: &mut [u8], offset: usize, length: usize, with: &[u8]) -> Option<Box<[u8]>> {
+    let node = block.get_mut(BLOCK_NODE..)?;
+    let (from, to, allocated) =
+        (u32_at(node, 0) as usize, u32_at(node, 4) as usize, u32_at(node, 8) as usize);
+    let (start, end) = (from + offset, from + offset + length);
+    let new_end = (to + with.len()).checked_sub(length)?;
+    if end > to || new_end > allocated.min(node.len()) {
+        return None;
+    }
+    let old = node[start..end].into();
+    node.copy_within(end..to, start + with.len());
+    node[start..start + with.len()].copy_from_slice(with);
+    if new_end < to {
+        node[new_end..to].fill(0);
+    }
+    put(node, 4, new_end as u32);
+    Some(old)
+}
+
 /// The node in the value of a checked `$INDEX_ROOT`.
 pub fn root_node(value: &[u8]) -> &[u8] {
     value.get(IndexRoot::HEADER..).unwrap_or(&[])
@@ -189,6 +210,11 @@ impl Node {
     /// # Errors
     /// [`Error::Damaged`] if an entry is not inside, the last one is missing, or some lead to children and some not.
     pub fn from_bytes(bytes: &[u8], structure: &'static str, at: u64) -> Result<Node> {
+        Ok(Node { entries: Node::checked(bytes, structure, at)?.to_vec() })
+    }
+
+    /// The entries of a node, of which all that [`Node::from_bytes`] would find fault with is in order.
+    fn checked<'a>(bytes: &'a [u8], structure: &'static str, at: u64) -> Result<&'a [u8]> {
         let (from, to) = (u32_at(bytes, 0) as usize, u32_at(bytes, 4) as usize);
         let allocated = u32_at(bytes, 8) as usize;
         if from < NODE_HEADER || from > to || to > bytes.len() || allocated < to || !from.is_multiple_of(8) {
@@ -218,7 +244,7 @@ impl Node {
             }
             position += length;
             if flags & LAST != 0 {
-                return Ok(Node { entries: entries[..position].to_vec() });
+                return Ok(&entries[..position]);
             }
         }
     }
@@ -286,6 +312,18 @@ impl IndexRoot {
     /// # Errors
     /// [`Error::Damaged`] for impossible sizes or a damaged node.
     pub fn from_bytes(bytes: &[u8], at: u64) -> Result<IndexRoot> {
+        let (block, entries) = IndexRoot::checked(bytes, at)?;
+        Ok(IndexRoot {
+            kind: Kind(u32_at(bytes, 0)),
+            collation: u32_at(bytes, 4),
+            block,
+            clusters_per_block: bytes[0x0C],
+            node: Node { entries: entries.to_vec() },
+        })
+    }
+
+    /// Bytes per block and the entries of a value that [`IndexRoot::from_bytes`] would read.
+    fn checked(bytes: &[u8], at: u64) -> Result<(u32, &[u8])> {
         if bytes.len() < IndexRoot::HEADER + NODE_HEADER {
             return Err(Error::damaged("$INDEX_ROOT", at, "at least 32 bytes", bytes.len()));
         }
@@ -294,13 +332,15 @@ impl IndexRoot {
             return Err(Error::damaged("$INDEX_ROOT", at + 8, "blocks of 512 bytes to 64 KiB", block));
         }
         let node_at = at + IndexRoot::HEADER as u64;
-        Ok(IndexRoot {
-            kind: Kind(u32_at(bytes, 0)),
-            collation: u32_at(bytes, 4),
-            block,
-            clusters_per_block: bytes[0x0C],
-            node: Node::from_bytes(&bytes[IndexRoot::HEADER..], "$INDEX_ROOT", node_at)?,
-        })
+        Ok((block, Node::checked(&bytes[IndexRoot::HEADER..], "$INDEX_ROOT", node_at)?))
+    }
+
+    /// Bytes per block of a value, which is checked whole.
+    ///
+    /// # Errors
+    /// As [`IndexRoot::from_bytes`].
+    pub fn block_of(bytes: &[u8], at: u64) -> Result<u32> {
+        Ok(IndexRoot::checked(bytes, at)?.0)
     }
 
     /// The value's bytes.
@@ -352,6 +392,16 @@ impl IndexBlock {
     /// # Errors
     /// [`Error::Damaged`] if it is no index block, is another one than the one at `vcn`, or its node is damaged.
     pub fn from_bytes(bytes: &[u8], vcn: u64, at: u64) -> Result<IndexBlock> {
+        let entries = IndexBlock::checked(bytes, vcn, at)?;
+        Ok(IndexBlock {
+            lsn: u64_at(bytes, 8),
+            vcn,
+            update: u16_at(bytes, usize::from(u16_at(bytes, 4))),
+            node: Node { entries: entries.to_vec() },
+        })
+    }
+
+    fn checked(bytes: &[u8], vcn: u64, at: u64) -> Result<&[u8]> {
         if bytes.get(..4) != Some(IndexBlock::SIGNATURE) {
             let found = String::from_utf8_lossy(bytes.get(..4).unwrap_or(bytes)).into_owned();
             return Err(Error::damaged("index block", at, "\"INDX\"", format!("{found:?}")));
@@ -364,12 +414,15 @@ impl IndexBlock {
                 u64_at(bytes, 0x10),
             ));
         }
-        Ok(IndexBlock {
-            lsn: u64_at(bytes, 8),
-            vcn,
-            update: u16_at(bytes, usize::from(u16_at(bytes, 4))),
-            node: Node::from_bytes(block_node(bytes), "index block", at + BLOCK_NODE as u64)?,
-        })
+        Node::checked(block_node(bytes), "index block", at + BLOCK_NODE as u64)
+    }
+
+    /// Finds fault with a block as [`IndexBlock::from_bytes`] does.
+    ///
+    /// # Errors
+    /// As [`IndexBlock::from_bytes`].
+    pub fn check(bytes: &[u8], vcn: u64, at: u64) -> Result<()> {
+        IndexBlock::checked(bytes, vcn, at).map(drop)
     }
 
     /// The block's bytes for a block of `size`, its update sequence not yet applied; `None` if the entries do not fit.
@@ -421,6 +474,29 @@ mod tests {
             node: block.node,
         };
         assert_eq!(IndexRoot::from_bytes(&root.to_bytes(), 0).unwrap(), root);
+    }
+
+    #[test]
+    fn entries_are_replaced_in_place_as_in_a_node_of_its_own() {
+        let mut node = Node::empty();
+        for number in 0..3u8 {
+            node.insert(0, &name_entry(Reference::new(7, 2), &[number; 70]));
+        }
+        let block = |node: &Node| {
+            IndexBlock { lsn: 1, vcn: 3, update: 1, node: node.clone() }.to_bytes(4096).unwrap()
+        };
+        let mut bytes = block(&node);
+        let (before, second) = (bytes.clone(), node.iter().nth(1).unwrap());
+        let (offset, length, new) =
+            (second.offset, second.bytes.len(), name_entry(Reference::new(9, 1), &[8; 90]));
+        let old = splice(&mut bytes, offset, length, &new).unwrap();
+        assert_eq!(*old, *second.bytes);
+        node.replace(offset, &new);
+        assert_eq!(bytes, block(&node));
+        assert_eq!(splice(&mut bytes, offset, new.len(), &old).as_deref(), Some(&new[..]));
+        assert_eq!(bytes, before);
+        assert_eq!(splice(&mut bytes, offset, 0, &vec![0; 4096 - node.entries.len()]), None);
+        assert_eq!(bytes, before);
     }
 
     #[test]

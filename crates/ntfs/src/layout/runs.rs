@@ -108,6 +108,22 @@ pub fn push(runs: &mut Vec<Run>, run: Run) {
     runs.push(run);
 }
 
+/// Bytes that runs take when packed, with the 0 at the end, as far as that is at most about `most`.
+pub fn packed_length(runs: &[Run], most: usize) -> usize {
+    let (mut length, mut place) = (1, 0i64);
+    for run in runs {
+        length += 1 + signed_length(run.length as i64);
+        if let Some(lcn) = run.lcn {
+            length += signed_length(lcn as i64 - place);
+            place = lcn as i64;
+        }
+        if length > most {
+            break;
+        }
+    }
+    length
+}
+
 /// Packs runs into at most `most` bytes with the 0 at the end, and says how many of them fitted.
 pub fn pack(runs: &[Run], most: usize) -> (Vec<u8>, usize) {
     let mut pairs = Vec::with_capacity(runs.len().min(64) * 4 + 1);
@@ -159,6 +175,8 @@ mod tests {
         ];
         let (pairs, all) = pack(&runs, 1000);
         assert_eq!(all, 4);
+        assert_eq!(packed_length(&runs, 1000), pairs.len());
+        assert!((4..1000).contains(&packed_length(&runs, 3)));
         assert_eq!(unpack(&pairs, 5, 0x10C, 1 << 40, 0).unwrap(), runs);
         let (pairs, some) = pack(&runs, 10);
         assert_eq!(some, 2);

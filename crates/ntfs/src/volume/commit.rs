@@ -5,6 +5,7 @@ use crate::core::{Batch, Key, Pending, write_any};
 use crate::layout::bytes::put;
 use crate::layout::{Reference, fixup};
 use crate::log::{Change, Log, Target};
+use smallvec::SmallVec;
 
 /// Images of a commit before the next change makes one, and the bytes of such images as a part of the log.
 const MOST_IMAGES: usize = 4096;
@@ -13,8 +14,11 @@ const MOST_PENDING: u64 = 32 << 20;
 /// Indexes that one commit may change: the log names each by a 16-bit number.
 const MOST_INDEXES: usize = 256;
 
+/// Bytes after which what lies together is written in another piece.
+const LONGEST_WRITE: usize = 1 << 20;
+
 /// What the log calls an image, where it is in its attribute, and on which clusters.
-type Named = (Target, u64, Vec<u64>);
+type Named = (Target, u64, SmallVec<[u64; 1]>);
 
 /// The one who commits.
 pub struct Turn {
@@ -144,7 +148,7 @@ impl NtfsVolume {
         let (target, offset) = match key {
             Key::Record(number) => (Target::FileRecord, number * u64::from(core.geometry.record)),
             Key::Block(file, index, at) => {
-                let (file, name) = (reference(file)?, index.name().encode_utf16().collect());
+                let (file, name) = (reference(file)?, index.units().into());
                 (Target::Index { file, name, block: image.bytes.len() as u32 }, at)
             }
             Key::Value(file, kind, name, at) => {
@@ -162,7 +166,8 @@ impl NtfsVolume {
     fn checkpoint(&self, turn: &mut Turn) -> Result<()> {
         let (pending, mirror) = {
             let mut core = self.core();
-            (core.pending.clone(), crate::open::mirrored(&mut core))
+            let pending = core.pending.iter().map(|(key, pending)| (*key, pending.clone()));
+            (pending.collect::<Vec<_>>(), crate::open::mirrored(&mut core))
         };
         let written = self.write_places(turn, &pending, mirror);
         let mut core = self.core();
@@ -178,45 +183,49 @@ impl NtfsVolume {
     fn write_places(
         &self,
         turn: &mut Turn,
-        pending: &HashMap<Key, Pending>,
+        pending: &[(Key, Pending)],
         (mirror, mirrored): (u64, u64),
     ) -> Result<()> {
         let mut copies = Vec::new();
-        let mut places: Vec<(u64, Vec<u8>)> = Vec::with_capacity(pending.len());
-        for (key, pending) in pending {
-            let mut bytes = (*pending.bytes).clone();
-            if !matches!(key, Key::Value(..)) {
-                put(&mut bytes, 8, turn.lsn);
-                fixup::apply(&mut bytes);
+        let mut pieces: Vec<(u64, usize, Range<usize>)> = Vec::with_capacity(pending.len());
+        for (index, (_, pending)) in pending.iter().enumerate() {
+            let mut done = 0usize;
+            for (at, length) in &pending.places {
+                pieces.push((*at, index, done..done + *length as usize));
+                done += *length as usize;
+            }
+        }
+        pieces.sort_unstable_by_key(|(at, ..)| *at);
+        // What lies together is written together.
+        let (mut start, mut run) = (0, Vec::with_capacity(LONGEST_WRITE));
+        for (at, index, part) in pieces {
+            let (key, pending) = &pending[index];
+            if start + run.len() as u64 != at || run.len() >= LONGEST_WRITE {
+                if !run.is_empty() {
+                    write_any(&*self.device, start, &run)?;
+                }
+                run.clear();
+                start = at;
+            }
+            if part.len() == pending.bytes.len() {
+                let from = run.len();
+                run.extend_from_slice(&pending.bytes);
+                seal(*key, turn.lsn, &mut run[from..]);
+            } else {
+                let mut whole = (*pending.bytes).clone();
+                seal(*key, turn.lsn, &mut whole);
+                run.extend_from_slice(&whole[part]);
             }
             if let Key::Record(number) = key
                 && *number < mirrored
             {
-                copies.push((mirror + number * bytes.len() as u64, bytes.clone()));
-            }
-            let mut done = 0usize;
-            for (at, length) in &pending.places {
-                places.push((*at, bytes[done..done + *length as usize].to_vec()));
-                done += *length as usize;
+                let mut whole = (*pending.bytes).clone();
+                seal(*key, turn.lsn, &mut whole);
+                copies.push((mirror + number * whole.len() as u64, whole));
             }
         }
-        places.sort_unstable_by_key(|(at, _)| *at);
-        // What lies together is written together.
-        let mut run: Option<(u64, Vec<u8>)> = None;
-        for (at, bytes) in places {
-            match &mut run {
-                Some((start, all)) if *start + all.len() as u64 == at && all.len() < 1 << 20 => {
-                    all.extend(bytes)
-                }
-                _ => {
-                    if let Some((start, all)) = run.replace((at, bytes)) {
-                        write_any(&*self.device, start, &all)?;
-                    }
-                }
-            }
-        }
-        if let Some((start, all)) = run {
-            write_any(&*self.device, start, &all)?;
+        if !run.is_empty() {
+            write_any(&*self.device, start, &run)?;
         }
         self.device.flush()?;
         if !copies.is_empty() {
@@ -371,5 +380,13 @@ impl NtfsVolume {
     fn freeze_unmounted(&self) {
         self.core().frozen = Some("it is unmounted".into());
         self.is_frozen.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Makes of an image what stands in its place.
+fn seal(key: Key, lsn: u64, bytes: &mut [u8]) {
+    if !matches!(key, Key::Value(..)) {
+        put(bytes, 8, lsn);
+        fixup::apply(bytes);
     }
 }

@@ -85,7 +85,7 @@ impl NtfsVolume {
     }
 
     fn check_aligned(&self, offset: u64, length: usize) -> Result<()> {
-        let sector = self.device.sectors().logical;
+        let sector = self.sector;
         if (offset | length as u64) & (u64::from(sector) - 1) != 0 {
             return Err(Error::Misaligned { offset, length: length as u64, sector });
         }
@@ -170,14 +170,18 @@ impl NtfsVolume {
         length: usize,
         plan: &mut Plan,
     ) -> Result<()> {
-        let cluster = self.cluster;
-        let sector = u64::from(self.device.sectors().logical);
-        let end = range.end.next_multiple_of(sector).min(start + length as u64);
+        let (shift, mask) = (self.shift, u64::from(self.sector) - 1);
+        let end = ((range.end + mask) & !mask).min(start + length as u64);
         let mut at = range.start;
-        let mut index = runs.partition_point(|run| run.end() * cluster <= at);
+        let first = at >> shift;
+        // Most files are in one piece.
+        let mut index = match runs {
+            [only] => usize::from(only.end() <= first),
+            _ => runs.partition_point(|run| run.end() <= first),
+        };
         while at < range.end {
             let Some(run) = runs.get(index) else {
-                let found = runs.last().map_or(0, Run::end) * cluster;
+                let found = runs.last().map_or(0, Run::end) << shift;
                 return Err(Error::damaged(
                     "run list",
                     0,
@@ -185,10 +189,10 @@ impl NtfsVolume {
                     found,
                 ));
             };
-            let stop = (run.end() * cluster).min(end);
+            let stop = (run.end() << shift).min(end);
             match run.lcn {
                 Some(lcn) => {
-                    let offset = lcn * cluster + (at - run.vcn * cluster);
+                    let offset = (lcn << shift) + (at - (run.vcn << shift));
                     plan.push(offset, (at - start) as u32, (stop - at) as u32);
                 }
                 None => plan.holes.push((at - start) as u32..(stop - start) as u32),
@@ -263,7 +267,7 @@ impl NtfsVolume {
                 && end <= state.valid.min(state.size)
                 && !state.is_compressed()
                 && !data.is_empty()
-                && is_there(runs, offset / self.cluster, end.div_ceil(self.cluster))
+                && is_there(runs, offset >> self.shift, (end + self.cluster - 1) >> self.shift)
             {
                 plan.notes[0] = IN_PLACE;
                 self.fill_segments(runs, offset, offset..end, data.len(), plan)?;
@@ -318,12 +322,11 @@ impl NtfsVolume {
         done: platter_device::Result<()>,
     ) -> Result<bool> {
         let memory = self.taken_memory(plan)?;
-        let stream = memory.stream.clone();
-        plan.state = Some(memory);
+        let stream = &*memory.stream;
         let end = plan.offset + plan.length as u64;
         let finished = match (plan.notes[0], done) {
             (SLOWLY, Ok(())) => {
-                self.with_space(|| self.write_slowly(&stream, plan.offset, data)).map(|()| plan.length > 0)
+                self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| plan.length > 0)
             }
             (APPEND, Ok(())) => {
                 let mut state = stream.write();
@@ -344,9 +347,10 @@ impl NtfsVolume {
             (_, Err(error)) => Err(error.into()),
         };
         if finished.is_ok() && plan.length > 0 && plan.notes[0] != SLOWLY {
-            self.note_write(&stream);
+            self.note_write(stream);
         }
         stream.end();
+        plan.state = Some(memory);
         finished
     }
 

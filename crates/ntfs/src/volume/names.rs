@@ -1,17 +1,13 @@
 //! Names: looked up, listed, made, removed, moved.
 
 use super::*;
-use crate::core::Key;
 use crate::file::Body;
+use crate::format::security;
 use crate::index::{Index, name_key};
 use crate::layout::index::{Entry as IndexEntry, IndexRoot, collation, name_entry};
 use crate::layout::{ObjectId, Reference, attribute_flags, reparse_entry, reparse_key, reparse_to_bytes};
 use crate::open::key_of;
 use crate::space::Held;
-
-/// Numbers of the descriptors that a new volume has for directories and files.
-const DIRECTORY_SECURITY: u32 = 0x102;
-const FILE_SECURITY: u32 = 0x103;
 
 /// An entry of a directory.
 struct Found {
@@ -155,8 +151,7 @@ impl NtfsVolume {
                 let geometry = core.geometry;
                 let root =
                     IndexRoot::new(Type::FILE_NAME, collation::FILE_NAME, geometry.index, geometry.cluster);
-                let units: Vec<u16> = Index::Names.name().encode_utf16().collect();
-                file.add(Attr::resident(Type::INDEX_ROOT, root.to_bytes()).named(&units));
+                file.add(Attr::resident(Type::INDEX_ROOT, root.to_bytes()).named(Index::Names.units()));
             } else {
                 let mut data = Attr::resident(Type::DATA, Vec::new());
                 if flags & file_flags::COMPRESSED != 0 {
@@ -181,25 +176,14 @@ impl NtfsVolume {
 
     /// The descriptor of what is made in a directory: the one for its kind that volumes have, else the directory's own.
     fn security_for(&self, core: &mut Core, above: &StandardInformation, is_directory: bool) -> Result<u32> {
-        let id = if is_directory { DIRECTORY_SECURITY } else { FILE_SECURITY };
-        let has = |core: &mut Core, id: u32| {
-            core.index_find(record_number::SECURE, Index::SecurityIds, &id.to_le_bytes())
-                .is_ok_and(|found| found.is_some())
-        };
         let inherited = above.extended.map_or(0, |extended| extended.security);
-        if inherited == DIRECTORY_SECURITY && has(core, id) {
+        let id = if is_directory { security::DIRECTORY } else { security::FILE };
+        if inherited == security::DIRECTORY && core.has_descriptor(id) {
             return Ok(id);
         }
-        if inherited != 0 {
-            return Ok(inherited);
-        }
-        match core.default_security {
-            Some(id) => Ok(id),
-            None => {
-                let id = core.provide_security(&crate::secure::open_to_all())?;
-                core.default_security = Some(id);
-                Ok(id)
-            }
+        match inherited {
+            0 => core.provide_security(&crate::secure::open_to_all()),
+            _ => Ok(inherited),
         }
     }
 
@@ -314,12 +298,14 @@ impl NtfsVolume {
             match attr.kind {
                 Type::INDEX_ALLOCATION | Type::BITMAP => {
                     core.give_runs(&outside.runs, Held::Metadata, true);
-                    core.drop_images_of(number, attr);
                     kept.attributes.retain(|kept| kept != attr);
                 }
                 _ if is_held => core.hide_runs(&outside.runs),
                 _ => core.give_runs(&outside.runs, Held::Data, true),
             }
+        }
+        if file.find(Type::INDEX_ALLOCATION, Index::Names.units()).is_some() {
+            core.drop_index(number);
         }
         core.give_runs(&file.list, Held::Data, true);
         for extension in &file.extensions {
@@ -688,7 +674,7 @@ fn deletable(file: &File) -> Result<()> {
 }
 
 fn units_of(key: &[u8]) -> Vec<u16> {
-    FileName::name_of(key).into_iter().flatten().map(u16::from_le_bytes).collect()
+    FileName::units_of(key).unwrap_or(&[]).iter().map(|unit| u16::from_le_bytes(*unit)).collect()
 }
 
 /// The attributes that a directory's entry tells.
@@ -704,22 +690,5 @@ fn attributes_in(name: &FileName) -> Attributes {
         modified: name.modified.into(),
         accessed: Some(name.accessed.into()),
         changed: Some(name.changed.into()),
-    }
-}
-
-impl Core {
-    /// Drops the images of an index's blocks, or of its bitmap.
-    fn drop_images_of(&mut self, number: u64, attr: &Attr) {
-        let is_names = *attr.name == *"$I30".encode_utf16().collect::<Vec<u16>>();
-        if !is_names {
-            return;
-        }
-        for key in self.keys_of(number) {
-            match key {
-                Key::Block(..) if attr.kind == Type::INDEX_ALLOCATION => self.drop_image(key),
-                Key::Value(_, Type::BITMAP, ..) if attr.kind == Type::BITMAP => self.drop_image(key),
-                _ => {}
-            }
-        }
     }
 }

@@ -268,12 +268,17 @@ impl NtfsVolume {
         }
         let file = core.file(number)?;
         let now = file.find(Type::DATA, &name).map_or(0, |attr| attr.value().map_or(0, <[u8]>::len));
-        Ok(file.length(self.cluster) + length.next_multiple_of(8) <= room + now.next_multiple_of(8))
+        Ok(file.length() + length.next_multiple_of(8) <= room + now.next_multiple_of(8))
     }
 
     /// Moves resident content out into clusters.
     fn move_out(&self, core: &mut Core, node: u64, state: &mut State) -> Result<()> {
         let Place::Resident(content) = &state.place else { return Ok(()) };
+        if content.is_empty() && !state.is_compressed() {
+            // Nothing moves; its record says so with the clusters that come.
+            state.place = Place::Runs(Vec::new());
+            return Ok(());
+        }
         let content = content.clone();
         let on_disk = self.is_on_disk(core, node)?;
         let cluster = self.cluster;

@@ -291,7 +291,7 @@ impl Core {
         let room = Record::room(self.geometry.record as usize);
         let cluster = self.geometry.cluster;
         // A name and a little content are to fit beside it.
-        if file.length(cluster) + value.len() + 0x20 + 0x80 <= room {
+        if file.length() + value.len() + 0x20 + 0x80 <= room {
             file.put(Attr::resident(kind, value));
             return Ok(());
         }

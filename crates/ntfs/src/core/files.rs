@@ -1,0 +1,140 @@
+//! Files: their attributes put together from their records.
+
+use super::*;
+
+impl Core {
+    fn parsed(&mut self, number: u64) -> Result<(Record, u64)> {
+        let bytes = self.record(number)?;
+        let at = self.record_place(number)?;
+        let record = Record::from_bytes(&bytes, at)?;
+        if !record.in_use() {
+            return Err(Error::damaged(
+                "file record",
+                at + 0x16,
+                "a record in use",
+                format!("flags {:#x}", record.flags),
+            ));
+        }
+        Ok((record, at))
+    }
+
+    /// A file by the number of its base record.
+    pub fn file(&mut self, number: u64) -> Result<Arc<File>> {
+        if let Some(file) = self.files.get(&number) {
+            return Ok(file.clone());
+        }
+        if number >= DETACHED {
+            return Err(Error::NotFound);
+        }
+        let file = Arc::new(self.load(number)?);
+        self.files.insert(number, file.clone());
+        Ok(file)
+    }
+
+    /// A file that a reference leads to.
+    pub fn file_at(&mut self, reference: Reference) -> Result<Arc<File>> {
+        let file = self.file(reference.number())?;
+        let sequence = file.reference.sequence();
+        if reference.sequence() != 0 && reference.sequence() != sequence {
+            let at = self.record_place(reference.number())?;
+            let expected = format!("sequence number {}", reference.sequence());
+            return Err(Error::damaged("file record", at + 0x10, expected, sequence));
+        }
+        Ok(file)
+    }
+
+    fn load(&mut self, number: u64) -> Result<File> {
+        let (base, at) = self.parsed(number)?;
+        if base.base.number() != 0 {
+            return Err(Error::damaged(
+                "file record",
+                at + 0x20,
+                "a base record",
+                format!("one that extends {}", base.base),
+            ));
+        }
+        let (clusters, cluster) = (self.geometry.clusters, self.geometry.cluster);
+        let Some(list) = base.attributes.iter().find(|attribute| attribute.kind == Kind::ATTRIBUTE_LIST)
+        else {
+            let pieces = base.attributes.clone();
+            return File::from_pieces(&base, number, pieces, clusters, cluster, at);
+        };
+        let (value, list_runs) = match &list.content {
+            Content::Resident { value, .. } => (value.clone(), Vec::new()),
+            Content::NonResident(outside) => {
+                let runs = unpack(&outside.pairs, outside.first, outside.end, clusters, at)?;
+                if outside.size > LONGEST_LIST {
+                    let expected = format!("at most {LONGEST_LIST} bytes");
+                    return Err(Error::damaged("$ATTRIBUTE_LIST", at, expected, outside.size));
+                }
+                (self.read_runs(&runs, 0, outside.size)?, runs)
+            }
+        };
+        let entries = ListEntry::read_all(&value, at)?;
+        let me = Reference::new(number, base.sequence);
+        let mut extensions: Vec<(Reference, Record)> = Vec::new();
+        let mut pieces: Vec<Attribute> = Vec::new();
+        for entry in entries {
+            let from = if entry.record.number() == number {
+                &base
+            } else {
+                let known = extensions.iter().position(|(reference, _)| *reference == entry.record);
+                let index = match known {
+                    Some(index) => index,
+                    None => {
+                        let (record, place) = self.parsed(entry.record.number())?;
+                        if record.base.number() != number || record.sequence != entry.record.sequence() {
+                            let found = format!("{} in its life {}", record.base, record.sequence);
+                            return Err(Error::damaged(
+                                "file record",
+                                place + 0x20,
+                                format!("one that extends {me}"),
+                                found,
+                            ));
+                        }
+                        extensions.push((entry.record, record));
+                        extensions.len() - 1
+                    }
+                };
+                &extensions[index].1
+            };
+            let is_meant = |piece: &&Attribute| {
+                piece.kind == entry.kind
+                    && piece.name == entry.name
+                    && piece.id == entry.id
+                    && match &piece.content {
+                        Content::Resident { .. } => entry.first == 0,
+                        Content::NonResident(outside) => outside.first == entry.first,
+                    }
+            };
+            let Some(piece) = from.attributes.iter().find(is_meant) else {
+                let expected = format!("{} number {} in record {}", entry.kind, entry.id, entry.record);
+                return Err(Error::damaged("$ATTRIBUTE_LIST", at, expected, "none"));
+            };
+            if piece.kind != Kind::ATTRIBUTE_LIST {
+                pieces.push(piece.clone());
+            }
+        }
+        let mut file = File::from_pieces(&base, number, pieces, clusters, cluster, at)?;
+        file.list = list_runs;
+        file.extensions = extensions.into_iter().map(|(reference, _)| reference).collect();
+        Ok(file)
+    }
+
+    /// Puts a file where nothing on disk leads to it, and returns its number.
+    pub fn detach(&mut self, mut file: File) -> u64 {
+        let number = self.next_detached;
+        self.next_detached += 1;
+        file.reference = Reference(number);
+        (file.extensions, file.list) = (Vec::new(), Vec::new());
+        self.undo.push(Undo::File(number, None));
+        self.files.insert(number, Arc::new(file));
+        number
+    }
+
+    /// Forgets a file, whose record was given up.
+    pub fn forget_file(&mut self, number: u64) {
+        let old = self.files.remove(&number);
+        self.undo.push(Undo::File(number, old));
+    }
+}

@@ -1,0 +1,166 @@
+//! Images: what metadata reads as now, by record, index block or page.
+
+use super::*;
+use std::collections::hash_map::Entry;
+
+impl Core {
+    /// How many bytes of images a commit would take now, about.
+    pub fn dirt(&self) -> u64 {
+        self.dirt + (self.space.changed() + self.records_changed.len()) as u64 * (PAGE + 128)
+    }
+
+    fn soil(&mut self, key: Key, length: usize) {
+        self.dirty.push(key);
+        self.dirt += length as u64 + 128;
+    }
+
+    /// Whether there is anything to commit.
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+            || !self.stale.is_empty()
+            || self.space.changed() > 0
+            || !self.records_changed.is_empty()
+    }
+
+    /// How many images a commit would take.
+    pub fn dirty_count(&self) -> usize {
+        self.dirty.len() + self.stale.len() + self.space.changed()
+    }
+
+    /// Stores what a key's bytes are now.
+    pub fn put_image(&mut self, key: Key, bytes: Vec<u8>) {
+        #[cfg(test)]
+        {
+            self.made += 1;
+        }
+        let length = bytes.len();
+        let old = self.images.insert(key, Image { bytes: Arc::new(bytes), is_dirty: true });
+        if old.as_ref().is_none_or(|old| !old.is_dirty) {
+            self.soil(key, length);
+        }
+        self.undo.push(Undo::Image(key, old));
+    }
+
+    /// Replaces bytes among the entries of an index block that was read before. Whether there is room for what comes.
+    pub fn splice_entries(&mut self, key: Key, offset: usize, length: usize, with: &[u8]) -> bool {
+        let Some(image) = self.images.get_mut(&key) else { return false };
+        let bytes: &mut Vec<u8> = Arc::make_mut(&mut image.bytes);
+        let Some(old) = index::splice(bytes, offset, length, with) else { return false };
+        let (was_dirty, block) = (std::mem::replace(&mut image.is_dirty, true), bytes.len());
+        if !was_dirty {
+            self.soil(key, block);
+        }
+        self.undo.push(Undo::Entries(key, offset, old, with.len()));
+        true
+    }
+
+    /// Changes bytes of an image that was read before.
+    pub fn change_image(&mut self, key: Key, change: impl FnOnce(&mut Vec<u8>)) {
+        let Some(image) = self.images.get_mut(&key) else { return };
+        self.undo.push(Undo::Image(key, Some(image.clone())));
+        let bytes = Arc::make_mut(&mut image.bytes);
+        change(bytes);
+        let length = bytes.len();
+        if !std::mem::replace(&mut image.is_dirty, true) {
+            self.soil(key, length);
+        }
+    }
+
+    /// Forgets an image of what is there no more.
+    pub fn drop_image(&mut self, key: Key) {
+        let old = self.images.remove(&key);
+        if old.is_none() && !self.pending.contains_key(&key) {
+            return;
+        }
+        self.undo.push(Undo::Image(key, old));
+        self.dropped.push(key);
+        self.undo.push(Undo::Dropped);
+    }
+
+    /// An image in memory, from this or an earlier commit.
+    pub fn known(&mut self, key: Key) -> Option<&mut Arc<Vec<u8>>> {
+        match self.images.entry(key) {
+            Entry::Occupied(image) => Some(&mut image.into_mut().bytes),
+            Entry::Vacant(vacant) => {
+                let bytes = self.pending.get(&key)?.bytes.clone();
+                Some(&mut vacant.insert(Image { bytes, is_dirty: false }).bytes)
+            }
+        }
+    }
+
+    /// The keys of all images.
+    pub fn images(&self) -> impl Iterator<Item = &Key> {
+        self.images.keys()
+    }
+
+    /// Keeps what was read.
+    pub(super) fn keep(&mut self, key: Key, bytes: Arc<Vec<u8>>) {
+        self.images.insert(key, Image { bytes, is_dirty: false });
+    }
+
+    /// Lets go of images and files that can be read again, if there are many.
+    pub fn make_room(&mut self) {
+        self.rounds += 1;
+        let rounds = self.rounds;
+        if self.images.len() > MOST_IMAGES {
+            // Half of them, another half each time.
+            self.images.retain(|key, image| image.is_dirty || key.number() >> (rounds % 4) & 1 == 0);
+            if self.images.len() > MOST_IMAGES {
+                self.images.retain(|_, image| image.is_dirty);
+            }
+        }
+        if self.files.len() > MOST_IMAGES / 2 {
+            let stale = &self.stale;
+            let is_kept = |number: u64| {
+                number == record_number::MFT
+                    || number >= DETACHED
+                    || number >> (rounds % 4) & 1 == 0
+                    || stale.contains(&number)
+            };
+            self.files.retain(|number, _| is_kept(*number));
+        }
+    }
+
+    /// A page of an attribute's value, as far as it is allocated.
+    pub fn page(&mut self, key: Key, outside: &Outside) -> Result<Arc<Vec<u8>>> {
+        let Key::Value(.., at) = key else { return Err(Error::InvalidArgument("not a page")) };
+        let length = (outside.clusters() * self.geometry.cluster).saturating_sub(at).min(PAGE);
+        if let Some(bytes) = self.known(key) {
+            if (bytes.len() as u64) < length {
+                // Clusters came behind it since.
+                Arc::make_mut(bytes).resize(length as usize, 0);
+            }
+            return Ok(bytes.clone());
+        }
+        let mut bytes = self.read_runs(&outside.runs, at, length)?;
+        let valid = outside.valid.saturating_sub(at).min(length) as usize;
+        bytes[valid..].fill(0);
+        let bytes = Arc::new(bytes);
+        self.keep(key, bytes.clone());
+        Ok(bytes)
+    }
+
+    /// An index block without its update sequence.
+    pub fn block(
+        &mut self,
+        file: u64,
+        tree: Index,
+        at: u64,
+        length: u32,
+        runs: &[Run],
+    ) -> Result<Arc<Vec<u8>>> {
+        let key = Key::Block(file, tree, at);
+        if let Some(bytes) = self.known(key) {
+            return Ok(bytes.clone());
+        }
+        let mut bytes = self.read_runs(runs, at, u64::from(length))?;
+        let place = self.places(runs, at, 1)?.first().map_or(0, |place| place.0);
+        fixup::remove(&mut bytes, "index block", place)?;
+        let vcn = at / index::vcn_unit(length, self.geometry.cluster);
+        // Checked once, when it is read.
+        index::IndexBlock::check(&bytes, vcn, place)?;
+        let bytes = Arc::new(bytes);
+        self.keep(key, bytes.clone());
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,243 @@
+//! All metadata of an open volume, under one lock.
+//!
+//! What was read and what was changed is kept as *images* of records, index blocks and pages of other values. An
+//! operation changes images, and all that it changed is put back if it fails half-way ([`Core::transact`]). A commit
+//! takes every image that changed since the last one ([`Core::gather`]); from then on they are *pending*: in the log, and
+//! not yet in their places. A file's records are made of its attributes only then, however often it changed.
+
+mod files;
+mod gather;
+mod images;
+mod records;
+mod runs;
+mod store;
+
+pub use gather::Batch;
+pub use runs::{data_runs, read_any, write_any};
+
+use crate::bits::Bits;
+use crate::file::{Attr, Body, File, Outside};
+use crate::hash::Numbers;
+use crate::index::Index;
+use crate::layout::bytes::{put, u16_at};
+use crate::layout::runs::unpack;
+use crate::layout::{
+    Attribute, Content, Geometry, Kind, ListEntry, Record, Reference, Run, fixup, index, record_flags,
+    record_number,
+};
+use crate::nodes::Nodes;
+use crate::space::{Clusters, Held, Space};
+use platter_device::{Buffer, Device};
+use platter_vfs::{Error, Listings, Result};
+use smallvec::SmallVec;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+/// Bytes of a page, in which values that are not made of records or blocks are kept and logged.
+pub const PAGE: u64 = 4096;
+/// Numbers from here on are of files that nothing on disk leads to.
+pub const DETACHED: u64 = 1 << 47;
+/// Images that are kept before those that did not change are let go.
+const MOST_IMAGES: usize = 48 * 1024;
+/// Most bytes of records that are read at once: where one follows the other.
+const READ_AHEAD: u64 = 32 << 10;
+/// The longest attribute list that is read: Windows stops at 256 KiB.
+const LONGEST_LIST: u64 = 1 << 20;
+
+/// What an image is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A record, by its number.
+    Record(u64),
+    /// A block of a file's index, by its offset in bytes.
+    Block(u64, Index, u64),
+    /// A page of another attribute, by the file, type, name and offset in bytes.
+    Value(u64, Kind, &'static str, u64),
+}
+
+impl Key {
+    /// Something that tells keys apart.
+    fn number(&self) -> u64 {
+        match self {
+            Key::Record(number) => *number,
+            Key::Block(file, _, at) | Key::Value(file, _, _, at) => file ^ at >> 9,
+        }
+    }
+}
+
+/// What a key's bytes are at this moment.
+#[derive(Clone, Debug)]
+struct Image {
+    /// The bytes, without update sequence.
+    bytes: Arc<Vec<u8>>,
+    /// Whether the key is among those that changed since the last commit.
+    is_dirty: bool,
+}
+
+/// Where bytes stand on the device: offset and length.
+pub type Segments = SmallVec<[(u64, u64); 1]>;
+
+/// A committed image that is not yet in its place.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    /// The bytes, without update sequence.
+    pub bytes: Arc<Vec<u8>>,
+    /// Where they belong.
+    pub places: Segments,
+}
+
+enum Undo {
+    Image(Key, Option<Image>),
+    /// In an index block, at an offset among its entries: what stood there, and how many bytes stand there now.
+    Entries(Key, usize, Box<[u8]>, usize),
+    File(u64, Option<Arc<File>>),
+    Take(Clusters, bool),
+    Give(Clusters, bool),
+    RecordBit(u64, bool),
+    Records(u64),
+    Dropped,
+    Hide(Clusters),
+}
+
+/// The metadata.
+pub struct Core {
+    /// The device.
+    pub device: Arc<dyn Device>,
+    /// Sizes and places.
+    pub geometry: Geometry,
+    /// The upper case of every unit.
+    pub upcase: Arc<[u16]>,
+    /// Free clusters.
+    pub space: Space,
+    /// Nodes in use.
+    pub nodes: Nodes,
+    /// Listings under way.
+    pub listings: Listings,
+    /// Why nothing may be written.
+    pub frozen: Option<String>,
+    images: HashMap<Key, Image, Numbers>,
+    /// What changed since the last commit. Some may be there twice, or be gone again.
+    dirty: Vec<Key>,
+    /// Bytes of their images, about.
+    dirt: u64,
+    /// Committed and not yet in place.
+    pub pending: HashMap<Key, Pending, Numbers>,
+    /// What went with files that were removed: to be dropped from `pending` by the commit that removes them.
+    dropped: Vec<Key>,
+    files: HashMap<u64, Arc<File>, Numbers>,
+    /// Files that changed since their records were made of them.
+    stale: HashSet<u64, Numbers>,
+    /// The record after those read last, and how many bytes were read then.
+    ahead: (u64, u64),
+    /// How often images were let go.
+    rounds: u64,
+    mft: Vec<Run>,
+    records: Bits,
+    records_changed: BTreeSet<u64>,
+    next_record: u64,
+    next_detached: u64,
+    undo: Vec<Undo>,
+    depth: usize,
+    /// Images that were made whole so far.
+    #[cfg(test)]
+    pub made: u64,
+    /// Security: the next number and place in `$SDS`, once they are known.
+    pub security: Option<crate::secure::Secure>,
+    /// Numbers of descriptors that were found in `$Secure`.
+    pub descriptors: BTreeSet<u32>,
+    /// The files of `$Extend` whose indexes are kept: `$Reparse` and `$ObjId`.
+    pub reparse_index: Option<u64>,
+    /// `$ObjId`.
+    pub object_ids: Option<u64>,
+}
+
+impl Core {
+    /// The metadata of a volume whose `$MFT` has these runs; the bitmaps are read later.
+    pub fn new(device: Arc<dyn Device>, geometry: Geometry, mft: Vec<Run>) -> Core {
+        Core {
+            device,
+            geometry,
+            upcase: Arc::new([]),
+            space: Space::new(Bits::default()),
+            nodes: Nodes::default(),
+            listings: Listings::default(),
+            frozen: None,
+            images: HashMap::default(),
+            dirty: Vec::new(),
+            dirt: 0,
+            ahead: (0, 0),
+            rounds: 0,
+            pending: HashMap::default(),
+            dropped: Vec::new(),
+            files: HashMap::default(),
+            stale: HashSet::default(),
+            mft,
+            records: Bits::default(),
+            records_changed: BTreeSet::new(),
+            next_record: record_number::FIRST_FREE,
+            next_detached: DETACHED,
+            undo: Vec::new(),
+            depth: 0,
+            #[cfg(test)]
+            made: 0,
+            security: None,
+            descriptors: BTreeSet::new(),
+            reparse_index: None,
+            object_ids: None,
+        }
+    }
+
+    /// Refuses a change of a volume that is only read.
+    pub fn writable(&self) -> Result<()> {
+        match &self.frozen {
+            Some(reason) => Err(Error::ReadOnly(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a change of which nothing remains if it fails.
+    pub fn transact<T>(&mut self, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
+        let start = self.undo.len();
+        self.depth += 1;
+        let outcome = change(self);
+        self.depth -= 1;
+        if outcome.is_err() {
+            self.roll_back(start);
+        }
+        if self.depth == 0 {
+            self.undo.clear();
+        }
+        outcome
+    }
+
+    fn roll_back(&mut self, start: usize) {
+        while self.undo.len() > start {
+            match self.undo.pop().expect("longer than start") {
+                // That it changed is noted already, for what is undone now.
+                Undo::Image(key, Some(image)) => {
+                    drop(self.images.insert(key, Image { is_dirty: true, ..image }))
+                }
+                Undo::Image(key, None) => drop(self.images.remove(&key)),
+                Undo::Entries(key, offset, old, length) => {
+                    if let Some(image) = self.images.get_mut(&key) {
+                        let bytes: &mut Vec<u8> = Arc::make_mut(&mut image.bytes);
+                        index::splice(bytes, offset, length, &old);
+                    }
+                }
+                Undo::File(number, Some(file)) => {
+                    if number == record_number::MFT {
+                        self.mft = data_runs(&file);
+                    }
+                    self.files.insert(number, file);
+                }
+                Undo::File(number, None) => drop(self.files.remove(&number)),
+                Undo::Take(clusters, on_disk) => self.space.untake(clusters, on_disk),
+                Undo::Give(clusters, on_disk) => self.space.ungive(clusters, on_disk),
+                Undo::RecordBit(number, value) => self.put_record_bit(number, value),
+                Undo::Records(count) => self.records.shrink(count),
+                Undo::Dropped => drop(self.dropped.pop()),
+                Undo::Hide(clusters) => self.space.mark(clusters, true),
+            }
+        }
+    }
+}

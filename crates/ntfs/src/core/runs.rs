@@ -1,0 +1,151 @@
+//! Runs of clusters: read, written, taken and given up.
+
+use super::*;
+
+impl Core {
+    /// Reads bytes of an attribute from the device.
+    pub fn read_runs(&self, runs: &[Run], at: u64, length: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length as usize];
+        let mut done = 0usize;
+        for (offset, piece) in self.places(runs, at, length)? {
+            if offset != u64::MAX {
+                read_any(&*self.device, offset, &mut bytes[done..done + piece as usize])?;
+            }
+            done += piece as usize;
+        }
+        Ok(bytes)
+    }
+
+    /// Writes bytes of an attribute to the device, now.
+    pub fn write_runs(&self, runs: &[Run], at: u64, bytes: &[u8]) -> Result<()> {
+        let mut done = 0usize;
+        for (offset, piece) in self.places(runs, at, bytes.len() as u64)? {
+            write_any(&*self.device, offset, &bytes[done..done + piece as usize])?;
+            done += piece as usize;
+        }
+        Ok(())
+    }
+
+    /// Where a range of bytes of an attribute stands on the device; a hole is at `u64::MAX`.
+    pub fn places(&self, runs: &[Run], at: u64, length: u64) -> Result<Segments> {
+        let cluster = self.geometry.cluster;
+        let mut places = Segments::new();
+        let (mut position, end) = (at, at + length);
+        let mut index = runs.partition_point(|run| run.end() * cluster <= at);
+        while position < end {
+            let Some(run) = runs.get(index) else {
+                let last = runs.last().map_or(0, Run::end) * cluster;
+                return Err(Error::damaged("run list", position, format!("{end} bytes in runs"), last));
+            };
+            let stop = (run.end() * cluster).min(end);
+            let offset = run.lcn.map_or(u64::MAX, |lcn| lcn * cluster + (position - run.vcn * cluster));
+            match places.last_mut() {
+                Some(last) if offset != u64::MAX && last.0 != u64::MAX && last.0 + last.1 == offset => {
+                    last.1 += stop - position;
+                }
+                _ => places.push((offset, stop - position)),
+            }
+            position = stop;
+            index += 1;
+        }
+        Ok(places)
+    }
+
+    /// Clusters that data must leave free, so that metadata can go on.
+    pub fn reserve(&self) -> u64 {
+        (self.space.total() / 256).clamp(8, (4 << 20) / self.geometry.cluster.min(1 << 18))
+    }
+
+    /// Adds clusters at the end of an attribute, behind its last ones if those are free.
+    pub fn extend(
+        &mut self,
+        outside: &mut Outside,
+        clusters: u64,
+        on_disk: bool,
+        metadata: bool,
+    ) -> Result<()> {
+        let last = outside.runs.iter().rev().find_map(|run| run.lcn.map(|lcn| lcn + run.length));
+        self.extend_near(outside, clusters, last, on_disk, metadata)
+    }
+
+    pub(super) fn extend_near(
+        &mut self,
+        outside: &mut Outside,
+        clusters: u64,
+        near: Option<u64>,
+        on_disk: bool,
+        metadata: bool,
+    ) -> Result<()> {
+        let mut near = near;
+        let mut left = clusters;
+        if !metadata && self.space.at_hand() < clusters + self.reserve() {
+            return Err(Error::NoSpace);
+        }
+        while left > 0 {
+            let found = self.take_clusters(near, left, on_disk)?;
+            outside.push(Some(found.0), found.1);
+            near = Some(found.0 + found.1);
+            left -= found.1;
+        }
+        Ok(())
+    }
+
+    /// Takes at most so many clusters that lie together.
+    pub fn take_clusters(&mut self, near: Option<u64>, most: u64, on_disk: bool) -> Result<Clusters> {
+        let found = self.space.find(near, most).ok_or(Error::NoSpace)?;
+        self.space.take(found, on_disk);
+        self.undo.push(Undo::Take(found, on_disk));
+        Ok(found)
+    }
+
+    /// Gives the clusters of runs up.
+    pub fn give_runs(&mut self, runs: &[Run], held: Held, on_disk: bool) {
+        for run in runs {
+            if let Some(lcn) = run.lcn {
+                self.space.give((lcn, run.length), held, on_disk);
+                self.undo.push(Undo::Give((lcn, run.length), on_disk));
+            }
+        }
+    }
+
+    /// Clears the bits of runs on disk; they stay taken as long as the file is held.
+    pub fn hide_runs(&mut self, runs: &[Run]) {
+        for run in runs {
+            if let Some(lcn) = run.lcn {
+                self.space.mark((lcn, run.length), false);
+                self.undo.push(Undo::Hide((lcn, run.length)));
+            }
+        }
+    }
+}
+
+/// The runs of a file's unnamed `$DATA`.
+pub fn data_runs(file: &File) -> Vec<Run> {
+    file.find(Kind::DATA, &[]).and_then(Attr::outside).map_or_else(Vec::new, |data| data.runs.clone())
+}
+
+/// Reads from any offset on a device, whatever its sectors.
+pub fn read_any(device: &dyn Device, offset: u64, bytes: &mut [u8]) -> Result<()> {
+    let sector = u64::from(device.sectors().logical);
+    let (start, end) = (offset / sector * sector, (offset + bytes.len() as u64).next_multiple_of(sector));
+    if start == offset && end == offset + bytes.len() as u64 {
+        return Ok(device.read_at(offset, bytes)?);
+    }
+    let mut whole = Buffer::new((end - start) as usize);
+    device.read_at(start, &mut whole)?;
+    bytes.copy_from_slice(&whole[(offset - start) as usize..][..bytes.len()]);
+    Ok(())
+}
+
+/// Writes to any offset on a device; what else is in its sectors stays.
+pub fn write_any(device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<()> {
+    let sector = u64::from(device.sectors().logical);
+    let (start, end) = (offset / sector * sector, (offset + bytes.len() as u64).next_multiple_of(sector));
+    if start == offset && end == offset + bytes.len() as u64 {
+        return Ok(device.write_at(offset, bytes)?);
+    }
+    let mut whole = Buffer::new((end - start) as usize);
+    device.read_at(start, &mut whole)?;
+    whole[(offset - start) as usize..][..bytes.len()].copy_from_slice(bytes);
+    Ok(device.write_at(start, &whole)?)
+}

@@ -1,0 +1,250 @@
+//! Entries put in, changed and taken out.
+//!
+//! What fits into a block is changed in place. Everything else takes a node apart and stores it anew.
+
+use super::*;
+use crate::layout::Record;
+use crate::layout::bytes::{u16_at, u64_at};
+use crate::layout::index::{IndexBlock, last_entry};
+
+impl Core {
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if there is one of this key.
+    pub fn index_insert(&mut self, file: u64, index: Index, entry: &[u8]) -> Result<()> {
+        let tree = self.tree(file, index)?;
+        let key = Entry { bytes: entry, offset: 0 }.key();
+        let sought = Sought::new(index.collation(), &self.upcase, key);
+        let (path, found) = self.descend(&tree, |other| sought.order(other))?;
+        if found {
+            return Err(Error::Exists);
+        }
+        let step = path[path.len() - 1];
+        if let Some(at) = step.at
+            && self.splice_entries(Key::Block(file, index, at), step.offset, 0, entry)
+        {
+            return Ok(());
+        }
+        let mut node = self.node(&tree, step.at)?;
+        node.insert(step.offset, entry);
+        self.store_node(tree, &path, node)
+    }
+
+    /// Changes the bytes of an entry's key, not what orders it.
+    pub fn index_update(
+        &mut self,
+        file: u64,
+        index: Index,
+        key: &[u8],
+        change: impl FnOnce(&mut [u8]),
+    ) -> Result<()> {
+        let tree = self.tree(file, index)?;
+        let sought = Sought::new(index.collation(), &self.upcase, key);
+        let (path, found) = self.descend(&tree, |other| sought.order(other))?;
+        if !found {
+            return Err(Error::NotFound);
+        }
+        let step = path[path.len() - 1];
+        let bytes = self.bytes(&tree, step.at)?;
+        let before = entry_in(entry_bytes(bytes.node()), step.offset);
+        let mut after: SmallVec<[u8; 256]> = before.bytes.into();
+        change(&mut after);
+        if after[..] == *before.bytes {
+            return Ok(());
+        }
+        drop(bytes);
+        if let Some(at) = step.at
+            && self.splice_entries(Key::Block(file, index, at), step.offset, after.len(), &after)
+        {
+            return Ok(());
+        }
+        let mut node = self.node(&tree, step.at)?;
+        node.replace(step.offset, &after);
+        self.store_node(tree, &path, node)
+    }
+
+    /// Stores a node at the end of a path, split if need be.
+    fn store_node(&mut self, tree: Tree, path: &[Step], node: Node) -> Result<()> {
+        let step = path[path.len() - 1];
+        let Some(at) = step.at else { return self.store_root(tree, node, step.offset) };
+        if node.entries.len() <= IndexBlock::room(tree.block) {
+            return self.store_block(&tree, at, node);
+        }
+        // In the middle; or, where names come in order, at the end, so that the blocks stay full.
+        let offsets: Vec<usize> = node.iter().map(|entry| entry.offset).collect();
+        let last = offsets.len() - 1;
+        let half = node.entries.len() / 2;
+        let middle = match offsets.iter().position(|offset| *offset == step.offset) {
+            Some(here) if here + 1 == last && here >= 2 => here - 1,
+            _ => offsets.iter().position(|offset| *offset >= half).unwrap_or(last / 2),
+        };
+        let middle = middle.clamp(1, last.saturating_sub(2).max(1));
+        if last < 3 {
+            return Err(Error::NotPermitted("the index blocks are too small for its name"));
+        }
+        let mut tree = tree;
+        let lower = self.take_block(&mut tree)?;
+        let up = entry_in(&node.entries, offsets[middle]);
+        let mut low = node.entries[..offsets[middle]].to_vec();
+        low.extend(last_entry(up.child()));
+        let up = up.with_child(Some(self.vcn_of(&tree, lower)));
+        let high = node.entries[offsets[middle + 1]..].to_vec();
+        self.store_block(&tree, lower, Node { entries: low })?;
+        self.store_block(&tree, at, Node { entries: high })?;
+        let above = &path[..path.len() - 1];
+        let parent = above[above.len() - 1];
+        let mut node = self.node(&tree, parent.at)?;
+        node.insert(parent.offset, &up);
+        self.store_node(tree, above, node)
+    }
+
+    fn store_block(&mut self, tree: &Tree, at: u64, node: Node) -> Result<()> {
+        let key = Key::Block(tree.number, tree.index, at);
+        let mut block = IndexBlock { lsn: 0, vcn: self.vcn_of(tree, at), update: 1, node };
+        if let Some(old) = self.known(key) {
+            block.lsn = u64_at(old, 8);
+            block.update = u16_at(old, usize::from(u16_at(old, 4)));
+        }
+        let Some(bytes) = block.to_bytes(tree.block) else {
+            return Err(Error::NotPermitted("the index blocks are too small for its name"));
+        };
+        self.put_image(key, bytes);
+        Ok(())
+    }
+
+    /// Stores the root, or moves it down into a block if it does not fit into its record.
+    fn store_root(&mut self, mut tree: Tree, node: Node, offset: usize) -> Result<()> {
+        let units = tree.index.units();
+        let mut file = (*tree.file).clone();
+        let room = Record::room(self.geometry.record as usize);
+        let mut root = IndexRoot::from_bytes(tree.root(), 0)?;
+        let others = file.length().saturating_sub(root.node.entries.len());
+        let limit = room.saturating_sub(others).max(room / 2);
+        if node.entries.len() <= limit && node.entries.len() <= IndexBlock::room(tree.block) {
+            root.node = node;
+            file.put(Attr::resident(Kind::INDEX_ROOT, root.to_bytes()).named(units));
+            return self.store(file);
+        }
+        let at = self.take_block(&mut tree)?;
+        let mut file = (*tree.file).clone();
+        root.node = Node { entries: last_entry(Some(self.vcn_of(&tree, at))) };
+        file.put(Attr::resident(Kind::INDEX_ROOT, root.to_bytes()).named(units));
+        self.store(file)?;
+        let tree = self.tree(tree.number, tree.index)?;
+        let path = [Step { at: None, offset: 0 }, Step { at: Some(at), offset }];
+        self.store_node(tree, &path, node)
+    }
+
+    /// Removes the entry with this key and returns it.
+    pub fn index_remove(&mut self, file: u64, index: Index, key: &[u8]) -> Result<Vec<u8>> {
+        let tree = self.tree(file, index)?;
+        let sought = Sought::new(index.collation(), &self.upcase, key);
+        let (mut path, found) = self.descend(&tree, |other| sought.order(other))?;
+        if !found {
+            return Err(Error::NotFound);
+        }
+        let step = path[path.len() - 1];
+        let bytes = self.bytes(&tree, step.at)?;
+        let entry = entry_in(entry_bytes(bytes.node()), step.offset);
+        let is_only = step.offset == 0 && entry_in(entry_bytes(bytes.node()), entry.end()).is_last();
+        let removed = entry.bytes.to_vec();
+        let is_leaf = entry.child().is_none();
+        drop(bytes);
+        if let Some(at) = step.at
+            && is_leaf
+            && !is_only
+            && self.splice_entries(Key::Block(file, index, at), step.offset, removed.len(), &[])
+        {
+            return Ok(removed);
+        }
+        let mut node = self.node(&tree, step.at)?;
+        let entry = entry_in(&node.entries, step.offset);
+        let Some(child) = entry.child() else {
+            node.replace(step.offset, &[]);
+            let is_empty = node.iter().next().is_none_or(|entry| entry.is_last());
+            self.store_node(tree, &path, node)?;
+            if is_empty && step.at.is_some() {
+                self.remove_leaf(file, index, path)?;
+            }
+            return Ok(removed);
+        };
+        // The greatest entry below takes its place.
+        let mut at = self.child_at(&tree, child);
+        let (leaf, last) = loop {
+            let below = self.node(&tree, Some(at))?;
+            let entries: Vec<Entry<'_>> = below.iter().collect();
+            let end = entries[entries.len() - 1];
+            match end.child() {
+                Some(vcn) if path.len() < DEEPEST => {
+                    path.push(Step { at: Some(at), offset: end.offset });
+                    at = self.child_at(&tree, vcn);
+                }
+                Some(_) => return Err(Error::damaged("index", at, "a leaf", "more than 32 levels")),
+                None => match entries.len().checked_sub(2).map(|before| entries[before].bytes.to_vec()) {
+                    Some(last) => break (at, last),
+                    None => return Err(Error::damaged("index block", at, "an entry in a leaf", "none")),
+                },
+            }
+        };
+        let mut below = self.node(&tree, Some(leaf))?;
+        let offset = below.entries.len() - last_length(&below) - last.len();
+        below.replace(offset, &[]);
+        let is_empty = below.iter().next().is_none_or(|entry| entry.is_last());
+        self.store_block(&tree, leaf, below)?;
+        let lead = Entry { bytes: &last, offset: 0 };
+        node.replace(step.offset, &lead.with_child(Some(child)));
+        let depth = path.iter().position(|known| known.at == step.at).unwrap_or(0);
+        self.store_node(tree, &path[..=depth], node)?;
+        if is_empty {
+            // The way there may be another by now.
+            let tree = self.tree(file, index)?;
+            let sought = Sought::new(index.collation(), &self.upcase, lead.key());
+            let (mut path, _) = self.descend(&tree, |other| sought.order(other))?;
+            let here = path[path.len() - 1];
+            let mut next = entry_in(&self.node(&tree, here.at)?.entries, here.offset).child();
+            while let Some(vcn) = next {
+                let at = Some(self.child_at(&tree, vcn));
+                let node = self.node(&tree, at)?;
+                let end = node.iter().last();
+                next = end.and_then(|end| end.child());
+                path.push(Step { at, offset: end.map_or(0, |end| end.offset) });
+            }
+            self.remove_leaf(file, index, path)?;
+        }
+        Ok(removed)
+    }
+
+    /// Takes an empty leaf, at the end of a path, out of the tree.
+    fn remove_leaf(&mut self, file: u64, index: Index, mut path: Way) -> Result<()> {
+        let mut tree = self.tree(file, index)?;
+        let Some(Step { at: Some(leaf), .. }) = path.pop() else { return Ok(()) };
+        let Some(&parent) = path.last() else { return Ok(()) };
+        self.free_block(&mut tree, leaf)?;
+        let mut node = self.node(&tree, parent.at)?;
+        let lead = entry_in(&node.entries, parent.offset);
+        let before = node.iter().take_while(|entry| entry.offset < parent.offset).last();
+        let homeless = if !lead.is_last() {
+            let homeless = lead.with_child(None);
+            node.replace(parent.offset, &[]);
+            homeless
+        } else if let Some(before) = before {
+            let homeless = before.with_child(None);
+            let end = last_entry(before.child());
+            let start = before.offset;
+            node.entries.truncate(start);
+            node.entries.extend(end);
+            homeless
+        } else {
+            // Nothing is left below the parent.
+            let is_root = parent.at.is_none();
+            self.store_node(tree, &path, Node::empty())?;
+            if is_root {
+                return self.drop_blocks(file, index);
+            }
+            return self.remove_leaf(file, index, path);
+        };
+        self.store_node(tree, &path, node)?;
+        self.index_insert(file, index, &homeless)
+    }
+}

@@ -1,0 +1,319 @@
+//! Indexes: found in, gone through, and changed.
+//!
+//! A node that gets too full is split: its lower half goes to a new block, and the entry in the middle goes up. A root
+//! that does not fit into its record any more is moved down into a block. A leaf that loses its last entry is taken out
+//! of the tree, and the entry above it that led there goes to a neighbour.
+
+mod blocks;
+mod change;
+mod order;
+
+use crate::core::{Core, Key};
+use crate::file::{Attr, File, Outside};
+use crate::layout::index::{
+    Entry, IndexRoot, Node, block_node, collation, entries_of, entry_bytes, root_node, vcn_unit,
+};
+use crate::layout::{FileName, Kind};
+use order::Sought;
+use platter_vfs::{Error, Result};
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// The indexes that are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Index {
+    /// `$I30`: the names in a directory.
+    Names,
+    /// `$SII` of `$Secure`.
+    SecurityIds,
+    /// `$SDH` of `$Secure`.
+    SecurityHashes,
+    /// `$R` of `$Reparse`.
+    Reparse,
+    /// `$O` of `$ObjId`.
+    ObjectIds,
+}
+
+impl Index {
+    /// The name of its attributes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Index::Names => "$I30",
+            Index::SecurityIds => "$SII",
+            Index::SecurityHashes => "$SDH",
+            Index::Reparse => "$R",
+            Index::ObjectIds => "$O",
+        }
+    }
+
+    /// The same in UTF-16.
+    pub fn units(self) -> &'static [u16] {
+        const fn wide<const N: usize>(name: &[u8; N]) -> [u16; N] {
+            let mut units = [0; N];
+            let mut at = 0;
+            while at < N {
+                units[at] = name[at] as u16;
+                at += 1;
+            }
+            units
+        }
+        match self {
+            Index::Names => const { &wide(b"$I30") },
+            Index::SecurityIds => const { &wide(b"$SII") },
+            Index::SecurityHashes => const { &wide(b"$SDH") },
+            Index::Reparse => const { &wide(b"$R") },
+            Index::ObjectIds => const { &wide(b"$O") },
+        }
+    }
+
+    fn collation(self) -> u32 {
+        match self {
+            Index::Names => collation::FILE_NAME,
+            Index::SecurityIds => collation::NUMBER,
+            Index::SecurityHashes => collation::SECURITY_HASH,
+            Index::Reparse | Index::ObjectIds => collation::NUMBERS,
+        }
+    }
+}
+
+/// Deeper than any tree that fits on a volume.
+const DEEPEST: usize = 32;
+
+/// A `$FILE_NAME` that has nothing but a name: what is looked for.
+pub fn name_key(units: &[u16]) -> Vec<u8> {
+    FileName { name: units.into(), ..FileName::default() }.to_bytes()
+}
+
+/// An index of a file as it was when an operation began, or last changed its shape.
+struct Tree {
+    file: Arc<File>,
+    /// Which of its attributes is the root.
+    root: usize,
+    number: u64,
+    index: Index,
+    block: u32,
+}
+
+/// A node as it is in memory.
+enum Bytes {
+    Root(Arc<File>, usize),
+    Block(Arc<Vec<u8>>),
+}
+
+impl Bytes {
+    /// From its header on.
+    fn node(&self) -> &[u8] {
+        match self {
+            Bytes::Root(file, root) => root_node(file.attributes[*root].value().unwrap_or(&[])),
+            Bytes::Block(bytes) => block_node(bytes),
+        }
+    }
+}
+
+/// The way down to an entry.
+type Way = SmallVec<[Step; 4]>;
+
+/// A node on the way down and where in it: `None` is the root.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    at: Option<u64>,
+    offset: usize,
+}
+
+impl Tree {
+    fn allocation(&self) -> Option<&Outside> {
+        self.file.find(Kind::INDEX_ALLOCATION, self.index.units()).and_then(Attr::outside)
+    }
+
+    fn root(&self) -> &[u8] {
+        self.file.attributes[self.root].value().unwrap_or(&[])
+    }
+}
+
+impl Core {
+    fn tree(&mut self, number: u64, index: Index) -> Result<Tree> {
+        let file = self.file(number)?;
+        let root = file.position(Kind::INDEX_ROOT, index.units()).ok_or(Error::NotADirectory)?;
+        let value = file.attributes[root].value().ok_or(Error::NotADirectory)?;
+        // What a damaged root holds is found here, and not in the middle of a change.
+        let block = IndexRoot::block_of(value, 0)?;
+        Ok(Tree { file, root, number, index, block })
+    }
+
+    fn bytes(&mut self, tree: &Tree, at: Option<u64>) -> Result<Bytes> {
+        match at {
+            None => Ok(Bytes::Root(tree.file.clone(), tree.root)),
+            Some(at) => {
+                let none = Outside::default();
+                let outside = tree.allocation().unwrap_or(&none);
+                let end = outside.size.min(outside.clusters() * self.geometry.cluster);
+                if at.checked_add(u64::from(tree.block)).is_none_or(|stop| stop > end) {
+                    let expected = format!("a child below {end} bytes of $INDEX_ALLOCATION");
+                    return Err(Error::damaged("index entry", 0, expected, at));
+                }
+                self.block(tree.number, tree.index, at, tree.block, &outside.runs).map(Bytes::Block)
+            }
+        }
+    }
+
+    fn node(&mut self, tree: &Tree, at: Option<u64>) -> Result<Node> {
+        Ok(Node { entries: entry_bytes(self.bytes(tree, at)?.node()).to_vec() })
+    }
+
+    fn child_at(&self, tree: &Tree, vcn: u64) -> u64 {
+        vcn.saturating_mul(vcn_unit(tree.block, self.geometry.cluster))
+    }
+
+    fn vcn_of(&self, tree: &Tree, at: u64) -> u64 {
+        at / vcn_unit(tree.block, self.geometry.cluster)
+    }
+
+    /// The way down to the first entry that is not before what is looked for, and whether it is equal.
+    fn descend(&mut self, tree: &Tree, order: impl Fn(&[u8]) -> Ordering) -> Result<(Way, bool)> {
+        let mut path = Way::new();
+        let mut at = None;
+        loop {
+            let bytes = self.bytes(tree, at)?;
+            let entry = entries_of(bytes.node())
+                .find(|entry| entry.is_last() || order(entry.key()) != Ordering::Less)
+                .ok_or_else(|| {
+                    Error::damaged("index", at.unwrap_or(0), "an entry that ends the node", "none")
+                })?;
+            path.push(Step { at, offset: entry.offset });
+            if !entry.is_last() && order(entry.key()) == Ordering::Equal {
+                return Ok((path, true));
+            }
+            match entry.child() {
+                None => return Ok((path, false)),
+                Some(_) if path.len() >= DEEPEST => {
+                    return Err(Error::damaged("index", at.unwrap_or(0), "a leaf", "more than 32 levels"));
+                }
+                Some(vcn) => at = Some(self.child_at(tree, vcn)),
+            }
+        }
+    }
+
+    /// The entry with this key.
+    pub fn index_find(&mut self, file: u64, index: Index, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let tree = self.tree(file, index)?;
+        let sought = Sought::new(index.collation(), &self.upcase, key);
+        let (path, found) = self.descend(&tree, |other| sought.order(other))?;
+        if !found {
+            return Ok(None);
+        }
+        let step = path[path.len() - 1];
+        let bytes = self.bytes(&tree, step.at)?;
+        Ok(entry_at(bytes.node(), step.offset).map(|entry| entry.bytes.to_vec()))
+    }
+
+    /// The entry with a name: the same units if there is one, else the first that differs in case only.
+    pub fn find_name(&mut self, directory: u64, name: &[u16]) -> Result<Option<Vec<u8>>> {
+        let tree = self.tree(directory, Index::Names)?;
+        let key = name_key(name);
+        let sought = Sought::new(collation::FILE_NAME, &self.upcase, &key);
+        let mut at = None;
+        let mut found: Option<Vec<u8>> = None;
+        for _ in 0..DEEPEST {
+            let bytes = self.bytes(&tree, at)?;
+            let mut next = None;
+            for entry in entries_of(bytes.node()) {
+                let order = if entry.is_last() { Ordering::Greater } else { sought.folded(entry.key()) };
+                if order == Ordering::Equal {
+                    if sought.order(entry.key()) == Ordering::Equal {
+                        return Ok(Some(entry.bytes.to_vec()));
+                    }
+                    found = Some(entry.bytes.to_vec());
+                }
+                if order != Ordering::Less {
+                    next = entry.child();
+                    break;
+                }
+            }
+            match next {
+                Some(vcn) => at = Some(self.child_at(&tree, vcn)),
+                None if found.is_some() => {
+                    return Ok(self.index_find(directory, Index::Names, &key)?.or(found));
+                }
+                None => return Ok(None),
+            }
+        }
+        Err(Error::damaged("index", at.unwrap_or(0), "a leaf", "more than 32 levels"))
+    }
+
+    /// Goes through the entries after a key in order, until `visit` has enough.
+    pub fn index_scan(
+        &mut self,
+        file: u64,
+        index: Index,
+        after: Option<&[u8]>,
+        mut visit: impl FnMut(&Entry<'_>) -> bool,
+    ) -> Result<()> {
+        let tree = self.tree(file, index)?;
+        let sought = after.map(|after| Sought::new(index.collation(), &self.upcase, after));
+        let beyond = |key: &[u8]| match &sought {
+            Some(sought) => match sought.order(key) {
+                Ordering::Equal => Ordering::Less,
+                order => order,
+            },
+            None => Ordering::Greater,
+        };
+        let (mut path, _) = self.descend(&tree, beyond)?;
+        // A damaged tree could lead in circles.
+        let blocks = tree.allocation().map_or(0, |outside| outside.size / u64::from(tree.block));
+        let mut left = blocks + 2;
+        while let Some(step) = path.pop() {
+            let bytes = self.bytes(&tree, step.at)?;
+            let Some(entry) = entry_at(bytes.node(), step.offset) else {
+                continue;
+            };
+            if entry.is_last() {
+                continue;
+            }
+            if !visit(&entry) {
+                return Ok(());
+            }
+            // Then what is below the next entry, from its first leaf.
+            path.push(Step { at: step.at, offset: entry.end() });
+            let mut next = entry_at(bytes.node(), entry.end()).and_then(|entry| entry.child());
+            while let Some(vcn) = next {
+                left = left.saturating_sub(1);
+                if left == 0 || path.len() > DEEPEST {
+                    return Err(Error::damaged("index", 0, format!("at most {blocks} blocks"), "more"));
+                }
+                let at = Some(self.child_at(&tree, vcn));
+                let bytes = self.bytes(&tree, at)?;
+                next = entry_at(bytes.node(), 0).and_then(|entry| entry.child());
+                path.push(Step { at, offset: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an index has no entry.
+    pub fn index_is_empty(&mut self, file: u64, index: Index) -> Result<bool> {
+        let mut is_empty = true;
+        self.index_scan(file, index, None, |_| {
+            is_empty = false;
+            false
+        })?;
+        Ok(is_empty)
+    }
+}
+
+fn entry_at(node: &[u8], offset: usize) -> Option<Entry<'_>> {
+    entries_of(node).find(|entry| entry.offset == offset)
+}
+
+/// The entry at an offset where there is one.
+fn entry_in(entries: &[u8], offset: usize) -> Entry<'_> {
+    Entry { bytes: &entries[offset..offset + entry_length(entries, offset)], offset }
+}
+
+fn entry_length(entries: &[u8], offset: usize) -> usize {
+    usize::from(crate::layout::bytes::u16_at(entries, offset + 8))
+}
+
+fn last_length(node: &Node) -> usize {
+    node.iter().last().map_or(0, |entry| entry.bytes.len())
+}
