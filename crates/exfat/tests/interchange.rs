@@ -6,11 +6,10 @@ mod judges;
 use common::{Volume, open, tested};
 use judges::{ImageFile, Mount, Tree, dissect, fsck, kernel, run as tool};
 use platter_device::{Device, FileDevice, FileOptions};
-use platter_vfs::model::judge::partly_written;
-use platter_vfs::model::judge::{assert_same, ours};
-use platter_vfs::model::{Clock, Operation, Random, Runner, generate, seed};
+use platter_vfs::model::judge::{assert_same, judge_every, ours, partly_written};
+use platter_vfs::model::{Clock, Listed, Random, Runner, generate, seed};
 use platter_vfs::{FileSystem, Kind, Node, RenameFlags};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -35,7 +34,7 @@ fn without_sums(tree: &Tree, of: &BTreeSet<String>) -> Tree {
 }
 
 /// The tree without times, for a judge that does not tell them.
-fn timeless(tree: &Tree) -> BTreeMap<String, Option<(u64, String)>> {
+fn timeless(tree: &Tree) -> Listed {
     tree.iter()
         .map(|(path, file)| (path.clone(), file.as_ref().map(|file| (file.size, file.sum.clone()))))
         .collect()
@@ -48,17 +47,9 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize) -> (ImageFile, Tr
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
     let mut runner = Runner::new(tested(device.clone(), &clock, true), clock).unwrap();
     let (mut files, mut last) = (0, None);
-    for (number, operation) in generate(seed, count, &volume.shape(60_000)).iter().enumerate() {
-        // The host has no names that are not Unicode.
-        if !format!("{operation:?}").contains("units(") {
-            runner.step(operation).unwrap_or_else(|difference| panic!("seed {seed}, {number}: {difference}"));
-        }
-        if (number + 1) % step != 0 {
-            continue;
-        }
-        // Unmounts, and has fsck.exfat look.
-        let what = format!("{volume:?} seed {seed}, after {} operations", number + 1);
-        runner.step(&Operation::Remount).unwrap_or_else(|difference| panic!("{what}: {difference}"));
+    let operations = generate(seed, count, &volume.shape(60_000));
+    // Each time it unmounts, fsck.exfat looks too.
+    judge_every(step, &operations, &format!("{volume:?} seed {seed}"), &mut runner, &mut |runner, what| {
         let tree = ours(&**runner.system());
         let image = ImageFile::of(&*device);
         tool("dump.exfat", &[image.path()]);
@@ -72,7 +63,7 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize) -> (ImageFile, Tr
         files += tree.values().flatten().count();
         println!("{what}: no difference");
         last = Some((image, tree));
-    }
+    });
     assert!(files > 5, "{volume:?} seed {seed}: hardly anything to judge");
     last.expect("at least one step")
 }

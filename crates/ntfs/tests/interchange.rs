@@ -7,8 +7,8 @@ use common::{VOLUMES, Volume, open, tested};
 use judges::readers::{self, Tree, assert_same, ours};
 use judges::{ImageFile, Mount, ntfsfix};
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Sectors};
-use platter_vfs::model::judge::partly_written;
-use platter_vfs::model::{Clock, Operation, Random, Runner, generate, linux, seed};
+use platter_vfs::model::judge::{judge_every, partly_written};
+use platter_vfs::model::{Clock, Random, Runner, generate, linux, seed};
 use platter_vfs::{Change, CheckOptions, FileSystem, Kind, Node, RenameFlags, Silent};
 use std::path::Path;
 use std::sync::Arc;
@@ -44,16 +44,9 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize, with_linux: bool)
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
     let mut runner = Runner::new(tested(device.clone(), &clock), clock).unwrap();
     let mut files = 0;
-    for (number, operation) in generate(seed, count, &volume.shape(60_000)).iter().enumerate() {
-        // The host has no names that are not Unicode.
-        if !format!("{operation:?}").contains("units(") {
-            runner.step(operation).unwrap_or_else(|difference| panic!("seed {seed}, {number}: {difference}"));
-        }
-        if (number + 1) % step != 0 {
-            continue;
-        }
-        let what = format!("{volume:?} seed {seed}, after {} operations", number + 1);
-        runner.step(&Operation::Remount).unwrap_or_else(|difference| panic!("{what}: {difference}"));
+    let what = format!("{volume:?} seed {seed}");
+    let operations = generate(seed, count, &volume.shape(60_000));
+    judge_every(step, &operations, &what, &mut runner, &mut |runner, what| {
         let tree = ours(&**runner.system());
         files += tree.values().flatten().count();
         let image = ImageFile::of(&*device);
@@ -75,10 +68,9 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize, with_linux: bool)
         };
         let (tsk, theirs) = (single(tree.clone()), single(readers::sleuth_kit(&image)));
         assert_same(&format!("{what}, The Sleuth Kit"), &tsk, &theirs);
-    }
+    });
     runner.end().unwrap();
-    assert!(files > 5, "{volume:?} seed {seed}: hardly anything to judge");
-    let what = format!("{volume:?} seed {seed}");
+    assert!(files > 5, "{what}: hardly anything to judge");
     let image = ImageFile::of(&*device);
     let tree = read(&image);
     assert_clean(&what, &image);

@@ -3,12 +3,11 @@
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_vfs::model::judge::{File, Programs, on_host, without_leap_day_in_2100};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use platter_vfs::model::ImageFile;
 pub use platter_vfs::model::judge::{Tree, Verdict};
-use platter_vfs::model::{TREE_SCRIPT, linux};
+use platter_vfs::model::{Listed, listed_by_linux};
 
 const PROGRAMS: Programs =
     Programs { from: "exfatprogs, exfat-fuse, or what the other judges need", environment: &[] };
@@ -91,19 +90,8 @@ pub fn dissect(image: &ImageFile) -> Tree {
 }
 
 /// Everything in an image, as an emulated Linux reads it: sizes and sums.
-pub fn kernel(image: &ImageFile) -> BTreeMap<String, Option<(u64, String)>> {
-    let judged = linux("exfat", "ro,iocharset=utf8", image, TREE_SCRIPT);
-    let listing =
-        judged.output.unwrap_or_else(|| panic!("Linux did not mount the volume:\n{}", judged.messages));
-    assert!(!judged.messages.contains("exFAT-fs (vda): error"), "{}", judged.messages);
-    listing
-        .lines()
-        .map(|line| match line.strip_prefix("d ") {
-            Some(path) => (path.to_owned(), None),
-            None => match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
-                ["f", size, sum, path] => (path.to_owned(), Some((size.parse().unwrap(), sum.to_owned()))),
-                _ => panic!("the script printed {line:?}"),
-            },
-        })
-        .collect()
+pub fn kernel(image: &ImageFile) -> Listed {
+    let (listed, messages) = listed_by_linux("exfat", "ro,iocharset=utf8", image);
+    assert!(!messages.contains("exFAT-fs (vda): error"), "{messages}");
+    listed
 }

@@ -4,15 +4,15 @@ use super::{ImageFile, Mount, run};
 use ntfs::structured_values::NtfsFileNamespace;
 use ntfs::{Ntfs, NtfsFile, NtfsReadSeek};
 use platter_vfs::model::judge::each_name;
-use platter_vfs::model::{TREE_SCRIPT, linux};
+use platter_vfs::model::{Listed, listed_by_linux};
 use platter_vfs::{FileSystem, Kind};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Paths of a volume: directories, and files with size and SHA-256. System files and what is behind reparse points are
 /// left out.
-pub type Tree = BTreeMap<String, Option<(u64, String)>>;
+pub type Tree = Listed;
 
 /// Records before this are the system's.
 const FIRST: u64 = 24;
@@ -188,20 +188,9 @@ pub fn ntfs_crate(image: &ImageFile) -> Tree {
 
 /// As Linux' ntfs3 reads it, which must not complain.
 pub fn ntfs3(image: &ImageFile) -> Tree {
-    let judged = linux("ntfs3", "ro", image, TREE_SCRIPT);
-    let listing =
-        judged.output.unwrap_or_else(|| panic!("ntfs3 did not mount the volume:\n{}", judged.messages));
-    assert_silent(&judged.messages);
-    listing
-        .lines()
-        .map(|line| match line.strip_prefix("d ") {
-            Some(path) => (path.to_owned(), None),
-            None => match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
-                ["f", size, sum, path] => (path.to_owned(), Some((size.parse().unwrap(), sum.to_owned()))),
-                _ => panic!("the script printed {line:?}"),
-            },
-        })
-        .collect()
+    let (listed, messages) = listed_by_linux("ntfs3", "ro", image);
+    assert_silent(&messages);
+    listed
 }
 
 /// Fails if the kernel said anything of ntfs3.

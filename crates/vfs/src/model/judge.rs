@@ -1,5 +1,6 @@
 //! What programs of others say of a volume, and what they and we read from it.
 
+use super::{Operation, Runner};
 use crate::{Attributes, Cursor, Extent, FileSystem, Kind, Node, Place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -78,6 +79,30 @@ fn sum(bytes: &[u8]) -> String {
     child.stdin.as_mut().expect("a pipe").write_all(bytes).expect("a pipe that takes it");
     let output = child.wait_with_output().expect("sha256sum ends");
     String::from_utf8_lossy(&output.stdout).split(' ').next().expect("a sum").to_owned()
+}
+
+/// Carries out operations, but for those with names that are not Unicode, which a host does not have. After every `step`
+/// of them the volume is unmounted, checked and mounted again, and `look` is called with the runner and what is judged.
+///
+/// # Panics
+/// If the volume and the reference differ.
+pub fn judge_every(
+    step: usize,
+    of: &[Operation],
+    what: &str,
+    runner: &mut Runner,
+    look: &mut dyn FnMut(&Runner, &str),
+) {
+    for (number, operation) in of.iter().enumerate() {
+        if !format!("{operation:?}").contains("units(") {
+            runner.step(operation).unwrap_or_else(|difference| panic!("{what}, {number}: {difference}"));
+        }
+        if (number + 1) % step == 0 {
+            let what = format!("{what}, after {} operations", number + 1);
+            runner.step(&Operation::Remount).unwrap_or_else(|difference| panic!("{what}: {difference}"));
+            look(runner, &what);
+        }
+    }
 }
 
 /// Calls `each` on everything that has a name on a volume: its path, its node, which is forgotten afterwards, and what

@@ -1,6 +1,7 @@
 //! The Linux kernel as a judge, in an emulated machine.
 
 use super::ImageFile;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -42,11 +43,37 @@ pub fn linux(system: &str, options: &str, image: &ImageFile, script: &str) -> Li
     }
 }
 
-/// A script that prints every file and directory: "d PATH" or "f SIZE SHA256 PATH", a line for each.
-pub const TREE_SCRIPT: &str = r#"
+/// Prints every file and directory: "d PATH" or "f SIZE SHA256 PATH", a line for each.
+const TREE_SCRIPT: &str = r#"
 find . -mindepth 1 -type d | sed 's|^[.]|d |'
 find . -type f | while IFS= read -r path; do
     sum=$(sha256sum "$path")
     echo "f $(stat -c %s "$path") ${sum%% *} ${path#.}"
 done
 "#;
+
+/// Every file with its size and the SHA-256 of its content, or `None` for a directory, by path.
+pub type Listed = BTreeMap<String, Option<(u64, String)>>;
+
+/// Everything in an image, as an emulated Linux reads it, and what its kernel said meanwhile. See [`linux`].
+///
+/// # Panics
+/// If the emulation cannot be run, or the volume is not mounted.
+pub fn listed_by_linux(system: &str, options: &str, image: &ImageFile) -> (Listed, String) {
+    let Linux { output, messages, .. } = linux(system, options, image, TREE_SCRIPT);
+    let listing = output.unwrap_or_else(|| panic!("Linux did not mount the volume:\n{messages}"));
+    let listed = listing
+        .lines()
+        .map(|line| match line.strip_prefix("d ") {
+            Some(path) => (path.to_owned(), None),
+            None => match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
+                ["f", size, sum, path] => (
+                    path.to_owned(),
+                    Some((size.parse().expect("the script prints a number"), sum.to_owned())),
+                ),
+                _ => panic!("the script printed {line:?}"),
+            },
+        })
+        .collect();
+    (listed, messages)
+}
