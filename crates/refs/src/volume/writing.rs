@@ -220,7 +220,7 @@ impl Volume {
                     for &(at, run) in &memory.taken {
                         for index in 0..run.count {
                             let start = (at + index - first) as usize * cluster;
-                            let checksum = crc32c(&data[start..start + cluster]);
+                            let checksum = crc32c::crc32c(&data[start..start + cluster]);
                             let number = self.geometry.number(run.container, run.start + index);
                             rows.push(Run {
                                 at: at + index,
