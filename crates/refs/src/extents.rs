@@ -34,6 +34,11 @@ impl Extent {
         self.at + self.count
     }
 
+    /// What of it lies between two clusters of the stream, which it does not end before.
+    pub fn part(&self, from: u32, to: u32) -> Extent {
+        Extent { at: from, count: to - from, cluster: self.cluster + u64::from(from - self.at), ..*self }
+    }
+
     fn size(&self) -> usize {
         if self.checksum.is_some() { 32 } else { 24 }
     }
@@ -246,6 +251,20 @@ impl Extents {
         }
     }
 
+    /// What of one run takes the whole of a range, which is not empty. Most requests lie in one, and cost one search
+    /// then. `None` if several do, or the leaf is not in memory.
+    pub fn run_over(&self, from: u32, to: u32) -> Option<Extent> {
+        match self.find(from) {
+            Found::Extent(run) if run.end() >= to => Some(run.part(from, to)),
+            _ => None,
+        }
+    }
+
+    /// Whether there is no hole before the end.
+    pub fn is_dense(&self) -> bool {
+        self.clusters == self.end()
+    }
+
     /// Calls `each` on the runs and holes, or the parts of them, between two clusters of the stream, in order. The range
     /// must be loaded. It walks from run to run, so that a long range costs one search.
     pub fn walk(&self, from: u32, to: u32, mut each: impl FnMut(Piece) -> Result<()>) -> Result<()> {
@@ -271,9 +290,7 @@ impl Extents {
                     at = row.at;
                 }
                 let end = row.end().min(to);
-                let part =
-                    Extent { at, count: end - at, cluster: row.cluster + u64::from(at - row.at), ..*row };
-                each(Piece { at, end, run: Some(part) })?;
+                each(Piece { at, end, run: Some(row.part(at, end)) })?;
                 at = end;
             }
         }

@@ -62,6 +62,9 @@ pub struct Stream {
     pub node: u64,
     state: RwLock<StreamState>,
     in_flight: AtomicUsize,
+    /// Who waits until no plan is under way: without them, whoever ends the last need not wake anybody, which would
+    /// cost a system call.
+    waiting: AtomicUsize,
     quiet: Mutex<()>,
     quieted: Condvar,
     /// When it was last written, in units of 100 ns since 1601, if that is not in the record yet.
@@ -87,6 +90,7 @@ impl Stream {
             node,
             state: RwLock::new(state),
             in_flight: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             quiet: Mutex::new(()),
             quieted: Condvar::new(),
             modified: AtomicU64::new(0),
@@ -116,7 +120,8 @@ impl Stream {
 
     /// Counts a plan out.
     pub fn end(&self) {
-        if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
+        // Who begins to wait after this look sees that nothing is in flight.
+        if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 && self.waiting.load(Ordering::SeqCst) > 0 {
             let _quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
             self.quieted.notify_all();
         }
@@ -129,10 +134,12 @@ impl Stream {
 
     /// Waits until no plan is under way. New ones may begin at once: look again with the state locked.
     pub fn wait_quiet(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.is_quiet() {
             quiet = self.quieted.wait(quiet).unwrap_or_else(PoisonError::into_inner);
         }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

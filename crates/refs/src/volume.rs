@@ -25,7 +25,7 @@ use crate::core::{Core, Entity, Id, Place};
 use crate::format::{file_time, write};
 use crate::geometry::Geometry;
 use crate::layout::record::key;
-use crate::layout::{BootRecord, Record, ShortEntry, crc32c};
+use crate::layout::{BootRecord, Record, ShortEntry};
 use crate::open::{self, Notes};
 use crate::space::Tier;
 use crate::stream::{LARGEST, Stream, StreamState};

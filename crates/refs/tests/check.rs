@@ -8,9 +8,7 @@ use damaged::{Did, Of, Surgeon, attribute, is_body, is_name, start, units};
 use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::layout::bytes::{put, u32_at, u64_at};
 use platter_refs::layout::record::{self, key};
-use platter_refs::layout::{
-    ContainerRow, Node as TreeNode, NodeMut, PageReference, ROOTS, Root, ShortEntry, crc32c,
-};
+use platter_refs::layout::{ContainerRow, Node as TreeNode, NodeMut, PageReference, ROOTS, Root, ShortEntry};
 use platter_refs::{Refs, walk_runs};
 use platter_vfs::model::{Random, seed, told};
 use platter_vfs::{
@@ -627,7 +625,12 @@ fn contents(device: &Arc<dyn Device>) -> Vec<String> {
                 let read = volume.read(node, 0, &mut bytes).unwrap();
                 assert_eq!(read, bytes.len());
             }
-            lines.push(format!("{path} {:?} {:?} {:08x}", attributes.kind, attributes.links, crc32c(&bytes)));
+            lines.push(format!(
+                "{path} {:?} {:?} {:08x}",
+                attributes.kind,
+                attributes.links,
+                crc32c::crc32c(&bytes)
+            ));
         }
     }
     lines.sort();
@@ -643,7 +646,7 @@ fn runs_of_all_files_are_walked() {
             let mut data = vec![0; (run.count * volume.cluster) as usize];
             device.read_at(run.offset, &mut data).unwrap();
             if let Some(checksum) = run.checksum {
-                assert_eq!(crc32c(&data), checksum, "{}", run.path);
+                assert_eq!(crc32c::crc32c(&data), checksum, "{}", run.path);
                 checked += 1;
             }
             clusters += run.count;

@@ -6,7 +6,6 @@
 //!   streams.
 //! * SHA-256 in place of both on volumes made so.
 
-use crc_fast::{CrcAlgorithm, checksum as crc};
 use sha2::{Digest, Sha256};
 
 /// A checksum algorithm, by the code that stands beside every stored checksum.
@@ -69,7 +68,7 @@ impl Algorithm {
         let mut value = [0; 32];
         match self {
             Algorithm::None => {}
-            Algorithm::Crc32c => value[..4].copy_from_slice(&crc32c(bytes).to_le_bytes()),
+            Algorithm::Crc32c => value[..4].copy_from_slice(&crc32c::crc32c(bytes).to_le_bytes()),
             Algorithm::Crc64 => value[..8].copy_from_slice(&crc64(bytes).to_le_bytes()),
             Algorithm::Sha256 => value.copy_from_slice(&Sha256::digest(bytes)),
         }
@@ -77,14 +76,11 @@ impl Algorithm {
     }
 }
 
-/// The CRC-32C of a cluster (CRC-32/ISCSI).
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    crc(CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
-
 /// The CRC-64 of a page. One value is never stored and has another in its place (as observed by others in the driver).
 fn crc64(bytes: &[u8]) -> u64 {
-    match crc(CrcAlgorithm::Crc64Nvme, bytes) {
+    let mut digest = crc64fast_nvme::Digest::new();
+    digest.write(bytes);
+    match digest.sum64() {
         0xABBA_FFFF_ABBA_FFFE => 0xABBA_FFFF_ABBA_FFFF,
         value => value,
     }

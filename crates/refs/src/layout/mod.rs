@@ -16,7 +16,7 @@ pub use allocator::{AllocatorRow, ContainerRow, ObjectRow};
 pub(crate) use boot::checksum as boot_checksum;
 pub use boot::{BootRecord, Version};
 pub use checkpoint::{Checkpoint, ROOTS, Root};
-pub use checksum::{Algorithm, Checksum, crc32c};
+pub use checksum::{Algorithm, Checksum};
 pub use node::{Node, NodeMut, Row};
 pub use page::{PageHeader, PageReference};
 pub use record::{Attribute, Record, ShortEntry};

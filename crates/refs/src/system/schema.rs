@@ -155,11 +155,10 @@ const V3_4: [Schema; 27] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::crc32c;
 
     /// CRC-32C of keys and values of a list of rows.
     fn fingerprint(rows: &[Row]) -> u32 {
-        crc32c(&rows.iter().flat_map(|(key, value)| [&key[..], value].concat()).collect::<Vec<u8>>())
+        rows.iter().fold(0, |sum, (key, value)| crc32c::crc32c_append(crc32c::crc32c_append(sum, key), value))
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! * *Slowly*, with the stream locked: what begins or ends inside a cluster, and content that stands in the record.
 
 use super::*;
+use crate::extents::Extent as Run;
 use crate::space::{Run as Clusters, WRITERS};
 use crate::stream::Content;
 use smallvec::SmallVec;
@@ -23,6 +24,11 @@ pub(super) struct Memory {
     pub(super) bounce: Vec<u8>,
     /// For writes: the runs taken, with their first cluster in the stream.
     pub(super) taken: SmallVec<[(u32, Clusters); 2]>,
+    /// For writes: what goes on record, and what that puts out of use.
+    pub(super) rows: Vec<Run>,
+    pub(super) gone: Vec<(u64, u32)>,
+    /// Whether the last write of this stream, which had integrity, went to new clusters: then so will the next.
+    pub(super) is_moving: bool,
 }
 
 /// Kinds of plan, in its first note.
@@ -77,6 +83,9 @@ impl Volume {
             expected: Vec::new(),
             bounce: Vec::new(),
             taken: SmallVec::new(),
+            rows: Vec::new(),
+            gone: Vec::new(),
+            is_moving: false,
         }))
     }
 

@@ -2,7 +2,7 @@
 
 use super::data::{BOUNCED, Memory, READ, UNCHECKED};
 use super::*;
-use crate::extents::{Extents, Found};
+use crate::extents::{Extent as Run, Extents, Found, Piece};
 use crate::stream::Content;
 use platter_device::Buffer;
 
@@ -24,8 +24,8 @@ impl Volume {
         plan: &mut Plan,
     ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
+        let Memory { stream, expected, bounce, .. } = memory;
         loop {
-            let stream = memory.stream.clone();
             let state = stream.read();
             let covered = state.size.saturating_sub(offset).min(length as u64);
             plan.start(node.0, offset, covered as usize);
@@ -38,9 +38,7 @@ impl Volume {
             }
             let extents = match &state.content {
                 Content::Inline(content) => {
-                    memory
-                        .bounce
-                        .extend_from_slice(&content[offset as usize..offset as usize + covered as usize]);
+                    bounce.extend_from_slice(&content[offset as usize..offset as usize + covered as usize]);
                     plan.notes[0] = BOUNCED;
                     stream.begin();
                     return Ok(());
@@ -48,9 +46,10 @@ impl Volume {
                 Content::Extents(extents) => extents,
             };
             let (from, to) = self.clusters(offset..offset + covered);
-            if !extents.is_loaded(from, to) {
+            let run = extents.run_over(from, to);
+            if run.is_none() && !extents.is_loaded(from, to) {
                 drop(state);
-                self.load(&stream, from, to)?;
+                self.load(stream, from, to)?;
                 continue;
             }
             // What was never written reads as zeroes, whatever its clusters hold.
@@ -64,7 +63,7 @@ impl Volume {
                 && (covered.is_multiple_of(cluster) || covered.next_multiple_of(cluster) <= length as u64);
             if state.integrity && (!whole || written < covered) {
                 plan.notes[0] = BOUNCED;
-                let bounced = self.read_clusters(extents, from, to, &mut memory.bounce);
+                let bounced = self.read_clusters(extents, from, to, bounce);
                 stream.begin();
                 drop(state);
                 if let Err(error) = bounced {
@@ -72,15 +71,15 @@ impl Volume {
                     return Err(error);
                 }
                 let head = (offset - u64::from(from) * cluster) as usize;
-                memory.bounce.drain(..head);
-                memory.bounce.truncate(covered as usize);
-                memory.bounce[written as usize..].fill(0);
+                bounce.drain(..head);
+                bounce.truncate(covered as usize);
+                bounce[written as usize..].fill(0);
                 return Ok(());
             }
-            let expected = state.integrity.then_some(&mut memory.expected);
+            let expected = state.integrity.then_some(&mut *expected);
             let filled = match written {
                 0 => Ok(()),
-                _ => self.fill_segments(extents, offset..offset + written, length, plan, expected),
+                _ => self.fill_segments((extents, run), offset..offset + written, length, plan, expected),
             };
             if filled.is_ok() {
                 stream.begin();
@@ -89,10 +88,10 @@ impl Volume {
         }
     }
 
-    /// Segments and holes for a range of loaded extents.
+    /// Segments and holes for a range of loaded extents, of which this run takes all if one does.
     pub(super) fn fill_segments(
         &self,
-        extents: &Extents,
+        (extents, whole): (&Extents, Option<Run>),
         range: Range<u64>,
         room: usize,
         plan: &mut Plan,
@@ -104,7 +103,9 @@ impl Volume {
         let limit = range.start + room as u64;
         let end = range.end.next_multiple_of(sector).min(limit);
         let (from, to) = self.clusters(range.start..end);
-        extents.walk(from, to, |piece| {
+        // Where the run before ends, as a virtual cluster and on the device: what follows there needs no look at the map.
+        let mut ahead = (u64::MAX, 0);
+        let mut each = |piece: Piece| {
             let start = (u64::from(piece.at) * cluster).max(range.start);
             let here = (start - range.start) as u32;
             let Some(run) = piece.run else {
@@ -115,7 +116,9 @@ impl Volume {
                 return Ok(());
             };
             let stop = (u64::from(piece.end) * cluster).min(if expected.is_some() { limit } else { end });
-            let offset = self.device_offset(run.cluster)? + (start - u64::from(piece.at) * cluster);
+            let place = if ahead.0 == run.cluster { ahead.1 } else { self.device_offset(run.cluster)? };
+            ahead = (run.cluster + u64::from(run.count), place + u64::from(run.count) * cluster);
+            let offset = place + (start - u64::from(piece.at) * cluster);
             if let Some(expected) = &mut expected {
                 match run.checksum {
                     Some(checksum) => expected.push((checksum, offset)),
@@ -124,7 +127,11 @@ impl Volume {
             }
             plan.push(offset, here, (stop - start) as u32);
             Ok(())
-        })
+        };
+        match whole {
+            Some(run) => each(Piece { at: from, end: to, run: Some(run.part(from, to)) }),
+            None => extents.walk(from, to, each),
+        }
     }
 
     /// Reads whole clusters, verified, holes as zeroes.
@@ -155,13 +162,13 @@ impl Volume {
 
     /// Verifies a cluster. If it is damaged, answers from another copy of the device and puts the damage right.
     fn verify(&self, content: &mut [u8], expected: u32, offset: u64) -> Result<()> {
-        let found = crc32c(content);
+        let found = crc32c::crc32c(content);
         if found == expected {
             return Ok(());
         }
         let mut other = Buffer::new(content.len());
         for copy in 0..self.device.copies() {
-            if self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c(&other) == expected {
+            if self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c::crc32c(&other) == expected {
                 content.copy_from_slice(&other);
                 self.heal(offset, &other, expected);
                 return Ok(());
@@ -180,7 +187,7 @@ impl Volume {
         let mut other = Buffer::new(good.len());
         for copy in 0..self.device.copies() {
             let is_good =
-                self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c(&other) == expected;
+                self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c::crc32c(&other) == expected;
             if !is_good && self.device.repair_copy(copy, offset, good).is_ok() {
                 self.healed.fetch_add(1, Ordering::Relaxed);
             }
@@ -195,10 +202,9 @@ impl Volume {
     ) -> Result<usize> {
         let memory = self.taken_memory(plan)?;
         let finished = self.end_read(&memory, plan, buffer, done);
-        let stream = memory.stream.clone();
+        memory.stream.end();
+        self.let_go_quiet(&memory.stream);
         plan.state = Some(memory);
-        stream.end();
-        self.let_go_quiet(&stream);
         finished
     }
 
@@ -224,7 +230,7 @@ impl Volume {
             if offset == UNCHECKED {
                 continue;
             }
-            if crc32c(content) == expected {
+            if crc32c::crc32c(content) == expected {
                 continue;
             }
             // The file may have moved on meanwhile, and its old clusters been used again.

@@ -229,7 +229,7 @@ impl Volume {
             core.pages.space.give_back(run);
             return Err(error.into());
         }
-        let checksum = integrity.then(|| crc32c(&whole));
+        let checksum = integrity.then(|| crc32c::crc32c(&whole));
         let mut gone = Vec::new();
         extents.replace(at, at + 1, &[Run { at, count: 1, cluster: number, checksum }], &mut gone);
         state.generation += 1;

@@ -322,7 +322,7 @@ impl RefsVolume {
                             at: run.at + index as u32,
                             count: 1,
                             cluster: run.cluster + index as u64,
-                            checksum: Some(crc32c(content)),
+                            checksum: Some(crc32c::crc32c(content)),
                         });
                     }
                 } else {

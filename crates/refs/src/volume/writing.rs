@@ -3,8 +3,8 @@
 use super::data::{IN_PLACE, Memory, NEW, SLOWLY, writer};
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found};
+use crate::space::Run as Clusters;
 use crate::stream::Content;
-use smallvec::SmallVec;
 
 impl Volume {
     pub(super) fn may_write(&self, stream: &Stream) -> Result<()> {
@@ -40,39 +40,57 @@ impl Volume {
     ) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         plan.start(node.0, offset, data.len());
-        let stream = memory.stream.clone();
         // Until it is known to be something else; it has no segments, and is carried out when it is finished.
         plan.notes[0] = SLOWLY;
         let cluster = u64::from(self.geometry.cluster);
         let (from, to) = self.clusters(offset..end);
-        let is_whole = (offset | end).is_multiple_of(cluster);
-        let mut again = true;
-        while again {
-            again = false;
+        let is_whole = (offset | end).is_multiple_of(cluster) && !data.is_empty();
+        loop {
+            let wants_new =
+                memory.is_moving && is_whole || self.fill_in_place(memory, offset..end, is_whole, plan)?;
+            if !wants_new || self.take_new(memory, from, to, plan)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Plans a write to clusters that are there, or to be carried out slowly. `true` if it is neither, and new clusters
+    /// must be taken.
+    fn fill_in_place(
+        &self,
+        memory: &mut Memory,
+        range: Range<u64>,
+        is_whole: bool,
+        plan: &mut Plan,
+    ) -> Result<bool> {
+        let Memory { stream, is_moving, .. } = memory;
+        let (offset, end) = (range.start, range.end);
+        let cluster = u64::from(self.geometry.cluster);
+        let (from, to) = self.clusters(range);
+        loop {
             let state = stream.read();
-            // The commonest case, which nothing below keeps from new clusters.
-            if state.integrity
-                && is_whole
-                && !data.is_empty()
-                && end <= state.size
-                && state.extents().is_some()
-            {
-                break;
+            // What nothing below keeps from new clusters.
+            if is_whole && is_moved(&state, end) {
+                *is_moving = true;
+                return Ok(true);
             }
             let Content::Extents(extents) = &state.content else {
                 if is_whole && end >= self.geometry.version.least_outside() && state.size == 0 {
-                    break;
+                    return Ok(true);
                 }
                 stream.begin();
-                return Ok(());
+                return Ok(false);
             };
-            if !extents.is_loaded(from, to) {
+            let run = extents.run_over(from, to.max(from + 1));
+            if run.is_none() && !extents.is_loaded(from, to) {
                 drop(state);
-                self.load(&stream, from, to)?;
-                again = true;
+                self.load(stream, from, to)?;
                 continue;
             }
             let is_there = || {
+                if let Some(run) = run {
+                    return run.checksum.is_none() && !state.shared;
+                }
                 let mut at = from;
                 while at < to {
                     match extents.find(at) {
@@ -84,58 +102,73 @@ impl Volume {
             };
             if !state.integrity && end <= state.valid() && is_there() {
                 plan.notes[0] = IN_PLACE;
-                self.fill_segments(extents, offset..end, data.len(), plan, None)?;
+                self.fill_segments((extents, run), offset..end, plan.length, plan, None)?;
                 stream.begin();
-                return Ok(());
+                return Ok(false);
             }
             // A gap between the old end and the new data must read as zeroes. So must what was never written before it,
             // and that only one can see to at a time.
             let is_gap = offset > state.size && !state.size.is_multiple_of(cluster);
-            if !is_whole || data.is_empty() || is_gap || state.unwritten.is_some_and(|from| end > from) {
+            let is_slow = !is_whole || is_gap || state.unwritten.is_some_and(|from| end > from);
+            if is_slow {
                 stream.begin();
-                return Ok(());
             }
+            return Ok(!is_slow);
         }
-        self.take_new(memory, from, to, plan)
     }
 
-    /// Takes new clusters for what is not there, or must not be overwritten.
-    fn take_new(&self, memory: &mut Memory, from: u32, to: u32, plan: &mut Plan) -> Result<()> {
+    /// Takes new clusters for what is not there, or must not be overwritten. `false` if the stream was one of which all
+    /// that is overwritten moves, and no longer is: then nothing was done.
+    fn take_new(&self, memory: &mut Memory, from: u32, to: u32, plan: &mut Plan) -> Result<bool> {
         let cluster = self.geometry.cluster;
-        let stream = memory.stream.clone();
+        let Memory { stream, taken, is_moving, .. } = memory;
         let mut core = self.change()?;
         let mut state = stream.write();
-        if state.unwritten.is_some_and(|from| plan.offset + plan.length as u64 > from) {
-            stream.begin();
-            return Ok(());
+        let end = plan.offset + plan.length as u64;
+        let was_moving = std::mem::replace(is_moving, is_moved(&state, end));
+        if was_moving && !*is_moving {
+            return Ok(false);
         }
-        if let Content::Extents(extents) = &mut state.content {
+        if state.unwritten.is_some_and(|from| end > from) {
+            stream.begin();
+            return Ok(true);
+        }
+        // Where all is there and will move, it makes no difference what it is.
+        let is_known = *is_moving
+            && !state.shared
+            && state.extents().is_some_and(|extents| extents.is_dense() && u64::from(to) <= extents.end());
+        if let (Content::Extents(extents), false) = (&mut state.content, is_known) {
             // With the run before it, to go on where that ends.
             extents.load_range(&mut core.pages, from.saturating_sub(1), to)?;
         }
         let extents = state.extents();
         plan.notes[0] = NEW;
+        plan.notes[1] = u64::from(state.integrity);
         plan.is_synced_after = true;
         let writer = writer();
         let mut at = from;
         while at < to {
             let here = (at - from) * cluster;
-            let mut found = extents.map_or(Found::Hole(u32::MAX), |extents| extents.find(at));
+            let mut found = match extents {
+                _ if is_known => None,
+                Some(extents) => Some(extents.find(at)),
+                None => Some(Found::Hole(u32::MAX)),
+            };
             let mut most = to - at;
-            let mut near = memory.taken.last().map(|(_, last)| (last.container, last.start + last.count));
+            let mut near = taken.last().map(|(_, last)| (last.container, last.start + last.count));
             // Of a run, what others have too is not overwritten.
             let mut is_shared = false;
-            if let (Found::Extent(run), true) = (found, state.shared) {
+            if let (Some(Found::Extent(run)), true) = (found, state.shared) {
                 let first = run.cluster + u64::from(at - run.at);
                 let looked = core.shared(first, run.end().min(to) - at);
                 let (shared, length) = looked.inspect_err(|_| {
-                    memory.taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
+                    taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
                 })?;
                 (is_shared, most) = (shared, most.min(length));
-                found = Found::Extent(Run { at, count: length, cluster: first, ..run });
+                found = Some(Found::Extent(Run { at, count: length, cluster: first, ..run }));
             }
             match found {
-                Found::Extent(run) if !state.integrity && run.checksum.is_none() && !is_shared => {
+                Some(Found::Extent(run)) if !state.integrity && run.checksum.is_none() && !is_shared => {
                     let stop = run.end().min(to);
                     plan.push(
                         self.device_offset(run.cluster + u64::from(at - run.at))?,
@@ -146,9 +179,9 @@ impl Volume {
                     continue;
                 }
                 // Overwriting goes where the last write went, so that scattered writes lie together.
-                Found::Extent(_) => {}
-                _ => {
-                    if let (Found::Hole(next), false) = (found, state.integrity) {
+                None | Some(Found::Extent(_) | Found::Absent(_)) => {}
+                Some(Found::Hole(next)) => {
+                    if !state.integrity {
                         most = most.min(next - at);
                     }
                     if let (None, Some(before)) = (near, at.checked_sub(1))
@@ -159,19 +192,17 @@ impl Volume {
                 }
             }
             let Some(run) = core.pages.space.take_data(most, near, writer) else {
-                for (_, run) in memory.taken.drain(..) {
-                    core.pages.space.give_back(run);
-                }
+                taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
                 plan.segments.clear();
                 return Err(Error::NoSpace);
             };
-            memory.taken.push((at, run));
+            taken.push((at, run));
             let offset = self.device_offset(core.cluster(&run))?;
             plan.push(offset, here, run.count * cluster);
             at += run.count;
         }
         stream.begin();
-        Ok(())
+        Ok(true)
     }
 
     pub(super) fn finish_writing(
@@ -181,116 +212,107 @@ impl Volume {
         done: platter_device::Result<()>,
     ) -> Result<bool> {
         let mut memory = self.taken_memory(plan)?;
-        let finished = self.end_write(&mut memory, plan, data, done);
-        let stream = memory.stream.clone();
+        let finished = match plan.notes[0] {
+            SLOWLY => done.map_err(Error::from).and_then(|()| match data {
+                [] => Ok(true),
+                _ => self.with_space(|| self.write_slowly(&memory.stream, plan.offset, data)).map(|()| true),
+            }),
+            IN_PLACE => done.map_err(Error::from).map(|()| {
+                self.touch(&memory.stream);
+                false
+            }),
+            _ => self.record_new(&mut memory, plan, data, done).map(|()| true),
+        };
+        memory.stream.end();
+        self.let_go_quiet(&memory.stream);
         plan.state = Some(memory);
-        stream.end();
-        self.let_go_quiet(&stream);
         finished
     }
 
-    fn end_write(
+    /// Puts the clusters that a plan took on record.
+    fn record_new(
         &self,
         memory: &mut Memory,
         plan: &Plan,
         data: &[u8],
         done: platter_device::Result<()>,
-    ) -> Result<bool> {
-        let stream = memory.stream.clone();
-        match plan.notes[0] {
-            SLOWLY => {
-                done?;
-                if !data.is_empty() {
-                    self.with_space(|| self.write_slowly(&stream, plan.offset, data))?;
+    ) -> Result<()> {
+        let Memory { stream, taken, rows, gone, .. } = memory;
+        let integrity = plan.notes[1] != 0;
+        rows.clear();
+        gone.clear();
+        if done.is_ok() {
+            // Computed before anything is locked.
+            let first = (plan.offset / u64::from(self.geometry.cluster)) as u32;
+            self.rows_of(taken, first, integrity.then_some(data), rows);
+        }
+        let mut core = self.core();
+        let mut state = stream.write();
+        let state = &mut *state;
+        let written = done.map_err(Error::from).and_then(|()| core.writable());
+        // Integrity may have been turned on or off since.
+        let written = written.and_then(|()| match state.integrity == integrity {
+            true => Ok(()),
+            false => Err(Error::NotPermitted("the file's integrity was changed meanwhile")),
+        });
+        let recorded = written.and_then(|()| {
+            let extents = match &mut state.content {
+                Content::Extents(extents) => extents,
+                inline => {
+                    *inline = Content::Extents(Extents::new(&self.geometry, core.table_of(stream.node)));
+                    let Content::Extents(extents) = inline else { unreachable!("made just now") };
+                    extents
                 }
-                Ok(true)
+            };
+            // Runs that follow each other in the stream go in at once, and all or none.
+            let rows = || rows.chunk_by(|one, next| one.end() == next.at);
+            let range = |rows: &[Run]| (rows[0].at, rows[rows.len() - 1].end());
+            rows().map(range).try_for_each(|(from, to)| extents.load_range(&mut core.pages, from, to))?;
+            for rows in rows() {
+                let (from, to) = range(rows);
+                extents.replace(from, to, rows, gone);
             }
-            IN_PLACE => {
-                done?;
-                self.touch(&stream);
-                Ok(false)
+            Ok(())
+        });
+        if let Err(error) = recorded {
+            taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
+            return Err(error);
+        }
+        state.generation += 1;
+        state.extend(plan.offset + plan.length as u64, u64::from(self.geometry.cluster));
+        for (_, run) in taken.drain(..) {
+            if !state.orphan {
+                core.pages.space.keep(run);
             }
-            _ => {
-                let integrity = stream.read().integrity;
-                let cluster = self.geometry.cluster as usize;
-                let first = (plan.offset / cluster as u64) as u32;
-                // Computed before anything is locked. Runs are of one cluster then.
-                let mut rows: SmallVec<[Run; 4]> = SmallVec::new();
-                let mut core = if integrity && done.is_ok() {
-                    for &(at, run) in &memory.taken {
-                        for index in 0..run.count {
-                            let start = (at + index - first) as usize * cluster;
-                            let checksum = crc32c(&data[start..start + cluster]);
-                            let number = self.geometry.number(run.container, run.start + index);
-                            rows.push(Run {
-                                at: at + index,
-                                count: 1,
-                                cluster: number,
-                                checksum: Some(checksum),
-                            });
-                        }
-                    }
-                    self.core()
-                } else {
-                    let core = self.core();
-                    rows.extend(memory.taken.iter().map(|(at, run)| Run {
-                        at: *at,
-                        count: run.count,
-                        cluster: core.cluster(run),
-                        checksum: None,
-                    }));
-                    core
-                };
-                let mut state = stream.write();
-                let written = done.map_err(Error::from).and_then(|()| core.writable());
-                // Integrity may have been turned on or off since.
-                let written = written.and_then(|()| match state.integrity == integrity {
-                    true => Ok(()),
-                    false => Err(Error::NotPermitted("the file's integrity was changed meanwhile")),
-                });
-                if let Err(error) = written {
-                    for (_, run) in memory.taken.drain(..) {
-                        core.pages.space.give_back(run);
-                    }
-                    return Err(error);
-                }
-                if let Content::Inline(_) = &state.content {
-                    state.content =
-                        Content::Extents(Extents::new(&self.geometry, core.table_of(stream.node)));
-                }
-                let orphan = state.orphan;
-                let state = &mut *state;
-                let Content::Extents(extents) = &mut state.content else { unreachable!("made just now") };
-                let mut gone = Vec::new();
-                // Runs in order, one after the other in the stream, go in at once.
-                let mut start = 0;
-                while start < rows.len() {
-                    let mut stop = start + 1;
-                    while stop < rows.len() && rows[stop - 1].end() == rows[stop].at {
-                        stop += 1;
-                    }
-                    let (from, to) = (rows[start].at, rows[stop - 1].end());
-                    extents.load_range(&mut core.pages, from, to)?;
-                    extents.replace(from, to, &rows[start..stop], &mut gone);
-                    start = stop;
-                }
-                state.generation += 1;
-                state.extend(plan.offset + plan.length as u64, cluster as u64);
-                if !orphan {
-                    for (_, run) in &memory.taken {
-                        core.pages.space.keep(*run);
-                    }
-                }
-                memory.taken.clear();
-                if integrity && !gone.is_empty() {
-                    stream.is_scattered.store(true, Ordering::Relaxed);
-                }
-                core.park(&gone, orphan)?;
-                self.stamp(&stream);
-                core.mark(stream.node);
-                self.keeper.parked(&core.pages.space);
-                Ok(true)
-            }
+        }
+        if integrity && !gone.is_empty() {
+            stream.is_scattered.store(true, Ordering::Relaxed);
+        }
+        core.park(gone, state.orphan)?;
+        self.stamp(stream);
+        core.mark(stream.node);
+        self.keeper.parked(&core.pages.space);
+        Ok(())
+    }
+
+    /// The runs that clusters taken for a write become, given the first cluster of the write in the stream: of one
+    /// cluster each with its checksum, if there is data to compute them from.
+    fn rows_of(&self, taken: &[(u32, Clusters)], first: u32, checked: Option<&[u8]>, rows: &mut Vec<Run>) {
+        let cluster = self.geometry.cluster as usize;
+        for &(at, run) in taken {
+            let number = self.geometry.number(run.container, run.start);
+            let Some(data) = checked else {
+                rows.push(Run { at, count: run.count, cluster: number, checksum: None });
+                continue;
+            };
+            let start = (at - first) as usize * cluster;
+            let content = data[start..][..run.count as usize * cluster].chunks_exact(cluster);
+            rows.extend((at..).zip(number..).zip(content).map(|((at, cluster), content)| Run {
+                at,
+                count: 1,
+                cluster,
+                checksum: Some(crc32c::crc32c(content)),
+            }));
         }
     }
 
@@ -307,4 +329,9 @@ impl Volume {
             self.touched.lock().unwrap_or_else(PoisonError::into_inner).push(stream.node);
         }
     }
+}
+
+/// Whether a write of whole clusters up to this byte goes to new clusters whatever is there.
+fn is_moved(state: &StreamState, end: u64) -> bool {
+    state.integrity && end <= state.size && state.extents().is_some()
 }

@@ -1,0 +1,108 @@
+//! What I/O costs, in counts: device requests and allocations. Nothing here looks at a clock.
+
+use platter_device::{Buffer, Kind as Direction, Request};
+use platter_refs::Refs;
+use platter_vfs::model::{Counted, Random, counts};
+use platter_vfs::{Node, Plan};
+
+const CLUSTER: usize = 4096;
+const PIECE: usize = 1 << 20;
+/// Writes in flight.
+const DEPTH: u64 = 32;
+
+#[test]
+fn an_aligned_overwrite_without_integrity_is_one_device_write() {
+    let counted = Counted::new(&Refs::ANY);
+    let node = counted.file(PIECE as u64);
+    let data = Buffer::from(&[7; CLUSTER][..]);
+    let seen = counted.seen(|| counted.volume.write(node, 8192, &data).unwrap());
+    assert_eq!(counts(&seen), (0, 0, 1, CLUSTER as u64, 0));
+}
+
+#[test]
+fn a_read_of_a_file_written_in_order_is_one_device_read() {
+    for format in [Refs::ANY, Refs::INTEGRITY] {
+        let counted = Counted::new(&format);
+        let node = counted.file(4 << 20);
+        let mut buffer = Buffer::new(PIECE);
+        let read = || assert_eq!(counted.volume.read(node, PIECE as u64, &mut buffer).unwrap(), PIECE);
+        assert_eq!(counts(&counted.seen(read)), (1, PIECE as u64, 0, 0, 0));
+    }
+}
+
+/// Overwrites clusters at random, with so many writes in flight as the queue has.
+fn scatter(counted: &Counted, node: Node, clusters: u64, rounds: u64) {
+    let mut random = Random::new(8664);
+    let mut queue = counted.volume.queue(DEPTH as usize).unwrap();
+    let mut plans: Vec<Plan> = (0..DEPTH).map(|_| Plan::default()).collect();
+    let mut done = Vec::new();
+    for round in 0..rounds {
+        for (tag, plan) in (0..).zip(&mut plans) {
+            let buffer = Buffer::from(&[round as u8; CLUSTER][..]);
+            let offset = random.below(clusters) * CLUSTER as u64;
+            counted.volume.plan_write(node, offset, &buffer, plan).unwrap();
+            let segments = std::mem::take(&mut plan.segments);
+            queue.submit(Request { tag, kind: Direction::Write, durable: false, segments, buffer });
+        }
+        while queue.in_flight() > 0 {
+            queue.wait(DEPTH as usize, &mut done).unwrap();
+            for one in done.drain(..) {
+                counted.volume.finish_write(&mut plans[one.tag as usize], &one.buffer, one.result).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn scattered_writes_with_integrity_reach_the_device_as_few() {
+    let counted = Counted::new(&Refs::INTEGRITY);
+    let node = counted.file(16 << 20);
+    let rounds = 64;
+    let seen = counted.seen(|| scatter(&counted, node, 4096, rounds));
+    let (reads, _, writes, bytes, flushes) = counts(&seen);
+    assert_eq!((reads, bytes, flushes), (0, rounds * DEPTH * CLUSTER as u64, 0));
+    assert!(writes <= 2 * rounds, "{} writes are {writes} at the device", rounds * DEPTH);
+}
+
+#[test]
+fn a_scattered_file_is_read_with_no_more_bytes_than_it_has() {
+    let counted = Counted::new(&Refs::INTEGRITY);
+    let node = counted.file(16 << 20);
+    scatter(&counted, node, 4096, 512);
+    let mut buffer = Buffer::new(PIECE);
+    let read = || assert_eq!(counted.volume.read(node, 0, &mut buffer).unwrap(), PIECE);
+    let (reads, bytes, ..) = counts(&counted.seen(read));
+    assert!(reads <= (PIECE / CLUSTER) as u64, "{reads} reads");
+    assert_eq!(bytes, PIECE as u64);
+}
+
+#[test]
+fn planned_io_allocates_nothing() {
+    for format in [Refs::ANY, Refs::INTEGRITY] {
+        let counted = Counted::new(&format);
+        let node = counted.file(4 << 20);
+        let (data, mut buffer) = (Buffer::from(&[1; CLUSTER][..]), Buffer::new(CLUSTER));
+        let (large, mut all) = (Buffer::from(&vec![1; PIECE][..]), Buffer::new(PIECE));
+        let mut plan = Plan::default();
+        // What is read is what the file was made of, so it has the checksums that are there.
+        buffer.copy_from_slice(&data);
+        all.copy_from_slice(&large);
+        let mut round = |number: u64, plan: &mut Plan| {
+            let offset = number % 256 * CLUSTER as u64;
+            counted.volume.plan_write(node, offset, &data, plan).unwrap();
+            assert_eq!(plan.segments.len(), 1);
+            counted.volume.finish_write(plan, &data, Ok(())).unwrap();
+            counted.volume.plan_read(node, offset, CLUSTER, plan).unwrap();
+            assert_eq!(counted.volume.finish_read(plan, &mut buffer, Ok(())).unwrap(), CLUSTER);
+            if number.is_multiple_of(256) {
+                counted.volume.plan_write(node, 2 * PIECE as u64, &large, plan).unwrap();
+                counted.volume.finish_write(plan, &large, Ok(())).unwrap();
+                counted.volume.plan_read(node, 2 * PIECE as u64, PIECE, plan).unwrap();
+                assert_eq!(counted.volume.finish_read(plan, &mut all, Ok(())).unwrap(), PIECE);
+            }
+        };
+        (0..256).for_each(|number| round(number, &mut plan));
+        let allocated = allocation_counter::measure(|| (0..1024).for_each(|number| round(number, &mut plan)));
+        assert_eq!(allocated.count_total, 0, "{format:?}");
+    }
+}
