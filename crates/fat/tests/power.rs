@@ -1,45 +1,30 @@
-//! The power fails at every write of a run. What was synced and not changed since is there, before a repair and after.
+//! The power fails at every write of a run. What was synced and not changed since is there, before a repair and after,
+//! also when the power fails again in the repair.
 
 mod common;
 mod judges;
 
 use common::{VOLUMES, Volume, tested};
 use judges::ImageFile;
-use platter_device::{Fault, Faults, Grain, Operation as DeviceOperation, Survivors, When};
+use platter_device::{Device, Fault, Faults, Grain, Operation as DeviceOperation, Survivors, When};
 use platter_fat::Fat;
-use platter_vfs::model::power::{MakeOn, promised, record, verify_repair};
-use platter_vfs::model::{Random, seed};
+use platter_vfs::model::power::MakeOn;
+use platter_vfs::model::{Cuts, seed};
 use platter_vfs::{CheckOptions, Error, FileSystem, Format, Kind, Name, Node, Silent, SyncScope};
 use std::sync::Arc;
 
-/// Fails the power at each `step`-th write of a run.
-fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
+/// What fsck.fat says.
+fn judge(device: &dyn Device) -> Result<(), String> {
+    let verdict = judges::fsck(&ImageFile::of(device));
+    if verdict.clean { Ok(()) } else { Err(verdict.output) }
+}
+
+/// A run whose power fails at each `step`-th write.
+fn run(volume: Volume, seed: u64, count: usize, step: usize) -> Cuts<'static> {
     let make: MakeOn<'_> = &|device, clock| tested(device, clock);
-    let (faults, states) = record(volume.make(), seed, count, &volume.shape(12_000), make);
-    let log = faults.log();
-    let mut random = Random::new(seed);
-    let mut cuts = 0;
-    let mut known = (usize::MAX, Vec::new());
-    for k in (0..=log.writes()).step_by(step) {
-        let during = states.iter().position(|state| state.writes > k).unwrap_or(states.len());
-        if known.0 != during {
-            known = (during, promised(&states, during));
-        }
-        let promised = &known.1;
-        let some = Survivors::First(random.below(log.in_doubt(k) as u64 + 1) as usize);
-        let seeds = [Survivors::Random(random.number()), Survivors::Random(random.number())];
-        for survivors in [Survivors::None, Survivors::All, some, seeds[0], seeds[1]] {
-            let what =
-                format!("{volume:?} seed {seed}: cut at write {k} in operation {during}, {survivors:?}");
-            let device: Arc<dyn platter_device::Device> = Arc::new(log.cut(k, survivors));
-            verify_repair(&what, &Fat::ANY, &device, promised);
-            if cuts % 997 == 0 {
-                let verdict = judges::fsck(&ImageFile::of(&*device));
-                assert!(verdict.clean, "{what}: {}", verdict.output);
-            }
-            cuts += 1;
-        }
-    }
+    let (what, shape) = (format!("{volume:?}"), volume.shape(12_000));
+    let mut cuts = Cuts::new(&what, &Fat::ANY, volume.make(), seed, count, &shape, make, &judge);
+    cuts.at_writes(step);
     cuts
 }
 
@@ -96,7 +81,7 @@ fn syncing_a_directory_keeps_its_names() {
 fn what_was_synced_survives_a_power_cut() {
     for volume in [VOLUMES[0], VOLUMES[2], VOLUMES[5]] {
         let cuts = run(volume, 8664, 700, 2);
-        assert!(cuts > 400, "{cuts} cuts");
+        assert!(cuts.count() > 400 && cuts.in_repairs() > 50, "{} {}", cuts.count(), cuts.in_repairs());
     }
 }
 
@@ -107,6 +92,6 @@ fn what_was_synced_survives_a_power_cut_at_every_write() {
     let seed = seed();
     for volume in [VOLUMES[0], VOLUMES[2], VOLUMES[5]] {
         let cuts = run(volume, seed, 2_000, 1);
-        println!("{volume:?}: {cuts} cuts");
+        println!("{volume:?}: {} cuts, {} in repairs", cuts.count(), cuts.in_repairs());
     }
 }

@@ -5,7 +5,7 @@ use super::{Clock, Operation, Random, Runner, Shape, Subject, generate};
 use crate::{
     Attributes, CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent, SyncScope,
 };
-use platter_device::{Device, Faults, Grain, Log};
+use platter_device::{Device, Faults, Grain, Log, Survivors};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
@@ -334,4 +334,34 @@ pub fn verify_repair(what: &str, format: &dyn Format, device: &Arc<dyn Device>, 
     let what = format!("{what}, repaired {:#?}", repaired.findings);
     verify_promises(&what, &*open(), promised);
     tree(&*open()).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
+}
+
+/// Makes sure of the same when the power fails again, at each write of the repair, and the repair is begun anew. How
+/// often that was is the answer; `seed` picks what survives.
+///
+/// # Panics
+/// If not.
+pub fn verify_interrupted_repair(
+    what: &str,
+    format: &dyn Format,
+    device: &Arc<dyn Device>,
+    promised: &[Promise<'_>],
+    seed: u64,
+) -> usize {
+    let faults = Arc::new(Faults::recording(device.clone(), seed, Grain::Logical));
+    let repaired = format.check(&*faults, CheckOptions { repair: true }, &Silent);
+    repaired.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let log = faults.log();
+    let mut random = Random::new(seed);
+    let mut cuts = 0;
+    for k in 0..=log.writes() {
+        let some = Survivors::First(random.below(log.in_doubt(k) as u64 + 1) as usize);
+        for survivors in [Survivors::None, Survivors::All, some, Survivors::Random(random.number())] {
+            let device: Arc<dyn Device> = Arc::new(log.cut(k, survivors));
+            let what = format!("{what}, and at write {k} of {} of the repair, {survivors:?}", log.writes());
+            verify_repair(&what, format, &device, promised);
+            cuts += 1;
+        }
+    }
+    cuts
 }
