@@ -15,6 +15,7 @@ mod disk;
 mod family;
 mod file;
 mod findings;
+mod gaps;
 mod heap;
 mod images;
 mod path;

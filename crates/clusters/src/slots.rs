@@ -8,6 +8,7 @@
 //! Of a directory that ends long before its last cluster does only the beginning is in memory. What stands on disk
 //! behind it is not trusted to be zero: it is written when the directory comes to reach it.
 
+use crate::gaps::Gaps;
 use crate::{Heap, Images, Runs, join};
 use platter_device::Device;
 use platter_vfs::{Name, Result};
@@ -53,7 +54,6 @@ impl Storage {
 
 /// An entry whose slots are to be erased.
 struct Removed {
-    name: Name,
     key: u32,
     slots: Range<u32>,
 }
@@ -94,10 +94,10 @@ pub struct Slots {
     /// The slots of each entry, by key.
     entries: BTreeMap<u32, Range<u32>>,
     /// Runs of erased slots below `end`: start and length.
-    gaps: BTreeMap<u32, u32>,
+    gaps: Gaps,
     /// Changed sectors.
     dirty: BTreeSet<u32>,
-    removed: Vec<Removed>,
+    removed: BTreeMap<Name, Vec<Removed>>,
     /// What lies after `end` on disk is not zero and must be, before `end` moves.
     rubbish: bool,
 }
@@ -137,9 +137,9 @@ impl Slots {
             data,
             end: end as u32,
             entries: BTreeMap::new(),
-            gaps: BTreeMap::new(),
+            gaps: Gaps::new(rules.sector / SLOT as u32, rules.together),
             dirty: BTreeSet::new(),
-            removed: Vec::new(),
+            removed: BTreeMap::new(),
             rubbish,
         }
     }
@@ -200,7 +200,7 @@ impl Slots {
 
     /// Whether the first slots of an entry here lie in one sector.
     pub fn is_together(&self, first: u32) -> bool {
-        self.sector_of(first) == self.sector_of(first + self.rules.together - 1)
+        self.gaps.is_together(first)
     }
 
     /// Writes slots.
@@ -216,25 +216,16 @@ impl Slots {
         u32::try_from(self.storage.bytes(&self.heap) / SLOT as u64).unwrap_or(u32::MAX)
     }
 
-    /// Where an entry of `count` slots can begin in free ones from `start` on.
-    fn begin(&self, start: u32, count: u32) -> u32 {
-        if count < self.rules.together || self.is_together(start) { start } else { start + 1 }
-    }
-
     /// Where `count` slots in a row are free, growing into never-used ones: where they and the free ones before them
     /// begin. `None` if the directory must grow.
     fn room(&self, count: u32) -> Option<(u32, u32)> {
-        let fits = |(&start, &length): (&u32, &u32)| {
-            let first = self.begin(start, count);
-            (first - start + count <= length).then_some((start, first))
-        };
-        self.gaps.iter().find_map(fits).or_else(|| {
+        let begin = |start| (start, self.gaps.begin(start, count));
+        self.gaps.find(count).map(begin).or_else(|| {
             // A gap just before the end goes on into what was never used.
-            let start = match self.gaps.last_key_value() {
-                Some((start, length)) if start + length == self.end => *start,
-                _ => self.end,
+            let (start, first) = match self.gaps.last() {
+                Some((start, length)) if start + length == self.end => begin(start),
+                _ => begin(self.end),
             };
-            let first = self.begin(start, count);
             (u64::from(first) + u64::from(count) <= u64::from(self.capacity())).then_some((start, first))
         })
     }
@@ -265,9 +256,9 @@ impl Slots {
     /// Takes `count` slots in a row, for which there is room, out of the free ones.
     pub fn occupy(&mut self, count: u32) -> u32 {
         let (start, first) = self.room(count).expect("whoever adds slots has made room");
-        let length = self.gaps.remove(&start).unwrap_or(0);
+        let length = self.gaps.take(start);
         if first + count < start + length {
-            self.gaps.insert(first + count, start + length - first - count);
+            self.gaps.add(first + count, start + length - first - count);
         }
         let end = self.end;
         if first + count > end {
@@ -284,7 +275,7 @@ impl Slots {
                 let blank = self.rules.blank;
                 self.put(start, &blank);
             }
-            self.gaps.insert(start, first - start);
+            self.gaps.add(start, first - start);
         }
         first
     }
@@ -301,22 +292,25 @@ impl Slots {
     /// Removes an entry now, and from the disk with the next commit.
     pub fn remove(&mut self, key: u32, name: Name) {
         if let Some(slots) = self.entries.remove(&key) {
-            self.removed.push(Removed { name, key, slots });
+            self.removed.entry(name).or_default().push(Removed { key, slots });
         }
     }
 
     /// Takes back the removal of an entry of exactly this name, if one waits: its slots can be given a new content in
     /// place, and the name is on disk at every moment.
     pub fn revive(&mut self, name: &Name) -> Option<u32> {
-        let at = self.removed.iter().position(|removed| removed.name == *name)?;
-        let Removed { key, slots, .. } = self.removed.swap_remove(at);
+        let named = self.removed.get_mut(name)?;
+        let Removed { key, slots } = named.remove(0);
+        if named.is_empty() {
+            self.removed.remove(name);
+        }
         self.entries.insert(key, slots);
         Some(key)
     }
 
     /// Whether the removal of an entry of exactly this name waits.
     pub fn can_revive(&self, name: &Name) -> bool {
-        self.removed.iter().any(|removed| removed.name == *name)
+        self.removed.contains_key(name)
     }
 
     /// Erases slots that are no entry's.
@@ -330,17 +324,8 @@ impl Slots {
     }
 
     /// Adds erased slots to the gaps, joining them with their neighbours.
-    pub fn add_gap(&mut self, mut start: u32, mut length: u32) {
-        if let Some((&before, &size)) = self.gaps.range(..start).next_back()
-            && before + size == start
-        {
-            self.gaps.remove(&before);
-            (start, length) = (before, size + length);
-        }
-        if let Some(size) = self.gaps.remove(&(start + length)) {
-            length += size;
-        }
-        self.gaps.insert(start, length);
+    pub fn add_gap(&mut self, start: u32, length: u32) {
+        self.gaps.add(start, length);
     }
 
     /// Takes what a commit is to write, at device offsets, and carries out the removals in memory. `dropped` is told
@@ -350,7 +335,7 @@ impl Slots {
         for sector in std::mem::take(&mut self.dirty) {
             self.image(sector, &mut images.added);
         }
-        for Removed { key, slots, .. } in std::mem::take(&mut self.removed) {
+        for Removed { key, slots } in std::mem::take(&mut self.removed).into_values().flatten() {
             dropped(self, key);
             self.erase(slots);
         }
