@@ -2,6 +2,7 @@
 
 use super::checksum32;
 use platter_vfs::{CaseRun, Error, Result, map_by_runs, windows_upper};
+use std::sync::LazyLock;
 
 /// Units that have a mapping.
 const UNITS: usize = 0x1_0000;
@@ -22,8 +23,7 @@ impl Upcase {
 
     /// The table that 7.2.5.1 recommends.
     pub fn recommended() -> Upcase {
-        let upper = |unit| map_by_runs(&OTHERWISE, unit).unwrap_or_else(|| windows_upper(unit));
-        Upcase((0..=u16::MAX).map(upper).collect())
+        RECOMMENDED.clone()
     }
 
     /// What stands on disk, compressed or not. Units past its end map to themselves.
@@ -92,6 +92,12 @@ impl Upcase {
 pub fn table_checksum(bytes: &[u8]) -> u32 {
     checksum32(0, bytes)
 }
+
+/// The recommended table, which every check falls back to and every new volume gets: made once.
+static RECOMMENDED: LazyLock<Upcase> = LazyLock::new(|| {
+    let upper = |unit| map_by_runs(&OTHERWISE, unit).unwrap_or_else(|| windows_upper(unit));
+    Upcase((0..=u16::MAX).map(upper).collect())
+});
 
 /// Where the recommended mapping (7.2.5.1, Table 25) is not NTFS's of today: letters that had no upper one yet, or
 /// another one. The checksum of all 65,536, which the specification states too, says that these are all.
