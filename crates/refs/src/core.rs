@@ -5,12 +5,13 @@
 //! node, and goes to its row when a commit *gathers*.
 
 use crate::attributes;
+use crate::batch::Batch;
 use crate::bulk::Bulk;
 use crate::geometry::Geometry;
 use crate::layout::bytes::put;
 use crate::layout::record::{self, key};
 use crate::layout::{Attribute, Checkpoint, ObjectRow, Record, Root, ShortEntry, Superblock};
-use crate::pages::{Page, Pages};
+use crate::pages::Pages;
 use crate::ranges::Ranges;
 use crate::shares::Shares;
 use crate::space::{Run, Tier};
@@ -173,16 +174,6 @@ pub struct Core {
     pub listings: Listings,
     /// Clusters that several streams have.
     pub shares: Shares,
-}
-
-/// What a commit writes.
-pub struct Batch {
-    /// Pages with their places.
-    pub pages: Vec<(u64, Arc<Page>)>,
-    /// The checkpoint, its place, and its bytes.
-    pub checkpoint: (u64, Vec<u8>),
-    /// Which commit it is.
-    pub clock: u64,
 }
 
 impl Core {

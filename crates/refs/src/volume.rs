@@ -22,7 +22,7 @@ mod writing;
 
 use crate::attributes;
 use crate::core::{Core, Entity, Id, Place};
-use crate::format::{file_time, write};
+use crate::format::file_time;
 use crate::geometry::Geometry;
 use crate::layout::record::key;
 use crate::layout::{BootRecord, Record, ShortEntry};
@@ -239,7 +239,7 @@ impl Volume {
                 Err(error) => return Err(self.freeze(&mut core, error)),
             }
         };
-        if let Err(error) = write(&*self.device, &batch) {
+        if let Err(error) = batch.write(&*self.device) {
             return Err(self.freeze(&mut self.core(), error));
         }
         let mut core = self.core();
