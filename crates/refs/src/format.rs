@@ -1,7 +1,7 @@
 //! Making a volume.
 
 use crate::container::Container;
-use crate::core::{Batch, Core, ROOT_DIRECTORY, make_index, make_object_link};
+use crate::core::{Core, ROOT_DIRECTORY, make_index, make_object_link};
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::put;
 use crate::layout::record::key;
@@ -151,7 +151,7 @@ pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progres
     fill(&mut core, &label, now, options.integrity.unwrap_or(false))?;
     let batch = core.gather()?;
     put_log(device, &geometry, guid)?;
-    write(device, &batch)?;
+    batch.write(device)?;
     core.write_both(device)?;
     put_superblocks(device, &geometry, &superblock)?;
     put_boot(device, &boot)?;
@@ -187,17 +187,6 @@ fn wipe(device: &dyn Device, geometry: &Geometry, full: bool, progress: &dyn Pro
         let at = (end - tail) / sector * sector;
         device.write_at(at, &zeroes[..(end - at) as usize])?;
     }
-    Ok(())
-}
-
-/// Writes what a commit is made of, the checkpoint last.
-pub fn write(device: &dyn Device, batch: &Batch) -> Result<()> {
-    let writes: Vec<(u64, &[u8])> =
-        batch.pages.iter().map(|(offset, page)| (*offset, page.bytes())).collect();
-    device.write_batch(&writes)?;
-    device.flush()?;
-    device.write_at(batch.checkpoint.0, &batch.checkpoint.1)?;
-    device.flush()?;
     Ok(())
 }
 

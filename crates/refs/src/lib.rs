@@ -25,6 +25,7 @@
 //! - `extents`: the runs of a stream, in leaves. `stream`: a stream's size, content and lock.
 //! - `attributes`: those outside a record, and what content cannot be read.
 //! - `core`: all metadata under one lock: objects, nodes in use, and `gather`, which makes a commit of what changed.
+//! - `batch`: what a commit writes, and how it goes to the device.
 //! - `shares`: clusters that several streams have.
 //!
 //! *A volume*
@@ -41,6 +42,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod batch;
 mod bulk;
 mod check;
 mod container;

@@ -51,7 +51,7 @@ impl Page {
         let mut bytes = vec![0; size];
         let start = HEADER + header.len();
         bytes[HEADER..start].copy_from_slice(header);
-        NodeMut::empty(&mut bytes[start..], level, flags);
+        NodeMut::fresh(&mut bytes[start..], level, flags);
         Page { bytes, start }
     }
 

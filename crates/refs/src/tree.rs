@@ -3,91 +3,19 @@
 //! The key of an inner row is the greatest key below it; the last row of an inner node has an empty key and takes
 //! everything greater than the others. Readers by others rely on both (libfsrefs' documentation; refsprogs descends so).
 
-use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
+mod order;
+mod removing;
+
+use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::node::{INNER, ROOT, row_size};
 use crate::layout::{Node, PageReference, Row};
 use crate::pages::{Page, Pages};
 use crate::space::Tier;
+pub use order::Order;
 use platter_vfs::{Error, Result};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// How the keys of a table are ordered.
-#[derive(Clone)]
-pub enum Order {
-    /// Word by word, as little-endian numbers of 8 bytes.
-    Words,
-    /// The second word before the first.
-    SecondWord,
-    /// By row type; names without regard to case, by this table of upper-case letters; everything else word by word
-    /// from the second on.
-    Directory(Arc<[u16]>),
-}
-
-impl Order {
-    /// Whether two keys lead to the same row.
-    pub fn same(&self, left: &[u8], right: &[u8]) -> bool {
-        self.compare(left, right).is_eq()
-    }
-
-    fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
-        match self {
-            Order::Words => words(left, right, 0),
-            Order::SecondWord => words(left, right, 8).then_with(|| words(left, right, 0)),
-            Order::Directory(upper) => {
-                let kind = u16_at(left, 0);
-                kind.cmp(&u16_at(right, 0)).then_with(|| match kind {
-                    0x30 => names(upper, left, right),
-                    _ => words(left, right, 8),
-                })
-            }
-        }
-    }
-}
-
-fn words(left: &[u8], right: &[u8], from: usize) -> Ordering {
-    let end = left.len().max(right.len());
-    (from..end)
-        .step_by(8)
-        .map(|at| word(left, at).cmp(&word(right, at)))
-        .find(|order| order.is_ne())
-        .unwrap_or(Ordering::Equal)
-}
-
-/// The word at `at`, or what there is of it.
-fn word(bytes: &[u8], at: usize) -> u64 {
-    match bytes.len().saturating_sub(at) {
-        0 => 0,
-        1..8 => {
-            let mut whole = [0; 8];
-            whole[..bytes.len() - at].copy_from_slice(&bytes[at..]);
-            u64::from_le_bytes(whole)
-        }
-        _ => u64_at(bytes, at),
-    }
-}
-
-fn names(upper: &[u16], left: &[u8], right: &[u8]) -> Ordering {
-    let units = |key: &'_ [u8]| -> Vec<u16> {
-        key[4.min(key.len())..].chunks_exact(2).map(|unit| upper[usize::from(u16_at(unit, 0))]).collect()
-    };
-    // Names are short; most differ in the first units.
-    let (mut at, end) = (4, left.len().max(right.len()));
-    while at < end {
-        match (left.get(at..at + 2), right.get(at..at + 2)) {
-            (Some(one), Some(other)) => {
-                let (one, other) = (upper[usize::from(u16_at(one, 0))], upper[usize::from(u16_at(other, 0))]);
-                if one != other {
-                    return one.cmp(&other);
-                }
-            }
-            _ => return units(left).len().cmp(&units(right).len()),
-        }
-        at += 2;
-    }
-    Ordering::Equal
-}
 
 /// A tree, by its root.
 #[derive(Clone)]
@@ -413,151 +341,6 @@ impl Tree {
         let second = node.insert(1, &[], 0, &value);
         assert!(first && second, "a new root has room");
         Ok(None)
-    }
-
-    /// Takes the row of this key out. Returns whether there was one. What holds for [`Tree::put`] where a page cannot be
-    /// read holds here; a neighbour that cannot be read is not joined with.
-    pub fn remove(&mut self, pages: &mut Pages, key: &[u8]) -> Result<bool> {
-        if self.get(pages, key, |_| ())?.is_none() {
-            return Ok(false);
-        }
-        self.begin(pages)?;
-        self.root = pages.change(&self.root, self.table, self.tier)?;
-        let root = self.root;
-        let mut leaves = 0;
-        self.remove_below(pages, &root, key, &mut leaves)?;
-        self.lower_root(pages).inspect_err(|_| pages.is_broken = true)?;
-        self.count(pages, -1, leaves);
-        pages.edits += 1;
-        Ok(true)
-    }
-
-    /// Takes a row out below `at`, a page that can be changed.
-    fn remove_below(
-        &self,
-        pages: &mut Pages,
-        at: &PageReference,
-        key: &[u8],
-        leaves: &mut i64,
-    ) -> Result<()> {
-        let node = pages.dirty(at, self.tier).node();
-        if !node.is_inner() {
-            let (position, found) = node.find(|other| self.order.compare(other, key));
-            if found {
-                pages.dirty(at, self.tier).node_mut().remove(position);
-            }
-            return Ok(());
-        }
-        let position = self.child(&node, key);
-        let child = self.change_child(pages, at, position)?;
-        self.remove_below(pages, &child, key, leaves)?;
-        self.merge(pages, at, position, leaves).inspect_err(|_| pages.is_broken = true)
-    }
-
-    /// Takes an empty child out, or joins a small one with a neighbour. The child can be changed.
-    fn merge(
-        &self,
-        pages: &mut Pages,
-        above: &PageReference,
-        position: usize,
-        leaves: &mut i64,
-    ) -> Result<()> {
-        let node = pages.dirty(above, self.tier).node();
-        let (count, level) = (node.len(), node.level());
-        let child = self.reference(&node, position)?;
-        let page = pages.dirty(&child, self.tier);
-        let (used, capacity) = (page.capacity() - page.node().free(), page.capacity());
-        if used > capacity / 4 {
-            return Ok(());
-        }
-        if used == 0 {
-            pages.free(&child, self.tier)?;
-            *leaves -= i64::from(level == 1);
-            self.drop_child(pages, above, position);
-            return Ok(());
-        }
-        if count < 2 {
-            return Ok(());
-        }
-        let left_position = if position + 1 < count { position } else { position - 1 };
-        let node = pages.dirty(above, self.tier).node();
-        let greatest = node.row(left_position).key.to_vec();
-        let references = (self.reference(&node, left_position), self.reference(&node, left_position + 1));
-        let (Ok(left), Ok(right)) = references else { return Ok(()) };
-        let read = |pages: &mut Pages, reference| self.at_level(pages, reference, level - 1);
-        // Before anything is changed: with a neighbour that is damaged, the child stays as small as it is.
-        let (Ok(left_page), Ok(right_page)) = (read(pages, &left), read(pages, &right)) else {
-            return Ok(());
-        };
-        let used = |page: &Page| page.capacity() - page.node().free();
-        if used(&left_page) + used(&right_page) + greatest.len() > capacity * 3 / 4
-            || left_page.node().is_empty()
-        {
-            return Ok(());
-        }
-        drop(left_page);
-        let left = pages.change(&left, self.table, self.tier)?;
-        let left_page = pages.dirty(&left, self.tier);
-        if level > 1 {
-            // What took everything greater in the left page is bounded by what comes after it now.
-            let last = left_page.node().len() - 1;
-            let value = left_page.node().row(last).value.to_vec();
-            let mut node = left_page.node_mut();
-            node.remove(last);
-            if !node.insert(last, &greatest, 0, &value) {
-                return Err(Error::InvalidArgument("a half-empty page has no room for a key"));
-            }
-        }
-        let mut right_page = Page::clone(&right_page);
-        right_page.node_mut().move_rows(0, &mut left_page.node_mut());
-        pages.free(&right, self.tier)?;
-        *leaves -= i64::from(level == 1);
-        // The row of the right page, with the greater key, now leads to the left one.
-        self.point(pages, above, left_position + 1, &left);
-        pages.dirty(above, self.tier).node_mut().remove(left_position);
-        Ok(())
-    }
-
-    /// Takes the row of a child out of an inner node; the new last one takes everything greater.
-    fn drop_child(&self, pages: &mut Pages, above: &PageReference, position: usize) {
-        let mut node = pages.dirty(above, self.tier).node_mut();
-        node.remove(position);
-        let count = node.view().len();
-        if position == count && count > 0 {
-            let value = node.view().row(count - 1).value.to_vec();
-            node.remove(count - 1);
-            assert!(node.insert(count - 1, &[], 0, &value), "a shorter key fits where a longer one was");
-        }
-    }
-
-    /// A root with a single page below it takes that page's rows if they fit.
-    fn lower_root(&mut self, pages: &mut Pages) -> Result<()> {
-        let size = pages.geometry.page();
-        loop {
-            let root = pages.dirty(&self.root, self.tier);
-            let node = root.node();
-            if !node.is_inner() || node.len() > 1 {
-                return Ok(());
-            }
-            let header = root.tree_header_view().to_vec();
-            if node.is_empty() {
-                *root = Page::with_header(size, &header, 0, ROOT);
-                return Ok(());
-            }
-            let above = node.level();
-            let Ok(child) = self.reference(&node, 0) else { return Ok(()) };
-            // One that is damaged stays below.
-            let Ok(page) = self.at_level(pages, &child, above - 1) else { return Ok(()) };
-            let level = page.node().level();
-            let mut whole =
-                Page::with_header(size, &header, level, if level > 0 { ROOT | INNER } else { ROOT });
-            if page.node().used() > whole.capacity() {
-                return Ok(());
-            }
-            Page::clone(&page).node_mut().move_rows(0, &mut whole.node_mut());
-            pages.free(&child, self.tier)?;
-            *pages.dirty(&self.root, self.tier) = whole;
-        }
     }
 
     /// Keeps the counts of the tree header: rows, and leaves if there is more than the root.

@@ -3,7 +3,7 @@
 use platter_device::{Buffer, Kind as Direction, Request};
 use platter_refs::Refs;
 use platter_vfs::model::{Counted, Random, counts};
-use platter_vfs::{Node, Plan};
+use platter_vfs::{Node, Plan, SyncScope};
 
 const CLUSTER: usize = 4096;
 const PIECE: usize = 1 << 20;
@@ -105,4 +105,20 @@ fn planned_io_allocates_nothing() {
         let allocated = allocation_counter::measure(|| (0..1024).for_each(|number| round(number, &mut plan)));
         assert_eq!(allocated.count_total, 0, "{format:?}");
     }
+}
+
+#[test]
+fn a_commit_of_scattered_writes_is_few_device_writes() {
+    let counted = Counted::new(&Refs::INTEGRITY);
+    let clusters = 16384;
+    let node = counted.file(clusters * CLUSTER as u64);
+    let seen = counted.seen(|| {
+        scatter(&counted, node, clusters, 1);
+        counted.volume.sync(node, SyncScope::Data).unwrap();
+    });
+    let (reads, _, writes, bytes, flushes) = counts(&seen);
+    assert_eq!((reads, flushes), (0, 2));
+    // Some 20 of the 37 pages of runs, each of 16 KiB, and a dozen others.
+    assert!(bytes <= 1 << 20, "{bytes} bytes");
+    assert!(writes <= 12, "{writes} writes");
 }

@@ -105,7 +105,7 @@ fn after_a_failed_commit_nothing_more_is_written() {
 #[test]
 fn what_was_synced_survives_a_power_cut() {
     for volume in [VOLUMES[0], VOLUMES[1], VOLUMES[3], VOLUMES[5]] {
-        let cuts = run(volume, 8664, 500, 5);
+        let cuts = run(volume, 8664, 500, 2);
         assert!(cuts > 100, "{cuts} cuts");
     }
 }
@@ -113,7 +113,7 @@ fn what_was_synced_survives_a_power_cut() {
 #[test]
 fn a_long_run_survives_power_cuts_at_random() {
     for (number, volume) in VOLUMES.into_iter().enumerate() {
-        let cuts = long_run(volume, 8664 + number as u64, 1_500, 20);
+        let cuts = long_run(volume, 8664 + number as u64, 1_500, 8);
         assert!(cuts > 20, "{volume:?}: {cuts} cuts");
     }
 }

@@ -39,6 +39,7 @@ pub trait Field {
 macro_rules! fields {
     ($($type:ty),*) => {$(
         impl Field for $type {
+            #[inline]
             fn store(self, bytes: &mut [u8], at: usize) {
                 let field = self.to_le_bytes();
                 bytes[at..at + field.len()].copy_from_slice(&field);

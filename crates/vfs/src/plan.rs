@@ -1,5 +1,6 @@
 //! The hand-over between a file system and whoever drives the device.
 
+use crate::{Error, Result};
 use platter_device::Segments;
 use smallvec::SmallVec;
 use std::any::Any;
@@ -35,6 +36,34 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Takes what a file system kept in the plan, if it is of this type and `suits`.
+    pub fn kept<K: Any + Send>(&mut self, suits: impl FnOnce(&K) -> bool) -> Option<Box<K>> {
+        let kept = self.state.take()?.downcast::<K>().ok()?;
+        suits(&kept).then_some(kept)
+    }
+
+    /// Takes what a file system kept in the plan when it made it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the plan was made by another.
+    pub fn own<K: Any + Send>(&mut self, suits: impl FnOnce(&K) -> bool) -> Result<Box<K>> {
+        self.kept(suits).ok_or(Error::InvalidArgument("the plan is not one of this volume's"))
+    }
+
+    /// Whether a plan can cover this range, on a device with such logical sectors, in bytes.
+    ///
+    /// # Errors
+    /// [`Error::Misaligned`]; [`Error::InvalidArgument`] if it is too long.
+    pub fn check_range(sector: u32, offset: u64, length: usize) -> Result<()> {
+        if (offset | length as u64) & (u64::from(sector) - 1) != 0 {
+            return Err(Error::Misaligned { offset, length: length as u64, sector });
+        }
+        if u32::try_from(length).is_err() {
+            return Err(Error::InvalidArgument("a plan covers less than 4 GiB"));
+        }
+        Ok(())
+    }
+
     /// Empties the plan for a new request, keeping its memory.
     pub fn start(&mut self, node: u64, offset: u64, length: usize) {
         self.node = node;

@@ -8,7 +8,6 @@ use super::*;
 use crate::layout::Run;
 use crate::stream::Place;
 use platter_vfs::Place as Where;
-use std::any::Any;
 
 /// What a plan remembers between its halves, kept from request to request.
 struct Memory {
@@ -65,11 +64,8 @@ impl NtfsVolume {
     }
 
     fn memory(&self, node: Node, plan: &mut Plan) -> Result<Box<Memory>> {
-        let known = plan.state.take().and_then(|state| state.downcast::<Memory>().ok());
-        if let Some(mut memory) = known
-            && memory.volume == self.id
-            && memory.stream.node == node.0
-        {
+        let suits = |memory: &Memory| memory.volume == self.id && memory.stream.node == node.0;
+        if let Some(mut memory) = plan.kept(suits) {
             memory.bounce.clear();
             return Ok(memory);
         }
@@ -77,22 +73,8 @@ impl NtfsVolume {
     }
 
     fn taken_memory(&self, plan: &mut Plan) -> Result<Box<Memory>> {
-        let state: Option<Box<dyn Any + Send>> = plan.state.take();
-        let memory = state.and_then(|state| state.downcast::<Memory>().ok());
-        memory
-            .filter(|memory| memory.volume == self.id && memory.stream.node == plan.node)
-            .ok_or(Error::InvalidArgument("the plan is not one of this volume's"))
-    }
-
-    fn check_aligned(&self, offset: u64, length: usize) -> Result<()> {
-        let sector = self.sector;
-        if (offset | length as u64) & (u64::from(sector) - 1) != 0 {
-            return Err(Error::Misaligned { offset, length: length as u64, sector });
-        }
-        if u32::try_from(length).is_err() {
-            return Err(Error::InvalidArgument("a plan covers less than 4 GiB"));
-        }
-        Ok(())
+        let node = plan.node;
+        plan.own(|memory: &Memory| memory.volume == self.id && memory.stream.node == node)
     }
 
     pub(super) fn check_size(&self, end: Option<u64>) -> Result<u64> {
@@ -105,7 +87,7 @@ impl NtfsVolume {
     // Reading
 
     pub(super) fn plan_reading(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
-        self.check_aligned(offset, length)?;
+        Plan::check_range(self.sector, offset, length)?;
         let mut memory = self.memory(node, plan)?;
         let planned = self.fill_read(&mut memory, node, offset, length, plan);
         plan.state = Some(memory);
@@ -239,7 +221,7 @@ impl NtfsVolume {
     }
 
     pub(super) fn plan_writing(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
-        self.check_aligned(offset, data.len())?;
+        Plan::check_range(self.sector, offset, data.len())?;
         let memory = self.memory(node, plan)?;
         let planned = self
             .may_write(&memory.stream)

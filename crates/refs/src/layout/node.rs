@@ -213,6 +213,11 @@ impl<'n> NodeMut<'n> {
     /// Makes the area an empty node.
     pub fn empty(area: &'n mut [u8], level: u8, flags: u8) -> NodeMut<'n> {
         area.fill(0);
+        NodeMut::fresh(area, level, flags)
+    }
+
+    /// Makes an area that is all zeroes, or an empty node, an empty node.
+    pub fn fresh(area: &'n mut [u8], level: u8, flags: u8) -> NodeMut<'n> {
         let length = area.len() as u32;
         put(area, 0x00, NODE_HEADER as u32);
         put(area, 0x04, NODE_HEADER as u32);

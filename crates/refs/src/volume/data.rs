@@ -11,7 +11,6 @@ use crate::extents::Extent as Run;
 use crate::space::{Run as Clusters, WRITERS};
 use crate::stream::Content;
 use smallvec::SmallVec;
-use std::any::Any;
 use std::sync::atomic::AtomicUsize;
 
 /// What a plan remembers between its halves, kept from request to request.
@@ -66,11 +65,8 @@ impl Volume {
 
     /// The plan's memory, of this stream.
     pub(super) fn memory(&self, node: Node, plan: &mut Plan) -> Result<Box<Memory>> {
-        let known = plan.state.take().and_then(|state| state.downcast::<Memory>().ok());
-        if let Some(mut memory) = known
-            && memory.volume == self.id
-            && memory.stream.node == node.0
-        {
+        let suits = |memory: &Memory| memory.volume == self.id && memory.stream.node == node.0;
+        if let Some(mut memory) = plan.kept(suits) {
             memory.expected.clear();
             memory.bounce.clear();
             memory.taken.clear();
@@ -87,17 +83,6 @@ impl Volume {
             gone: Vec::new(),
             is_moving: false,
         }))
-    }
-
-    pub(super) fn check_aligned(&self, offset: u64, length: usize) -> Result<()> {
-        let sector = self.device.sectors().logical;
-        if (offset | length as u64) & (u64::from(sector) - 1) != 0 {
-            return Err(Error::Misaligned { offset, length: length as u64, sector });
-        }
-        if u32::try_from(length).is_err() {
-            return Err(Error::InvalidArgument("a plan covers less than 4 GiB"));
-        }
-        Ok(())
     }
 
     pub(super) fn check_size(&self, end: Option<u64>) -> Result<u64> {
@@ -131,11 +116,8 @@ impl Volume {
     }
 
     pub(super) fn taken_memory(&self, plan: &mut Plan) -> Result<Box<Memory>> {
-        let state: Option<Box<dyn Any + Send>> = plan.state.take();
-        let memory = state.and_then(|state| state.downcast::<Memory>().ok());
-        memory
-            .filter(|memory| memory.volume == self.id && memory.stream.node == plan.node)
-            .ok_or(Error::InvalidArgument("the plan is not one of this volume's"))
+        let node = plan.node;
+        plan.own(|memory: &Memory| memory.volume == self.id && memory.stream.node == node)
     }
 
     /// Lets go of a stream that was removed while a plan was under way.

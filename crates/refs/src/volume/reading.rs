@@ -8,7 +8,7 @@ use platter_device::Buffer;
 
 impl Volume {
     pub(super) fn plan_reading(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
-        self.check_aligned(offset, length)?;
+        Plan::check_range(self.device.sectors().logical, offset, length)?;
         let mut memory = self.memory(node, plan)?;
         let planned = self.fill_read(&mut memory, node, offset, length, plan);
         plan.state = Some(memory);

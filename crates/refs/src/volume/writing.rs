@@ -21,7 +21,7 @@ impl Volume {
     }
 
     pub(super) fn plan_writing(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
-        self.check_aligned(offset, data.len())?;
+        Plan::check_range(self.device.sectors().logical, offset, data.len())?;
         let mut memory = self.memory(node, plan)?;
         let planned = self
             .may_write(&memory.stream)

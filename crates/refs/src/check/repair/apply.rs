@@ -4,7 +4,6 @@ use super::{Repair, names, relay, tables};
 use crate::check::{Anchors, Check};
 use crate::container::Container;
 use crate::core::Core;
-use crate::format::write;
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::{Root, ShareRow, Version};
 use crate::open::{CACHE, ranges, root_tree};
@@ -122,7 +121,7 @@ impl Plan {
             core.ranges = ranges(&mut core.pages, &core.roots, |_, _, _, _| Ok(()))?;
         }
         let batch = core.gather()?;
-        write(&*device, &batch)?;
+        batch.write(&*device)?;
         core.pages.space.settle();
         core.write_both(&*device)
     }

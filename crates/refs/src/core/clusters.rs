@@ -1,0 +1,84 @@
+//! The clusters and pages of streams: given back, moved to another directory, or taken from what counts on disk.
+
+use super::*;
+
+impl Core {
+    /// The run of clusters from a virtual one on.
+    pub fn run(&self, cluster: u64, count: u32) -> Result<Run> {
+        let geometry = self.geometry();
+        let (container, start) = geometry.split(cluster);
+        let index = container.wrapping_sub(crate::geometry::ContainerMap::FIRST);
+        if index >= self.pages.map.len() as u64
+            || start.checked_add(count).is_none_or(|end| end > geometry.per_container)
+        {
+            return Err(Error::damaged(
+                "run of clusters",
+                0,
+                "inside a container",
+                format!("{cluster:#x}+{count}"),
+            ));
+        }
+        Ok(Run { container: index as u32, start, count })
+    }
+
+    /// The virtual number of a run's first cluster.
+    pub fn cluster(&self, run: &Run) -> u64 {
+        self.geometry().number(run.container, run.start)
+    }
+
+    /// Gives back all that a stream takes.
+    pub fn release_stream(&mut self, stream: &Stream) -> Result<()> {
+        let mut state = stream.write();
+        let mut pages = std::mem::take(&mut state.pages);
+        let mut gone = Vec::new();
+        if let Content::Extents(extents) = &mut state.content {
+            extents.load_range(&mut self.pages, 0, u32::MAX)?;
+            extents.destroy(&mut self.pages, &mut pages, &mut gone)?;
+        }
+        state.size = 0;
+        state.content = Content::Inline(Vec::new());
+        let is_nameless = state.orphan;
+        drop(state);
+        self.park(&gone, is_nameless)
+    }
+
+    /// Has all extents of a node's streams in memory, so that what is done with all of them will not fail half-way.
+    pub fn load_streams(&mut self, node: u64) -> Result<()> {
+        let streams: Vec<Arc<Stream>> = self.entity(node)?.all_streams().cloned().collect();
+        for stream in streams {
+            if let Content::Extents(extents) = &mut stream.write().content {
+                extents.load_range(&mut self.pages, 0, u32::MAX)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the pages of a stream's extents written anew with the number of another directory.
+    pub fn move_stream(&mut self, stream: &Stream, table: u64) -> Result<()> {
+        let mut state = stream.write();
+        if let Content::Extents(extents) = &mut state.content {
+            extents.load_range(&mut self.pages, 0, u32::MAX)?;
+            extents.forget_pages();
+            extents.set_table(table);
+        }
+        Ok(())
+    }
+
+    /// Hides what a stream takes from the rows on disk: nothing on disk leads to it any more, but it is still in use.
+    pub fn orphan_stream(&mut self, stream: &Stream) -> Result<()> {
+        let mut state = stream.write();
+        state.orphan = true;
+        let mut runs = Vec::new();
+        let pages = std::mem::take(&mut state.pages);
+        if let Content::Extents(extents) = &mut state.content {
+            extents.load_range(&mut self.pages, 0, u32::MAX)?;
+            runs.extend(extents.iter().map(|row| (row.cluster, row.count)));
+            extents.forget_pages();
+        }
+        drop(state);
+        for page in pages {
+            self.pages.free(&page, Tier::Medium)?;
+        }
+        self.disown(&runs)
+    }
+}

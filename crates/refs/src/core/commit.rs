@@ -1,0 +1,187 @@
+//! What changed becomes rows, and rows become what a commit writes.
+
+use super::*;
+
+impl Core {
+    /// Stores a node's record in its row.
+    pub fn store_entity(&mut self, node: u64, clock: u64) -> Result<()> {
+        let Some(entity) = self.entities.get_mut(&node) else { return Ok(()) };
+        if let Place::Part { of } = entity.place {
+            return self.store_entity(of, clock);
+        }
+        if entity.place == Place::Nowhere {
+            return Ok(());
+        }
+        entity.absorb_written();
+        let mut record = entity.record.clone();
+        if let Some(stream) = &entity.stream {
+            let mut state = stream.write();
+            if attributes::is_link(record.reparse) {
+                record.size = 0;
+                record.allocated = 0;
+            } else {
+                record.size = state.size;
+                record.allocated = state.allocated(&self.pages.geometry);
+            }
+            match state.is_sparse(&self.pages.geometry) {
+                true => record.attributes |= Record::SPARSE,
+                false => record.attributes &= !Record::SPARSE,
+            }
+            let versions = 1 + entity.named.iter().filter(|named| named.snapshot.is_some()).count() as u32;
+            record.rows.extend(stream::store_data(&mut state, versions, &mut self.pages, clock)?);
+            if let Content::Extents(extents) = &mut state.content
+                && extents.loaded() > MOST_RUNS
+            {
+                extents.unload();
+            }
+        }
+        for (index, named) in entity.named.iter().enumerate() {
+            let mut state = named.stream.write();
+            let pages = &mut self.pages;
+            record.rows.extend(match &named.snapshot {
+                Some(snapshot) => stream::store_snapshot(&mut state, &named.name, snapshot, pages, clock)?,
+                None => stream::store_named(&mut state, &named.name, 0xF000 + index as u64, pages, clock)?,
+            });
+        }
+        stream::store_counter(&mut record.rows);
+        let entity = &self.entities[&node];
+        let (id, place) = (entity.id, entity.place.clone());
+        let value = record.to_bytes();
+        match (id, place) {
+            (Id::Directory(object), Place::Directory { above, name }) => {
+                let (tree, pages) = self.tree_mut(object)?;
+                tree.put(pages, &key::OWN, 1, &value)?;
+                if object != ROOT_DIRECTORY {
+                    let (tree, pages) = self.tree_mut(above)?;
+                    let row = key::name(key::SHORT, &name);
+                    let old =
+                        tree.get(pages, &row, |row| ShortEntry::from_bytes(row.value, 0))?.transpose()?;
+                    if let Some(old) = old {
+                        let short = ShortEntry {
+                            times: record.times,
+                            attributes: record.attributes | Record::DIRECTORY,
+                            ..old
+                        };
+                        self.put_short(above, &name, &short)?;
+                    }
+                }
+            }
+            (Id::File(..), Place::Long { directory, name }) => {
+                let (tree, pages) = self.tree_mut(directory)?;
+                tree.put(pages, &key::name(key::LONG, &name), 1, &value)?;
+            }
+            (Id::File(home, ordinal), Place::Body) => {
+                let (tree, pages) = self.tree_mut(home)?;
+                tree.put(pages, &key::body(ordinal, home), 1, &value)?;
+                let links: Vec<(u64, Vec<u16>)> = record
+                    .rows
+                    .iter()
+                    .filter(|row| row.kind() == record::OBJECT_LINK)
+                    .map(object_link)
+                    .collect();
+                for (directory, name) in links {
+                    self.put_short(directory, &name, &ShortEntry::of_body(home, ordinal, &record))?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Puts a short entry for a name into a directory: 84 bytes from 3.10 on, 72 before.
+    pub fn put_short(&mut self, directory: u64, name: &[u16], entry: &ShortEntry) -> Result<()> {
+        let size = if self.geometry().version >= crate::layout::Version::V3_10 { 84 } else { 72 };
+        let (tree, pages) = self.tree_mut(directory)?;
+        tree.put(pages, &key::name(key::SHORT, name), 0, &entry.to_bytes(size)).map(drop)
+    }
+
+    /// How large a node's record would be, to refuse what does not fit before it is too late.
+    pub fn record_fits(&self, node: u64) -> Result<()> {
+        let entity = self.entity(node)?;
+        let mut size = entity.record.to_bytes().len() + 256;
+        for stream in entity.all_streams() {
+            let state = stream.read();
+            size += match &state.content {
+                Content::Inline(content) => 0x80 + content.len(),
+                Content::Extents(_) => 0x260,
+            };
+        }
+        size += entity.named.iter().map(|named| 2 * named.name.len() + 16).sum::<usize>();
+        if size > Tree::LARGEST_ROW { Err(Error::NoSpace) } else { Ok(()) }
+    }
+
+    /// Brings all rows up to date and collects what a commit writes. From here on, changes belong to the next one.
+    pub fn gather(&mut self) -> Result<Batch> {
+        self.whole()?;
+        let clock = self.checkpoint.clock + 1;
+        self.pages.space.prepare();
+        let nodes = std::mem::take(&mut self.changed);
+        for &node in &nodes {
+            self.store_entity(node, clock)?;
+        }
+        for object in std::mem::take(&mut self.changed_objects) {
+            let entry = self.objects.get_mut(&object).expect("changed objects are open");
+            entry.tree.seal(&mut self.pages, clock)?;
+            let row = ObjectRow {
+                clock: clock as u32,
+                epoch: 1,
+                root: entry.tree.root,
+                last_child: entry.last_child,
+            };
+            let value = row.to_bytes(self.pages.geometry.reference);
+            for root in [Root::Objects, Root::ObjectsCopy] {
+                let (tree, pages) = self.root(root);
+                tree.put(pages, &ObjectRow::key(object), 0, &value)?;
+            }
+        }
+        let last = self.next_object - 1;
+        for root in [Root::Objects, Root::ObjectsCopy] {
+            let (tree, pages) = self.root(root);
+            if tree.extra(pages)?.get(0x10..0x18).is_some_and(|given| given != last.to_le_bytes()) {
+                put(tree.extra_mut(pages)?, 0x10, last);
+            }
+        }
+        self.store_space()?;
+        for index in 0..self.roots.len() {
+            self.roots[index].seal(&mut self.pages, clock)?;
+            self.checkpoint.roots[index] = self.roots[index].root;
+        }
+        self.checkpoint.clock = clock;
+        self.checkpoint.allocator_clock = clock;
+        self.slot ^= 1;
+        let pages = self.pages.take_dirty()?;
+        self.pages.space.hand_over();
+        self.shares.forget();
+        self.news = false;
+        let batch = Batch { pages, checkpoint: self.checkpoint_at(self.slot), clock };
+        for node in nodes {
+            self.forget_idle(node)?;
+        }
+        Ok(batch)
+    }
+
+    /// The checkpoint as it goes to a place: the offset on the device, and the bytes.
+    pub fn checkpoint_at(&self, slot: usize) -> (u64, Vec<u8>) {
+        let geometry = self.geometry();
+        let cluster = self.superblock.checkpoints[slot];
+        let sizes = (geometry.cluster as usize, geometry.page());
+        (
+            geometry.offset(cluster),
+            self.checkpoint.to_bytes(cluster, geometry.signature, sizes, geometry.own_algorithm()),
+        )
+    }
+
+    /// Writes the roots of the last commit to both places, the first one as the newest: a reader that looks at only
+    /// one, whichever it is, sees the volume as it is now.
+    pub fn write_both(&mut self, device: &dyn Device) -> Result<()> {
+        let rounds = if self.slot == 0 { 2 } else { 1 };
+        for _ in 0..rounds {
+            self.checkpoint.clock += 1;
+            self.slot ^= 1;
+            let (offset, bytes) = self.checkpoint_at(self.slot);
+            device.write_at(offset, &bytes)?;
+            device.flush()?;
+        }
+        Ok(())
+    }
+}

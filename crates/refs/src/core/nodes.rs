@@ -1,0 +1,300 @@
+//! Nodes in use: what was looked up and not yet forgotten, or is to be stored.
+
+use super::*;
+
+impl Core {
+    /// The node of this number.
+    pub fn entity(&self, node: u64) -> Result<&Entity> {
+        self.entities.get(&node).ok_or(Error::NotFound)
+    }
+
+    /// Refuses changes of a node that may only be read.
+    pub fn changeable(&self, node: u64) -> Result<()> {
+        match self.entity(node)?.only_read {
+            Some(why) => Err(Error::NotPermitted(why)),
+            None => Ok(()),
+        }
+    }
+
+    /// The node of this number, to be changed: it will be stored at the next commit.
+    pub fn entity_mut(&mut self, node: u64) -> Result<&mut Entity> {
+        self.changeable(node)?;
+        self.changed.insert(node);
+        self.news = true;
+        self.entities.get_mut(&node).ok_or(Error::NotFound)
+    }
+
+    /// Has a node stored at the next commit.
+    pub fn mark(&mut self, node: u64) {
+        self.news = true;
+        if !self.changed.contains(&node) && self.entities.contains_key(&node) {
+            self.changed.insert(node);
+        }
+    }
+
+    /// The directory whose number the pages of a node's extents carry.
+    pub fn table_of(&self, node: u64) -> u64 {
+        match self.entities.get(&node).map(|entity| (entity.id, &entity.place)) {
+            Some((Id::File(home, _) | Id::Directory(home), _)) => home,
+            Some((_, Place::Part { of })) if *of != node => self.table_of(*of),
+            _ => ROOT_DIRECTORY,
+        }
+    }
+
+    /// The node of this number, to be changed in what is not on disk.
+    pub fn entity_held(&mut self, node: u64) -> Result<&mut Entity> {
+        self.entities.get_mut(&node).ok_or(Error::NotFound)
+    }
+
+    /// The node number of what is on disk, if it is in use.
+    pub fn node_of(&self, id: Id) -> Option<u64> {
+        self.ids.get(&id).copied().filter(|node| self.entities.contains_key(node))
+    }
+
+    /// The object number of a directory.
+    pub fn directory(&self, node: Node) -> Result<u64> {
+        let entity = self.entity(node.0)?;
+        match (entity.id, entity.kind()) {
+            (Id::Directory(object), Kind::Directory) => Ok(object),
+            _ => Err(Error::NotADirectory),
+        }
+    }
+
+    /// A directory that still has a name: entries cannot be put into one that was removed.
+    pub fn living_directory(&self, node: Node) -> Result<u64> {
+        let object = self.directory(node)?;
+        if self.entity(node.0)?.place == Place::Nowhere { Err(Error::NotFound) } else { Ok(object) }
+    }
+
+    /// A living directory whose entries can be changed.
+    pub fn changeable_directory(&self, node: Node) -> Result<u64> {
+        self.changeable(node.0)?;
+        self.living_directory(node)
+    }
+
+    /// Takes a node into use.
+    pub fn insert(&mut self, entity: Entity, number: Option<u64>) -> u64 {
+        let node = number.unwrap_or_else(|| {
+            self.next_node += 1;
+            self.next_node - 1
+        });
+        self.ids.insert(entity.id, node);
+        self.entities.insert(node, entity);
+        node
+    }
+
+    /// The number that the next node will get.
+    pub fn next_node(&mut self) -> u64 {
+        self.next_node += 1;
+        self.next_node - 1
+    }
+
+    /// Gives a node another identity.
+    pub fn rename_id(&mut self, node: u64, id: Id) {
+        if let Some(entity) = self.entities.get_mut(&node) {
+            self.ids.remove(&entity.id);
+            entity.id = id;
+            self.ids.insert(id, node);
+        }
+    }
+
+    /// Gives a file a number in another directory, which its pages carry from now on, and returns it.
+    pub fn rehome(&mut self, node: u64, home: u64) -> Result<u64> {
+        let ordinal = self.new_ordinal(home)?;
+        let entity = self.entity(node)?;
+        let (record, id) = (entity.record.clone(), entity.id);
+        self.index_reparse(&record, id, false)?;
+        self.index_reparse(&record, Id::File(home, ordinal), true)?;
+        self.rename_id(node, Id::File(home, ordinal));
+        let entity = self.entity_mut(node)?;
+        entity.record.ordinal = ordinal;
+        let streams: Vec<Arc<Stream>> = entity.all_streams().cloned().collect();
+        streams.iter().try_for_each(|stream| self.move_stream(stream, home))?;
+        Ok(ordinal)
+    }
+
+    /// Opens a directory.
+    pub fn open_directory(&mut self, object: u64) -> Result<u64> {
+        if let Some(node) = self.node_of(Id::Directory(object)) {
+            return Ok(node);
+        }
+        let (tree, pages) = self.tree(object)?;
+        let record = tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0))?.transpose()?;
+        let mut record =
+            record.ok_or_else(|| Error::damaged("directory", 0, "a row of its own record", "none"))?;
+        let found = stream::take_streams(&mut record, &mut self.pages, object)?;
+        let only_read = found.only_read;
+        let named = self.open_named(found, &record);
+        let link = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK);
+        let (above, name) = link.map(object_link).unwrap_or((ROOT_DIRECTORY, Vec::new()));
+        let number = (object == ROOT_DIRECTORY).then_some(Node::ROOT.0);
+        let place = Place::Directory { above, name };
+        let id = Id::Directory(object);
+        let entity = Entity { id, place, record, stream: None, named, handed_out: 0, only_read };
+        Ok(self.insert(entity, number))
+    }
+
+    /// Takes the root directory into use although its record cannot be read: what other pages have of it can be.
+    pub fn open_root_without_record(&mut self) {
+        let id = Id::Directory(ROOT_DIRECTORY);
+        let place = Place::Directory { above: ROOT_DIRECTORY, name: Vec::new() };
+        let record = Record::new(0x1F0, 0, Record::DIRECTORY, 0);
+        let only_read = Some("its own record is damaged");
+        let entity = Entity { id, place, record, stream: None, named: Vec::new(), handed_out: 0, only_read };
+        self.insert(entity, Some(Node::ROOT.0));
+    }
+
+    /// Opens a file whose record this is.
+    pub fn open_file(&mut self, id: Id, place: Place, mut record: Record) -> Result<u64> {
+        if let Some(node) = self.node_of(id) {
+            return Ok(node);
+        }
+        let table = match (id, &place) {
+            (_, Place::Long { directory, .. }) => *directory,
+            (Id::File(home, _), _) => home,
+            _ => return Err(Error::NotFound),
+        };
+        let mut found = stream::take_streams(&mut record, &mut self.pages, table)?;
+        let only_read = found.only_read;
+        let node = self.next_node();
+        let read_only = record.attributes & 1 != 0;
+        let integrity = record.attributes & Record::INTEGRITY != 0;
+        let own = found.own.take().unwrap_or_else(|| StreamState::empty(integrity));
+        let state = StreamState { shared: self.shares.any, ..own };
+        let limits = Limits { unreadable: attributes::unreadable(&record), only_read };
+        let stream = Some(Arc::new(Stream::new(node, state, read_only, limits)));
+        let is_link = attributes::is_link(record.reparse);
+        stream.iter().for_each(|stream| stream.is_link.store(is_link, Ordering::SeqCst));
+        let named = self.open_named(found, &record);
+        let entity = Entity { id, place, record, stream, named, handed_out: 0, only_read };
+        Ok(self.insert(entity, Some(node)))
+    }
+
+    fn open_named(&mut self, found: stream::Found, record: &Record) -> Vec<Named> {
+        let read_only = record.attributes & 1 != 0;
+        // All streams of an encrypted file are; what else keeps content elsewhere does so for the file's own data.
+        let unreadable = attributes::is_encrypted(record).then(|| attributes::unreadable(record)).flatten();
+        let open = |one: stream::FoundStream| {
+            let node = self.next_node();
+            let kept = one.snapshot.as_ref().map(|_| Snapshot::KEPT);
+            let limits = Limits { unreadable, only_read: found.only_read.or(kept) };
+            let state = StreamState { shared: self.shares.any, ..one.state };
+            let stream = Arc::new(Stream::new(node, state, read_only, limits));
+            Named { name: one.name, node, stream, snapshot: one.snapshot }
+        };
+        found.named.into_iter().map(open).collect()
+    }
+
+    /// Brings the index of reparse points up to date: a file with this record appears at, or goes from, its number.
+    pub fn index_reparse(&mut self, record: &Record, id: Id, is_there: bool) -> Result<()> {
+        let (Id::File(directory, ordinal), true) = (id, record.reparse != 0) else { return Ok(()) };
+        self.index_point(record.reparse, ordinal, directory, is_there)
+    }
+
+    fn index_point(&mut self, tag: u32, ordinal: u64, directory: u64, is_there: bool) -> Result<()> {
+        let (row_key, value) = crate::system::reparse_row(tag, ordinal, directory);
+        for object in [0x540, 0x541] {
+            let (tree, pages) = self.tree_mut(object)?;
+            match is_there {
+                true => tree.put(pages, &row_key, 0, &value)?,
+                false => tree.remove(pages, &row_key)?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Takes a directory that is a reparse point out of their index, in whichever of its two forms it is there: by its
+    /// number in the directory above, or by its own object.
+    pub fn unindex_directory(&mut self, node: u64, ordinal: u64, above: u64) -> Result<()> {
+        let entity = self.entity(node)?;
+        let (tag, own) = (entity.record.reparse, entity.record.ordinal);
+        let Id::Directory(object) = entity.id else { return Ok(()) };
+        if tag == 0 {
+            return Ok(());
+        }
+        [(ordinal, above), (0, object), (own, object)]
+            .into_iter()
+            .try_for_each(|(ordinal, directory)| self.index_point(tag, ordinal, directory, false))
+    }
+
+    /// Takes the row out that leads from a number to a name or directory. Platter does not write such rows, and those of
+    /// Windows must not lead to what is gone.
+    pub fn forget_number(&mut self, directory: u64, ordinal: u64) -> Result<()> {
+        let row_key = key::number(ordinal);
+        let (tree, pages) = self.tree(directory)?;
+        if tree.get(pages, &row_key, |_| ())?.is_some() {
+            let (tree, pages) = self.tree_mut(directory)?;
+            tree.remove(pages, &row_key)?;
+        }
+        Ok(())
+    }
+
+    /// The security descriptor with this identifier.
+    pub fn security_descriptor(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
+        let mut from = vec![0; 16];
+        put(&mut from, 0x08, (id >> 32) as u32);
+        put(&mut from, 0x0C, id as u32);
+        let mut found = None;
+        let (tree, pages) = self.tree(0x530)?;
+        tree.scan(pages, &from, |row| {
+            let known = crate::system::read_security_row(row.key, row.value);
+            found = known.filter(|(other, _)| *other == id).map(|(_, descriptor)| descriptor.to_vec());
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// Gives back hand-outs. A node that nobody holds and that needs nothing stored is forgotten.
+    pub fn let_go(&mut self, node: u64, count: u64) -> Result<()> {
+        let Some(entity) = self.entities.get_mut(&node) else { return Ok(()) };
+        entity.handed_out = entity.handed_out.saturating_sub(count);
+        self.forget_idle(node)
+    }
+
+    /// Forgets a node if nothing needs it.
+    pub fn forget_idle(&mut self, node: u64) -> Result<()> {
+        let Some(entity) = self.entities.get(&node) else { return Ok(()) };
+        if entity.handed_out > 0 || node == Node::ROOT.0 {
+            return Ok(());
+        }
+        if let Place::Part { of } = entity.place {
+            let busy = entity.stream.as_ref().is_some_and(|stream| !stream.is_quiet());
+            if busy || self.changed.contains(&node) {
+                entity.stream.iter().for_each(|stream| stream.is_forgotten.store(true, Ordering::SeqCst));
+                return Ok(());
+            }
+            let entity = self.entities.remove(&node).expect("seen just now");
+            self.ids.remove(&entity.id);
+            if entity.written().is_some() {
+                self.mark(of);
+            }
+            return self.forget_idle(of);
+        }
+        let parts_in_use = entity.named.iter().any(|named| self.entities.contains_key(&named.node));
+        let mut busy = false;
+        for stream in entity.all_streams() {
+            if !stream.is_quiet() {
+                stream.is_forgotten.store(true, Ordering::SeqCst);
+                busy = true;
+            }
+            busy |= stream.touched.load(Ordering::SeqCst) && entity.place != Place::Nowhere;
+        }
+        if parts_in_use || busy {
+            return Ok(());
+        }
+        if entity.place == Place::Nowhere {
+            let entity = self.entities.remove(&node).expect("seen just now");
+            self.ids.remove(&entity.id);
+            self.changed.remove(&node);
+            for stream in entity.all_streams() {
+                self.release_stream(stream)?;
+            }
+            return Ok(());
+        }
+        if !self.changed.contains(&node) {
+            let entity = self.entities.remove(&node).expect("seen just now");
+            self.ids.remove(&entity.id);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Objects: the trees that have a number of their own.
+
+use super::*;
+
+impl Core {
+    /// Finds out the highest object number in use.
+    pub fn find_last_object(&mut self) -> Result<()> {
+        let mut last = FIRST_OBJECT - 1;
+        let (tree, pages) = self.root(Root::Objects);
+        let from = ObjectRow::key(FIRST_OBJECT);
+        tree.scan(pages, &from, |row| {
+            last = last.max(crate::layout::bytes::u64_at(row.key, 8));
+            Ok(true)
+        })?;
+        // Numbers are never given out twice, so those of removed objects count too.
+        let (tree, pages) = self.root(Root::Objects);
+        let given =
+            tree.extra(pages)?.get(0x10..0x18).map_or(0, |bytes| crate::layout::bytes::u64_at(bytes, 0));
+        self.next_object = last.max(given.min(1 << 62)) + 1;
+        Ok(())
+    }
+
+    /// The object of this number, opened if it is not.
+    pub fn object(&mut self, number: u64) -> Result<&mut Object> {
+        if !self.objects.contains_key(&number) {
+            let (tree, pages) = self.root(Root::Objects);
+            let row = tree
+                .get(pages, &ObjectRow::key(number), |row| ObjectRow::from_bytes(row.value, 0))?
+                .transpose()?;
+            let row = row.ok_or(Error::NotFound)?;
+            let order = match number {
+                ROOT_DIRECTORY | FIRST_OBJECT.. | 0x520 => self.order(),
+                0x530 => Order::SecondWord,
+                _ => Order::Words,
+            };
+            let tree = Tree::open(number, order, Tier::Medium, row.root);
+            self.objects.insert(number, Object { tree, last_child: row.last_child });
+        }
+        Ok(self.objects.get_mut(&number).expect("there now"))
+    }
+
+    /// An object's tree, with the pages, to be read.
+    pub fn tree(&mut self, number: u64) -> Result<(&Tree, &mut Pages)> {
+        self.object(number)?;
+        Ok((&self.objects[&number].tree, &mut self.pages))
+    }
+
+    /// An object's tree, with the pages, to be changed.
+    pub fn tree_mut(&mut self, number: u64) -> Result<(&mut Tree, &mut Pages)> {
+        self.object(number)?;
+        self.changed_objects.insert(number);
+        self.news = true;
+        let object = self.objects.get_mut(&number).expect("opened");
+        Ok((&mut object.tree, &mut self.pages))
+    }
+
+    /// Makes an object with an empty tree.
+    pub fn add_object(
+        &mut self,
+        number: u64,
+        schema: u32,
+        order: Order,
+        extra: usize,
+        kind: u16,
+        last_child: Option<u64>,
+    ) -> Result<()> {
+        let tree = Tree::create(&mut self.pages, number, schema, order, Tier::Medium, &vec![0; extra], kind)?;
+        self.objects.insert(number, Object { tree, last_child });
+        self.pages.edits += 1;
+        self.changed_objects.insert(number);
+        self.news = true;
+        Ok(())
+    }
+
+    /// The number for a new object.
+    pub fn new_object_number(&mut self) -> u64 {
+        self.next_object += 1;
+        self.next_object - 1
+    }
+
+    /// Removes an object and its tree.
+    pub fn remove_object(&mut self, number: u64) -> Result<()> {
+        self.object(number)?;
+        let object = self.objects.remove(&number).expect("opened");
+        self.changed_objects.remove(&number);
+        object.tree.destroy(&mut self.pages)?;
+        for root in [Root::Objects, Root::ObjectsCopy] {
+            let (tree, pages) = self.root(root);
+            tree.remove(pages, &ObjectRow::key(number))?;
+        }
+        self.news = true;
+        Ok(())
+    }
+
+    /// The number for a new child of a directory.
+    pub fn new_ordinal(&mut self, directory: u64) -> Result<u64> {
+        self.tree_mut(directory)?;
+        let object = self.objects.get_mut(&directory).expect("opened");
+        let last = object.last_child.get_or_insert(1);
+        *last += 1;
+        Ok(*last)
+    }
+
+    /// Makes sure that the volume knows a security descriptor, and returns the identifier that it has there. Of several
+    /// with one hash each has a number of its own.
+    pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<u64> {
+        /// Descriptors with one hash.
+        const MOST: u64 = 1 << 16;
+        let first = crate::system::security_id(descriptor);
+        for number in 0..MOST {
+            let id = first + (number << 32);
+            match self.security_descriptor(id)? {
+                Some(known) if known == descriptor => return Ok(id),
+                Some(_) => {}
+                None => {
+                    let (row_key, value) = crate::system::security_row_with(id, descriptor);
+                    let (tree, pages) = self.tree_mut(0x530)?;
+                    tree.put(pages, &row_key, 0, &value)?;
+                    return Ok(id);
+                }
+            }
+        }
+        Err(Error::NoSpace)
+    }
+}

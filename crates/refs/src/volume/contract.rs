@@ -1,0 +1,362 @@
+//! The contract of all file systems, answered by the parts of the volume.
+
+use super::*;
+
+impl FileSystem for RefsVolume {
+    fn format_name(&self) -> &'static str {
+        "ReFS"
+    }
+
+    fn info(&self) -> Result<VolumeInfo> {
+        let mut core = self.core();
+        let label = open::label(&mut core)?;
+        let checkpoint = &core.checkpoint;
+        let mut details = vec![
+            ("serial", format!("{:016x}", self.boot.serial)),
+            ("metadata checksum", self.geometry.algorithm.name().into()),
+            ("containers", format!("{} of {} MiB", core.pages.map.len(), self.boot.container >> 20)),
+            ("checkpoint", checkpoint.clock.to_string()),
+        ];
+        if let Some(reason) = &core.frozen {
+            details.push(("read-only", reason.clone()));
+        }
+        details.extend(self.notes.iter().map(|note| ("damage", note.clone())));
+        let guid = core.superblock.guid;
+        let words: Vec<String> = guid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let identifier = format!(
+            "{}{}{}{}-{}{}-{}{}-{}{}-{}",
+            words[3],
+            words[2],
+            words[1],
+            words[0],
+            words[5],
+            words[4],
+            words[7],
+            words[6],
+            words[8],
+            words[9],
+            words[10..].concat()
+        );
+        Ok(VolumeInfo {
+            format: format!("ReFS {}", self.geometry.version),
+            label,
+            identifier,
+            cluster: u64::from(self.geometry.cluster),
+            dirty: core.is_dirty,
+            details,
+        })
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(Box::new(Gather::new(self.device.queue(depth)?)))
+    }
+
+    fn space(&self) -> Result<Space> {
+        let core = self.core();
+        let total = core.pages.map.len() as u64 * u64::from(self.geometry.per_container);
+        Ok(Space { cluster: u64::from(self.geometry.cluster), total, free: core.pages.space.free() })
+    }
+
+    fn set_label(&self, label: &str) -> Result<()> {
+        let units: Vec<u16> = label.encode_utf16().collect();
+        if units.len() > 32 {
+            return Err(Error::InvalidName {
+                name: label.into(),
+                reason: "a label is at most 32 UTF-16 units long",
+            });
+        }
+        let (key, value) = system::label_row(&units);
+        self.as_one(TO_CHANGE, |core| {
+            for object in [0x500, 0x501] {
+                let (tree, pages) = core.tree_mut(object)?;
+                tree.put(pages, &key, 0, &value)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
+        let mut core = self.core();
+        let node = self.find(&mut core, directory, name)?;
+        self.hand_out(&mut core, node)
+    }
+
+    fn forget(&self, node: Node, count: u64) {
+        self.forget_node(node, count);
+    }
+
+    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
+        self.relieve()?;
+        match kind {
+            Kind::SymbolicLink => Err(Error::InvalidArgument("a symbolic link is made with its target")),
+            kind => self.with_space(|| {
+                self.as_one(TO_ADD, |core| self.create_entry(core, directory, name, kind, None))
+            }),
+        }
+    }
+
+    fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
+        self.relieve()?;
+        self.with_space(|| self.as_one(TO_CHANGE, |core| self.remove_entry(core, directory, name, false)))
+    }
+
+    fn rmdir(&self, directory: Node, name: &Name) -> Result<()> {
+        self.relieve()?;
+        self.with_space(|| self.as_one(TO_CHANGE, |core| self.remove_entry(core, directory, name, true)))
+    }
+
+    fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
+        self.relieve()?;
+        self.with_space(|| {
+            self.as_one(TO_CHANGE, |core| self.rename_entry(core, from, name, to, new_name, flags))
+        })
+    }
+
+    fn link(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
+        self.relieve()?;
+        self.with_space(|| self.as_one(TO_ADD, |core| self.link_entry(core, node, directory, name)))
+    }
+
+    fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
+        self.relieve()?;
+        self.with_space(|| {
+            self.as_one(TO_ADD, |core| {
+                self.create_entry(core, directory, name, Kind::SymbolicLink, Some(target))
+            })
+        })
+    }
+
+    fn read_link(&self, node: Node) -> Result<String> {
+        let core = self.core();
+        attributes::link_target(&core.entity(node.0)?.record)
+    }
+
+    fn read_directory(
+        &self,
+        directory: Node,
+        cursor: Cursor,
+        most: usize,
+        entries: &mut Vec<Entry>,
+    ) -> Result<()> {
+        self.list(directory, cursor, most, entries)
+    }
+
+    fn parent(&self, directory: Node) -> Result<Node> {
+        let mut core = self.core();
+        core.directory(directory)?;
+        let above = match &core.entity(directory.0)?.place {
+            Place::Directory { above, .. } => *above,
+            _ => return Err(Error::NotFound),
+        };
+        let node = core.open_directory(above)?;
+        Ok(Node(node))
+    }
+
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        let core = self.core();
+        Ok(self.attributes_of(&core, core.entity(node.0)?))
+    }
+
+    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        self.relieve()?;
+        self.change_attributes(node, change)
+    }
+
+    fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
+        self.plan_reading(node, offset, length, plan)
+    }
+
+    fn finish_read(
+        &self,
+        plan: &mut Plan,
+        buffer: &mut [u8],
+        done: platter_device::Result<()>,
+    ) -> Result<usize> {
+        self.finish_reading(plan, buffer, done)
+    }
+
+    fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
+        self.plan_writing(node, offset, data, plan)
+    }
+
+    fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
+        self.finish_writing(plan, data, done)
+    }
+
+    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        self.relieve()?;
+        self.write_bytes(node, offset, data)
+    }
+
+    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
+        self.relieve()?;
+        self.with_space(|| self.allocate_range(node, range.clone(), keep_size))
+    }
+
+    fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
+        self.relieve()?;
+        self.punch_range(node, range)
+    }
+
+    fn extents(&self, node: Node) -> Result<Vec<Extent>> {
+        self.list_extents(node)
+    }
+
+    fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {
+        let core = self.core();
+        let named = core.entity(node.0)?.named.iter().filter(|named| named.snapshot.is_none());
+        Ok(named
+            .map(|one| NodeStream { name: Name::from_units(&one.name), size: one.stream.read().size })
+            .collect())
+    }
+
+    fn stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
+        self.relieve()?;
+        self.open_stream(node, name, create)
+    }
+
+    fn remove_stream(&self, node: Node, name: &Name) -> Result<()> {
+        self.relieve()?;
+        self.delete_stream(node, name)
+    }
+
+    fn extended_attributes(&self, node: Node) -> Result<Vec<String>> {
+        let core = self.core();
+        Ok(streams::extended_attributes(&core.entity(node.0)?.record)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect())
+    }
+
+    fn extended_attribute(&self, node: Node, name: &str) -> Result<Vec<u8>> {
+        let core = self.core();
+        let all = streams::extended_attributes(&core.entity(node.0)?.record);
+        all.into_iter().find(|(other, _)| other == name).map(|(_, value)| value).ok_or(Error::NotFound)
+    }
+
+    fn set_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
+        self.relieve()?;
+        self.change_extended_attribute(node, name, value)
+    }
+
+    fn reparse_point(&self, node: Node) -> Result<Option<Reparse>> {
+        let core = self.core();
+        Ok(attributes::reparse_point(&core.entity(node.0)?.record))
+    }
+
+    fn set_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
+        self.relieve()?;
+        self.with_space(|| self.change_reparse_point(node, point))
+    }
+
+    fn security_descriptor(&self, node: Node) -> Result<Vec<u8>> {
+        let mut core = self.core();
+        let id = core.entity(node.0)?.record.security;
+        let missing =
+            || Error::damaged("security descriptor", 0, format!("one with identifier {id:#x}"), "none");
+        core.security_descriptor(id)?.ok_or_else(missing)
+    }
+
+    fn set_security_descriptor(&self, node: Node, descriptor: &[u8]) -> Result<()> {
+        /// Bytes that a row of the table takes.
+        const MOST: usize = 4096;
+        if descriptor.len() > MOST || !system::is_descriptor(descriptor) {
+            return Err(Error::InvalidArgument(
+                "a security descriptor is self-relative and has at most 4096 bytes",
+            ));
+        }
+        self.relieve()?;
+        self.with_space(|| {
+            let now = self.now();
+            let mut core = self.change()?;
+            if matches!(core.entity(node.0)?.place, Place::Part { .. }) {
+                return Err(Error::InvalidArgument("a named stream has no security descriptor of its own"));
+            }
+            core.changeable(node.0)?;
+            let id = core.provide_security(descriptor)?;
+            let entity = core.entity_mut(node.0)?;
+            entity.record.security = id;
+            entity.record.times[2] = now;
+            Ok(())
+        })
+    }
+
+    fn integrity(&self, node: Node) -> Result<Integrity> {
+        let core = self.core();
+        let owner = match core.entity(node.0)?.place {
+            Place::Part { of } => of,
+            _ => node.0,
+        };
+        let enabled = core.entity(owner)?.record.attributes & Record::INTEGRITY != 0;
+        Ok(Integrity { enabled, enforced: true })
+    }
+
+    fn set_integrity(&self, node: Node, integrity: Integrity) -> Result<()> {
+        self.set_integrity_watched(node, integrity, &Silent)
+    }
+
+    fn set_integrity_watched(&self, node: Node, integrity: Integrity, watch: &dyn Progress) -> Result<()> {
+        self.relieve()?;
+        self.change_integrity(node, integrity, watch)
+    }
+
+    fn clone_range(&self, from: Node, offset: u64, to: Node, to_offset: u64, length: u64) -> Result<()> {
+        self.refuse_sharing("shared clusters")?;
+        self.relieve()?;
+        match self.with_space(|| self.share_range((from, offset), (to, to_offset), length))? {
+            true => Ok(()),
+            false => self.copy_range((from, offset), (to, to_offset), length),
+        }
+    }
+
+    fn create_snapshot(&self, node: Node, name: &Name) -> Result<()> {
+        self.refuse_sharing("file snapshots")?;
+        self.relieve()?;
+        self.with_space(|| self.keep_version(node, name))
+    }
+
+    fn snapshots(&self, node: Node) -> Result<Vec<Name>> {
+        let core = self.core();
+        let named = core.entity(node.0)?.named.iter().filter(|named| named.snapshot.is_some());
+        Ok(named.map(|one| Name::from_units(&one.name)).collect())
+    }
+
+    fn remove_snapshot(&self, node: Node, name: &Name) -> Result<()> {
+        self.relieve()?;
+        self.delete_named(node, name, true)
+    }
+
+    fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
+        let clock = {
+            let core = self.core();
+            core.entity(node.0)?;
+            core.checkpoint.clock + 1
+        };
+        self.commit_through(clock)
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.commit_through(u64::MAX)
+    }
+
+    fn unmount(&self) -> Result<()> {
+        self.commit_through(u64::MAX)?;
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut core = self.core();
+        if core.frozen.is_some() {
+            return Ok(());
+        }
+        core.write_both(&*self.device)?;
+        core.frozen = Some("it is unmounted".into());
+        self.is_frozen.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+}

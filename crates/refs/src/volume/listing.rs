@@ -1,0 +1,156 @@
+//! What a directory holds and what is known of each entry, read and changed.
+
+use super::*;
+
+impl RefsVolume {
+    pub(super) fn list(
+        &self,
+        directory: Node,
+        cursor: Cursor,
+        most: usize,
+        entries: &mut Vec<Entry>,
+    ) -> Result<()> {
+        let mut core = self.core();
+        let object = match core.entity(directory.0)?.place {
+            Place::Nowhere => {
+                core.directory(directory)?;
+                return Ok(());
+            }
+            _ => core.directory(directory)?,
+        };
+        let after = match cursor {
+            Cursor::START => None,
+            Cursor(number) => Some(
+                core.listings
+                    .key(object, number)
+                    .ok_or(Error::InvalidArgument("the listing was left for too long"))?,
+            ),
+        };
+        let from = after.clone().unwrap_or_else(|| vec![0x30, 0, 0, 0]);
+        let order = core.order();
+        let mut rows: Vec<(Vec<u8>, Row)> = Vec::new();
+        let (tree, pages) = core.tree(object)?;
+        tree.scan(pages, &from, |row| {
+            if rows.len() >= most || crate::layout::bytes::u16_at(row.key, 0) != 0x30 {
+                return Ok(false);
+            }
+            // The entry that the listing stopped after comes again, if it is still there.
+            if after.as_ref().is_none_or(|after| !order.same(after, row.key)) {
+                rows.push((row.key.to_vec(), Row::from_bytes(row.key, row.value)?));
+            }
+            Ok(true)
+        })?;
+        let batch = core.listings.start(object, rows.iter().map(|(row_key, _)| row_key.clone()).collect());
+        for (index, (row_key, row)) in rows.iter().enumerate() {
+            let name = Name::from_units(&key::units(row_key));
+            let attributes = match core.node_of(row.id(object)) {
+                Some(node) => self.attributes_of(&core, core.entity(node)?),
+                None => self.attributes_of_row(&mut core, row)?,
+            };
+            entries.push(Entry { name, attributes, next: Cursor(batch + index as u64) });
+        }
+        Ok(())
+    }
+
+    /// The attributes that a row tells of a node that is not in use.
+    fn attributes_of_row(&self, core: &mut Core, row: &Row) -> Result<Attributes> {
+        match row {
+            Row::Long(record) => Ok(self.attributes_of_record(record)),
+            Row::Short(short) if short.is_directory() => {
+                // Whether it is a link stands in its own record.
+                if short.attributes & Record::REPARSE_POINT != 0
+                    && let Ok((tree, pages)) = core.tree(short.object)
+                    && let Ok(Some(Ok(record))) =
+                        tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0))
+                    && attributes::is_link(record.reparse)
+                {
+                    return Ok(self.attributes_of_record(&record));
+                }
+                Ok(attributes_with(Kind::Directory, 0, 0, short.attributes, short.times, 1))
+            }
+            Row::Short(short) => {
+                let (tree, pages) = core.tree(short.object)?;
+                let record = tree.get(pages, &key::body(short.ordinal, short.object), |row| {
+                    Record::from_bytes(row.value, 0)
+                })?;
+                match record.transpose()? {
+                    Some(record) => Ok(self.attributes_of_record(&record)),
+                    None => Ok(attributes_with(
+                        Kind::File,
+                        short.size,
+                        short.allocated,
+                        short.attributes,
+                        short.times,
+                        1,
+                    )),
+                }
+            }
+        }
+    }
+
+    fn attributes_of_record(&self, record: &Record) -> Attributes {
+        if attributes::is_link(record.reparse) {
+            let target = attributes::link_target(record).unwrap_or_default();
+            return attributes_with(
+                Kind::SymbolicLink,
+                target.len() as u64,
+                0,
+                record.attributes,
+                record.times,
+                record.links,
+            );
+        }
+        attributes_with(
+            Kind::File,
+            record.size,
+            record.allocated,
+            record.attributes,
+            record.times,
+            record.links,
+        )
+    }
+
+    pub(super) fn forget_node(&self, node: Node, count: u64) {
+        let mut core = self.core();
+        if node == Node::ROOT {
+            return;
+        }
+        // A failure to give clusters back leaves them in use until a check; there is nobody to tell.
+        let _ = core.let_go(node.0, count);
+        if core.entity(node.0).is_ok_and(|entity| entity.handed_out > 0) {
+            return;
+        }
+        {
+            self.streams.write().unwrap_or_else(PoisonError::into_inner).remove(&node.0);
+        }
+    }
+
+    pub(super) fn change_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        if let Some(size) = change.size {
+            self.with_space(|| self.resize(node, size))?;
+        }
+        let mut core = self.change()?;
+        // A named stream's are those of its file.
+        let owner = match core.entity(node.0)?.place {
+            Place::Part { of } => of,
+            _ => node.0,
+        };
+        let entity = core.entity_mut(owner)?;
+        entity.absorb_written();
+        if let Some(flags) = change.flags {
+            let kept = entity.record.attributes & !DosFlags::SETTABLE.0;
+            entity.record.attributes = kept | flags.0 & DosFlags::SETTABLE.0;
+            let read_only = entity.record.attributes & 1 != 0;
+            for stream in entity.all_streams() {
+                stream.read_only.store(read_only, Ordering::SeqCst);
+            }
+        }
+        for (index, time) in [(0, change.created), (1, change.modified), (3, change.accessed)] {
+            if let Some(time) = time {
+                entity.record.times[index] = units_of(time);
+            }
+        }
+        entity.record.times[2] = self.now();
+        Ok(self.attributes_of(&core, core.entity(node.0)?))
+    }
+}
