@@ -14,6 +14,7 @@ mod clock;
 mod corpus;
 pub mod cost;
 mod counted;
+pub mod cuts;
 pub mod fuzz;
 mod image;
 pub mod judge;
