@@ -3,9 +3,12 @@
 
 mod common;
 
-use common::{VOLUMES, Volume, check_clean, open, tested};
+use common::{USUAL, VOLUMES, Volume, check_clean, open, tested};
+use platter_device::{Buffer, Device, OverlayDevice};
 use platter_vfs::model::cuts::Judge;
 use platter_vfs::model::seed;
+use platter_vfs::{FileSystem, Kind, Node, Plan, SyncScope};
+use std::sync::Arc;
 
 /// Calls `with` with how cuts of this kind of volume are judged. The check replays the log on its own.
 fn judged<T>(volume: Volume, with: impl FnOnce(Judge<'_>) -> T) -> T {
@@ -27,6 +30,49 @@ fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
 /// Fails the power at random writes of a long run, on average at one of `gap`.
 fn long_run(volume: Volume, seed: u64, count: usize, gap: u64) -> usize {
     judged(volume, |judge| judge.long_run(&format!("{volume:?}"), seed, count, gap))
+}
+
+/// Two writes are under way, the second ends, and the file is synced.
+#[test]
+fn a_sync_covers_what_was_written_behind_a_write_under_way() {
+    let device = USUAL.make();
+    let system = open(device.clone());
+    let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    system.write(file, 0, &[1; 5000]).unwrap();
+    let (first, second) = (Buffer::from(&[2; 3584][..]), Buffer::from(&[3; 8192][..]));
+    let (mut one, mut two) = (Plan::default(), Plan::default());
+    system.plan_write(file, 8192, &first, &mut one).unwrap();
+    system.plan_write(file, 11776, &second, &mut two).unwrap();
+    let write = |plan: &Plan, data: &[u8]| {
+        for segment in &plan.segments {
+            let at = segment.at as usize;
+            device.write_at(segment.offset, &data[at..at + segment.length as usize]).unwrap();
+        }
+    };
+    write(&two, &second);
+    system.finish_write(&mut two, &second, Ok(())).unwrap();
+    system.sync(file, SyncScope::All).unwrap();
+    let content = |system: &dyn FileSystem| {
+        let file = system.lookup(Node::ROOT, &"file".into()).unwrap();
+        let mut content = vec![9; 20480];
+        let length = system.read(file, 0, &mut content).unwrap();
+        system.forget(file, 1);
+        content.truncate(length);
+        content
+    };
+    let mut expected = [vec![1; 5000], vec![0; 6776], vec![3; 8192]].concat();
+    let cut: Arc<dyn Device> = Arc::new(OverlayDevice::new(device.clone()));
+    check_clean(&*cut).unwrap();
+    assert!(content(&open(cut)) == expected);
+    assert!(content(&system) == expected);
+    write(&one, &first);
+    system.finish_write(&mut one, &first, Ok(())).unwrap();
+    expected[8192..11776].fill(2);
+    assert!(content(&system) == expected);
+    system.forget(file, 1);
+    system.unmount().unwrap();
+    check_clean(&*device).unwrap();
+    assert!(content(&open(device)) == expected);
 }
 
 /// 150 operations on each kind of volume.
