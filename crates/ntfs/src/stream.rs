@@ -20,6 +20,8 @@ pub struct Stream {
     /// Who waits until there is none.
     waiting: AtomicU64,
     quiet: (Mutex<()>, Condvar),
+    /// How often clusters were exchanged under plans of writes, which then have to write again.
+    pub exchanges: AtomicU64,
     /// Whether the file's read-only attribute is set.
     pub read_only: AtomicBool,
     /// Whether it is a symbolic link, which has no content.
@@ -59,6 +61,8 @@ pub struct State {
     pub unit: u8,
     /// Clusters were taken ahead of the content.
     pub is_ahead: bool,
+    /// Clusters that are its no more, and that plans under way still read or write. On disk they are free.
+    pub left: Vec<Run>,
 }
 
 impl State {
@@ -75,7 +79,8 @@ impl State {
             }
         };
         let flags = attr.map_or(0, |attr| attr.flags);
-        State { place, size, valid, planned: valid, done: SmallVec::new(), flags, unit, is_ahead: false }
+        let (done, left) = (SmallVec::new(), Vec::new());
+        State { place, size, valid, planned: valid, done, flags, unit, is_ahead: false, left }
     }
 
     /// Whether it is compressed.
@@ -129,6 +134,7 @@ impl Stream {
             state: RwLock::new(state),
             in_flight: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
+            exchanges: AtomicU64::new(0),
             quiet: (Mutex::new(()), Condvar::new()),
             read_only: AtomicBool::new(false),
             is_link: AtomicBool::new(false),

@@ -3,43 +3,76 @@
 
 mod common;
 
-use common::{VOLUMES, Volume, check_clean, open, tested};
-use platter_device::{Device, Survivors};
-use platter_vfs::model::power::{MakeOn, promised, record, tree, verify_promises};
-use platter_vfs::model::{Random, seed};
+use common::{USUAL, VOLUMES, Volume, check_clean, open, tested};
+use platter_device::{Buffer, Device, OverlayDevice};
+use platter_vfs::model::outlived::Judge;
+use platter_vfs::model::seed;
+use platter_vfs::{FileSystem, Kind, Node, Plan, SyncScope};
 use std::sync::Arc;
+
+/// Calls `with` with how cuts of this kind of volume are judged. The check replays the log on its own.
+fn judged<T>(volume: Volume, with: impl FnOnce(Judge<'_>) -> T) -> T {
+    with(Judge {
+        make: &|| volume.make(),
+        subject: &|device, clock| tested(device, clock),
+        shape: &volume.shape(60_000),
+        open: &|device| Box::new(open(device)),
+        check: &check_clean,
+        replays: true,
+    })
+}
 
 /// Fails the power at each `step`-th write of a run.
 fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
-    let make: MakeOn<'_> = &|device, clock| tested(device, clock);
-    let (faults, states) = record(volume.make(), seed, count, &volume.shape(60_000), make);
-    let log = faults.log();
-    let mut random = Random::new(seed);
-    let mut cuts = 0;
-    let mut known = (usize::MAX, Vec::new());
-    let mut k = random.below(step as u64) as usize;
-    while k <= log.writes() {
-        let during = states.iter().position(|state| state.writes > k).unwrap_or(states.len());
-        if known.0 != during {
-            known = (during, promised(&states, during));
+    judged(volume, |judge| judge.run(&format!("{volume:?}"), seed, count, step))
+}
+
+/// Fails the power at random writes of a long run, on average at one of `gap`.
+fn long_run(volume: Volume, seed: u64, count: usize, gap: u64) -> usize {
+    judged(volume, |judge| judge.long_run(&format!("{volume:?}"), seed, count, gap))
+}
+
+/// Two writes are under way, the second ends, and the file is synced.
+#[test]
+fn a_sync_covers_what_was_written_behind_a_write_under_way() {
+    let device = USUAL.make();
+    let system = open(device.clone());
+    let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    system.write(file, 0, &[1; 5000]).unwrap();
+    let (first, second) = (Buffer::from(&[2; 3584][..]), Buffer::from(&[3; 8192][..]));
+    let (mut one, mut two) = (Plan::default(), Plan::default());
+    system.plan_write(file, 8192, &first, &mut one).unwrap();
+    system.plan_write(file, 11776, &second, &mut two).unwrap();
+    let write = |plan: &Plan, data: &[u8]| {
+        for segment in &plan.segments {
+            let at = segment.at as usize;
+            device.write_at(segment.offset, &data[at..at + segment.length as usize]).unwrap();
         }
-        let some = Survivors::First(random.below(log.in_doubt(k) as u64 + 1) as usize);
-        for survivors in [Survivors::None, Survivors::All, some, Survivors::Random(random.number())] {
-            let what =
-                format!("{volume:?} seed {seed}: cut at write {k} in operation {during}, {survivors:?}");
-            let device: Arc<dyn Device> = Arc::new(log.cut(k, survivors));
-            // The check replays the log on its own.
-            check_clean(&*device).unwrap_or_else(|fault| panic!("{what}: {fault}"));
-            let system = open(device.clone());
-            verify_promises(&what, &system, &known.1);
-            tree(&system).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
-            drop(system);
-            check_clean(&*device).unwrap_or_else(|fault| panic!("{what}: after the replay: {fault}"));
-            cuts += 1;
-        }
-        k += step;
-    }
-    cuts
+    };
+    write(&two, &second);
+    system.finish_write(&mut two, &second, Ok(())).unwrap();
+    system.sync(file, SyncScope::All).unwrap();
+    let content = |system: &dyn FileSystem| {
+        let file = system.lookup(Node::ROOT, &"file".into()).unwrap();
+        let mut content = vec![9; 20480];
+        let length = system.read(file, 0, &mut content).unwrap();
+        system.forget(file, 1);
+        content.truncate(length);
+        content
+    };
+    let mut expected = [vec![1; 5000], vec![0; 6776], vec![3; 8192]].concat();
+    let cut: Arc<dyn Device> = Arc::new(OverlayDevice::new(device.clone()));
+    check_clean(&*cut).unwrap();
+    assert!(content(&open(cut)) == expected);
+    assert!(content(&system) == expected);
+    write(&one, &first);
+    system.finish_write(&mut one, &first, Ok(())).unwrap();
+    expected[8192..11776].fill(2);
+    assert!(content(&system) == expected);
+    system.forget(file, 1);
+    system.unmount().unwrap();
+    check_clean(&*device).unwrap();
+    assert!(content(&open(device)) == expected);
 }
 
 /// 150 operations on each kind of volume.
@@ -52,12 +85,40 @@ fn what_was_synced_survives_a_power_cut() {
     assert!(cuts > 300, "{cuts} cuts");
 }
 
-/// 5,000 operations, cut at every write: `cargo test --release -p platter-ntfs --test power -- --ignored --nocapture`.
 #[test]
-#[ignore = "a campaign: takes many minutes"]
+fn a_long_run_survives_power_cuts_at_random() {
+    for (number, volume) in VOLUMES.into_iter().enumerate() {
+        let cuts = long_run(volume, 8664 + number as u64, 1_500, 8);
+        assert!(cuts > 20, "{volume:?}: {cuts} cuts");
+    }
+}
+
+/// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-ntfs --test power --
+/// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for others.
+#[test]
+#[ignore = "a campaign: takes hours"]
+fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
+    let first = 1000 * seed();
+    let (mut runs, mut cuts) = (0, 0);
+    while cuts < 20_000 {
+        let volume = VOLUMES[runs as usize % VOLUMES.len()];
+        let seed = first + runs;
+        cuts += long_run(volume, seed, 50_000, 40);
+        runs += 1;
+        println!("seed {seed}, {volume:?}: {cuts} cuts in {runs} runs");
+    }
+}
+
+/// 5,000 operations on each kind of volume, in runs of 1,000, cut at every write: `cargo test --release -p platter-ntfs
+/// --test power -- --ignored --nocapture every_write`.
+#[test]
+#[ignore = "a campaign: takes hours"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {
     let seed = seed();
-    for volume in VOLUMES {
-        println!("{volume:?}: 1,000 operations, {} cuts", run(volume, seed, 1_000, 1));
+    for run_number in 0..5 {
+        for volume in VOLUMES {
+            let cuts = run(volume, seed + run_number, 1_000, 1);
+            println!("{volume:?}: 1,000 operations of seed {}, {cuts} cuts", seed + run_number);
+        }
     }
 }

@@ -4,79 +4,32 @@
 mod common;
 
 use common::{VOLUMES, Volume, open, tested};
-use platter_device::{Fault, Faults, Operation as DeviceOperation, Survivors, When};
-use platter_vfs::model::power::{MakeOn, Run, is_of_one_moment, promised, record, tree, verify_promises};
-use platter_vfs::model::{Random, seed};
+use platter_device::{Fault, Faults, Operation as DeviceOperation, When};
+use platter_vfs::model::outlived::Judge;
+use platter_vfs::model::seed;
 use platter_vfs::{Error, FileSystem, Kind, Node, SyncScope};
 use std::sync::Arc;
 
+/// Calls `with` with how cuts of this kind of volume are judged.
+fn judged<T>(volume: Volume, with: impl FnOnce(Judge<'_>) -> T) -> T {
+    with(Judge {
+        make: &|| volume.make(),
+        subject: &|device, clock| tested(device, clock),
+        shape: &volume.shape(60_000),
+        open: &|device| Box::new(open(device)),
+        check: &common::check_clean,
+        replays: false,
+    })
+}
+
 /// Fails the power at each `step`-th write of a run.
 fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
-    let make: MakeOn<'_> = &|device, clock| tested(device, clock);
-    let (faults, states) = record(volume.make(), seed, count, &volume.shape(60_000), make);
-    let log = faults.log();
-    let mut random = Random::new(seed);
-    let mut cuts = 0;
-    let mut known = (usize::MAX, Vec::new());
-    let mut k = random.below(step as u64) as usize;
-    while k <= log.writes() {
-        let during = states.iter().position(|state| state.writes > k).unwrap_or(states.len());
-        if known.0 != during {
-            known = (during, promised(&states, during));
-        }
-        let some = Survivors::First(random.below(log.in_doubt(k) as u64 + 1) as usize);
-        for survivors in [Survivors::None, Survivors::All, some, Survivors::Random(random.number())] {
-            let what =
-                format!("{volume:?} seed {seed}: cut at write {k} in operation {during}, {survivors:?}");
-            let device: Arc<dyn platter_device::Device> = Arc::new(log.cut(k, survivors));
-            common::check_clean(&*device).unwrap_or_else(|fault| panic!("{what}: {fault}"));
-            let system = open(device);
-            verify_promises(&what, &system, &known.1);
-            tree(&system).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
-            cuts += 1;
-        }
-        k += step;
-    }
-    cuts
+    judged(volume, |judge| judge.run(&format!("{volume:?}"), seed, count, step))
 }
 
 /// Fails the power at random writes of a long run, on average at one of `gap`.
 fn long_run(volume: Volume, seed: u64, count: usize, gap: u64) -> usize {
-    let make: MakeOn<'_> = &|device, clock| tested(device, clock);
-    let mut run = Run::new(volume.make(), seed, count, &volume.shape(60_000), make);
-    let mut random = Random::new(seed);
-    let (mut cuts, mut next) = (0, random.below(2 * gap));
-    while run.step() {
-        let states = run.states();
-        let during = states.len() - 1;
-        let end = states[during].writes;
-        if next as usize >= end {
-            run.forget_past();
-            continue;
-        }
-        let (log, known) = (run.log(), promised(states, during));
-        while (next as usize) < end {
-            let k = next as usize;
-            let survivors = match random.below(8) {
-                0 => Survivors::None,
-                1 => Survivors::All,
-                2..4 => Survivors::First(random.below(log.in_doubt(k) as u64 + 1) as usize),
-                _ => Survivors::Random(random.number()),
-            };
-            let what = format!("{volume:?} seed {seed}: cut at write {k} of a long run, {survivors:?}");
-            let device: Arc<dyn platter_device::Device> = Arc::new(log.cut(k, survivors));
-            common::check_clean(&*device).unwrap_or_else(|fault| panic!("{what}: {fault}"));
-            let system = open(device);
-            verify_promises(&what, &system, &known);
-            let found = tree(&system);
-            let found = found.unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
-            is_of_one_moment(&found, states).unwrap_or_else(|fault| panic!("{what}: {fault}"));
-            cuts += 1;
-            next += 1 + random.below(2 * gap);
-        }
-        run.forget_past();
-    }
-    cuts
+    judged(volume, |judge| judge.long_run(&format!("{volume:?}"), seed, count, gap))
 }
 
 #[test]

@@ -5,7 +5,6 @@
 //! * *Slowly*, when the plan is finished, with everything locked: what is resident, compressed, or a hole.
 
 use super::*;
-use crate::layout::Run;
 use crate::stream::Place;
 use platter_vfs::Place as Where;
 
@@ -251,7 +250,7 @@ impl NtfsVolume {
                 && !data.is_empty()
                 && is_there(runs, offset >> self.shift, (end + self.cluster - 1) >> self.shift)
             {
-                plan.notes[0] = IN_PLACE;
+                plan.notes[..2].copy_from_slice(&[IN_PLACE, stream.exchanges.load(Ordering::SeqCst)]);
                 self.fill_segments(runs, offset, offset..end, data.len(), plan)?;
                 stream.begin();
                 return Ok(());
@@ -290,7 +289,7 @@ impl NtfsVolume {
             self.write_zeroes(&state, gap.clone())?;
             state.note_written(gap);
         }
-        plan.notes[0] = APPEND;
+        plan.notes[..2].copy_from_slice(&[APPEND, stream.exchanges.load(Ordering::SeqCst)]);
         self.fill_segments(state.runs(), offset, offset..end, data.len(), plan)?;
         state.planned = state.planned.max(end);
         stream.begin();
@@ -312,9 +311,14 @@ impl NtfsVolume {
             }
             (APPEND, Ok(())) => {
                 let mut state = stream.write();
-                state.note_written(plan.offset..end);
-                state.size = state.size.max(end);
-                Ok(true)
+                if plan.notes[1] == stream.exchanges.load(Ordering::SeqCst) {
+                    state.note_written(plan.offset..end);
+                    state.size = state.size.max(end);
+                    Ok(true)
+                } else {
+                    drop(state);
+                    self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| true)
+                }
             }
             (APPEND, Err(error)) => {
                 // As if it had never been planned: what is past the end reads as zeroes.
@@ -324,6 +328,9 @@ impl NtfsVolume {
                     state.note_written(from..end);
                 }
                 Err(error.into())
+            }
+            (IN_PLACE, Ok(())) if plan.notes[1] != stream.exchanges.load(Ordering::SeqCst) => {
+                self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| true)
             }
             (_, Ok(())) => Ok(false),
             (_, Err(error)) => Err(error.into()),

@@ -12,13 +12,14 @@
 mod commit;
 mod data;
 mod names;
+mod settle;
 mod slow;
 mod streams;
 
 use crate::core::{Core, DETACHED};
 use crate::file::{Attr, File};
 use crate::layout::{
-    BootSector, FileName, FileTime, Kind as Type, StandardInformation, VolumeInformation, file_flags,
+    BootSector, FileName, FileTime, Kind as Type, Run, StandardInformation, VolumeInformation, file_flags,
     namespace, record_flags, record_number, reparse_from_bytes, timestamp_to_file_time,
 };
 use crate::log::Log;
@@ -493,12 +494,11 @@ impl FileSystem for NtfsVolume {
     }
 
     fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
-        self.core().nodes.get(node.0)?;
-        self.commit()
+        self.sync_node(node.0)
     }
 
     fn sync_all(&self) -> Result<()> {
-        self.commit()
+        self.sync_nodes()
     }
 
     fn unmount(&self) -> Result<()> {

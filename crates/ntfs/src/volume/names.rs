@@ -327,6 +327,9 @@ impl NtfsVolume {
 
     fn drop_node(&self, core: &mut Core, node: u64) {
         let parts = core.nodes.get(node).map(|entity| entity.parts.clone()).unwrap_or_default();
+        for node in parts.iter().copied().chain([node]) {
+            self.release(core, node);
+        }
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         for node in parts.into_iter().chain([node]) {
             streams.remove(&node);
@@ -401,6 +404,9 @@ impl NtfsVolume {
         }
         let Ok(entity) = core.nodes.get(node) else { return };
         let (number, is_part, parts) = (entity.file, entity.part.is_some(), entity.parts.clone());
+        for node in parts.iter().copied().chain([node]) {
+            self.release(core, node);
+        }
         if number < DETACHED || is_part {
             for node in parts.iter().copied().chain([node]) {
                 if core.frozen.is_none() {

@@ -4,7 +4,7 @@ use super::data::is_there;
 use super::*;
 use crate::core::{read_any, write_any};
 use crate::file::{Body, Outside};
-use crate::layout::{Record, Run, attribute_flags};
+use crate::layout::{Record, attribute_flags};
 use crate::lznt1;
 use crate::runlist::{cut, part, splice};
 use crate::space::Held;
@@ -51,19 +51,20 @@ impl NtfsVolume {
         core.store(file)
     }
 
-    fn is_on_disk(&self, core: &Core, node: u64) -> Result<bool> {
+    pub(super) fn is_on_disk(&self, core: &Core, node: u64) -> Result<bool> {
         Ok(core.nodes.get(node)?.file < DETACHED)
     }
 
     /// Changes a stream's state and what its record says of it, both or neither.
-    fn remake<T>(
+    pub(super) fn remake<T>(
         &self,
         core: &mut Core,
         node: u64,
         state: &mut State,
         change: impl FnOnce(&mut Core, &mut State) -> Result<T>,
     ) -> Result<T> {
-        let mut new = State { place: state.place.clone(), done: state.done.clone(), ..*state };
+        let (place, done, left) = (state.place.clone(), state.done.clone(), state.left.clone());
+        let mut new = State { place, done, left, ..*state };
         let outcome = core.transact(|core| {
             let outcome = change(core, &mut new)?;
             self.store_data(core, node, &new)?;
@@ -152,7 +153,7 @@ impl NtfsVolume {
         self.write_zeroes_to(&runs, range)
     }
 
-    fn write_zeroes_to(&self, runs: &[Run], range: Range<u64>) -> Result<()> {
+    pub(super) fn write_zeroes_to(&self, runs: &[Run], range: Range<u64>) -> Result<()> {
         let zeroes = vec![0; (range.end - range.start).min(1 << 20) as usize];
         for run in runs {
             let Some(lcn) = run.lcn else { continue };

@@ -164,7 +164,15 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        output("fusermount", &["-u", self.folder.to_str().expect("a path in UTF-8")]);
+        // Whatever looks at every mount may keep it busy for a moment.
+        let folder = self.folder.to_str().expect("a path in UTF-8");
+        let is_ended = (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            output("fusermount", &["-u", folder]).status.success()
+        });
+        if !is_ended {
+            self.program.kill().ok();
+        }
         // It has written everything when it ends.
         self.program.wait().ok();
         std::fs::remove_dir(&self.folder).ok();

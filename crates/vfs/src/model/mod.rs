@@ -20,6 +20,7 @@ mod image;
 pub mod judge;
 mod linux;
 mod operation;
+pub mod outlived;
 pub mod power;
 mod random;
 mod runner;

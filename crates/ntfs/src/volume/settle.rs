@@ -1,0 +1,115 @@
+//! What a sync makes durable of writes that finished out of order.
+//!
+//! A stream's valid length says up to where it was written. It cannot say that a later part was and an earlier one, whose
+//! plan is under way, was not; and what is past it reads as zeroes after a power cut. So the clusters of such gaps are
+//! exchanged for others, which hold zeroes, before a sync, and the valid length moves behind what was written. Plans under
+//! way go on with the old clusters, which stay taken as long as there are any, and write once more when they finish.
+
+use super::*;
+use crate::file::Outside;
+use crate::runlist::splice;
+use crate::space::Held;
+use crate::stream::Place;
+
+impl NtfsVolume {
+    /// Makes everything up to now of one node survive a power cut.
+    pub(super) fn sync_node(&self, node: u64) -> Result<()> {
+        {
+            let mut core = self.core();
+            core.nodes.get(node)?;
+            self.settle(&mut core, node)?;
+        }
+        self.commit()
+    }
+
+    /// The same for all of them.
+    pub(super) fn sync_nodes(&self) -> Result<()> {
+        {
+            let mut core = self.core();
+            let nodes: Vec<u64> = core.nodes.all().map(|(node, _)| node).collect();
+            nodes.into_iter().try_for_each(|node| self.settle(&mut core, node))?;
+        }
+        self.commit()
+    }
+
+    /// Makes everything that was written to a node's content be valid.
+    fn settle(&self, core: &mut Core, node: u64) -> Result<()> {
+        let Some(stream) = core.nodes.get(node)?.stream.clone() else { return Ok(()) };
+        self.release(core, node);
+        if stream.read().done.is_empty() {
+            return Ok(());
+        }
+        core.writable()?;
+        let mut state = stream.write();
+        let mut done = state.done.to_vec();
+        done.sort_unstable_by_key(|range| range.start);
+        let mut gaps = Vec::new();
+        let mut at = state.valid;
+        for range in done {
+            if range.start > at {
+                gaps.push(at..range.start);
+            }
+            at = at.max(range.end);
+        }
+        // First of all: a write in place that finishes before this is in what is copied now, one that finishes after it
+        // knows that it must write again.
+        stream.exchanges.fetch_add(1, Ordering::SeqCst);
+        let on_disk = self.is_on_disk(core, node)?;
+        self.remake(core, node, &mut state, |core, state| {
+            for gap in gaps {
+                self.exchange(core, state, gap, on_disk)?;
+            }
+            (state.valid, state.planned) = (at, state.planned.max(at));
+            state.done.clear();
+            Ok(())
+        })
+    }
+
+    /// Gives a gap new clusters, which hold zeroes there and around it what the old ones hold.
+    fn exchange(&self, core: &mut Core, state: &mut State, gap: Range<u64>, on_disk: bool) -> Result<()> {
+        let cluster = self.cluster;
+        let (first, last) = (gap.start / cluster, gap.end.div_ceil(cluster));
+        let mut new = Outside::default();
+        new.push(None, first);
+        core.extend(&mut new, last - first, on_disk, true)?;
+        let whole = first * cluster..last * cluster;
+        self.write_zeroes_to(&new.runs, whole.clone())?;
+        for edge in [whole.start..gap.start, gap.end..whole.end] {
+            if !edge.is_empty() {
+                let bytes = core.read_runs(state.runs(), edge.start, edge.end - edge.start)?;
+                core.write_runs(&new.runs, edge.start, &bytes)?;
+            }
+        }
+        let new = crate::runlist::part(&new.runs, first, last);
+        let Place::Runs(runs) = &mut state.place else { return Ok(()) };
+        let old = splice(runs, first, last, &new);
+        if on_disk {
+            core.hide_runs(&old);
+        }
+        state.left.extend(old);
+        Ok(())
+    }
+
+    /// Gives back what plans used that are over.
+    pub(super) fn release(&self, core: &mut Core, node: u64) {
+        let Ok(Some(stream)) = core.nodes.get(node).map(|entity| entity.stream.clone()) else { return };
+        if stream.read().left.is_empty() {
+            return;
+        }
+        let mut state = stream.write();
+        if stream.is_quiet() {
+            core.give_back(&std::mem::take(&mut state.left));
+        }
+    }
+}
+
+impl Core {
+    /// Gives up clusters that are free on disk.
+    fn give_back(&mut self, runs: &[Run]) {
+        let given: Result<()> = self.transact(|core| {
+            core.give_runs(runs, Held::Data, false);
+            Ok(())
+        });
+        debug_assert!(given.is_ok(), "nothing in it can fail");
+    }
+}
