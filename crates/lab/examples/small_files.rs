@@ -4,7 +4,7 @@
 //!     cargo run --release -p platter-lab --example small_files -- IMAGE FORMAT [--count N] [--rounds N]
 //!         [--peer 'ntfs-3g IMAGE DIR']
 //!
-//! IMAGE is made anew for every turn (2 GiB, sparse). Files of 1 KiB (100,000) go into directories of 1,000. Both write
+//! IMAGE is made anew for every turn (8 GiB, sparse). Files of 1 KiB (100,000) go into directories of 1,000. Both write
 //! through the page cache, and each phase ends when all is on the storage. Turns alternate (3 rounds); printed are
 //! medians of files a second and their ratio. `IMAGE` and `DIR` in the command of the peer stand for the image and the
 //! directory to mount it on; it must return when it is mounted.
@@ -23,7 +23,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const BYTES: u64 = 2 << 30;
+const BYTES: u64 = 8 << 30;
 const IN_EACH: u64 = 1000;
 const CONTENT: [u8; 1024] = [0x5A; 1024];
 const PHASES: [(&str, f64); 3] = [("made", 5.0), ("listed", 1.0), ("removed", 1.0)];
