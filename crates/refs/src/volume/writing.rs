@@ -251,7 +251,7 @@ impl Volume {
         let state = &mut *state;
         let written = done.map_err(Error::from).and_then(|()| core.writable());
         // Integrity may have been turned on or off since.
-        let written = written.and_then(|()| match state.integrity == integrity {
+        let written = written.and(match state.integrity == integrity {
             true => Ok(()),
             false => Err(Error::NotPermitted("the file's integrity was changed meanwhile")),
         });
