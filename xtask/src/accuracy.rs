@@ -7,11 +7,13 @@ use std::process::Command;
 /// Sets up both places, runs the example `accuracy` of the lab on each, and takes them down again.
 fn measure(rest: &[&str]) -> Outcome {
     let stand = Stand::set_up()?;
+    let last = std::thread::available_parallelism().map_or(0, |count| count.get() - 1);
+    let _others = KernelWorkers::keep_off(last)?;
     let example = ["--release", "--quiet", "-p", "platter-lab", "--example", "accuracy"];
     command("cargo", &[&["build"], &example[..]].concat(), &[])?;
-    // Both programs on one processor: which one the scheduler gives them, that of the loop device's thread or another,
-    // makes more of a difference than they are allowed.
-    let last = std::thread::available_parallelism().map_or(0, |count| count.get() - 1).to_string();
+    // Both programs on one processor, and the loop device's threads on others: who shares one with whom makes more of a
+    // difference than they are allowed.
+    let last = last.to_string();
     let on = |path: &str| {
         let run = [&["--cpu-list", &last, "cargo", "run"], &example[..], &["--", path], rest].concat();
         command("taskset", &run, &[])
@@ -28,6 +30,41 @@ pub fn run(rest: &[&str]) -> Outcome {
         return Err("a loop device and a mount need root".into());
     }
     measure(rest)
+}
+
+/// Where the kernel's threads that belong to no processor may run, such as those of loop devices: a mask in hexadecimal.
+const KERNEL_WORKERS: &str = "/sys/devices/virtual/workqueue/cpumask";
+
+/// Keeps these threads off a processor until dropped.
+struct KernelWorkers {
+    before: String,
+}
+
+impl KernelWorkers {
+    /// With one processor there is nothing to keep them on instead, and they stay.
+    fn keep_off(processor: usize) -> Result<KernelWorkers, String> {
+        let failed = |error| format!("{KERNEL_WORKERS}: {error}");
+        let before = std::fs::read_to_string(KERNEL_WORKERS).map_err(failed)?.trim().to_string();
+        // Groups of 32 processors have commas between them.
+        let all = u128::from_str_radix(&before.replace(',', ""), 16)
+            .map_err(|error| format!("{KERNEL_WORKERS}: {before:?}: {error}"))?;
+        let others = all & !1_u128.checked_shl(processor as u32).unwrap_or(0);
+        if others != 0 {
+            let digits: Vec<char> = format!("{others:x}").chars().rev().collect();
+            let groups: Vec<String> = digits.chunks(8).map(|group| group.iter().collect()).collect();
+            let mask: String = groups.join(",").chars().rev().collect();
+            std::fs::write(KERNEL_WORKERS, mask).map_err(failed)?;
+        }
+        Ok(KernelWorkers { before })
+    }
+}
+
+impl Drop for KernelWorkers {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::write(KERNEL_WORKERS, &self.before) {
+            eprintln!("xtask: {KERNEL_WORKERS}: {error}");
+        }
+    }
 }
 
 /// A loop device over an image in memory, taken down when dropped.

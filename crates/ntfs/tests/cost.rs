@@ -2,8 +2,9 @@
 
 use platter_device::Buffer;
 use platter_ntfs::Ntfs;
+use platter_vfs::model::cost::{self, Hand, Planned};
 use platter_vfs::model::{Counted, counts};
-use platter_vfs::{Kind, Name, Node, Plan, SyncScope};
+use platter_vfs::{Kind, Name, Node, SyncScope};
 
 #[test]
 fn an_aligned_overwrite_is_one_device_write() {
@@ -17,29 +18,16 @@ fn an_aligned_overwrite_is_one_device_write() {
 
 #[test]
 fn a_contiguous_read_is_one_device_read() {
-    let counted = Counted::new(&Ntfs);
-    let node = counted.file(1 << 20);
-    let mut buffer = Buffer::new(1 << 20);
-    let seen = counted.seen(|| assert_eq!(counted.volume.read(node, 0, &mut buffer).unwrap(), 1 << 20));
-    assert_eq!(counts(&seen), (1, 1 << 20, 0, 0, 0));
+    cost::read(&Ntfs);
 }
 
 #[test]
 fn planned_io_in_place_allocates_nothing() {
-    let counted = Counted::new(&Ntfs);
-    let node = counted.file(1 << 20);
-    let mut buffer = Buffer::from(&[7; 4096][..]);
-    let mut plan = Plan::default();
-    let mut round = |block: u64| {
-        let offset = block % 256 * 4096;
-        counted.volume.plan_write(node, offset, &buffer, &mut plan).unwrap();
-        assert!(!counted.volume.finish_write(&mut plan, &buffer, Ok(())).unwrap());
-        counted.volume.plan_read(node, offset, 4096, &mut plan).unwrap();
-        assert_eq!(plan.segments.len(), 1);
-        assert_eq!(counted.volume.finish_read(&mut plan, &mut buffer, Ok(())).unwrap(), 4096);
-    };
+    let planned = Planned::new(&Ntfs, 1 << 20);
+    let mut hand = Hand::default();
+    let mut round = |block| [true, false].map(|write| planned.once(write, block, &mut hand));
     round(0);
-    let allocated = allocation_counter::measure(|| (0..1000).for_each(&mut round));
+    let allocated = allocation_counter::measure(|| (0..1000).for_each(|block| _ = round(block)));
     assert_eq!(allocated.count_total, 0);
 }
 
@@ -73,26 +61,8 @@ fn small_files_take_few_allocations() {
 #[test]
 #[ignore = "a measurement: says how long, not whether it is right"]
 fn nanoseconds_of_a_plan() {
-    let counted = Counted::new(&Ntfs);
-    let node = counted.file(64 << 20);
-    let (mut plan, mut buffer) = (Plan::default(), Buffer::new(4096));
-    for write in [false, true] {
-        let mut batch = |_| {
-            let start = std::time::Instant::now();
-            for round in 0..5000u64 {
-                let offset = round * 7919 % 16384 * 4096;
-                if write {
-                    counted.volume.plan_write(node, offset, &buffer, &mut plan).unwrap();
-                    counted.volume.finish_write(&mut plan, &buffer, Ok(())).unwrap();
-                } else {
-                    counted.volume.plan_read(node, offset, 4096, &mut plan).unwrap();
-                    counted.volume.finish_read(&mut plan, &mut buffer, Ok(())).unwrap();
-                }
-            }
-            start.elapsed().as_nanos() as u64 / 5000
-        };
-        let mut batches: Vec<u64> = (0..200).map(&mut batch).collect();
-        batches.sort_unstable();
-        println!("write {write}: least {}, median {} ns", batches[0], batches[100]);
+    let planned = Planned::new(&Ntfs, 64 << 20);
+    for (threads, write) in [(1, false), (1, true), (2, false), (2, true)] {
+        planned.tell_nanoseconds(threads, write);
     }
 }
