@@ -1,13 +1,58 @@
 //! Memory that any device can transfer to and from without a copy.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// An allocation that one buffer or several lie in.
+struct Memory {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+/// Bytes of a huge page, where the processor has them.
+const HUGE: usize = 2 << 20;
+
+impl Memory {
+    /// Zeroed memory of at least `length` bytes, and at least one page.
+    fn new(length: usize) -> Memory {
+        let alignment = if length < HUGE { Buffer::ALIGNMENT } else { HUGE };
+        let layout = Layout::from_size_align(length.max(Buffer::ALIGNMENT), alignment)
+            .expect("buffer length fits a layout");
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        if alignment == HUGE {
+            // A transfer between scattered pages is cut where it has too many pieces for the device: how fast it is
+            // would depend on which pages were free. This is advice; where it is not taken everything works as well.
+            // SAFETY: the range is this allocation, and the advice does not change its content.
+            unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_HUGEPAGE) };
+        }
+        // SAFETY: `start` points to memory of the layout's size that nobody else knows yet.
+        unsafe { start.as_ptr().write_bytes(0, layout.size()) };
+        Memory { start, layout }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this very layout, and dropped once.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+// SAFETY: nothing is read or written through this type; it only frees the memory, once, from whichever thread.
+unsafe impl Send for Memory {}
+// SAFETY: as above: a shared reference to it allows nothing.
+unsafe impl Sync for Memory {}
 
 /// Owned, zero-initialised memory aligned to [`Buffer::ALIGNMENT`], as direct I/O wants it.
 pub struct Buffer {
     start: NonNull<u8>,
     length: usize,
+    /// Keeps the memory as long as a buffer lies in it.
+    _memory: Arc<Memory>,
 }
 
 impl Buffer {
@@ -16,16 +61,22 @@ impl Buffer {
 
     /// A zeroed buffer of `length` bytes. A length of zero is allowed and allocates one page.
     pub fn new(length: usize) -> Buffer {
-        let layout = Buffer::layout(length);
-        // SAFETY: the layout's size is never zero (see `layout`).
-        let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        Buffer { start, length }
+        let memory = Arc::new(Memory::new(length));
+        Buffer { start: memory.start, length, _memory: memory }
     }
 
-    fn layout(length: usize) -> Layout {
-        Layout::from_size_align(length.max(Buffer::ALIGNMENT), Buffer::ALIGNMENT)
-            .expect("buffer length fits a layout")
+    /// `count` zeroed buffers of `length` bytes each, next to each other in memory that is freed when the last of them
+    /// is dropped. If they are 2 MiB or more together, they are of huge pages where the system has these.
+    pub fn several(count: usize, length: usize) -> Vec<Buffer> {
+        let step = length.max(1).next_multiple_of(Buffer::ALIGNMENT);
+        let memory = Arc::new(Memory::new(count.checked_mul(step).expect("buffers fit the address space")));
+        (0..count)
+            .map(|index| {
+                // SAFETY: the memory has `count` times `step` bytes, and `index` is less than `count`.
+                let start = unsafe { memory.start.add(index * step) };
+                Buffer { start, length, _memory: Arc::clone(&memory) }
+            })
+            .collect()
     }
 }
 
@@ -40,7 +91,7 @@ impl From<&[u8]> for Buffer {
 impl Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` points to at least `length` initialised bytes that this buffer owns.
+        // SAFETY: `start` points to at least `length` initialised bytes that belong to this buffer and no other.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }
@@ -52,14 +103,8 @@ impl DerefMut for Buffer {
     }
 }
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this very layout, and dropped once.
-        unsafe { dealloc(self.start.as_ptr(), Buffer::layout(self.length)) }
-    }
-}
-
-// SAFETY: the buffer owns its memory alone; references to it follow the borrow rules of `Deref`.
+// SAFETY: these bytes belong to this buffer alone, whoever else lies in the same allocation; references to them follow
+// the borrow rules of `Deref`.
 unsafe impl Send for Buffer {}
 // SAFETY: as above: shared references only read.
 unsafe impl Sync for Buffer {}
@@ -67,5 +112,27 @@ unsafe impl Sync for Buffer {}
 impl std::fmt::Debug for Buffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Buffer({} bytes)", self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_of_one_allocation_do_not_overlap_and_outlive_each_other() {
+        for (count, length) in [(0, 4096), (3, 0), (5, 1), (7, 4097), (4, 1 << 20)] {
+            let mut buffers = Buffer::several(count, length);
+            assert_eq!(buffers.len(), count);
+            for (number, buffer) in buffers.iter_mut().enumerate() {
+                assert_eq!((buffer.len(), buffer.as_ptr() as usize % Buffer::ALIGNMENT), (length, 0));
+                assert!(buffer.iter().all(|&byte| byte == 0), "{count} of {length}");
+                buffer.fill(number as u8 + 1);
+            }
+            while let Some(last) = buffers.pop() {
+                let expected = buffers.len() as u8 + 1;
+                assert!(last.iter().all(|&byte| byte == expected), "{count} of {length}");
+            }
+        }
     }
 }

@@ -70,6 +70,9 @@ const COLUMNS: [Column; 3] = [(|f| f.iops, 1.0, 0.05), (|f| f.p50, 1e3, 0.10), (
 
 fn with_fio(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<dyn Error>> {
     let output = Command::new("fio")
+        // Large buffers are of huge pages, as here (see also `iomem_align`): how many pieces a transfer falls into must
+        // not depend on which pages were free.
+        .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         .args([
             "--name=accuracy",
             "--ioengine=io_uring",
@@ -87,6 +90,7 @@ fn with_fio(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<dyn 
         .arg(format!("--size={SPAN}"))
         .arg(format!("--runtime={seconds}"))
         .arg(format!("--randseed={SEED}"))
+        .arg("--iomem_align=2m")
         .output()
         .map_err(|error| format!("fio cannot be run: {error}"))?;
     if !output.status.success() {

@@ -118,9 +118,9 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
     }
     let queue = subject.queue(depth)?;
     let mut rng = fastrand::Rng::with_seed(job.seed ^ !(index as u64));
-    let slots = (0..depth)
-        .map(|_| {
-            let mut buffer = Buffer::new(job.pattern.block as usize);
+    let slots = Buffer::several(depth, job.pattern.block as usize)
+        .into_iter()
+        .map(|mut buffer| {
             rng.fill(&mut buffer);
             Slot {
                 plan: Plan::default(),
@@ -132,6 +132,18 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
         })
         .collect();
     Ok((queue, slots))
+}
+
+/// Bytes of the smallest block that a device could find to be a copy of another.
+const SECTOR: usize = 512;
+
+/// Makes no two sectors of the run alike, for devices that notice, as fio does.
+fn make_unique(buffer: &mut [u8], mark: u64) {
+    for (sector, number) in buffer.chunks_mut(SECTOR).zip(0..) {
+        let mark = mark.wrapping_add(number << 48).to_le_bytes();
+        let room = sector.len().min(mark.len());
+        sector[..room].copy_from_slice(&mark[..room]);
+    }
 }
 
 impl Worker<'_> {
@@ -203,8 +215,7 @@ impl Worker<'_> {
             self.written += 1;
             match self.ledger {
                 Some(ledger) => cells::stamp(&mut buffer, offset, |at| ledger.next(at)),
-                // No two blocks alike, for devices that notice.
-                None => buffer[..8].copy_from_slice(&(self.written ^ offset << 20).to_le_bytes()),
+                None => make_unique(&mut buffer, self.written ^ offset << 20),
             }
         }
         slot.read = read;
