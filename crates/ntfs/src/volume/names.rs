@@ -238,7 +238,7 @@ impl NtfsVolume {
         // Its named streams may have been written since it was last recorded: that was before now.
         if let Some(node) = core.nodes.of_file(directory) {
             for stream in written(core, node)? {
-                if stream.written.swap(0, Ordering::SeqCst) > 0 {
+                if stream.take_stamp() > 0 {
                     standard.flags |= file_flags::ARCHIVE;
                 }
             }
