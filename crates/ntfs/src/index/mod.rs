@@ -1,17 +1,18 @@
 //! Indexes: found in, gone through, and changed.
 //!
 //! A node that gets too full is split: its lower half goes to a new block, and the entry in the middle goes up. A root
-//! that does not fit into its record any more is moved down into a block. A leaf that loses its last entry is taken out
-//! of the tree, and the entry above it that led there goes to a neighbour.
+//! that does not fit into its record any more is moved down into a block. When entries go, nodes are joined again, and the
+//! tree becomes lower.
 
 mod blocks;
 mod change;
+mod join;
 mod order;
 
 use crate::core::{Core, Key};
 use crate::file::{Attr, File, Outside};
 use crate::layout::index::{
-    Entry, IndexRoot, Node, block_node, collation, entries_of, entry_bytes, root_node, vcn_unit,
+    Entry, IndexRoot, Node, block_node, collation, entries_of, entry_bytes, last_entry, root_node, vcn_unit,
 };
 use crate::layout::{FileName, Kind};
 use order::Sought;
