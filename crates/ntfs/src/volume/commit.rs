@@ -106,6 +106,9 @@ impl NtfsVolume {
                 return Ok(left);
             }
             core.writable()?;
+            if let Err(error) = self.stamp_journal(&mut core) {
+                return Err(self.freeze(turn, &mut core, error));
+            }
             let batch = core.gather().and_then(|batch| {
                 // As long as what is named is certainly there.
                 let targets = batch.images.iter().map(|(key, image)| self.target(&mut core, *key, image));
