@@ -268,7 +268,10 @@ fn hibernated(core: &mut Core) -> Result<Option<String>> {
     Ok(is_asleep.then(|| "Windows is hibernated or was shut down for a fast start (hiberfil.sys)".into()))
 }
 
-/// Finds the indexes of `$Extend`, where they are.
+/// The name of the change journal in `$Extend`.
+pub const JOURNAL: &str = "$UsnJrnl";
+
+/// Finds the indexes of `$Extend`, where they are, and the change journal.
 fn load_extend(core: &mut Core) {
     let mut find = |name: &str, index: crate::index::Index| -> Option<u64> {
         let units: Vec<u16> = name.encode_utf16().collect();
@@ -280,6 +283,10 @@ fn load_extend(core: &mut Core) {
     let reparse = find("$Reparse", crate::index::Index::Reparse);
     let ids = find("$ObjId", crate::index::Index::ObjectIds);
     (core.reparse_index, core.object_ids) = (reparse, ids);
+    let units: Vec<u16> = JOURNAL.encode_utf16().collect();
+    let journal = core.find_name(record_number::EXTEND, &units).ok().flatten();
+    core.journal = journal.map(|entry| u64_at(&entry, 0) & 0xFFFF_FFFF_FFFF);
+    core.has_journal = core.journal.is_some();
 }
 
 /// Where `$MFTMirr` stands, and how many records it has.

@@ -187,4 +187,14 @@ impl Stream {
     pub fn stamp(&self, now: u64) {
         self.written.store(now, Ordering::Release);
     }
+
+    /// When it was last written, which is forgotten with that: 0 if there is nothing to record.
+    pub fn take_stamp(&self) -> u64 {
+        self.written.swap(0, Ordering::SeqCst)
+    }
+
+    /// Notes again what [`Stream::take_stamp`] took, unless it was written since.
+    pub fn put_stamp_back(&self, stamp: u64) {
+        let _ = self.written.compare_exchange(0, stamp, Ordering::SeqCst, Ordering::SeqCst);
+    }
 }

@@ -1,12 +1,15 @@
 //! Copying out what is left: files that were deleted, volumes without boot sectors or without `$MFT`'s first records.
 
+mod common;
 mod filled;
 mod judges;
 
+use common::{USUAL, Volume, check_clean, open};
 use filled::filled;
-use judges::{Content, Mount, sum};
+use judges::{Content, ImageFile, Mount, ntfsfix, sum};
 use platter_device::{Device, MemoryDevice, Sectors};
-use platter_vfs::{Kind, RecoverReport, Silent};
+use platter_vfs::model::Random;
+use platter_vfs::{FileSystem, Kind, Node, RecoverReport, RenameFlags, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -67,6 +70,82 @@ fn files_that_are_there_and_files_that_were_deleted() {
         assert!(report.deleted >= 30 && report.lost.is_empty(), "{report:?}");
         assert!(harvest["/gone/1"].0 && !harvest["/many/file number 2.txt"].0);
         assert!(all.contains(&Ok(sum(b"a named stream"))));
+    }
+}
+
+/// What Platter itself deletes: small and large files, in one record and in several, streams, links, directories, and a
+/// file that another took the name of.
+#[test]
+fn files_that_were_deleted_here() {
+    for volume in [USUAL, Volume { cluster: 512, ..USUAL }, Volume { compress: true, ..USUAL }] {
+        let device = volume.make();
+        let mut random = Random::new(8664);
+        let mut content = |length: usize| {
+            let mut bytes = vec![0; length];
+            random.fill(&mut bytes[length / 2..]);
+            bytes
+        };
+        let mut expected: BTreeMap<String, Content> = BTreeMap::new();
+        let system = open(device.clone());
+        let outer = system.create(Node::ROOT, &"outer".into(), Kind::Directory).unwrap();
+        let inner = system.create(outer, &"inner".into(), Kind::Directory).unwrap();
+        let mut names = Vec::new();
+        for length in [0, 10, 600, 5_000, 300_000] {
+            let (name, bytes) = (format!("file of {length}"), content(length));
+            let file = system.create(inner, &(&*name).into(), Kind::File).unwrap();
+            system.write(file, 0, &bytes).unwrap();
+            let stream = system.stream(file, &"stream".into(), true).unwrap();
+            let other = content(3_000);
+            system.write(stream, 0, &other).unwrap();
+            expected.insert(format!("/outer/inner/{name}"), Ok(sum(&bytes)));
+            expected.insert(format!("/outer/inner/{name}:stream"), Ok(sum(&other)));
+            system.forget(stream, 1);
+            system.forget(file, 1);
+            names.push(name);
+        }
+        // Two files that grow in turns, piece by piece, need several records for their runs.
+        let pieces: Vec<[Vec<u8>; 2]> = (0..150).map(|_| [content(4096), content(4096)]).collect();
+        let both = ["one", "two"].map(|name| system.create(inner, &name.into(), Kind::File).unwrap());
+        for (number, pieces) in pieces.iter().enumerate() {
+            for (file, piece) in both.iter().zip(pieces) {
+                system.write(*file, number as u64 * 4096, piece).unwrap();
+                system.sync(*file, platter_vfs::SyncScope::All).unwrap();
+            }
+        }
+        for (index, (file, name)) in both.into_iter().zip(["one", "two"]).enumerate() {
+            let whole: Vec<u8> = pieces.iter().flat_map(|pieces| pieces[index].clone()).collect();
+            expected.insert(format!("/outer/inner/{name}"), Ok(sum(&whole)));
+            names.push(name.into());
+            system.forget(file, 1);
+        }
+        let kept = system.create(Node::ROOT, &"kept".into(), Kind::File).unwrap();
+        system.write(kept, 0, &[7; 9_000]).unwrap();
+        let replaced = system.create(Node::ROOT, &"replaced".into(), Kind::File).unwrap();
+        system.write(replaced, 0, &[8; 9_000]).unwrap();
+        system.forget(replaced, 1);
+        system.sync_all().unwrap();
+        system
+            .rename(Node::ROOT, &"kept".into(), Node::ROOT, &"replaced".into(), RenameFlags::Replace)
+            .unwrap();
+        for name in &names {
+            system.unlink(inner, &(&**name).into()).unwrap();
+        }
+        system.forget(inner, 1);
+        system.rmdir(outer, &"inner".into()).unwrap();
+        system.rmdir(Node::ROOT, &"outer".into()).unwrap();
+        system.unmount().unwrap();
+        check_clean(&*device).unwrap();
+        let image = ImageFile::of(&*device);
+        let verdict = ntfsfix(&image);
+        assert!(verdict.clean, "{}", verdict.output);
+        let (report, mut harvest) = recover(device);
+        // The file that is there now has the name of one that was deleted, which the harvest has room for once.
+        assert_eq!(harvest.remove("/replaced"), Some((false, Ok(sum(&[7; 9_000])))));
+        assert!(harvest.values().all(|(is_deleted, _)| *is_deleted));
+        let gone = missing(&expected, &harvest);
+        assert!(gone.is_empty(), "{volume:?}: {gone:#?} {report:?}");
+        let files = expected.keys().filter(|path| !path.contains(':')).count();
+        assert_eq!(report.deleted, files as u64 + 1, "{volume:?}");
     }
 }
 

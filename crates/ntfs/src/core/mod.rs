@@ -149,6 +149,10 @@ pub struct Core {
     pub reparse_index: Option<u64>,
     /// `$ObjId`.
     pub object_ids: Option<u64>,
+    /// Whether there is a change journal.
+    pub has_journal: bool,
+    /// Its file, until the first commit of this session has stamped it.
+    pub journal: Option<u64>,
 }
 
 impl Core {
@@ -184,6 +188,8 @@ impl Core {
             descriptors: BTreeSet::new(),
             reparse_index: None,
             object_ids: None,
+            has_journal: false,
+            journal: None,
         }
     }
 

@@ -10,7 +10,7 @@ impl Core {
             let room = Record::room(self.geometry.record as usize);
             if file.length() <= room {
                 for extension in std::mem::take(&mut file.extensions) {
-                    self.free_record(extension)?;
+                    self.free_record(extension);
                 }
                 let list = std::mem::take(&mut file.list);
                 self.give_runs(&list, Held::Data, true);
@@ -99,7 +99,7 @@ impl Core {
         }
         while file.extensions.len() > bins.len() {
             let surplus = file.extensions.pop().expect("longer than the bins");
-            self.free_record(surplus)?;
+            self.free_record(surplus);
         }
         while file.extensions.len() < bins.len() {
             let reference = self.take_record(is_mft)?;

@@ -4,7 +4,17 @@ use super::*;
 use crate::core::PAGE;
 use crate::file::Body;
 use crate::layout::Record;
+use crate::runlist::cut;
 use crate::space::Held;
+
+/// Bytes of an index that are not worth giving back.
+const KEPT: u64 = 64 << 10;
+
+/// How many bits there are up to the last that is set.
+fn last_bit(bytes: &[u8]) -> u64 {
+    let last = bytes.iter().rposition(|byte| *byte != 0);
+    last.map_or(0, |last| last as u64 * 8 + 8 - u64::from(bytes[last].leading_zeros()))
+}
 
 impl Core {
     /// Forgets what is in memory of a removed file's index blocks and of their bitmaps.
@@ -16,19 +26,56 @@ impl Core {
         keys.into_iter().for_each(|key| self.drop_image(key));
     }
 
-    /// Gives back the blocks of an index whose root is empty.
-    pub(super) fn drop_blocks(&mut self, number: u64, index: Index) -> Result<()> {
-        let units = index.units();
-        let mut file = (*self.file(number)?).clone();
+    /// Stores a file whose index has its last entries in the root from now on, and gives its blocks back.
+    pub(super) fn drop_blocks(&mut self, mut file: File, index: Index) -> Result<()> {
+        let (units, number) = (index.units(), file.reference.number());
         if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(Kind::INDEX_ALLOCATION, units) {
-            self.give_runs(&outside.runs, Held::Metadata, number < crate::core::DETACHED);
+            self.give_runs(&outside.runs, Held::Metadata, true);
         }
         if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(Kind::BITMAP, units) {
-            self.give_runs(&outside.runs, Held::Metadata, number < crate::core::DETACHED);
+            self.give_runs(&outside.runs, Held::Metadata, true);
             for page in 0..(outside.clusters() * self.geometry.cluster).div_ceil(PAGE) {
                 self.drop_image(Key::Value(number, Kind::BITMAP, index.name(), page * PAGE));
             }
         }
+        self.store(file)
+    }
+
+    /// Gives the blocks at the end of an index back if they are free and more than those before them.
+    pub(super) fn cut_blocks(&mut self, number: u64, index: Index) -> Result<()> {
+        let (units, tree, cluster) = (index.units(), self.tree(number, index)?, self.geometry.cluster);
+        let Some(outside) = tree.allocation() else { return Ok(()) };
+        let used = match tree.file.find(Kind::BITMAP, units).map(|bitmap| &bitmap.body) {
+            Some(Body::Resident { value, .. }) => last_bit(value),
+            Some(Body::Outside(bitmap)) => {
+                let mut used = 0;
+                for page in (0..bitmap.size.div_ceil(PAGE)).rev() {
+                    let key = Key::Value(number, Kind::BITMAP, index.name(), page * PAGE);
+                    let bytes = self.page(key, bitmap)?;
+                    used = last_bit(&bytes[..bytes.len().min((bitmap.size - page * PAGE) as usize)]);
+                    if used > 0 {
+                        used += page * PAGE * 8;
+                        break;
+                    }
+                }
+                used
+            }
+            None => return Ok(()),
+        };
+        let end = used * u64::from(tree.block);
+        if outside.clusters() * cluster < 2 * end + KEPT {
+            return Ok(());
+        }
+        let mut file = (*tree.file).clone();
+        let Some(outside) = file.find_mut(Kind::INDEX_ALLOCATION, units).and_then(Attr::outside_mut) else {
+            return Ok(());
+        };
+        let given = cut(&mut outside.runs, end.div_ceil(cluster));
+        (outside.size, outside.valid) = (end, end);
+        if let Some(Attr { body: Body::Resident { value, .. }, .. }) = file.find_mut(Kind::BITMAP, units) {
+            value.truncate((used.div_ceil(64) * 8) as usize);
+        }
+        self.give_runs(&given, Held::Metadata, true);
         self.store(file)
     }
 

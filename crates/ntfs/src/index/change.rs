@@ -2,10 +2,11 @@
 //!
 //! What fits into a block is changed in place. Everything else takes a node apart and stores it anew.
 
+use super::join::{is_bare, is_sparse};
 use super::*;
 use crate::layout::Record;
 use crate::layout::bytes::{u16_at, u64_at};
-use crate::layout::index::{IndexBlock, last_entry};
+use crate::layout::index::IndexBlock;
 
 impl Core {
     /// Adds an entry.
@@ -65,7 +66,7 @@ impl Core {
     }
 
     /// Stores a node at the end of a path, split if need be.
-    fn store_node(&mut self, tree: Tree, path: &[Step], node: Node) -> Result<()> {
+    pub(super) fn store_node(&mut self, tree: Tree, path: &[Step], node: Node) -> Result<()> {
         let step = path[path.len() - 1];
         let Some(at) = step.at else { return self.store_root(tree, node, step.offset) };
         if node.entries.len() <= IndexBlock::room(tree.block) {
@@ -99,7 +100,7 @@ impl Core {
         self.store_node(tree, above, node)
     }
 
-    fn store_block(&mut self, tree: &Tree, at: u64, node: Node) -> Result<()> {
+    pub(super) fn store_block(&mut self, tree: &Tree, at: u64, node: Node) -> Result<()> {
         let key = Key::Block(tree.number, tree.index, at);
         let mut block = IndexBlock { lsn: 0, vcn: self.vcn_of(tree, at), update: 1, node };
         if let Some(old) = self.known(key) {
@@ -147,28 +148,20 @@ impl Core {
         let step = path[path.len() - 1];
         let bytes = self.bytes(&tree, step.at)?;
         let entry = entry_in(entry_bytes(bytes.node()), step.offset);
-        let is_only = step.offset == 0 && entry_in(entry_bytes(bytes.node()), entry.end()).is_last();
-        let removed = entry.bytes.to_vec();
-        let is_leaf = entry.child().is_none();
+        let (removed, child) = (entry.bytes.to_vec(), entry.child());
         drop(bytes);
-        if let Some(at) = step.at
-            && is_leaf
-            && !is_only
-            && self.splice_entries(Key::Block(file, index, at), step.offset, removed.len(), &[])
-        {
-            return Ok(removed);
-        }
-        let mut node = self.node(&tree, step.at)?;
-        let entry = entry_in(&node.entries, step.offset);
-        let Some(child) = entry.child() else {
-            node.replace(step.offset, &[]);
-            let is_empty = node.iter().next().is_none_or(|entry| entry.is_last());
-            self.store_node(tree, &path, node)?;
-            if is_empty && step.at.is_some() {
-                self.remove_leaf(file, index, path)?;
-            }
+        let Some(child) = child else {
+            let Some(at) = step.at else {
+                let mut node = self.node(&tree, None)?;
+                node.replace(step.offset, &[]);
+                self.store_node(tree, &path, node)?;
+                return Ok(removed);
+            };
+            self.splice_entries(Key::Block(file, index, at), step.offset, removed.len(), &[]);
+            self.tidy_after(tree, at, key)?;
             return Ok(removed);
         };
+        let mut node = self.node(&tree, step.at)?;
         // The greatest entry below takes its place.
         let mut at = self.child_at(&tree, child);
         let (leaf, last) = loop {
@@ -190,61 +183,26 @@ impl Core {
         let mut below = self.node(&tree, Some(leaf))?;
         let offset = below.entries.len() - last_length(&below) - last.len();
         below.replace(offset, &[]);
-        let is_empty = below.iter().next().is_none_or(|entry| entry.is_last());
         self.store_block(&tree, leaf, below)?;
         let lead = Entry { bytes: &last, offset: 0 };
         node.replace(step.offset, &lead.with_child(Some(child)));
         let depth = path.iter().position(|known| known.at == step.at).unwrap_or(0);
         self.store_node(tree, &path[..=depth], node)?;
-        if is_empty {
-            // The way there may be another by now.
-            let tree = self.tree(file, index)?;
-            let sought = Sought::new(index.collation(), &self.upcase, lead.key());
-            let (mut path, _) = self.descend(&tree, |other| sought.order(other))?;
-            let here = path[path.len() - 1];
-            let mut next = entry_in(&self.node(&tree, here.at)?.entries, here.offset).child();
-            while let Some(vcn) = next {
-                let at = Some(self.child_at(&tree, vcn));
-                let node = self.node(&tree, at)?;
-                let end = node.iter().last();
-                next = end.and_then(|end| end.child());
-                path.push(Step { at, offset: end.map_or(0, |end| end.offset) });
-            }
-            self.remove_leaf(file, index, path)?;
-        }
+        let tree = self.tree(file, index)?;
+        self.tidy_after(tree, leaf, lead.key())?;
         Ok(removed)
     }
 
-    /// Takes an empty leaf, at the end of a path, out of the tree.
-    fn remove_leaf(&mut self, file: u64, index: Index, mut path: Way) -> Result<()> {
-        let mut tree = self.tree(file, index)?;
-        let Some(Step { at: Some(leaf), .. }) = path.pop() else { return Ok(()) };
-        let Some(&parent) = path.last() else { return Ok(()) };
-        self.free_block(&mut tree, leaf)?;
-        let mut node = self.node(&tree, parent.at)?;
-        let lead = entry_in(&node.entries, parent.offset);
-        let before = node.iter().take_while(|entry| entry.offset < parent.offset).last();
-        let homeless = if !lead.is_last() {
-            let homeless = lead.with_child(None);
-            node.replace(parent.offset, &[]);
-            homeless
-        } else if let Some(before) = before {
-            let homeless = before.with_child(None);
-            let end = last_entry(before.child());
-            let start = before.offset;
-            node.entries.truncate(start);
-            node.entries.extend(end);
-            homeless
-        } else {
-            // Nothing is left below the parent.
-            let is_root = parent.at.is_none();
-            self.store_node(tree, &path, Node::empty())?;
-            if is_root {
-                return self.drop_blocks(file, index);
-            }
-            return self.remove_leaf(file, index, path);
-        };
-        self.store_node(tree, &path, node)?;
-        self.index_insert(file, index, &homeless)
+    /// After an entry went from a leaf that the key leads to: joins it with a neighbour if hardly anything is left in it.
+    fn tidy_after(&mut self, tree: Tree, leaf: u64, key: &[u8]) -> Result<()> {
+        let bytes = self.bytes(&tree, Some(leaf))?;
+        let entries = entry_bytes(bytes.node());
+        if !is_sparse(entries, tree.block) {
+            return Ok(());
+        }
+        let is_bare = is_bare(entries);
+        let tidied = self.transact(|core| core.tidy(tree.number, tree.index, key));
+        // What cannot be joined, because a neighbour cannot be read, stays as it is, unless it is empty.
+        if is_bare { tidied } else { Ok(()) }
     }
 }

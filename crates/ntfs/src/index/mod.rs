@@ -1,19 +1,20 @@
 //! Indexes: found in, gone through, and changed.
 //!
 //! A node that gets too full is split: its lower half goes to a new block, and the entry in the middle goes up. A root
-//! that does not fit into its record any more is moved down into a block. A leaf that loses its last entry is taken out
-//! of the tree, and the entry above it that led there goes to a neighbour.
+//! that does not fit into its record any more is moved down into a block. When entries go, nodes are joined again, and the
+//! tree becomes lower.
 
 mod blocks;
 mod change;
+mod join;
 mod order;
 
 use crate::core::{Core, Key};
 use crate::file::{Attr, File, Outside};
 use crate::layout::index::{
-    Entry, IndexRoot, Node, block_node, collation, entries_of, entry_bytes, root_node, vcn_unit,
+    Entry, IndexRoot, Node, block_node, collation, entries_of, entry_bytes, last_entry, root_node, vcn_unit,
 };
-use crate::layout::{FileName, Kind};
+use crate::layout::{FileName, Kind, StandardInformation};
 use order::Sought;
 use platter_vfs::{Error, Result};
 use smallvec::SmallVec;
@@ -207,10 +208,15 @@ impl Core {
         Ok(entry_at(bytes.node(), step.offset).map(|entry| entry.bytes.to_vec()))
     }
 
-    /// The entry with a name: the same units if there is one, else the first that differs in case only.
+    /// The entry with a name: the same units if there is one, else, unless the directory tells names apart by case, the
+    /// first that differs in case only.
     pub fn find_name(&mut self, directory: u64, name: &[u16]) -> Result<Option<Vec<u8>>> {
         let tree = self.tree(directory, Index::Names)?;
         let key = name_key(name);
+        let standard = tree.file.value(Kind::STANDARD_INFORMATION).unwrap_or(&[]);
+        if StandardInformation::is_case_sensitive(standard) {
+            return self.index_find(directory, Index::Names, &key);
+        }
         let sought = Sought::new(collation::FILE_NAME, &self.upcase, &key);
         let mut at = None;
         let mut found: Option<Vec<u8>> = None;

@@ -32,7 +32,7 @@ pub mod file_flags {
 
 /// The four kinds of names.
 pub mod namespace {
-    /// Any units but NUL and `/`, compared by case: WSL's.
+    /// Any units but NUL and `/`: the only name there is, if Windows was not asked for short ones, and those of WSL.
     pub const POSIX: u8 = 0;
     /// A long name.
     pub const WIN32: u8 = 1;

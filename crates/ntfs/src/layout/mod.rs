@@ -39,6 +39,6 @@ pub use reference::{Reference, record_number};
 pub use reparse::{reparse_entry, reparse_from_bytes, reparse_key, reparse_to_bytes};
 pub use runs::Run;
 pub use security::{DescriptorHeader, descriptor_hash};
-pub use standard::{StandardExtended, StandardInformation};
+pub use standard::{CASE_SENSITIVE, StandardExtended, StandardInformation};
 pub use time::{FileTime, timestamp_to_file_time};
 pub use volume_information::{VolumeInformation, volume_flags};

@@ -4,6 +4,10 @@ use super::FileTime;
 use super::bytes::{put, u32_at, u64_at};
 use platter_vfs::{Error, Result};
 
+/// Of a directory, at 0x28: its names are told apart by case (`FILE_CS_FLAG_CASE_SENSITIVE_DIR` of Windows 10). Microsoft
+/// documents the flag and what it does, not its place on disk, which is the one that MFTECmd shows it from.
+pub const CASE_SENSITIVE: u32 = 1;
+
 /// The value of `$STANDARD_INFORMATION`: 72 bytes since NTFS 3.0, 48 before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StandardInformation {
@@ -19,7 +23,7 @@ pub struct StandardInformation {
     pub flags: u32,
     /// How many versions may be kept, at 0x24.
     pub versions: u32,
-    /// Its version, at 0x28.
+    /// At 0x28, where documentation of NTFS before Windows 10 has a version number: [`CASE_SENSITIVE`], or 0.
     pub version: u32,
     /// Its class, at 0x2C.
     pub class: u32,
@@ -41,6 +45,11 @@ pub struct StandardExtended {
 }
 
 impl StandardInformation {
+    /// Whether a value is that of a directory whose names are told apart by case.
+    pub fn is_case_sensitive(bytes: &[u8]) -> bool {
+        bytes.get(0x28..0x2C).is_some_and(|field| u32_at(field, 0) & CASE_SENSITIVE != 0)
+    }
+
     /// Reads a value.
     ///
     /// # Errors

@@ -58,6 +58,11 @@ struct File {
 }
 
 impl File {
+    /// Whether a record is a part of it: of the same life, and deleted with it.
+    fn has(&self, part: &Record) -> bool {
+        part.in_use() != self.is_deleted && self.is_of(part.base)
+    }
+
     /// Whether a reference means this life of the record. Deleting a file takes it to the next.
     fn is_of(&self, reference: Reference) -> bool {
         let lives = self.sequence.wrapping_sub(reference.sequence());
@@ -100,9 +105,7 @@ impl Files {
         for (base, parts) in &found.extensions {
             let Some(file) = found.files.get_mut(base) else { continue };
             for part in parts {
-                if let Some(record) =
-                    source.record(*part).filter(|record| record.base.sequence() == file.sequence)
-                {
+                if let Some(record) = source.record(*part).filter(|record| file.has(record)) {
                     file.names.extend(names(&record));
                 }
             }
@@ -174,7 +177,7 @@ impl Recovery<'_, '_> {
         let Some(record) = self.source.record(number) else { return Ok(()) };
         let mut attributes = record.attributes.clone();
         for part in self.files.extensions.get(&number).into_iter().flatten() {
-            if let Some(part) = self.source.record(*part).filter(|part| file.is_of(part.base)) {
+            if let Some(part) = self.source.record(*part).filter(|part| file.has(part)) {
                 attributes.extend(part.attributes);
             }
         }

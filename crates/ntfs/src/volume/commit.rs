@@ -20,6 +20,23 @@ const LONGEST_WRITE: usize = 1 << 20;
 /// What the log calls an image, where it is in its attribute, and on which clusters.
 type Named = (Target, u64, SmallVec<[u64; 1]>);
 
+/// Nodes whose sizes and times a commit could not record, each with the reason: a place that cannot be read, or no
+/// space. They wait for the next commit.
+#[derive(Default)]
+pub(super) struct Left(Vec<(u64, Error)>);
+
+impl Left {
+    /// Fails if there is any.
+    pub(super) fn none(self) -> Result<()> {
+        self.0.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// Fails if this one is among them.
+    pub(super) fn without(self, node: u64) -> Result<()> {
+        Left(self.0.into_iter().filter(|(left, _)| *left == node).collect()).none()
+    }
+}
+
 /// The one who commits.
 pub struct Turn {
     log: Option<Log>,
@@ -50,7 +67,8 @@ impl NtfsVolume {
             let core = self.core();
             core.frozen.is_none() && (core.dirty_count() > MOST_IMAGES || core.dirt() > self.most_dirt())
         };
-        if is_much { self.commit() } else { Ok(()) }
+        // What cannot be recorded yet goes on waiting; a sync of it will tell.
+        if is_much { self.commit().map(drop) } else { Ok(()) }
     }
 
     fn most_dirt(&self) -> u64 {
@@ -69,23 +87,28 @@ impl NtfsVolume {
         self.checkpoint(&mut turn)
     }
 
-    /// Makes everything up to now survive a power cut.
-    pub(super) fn commit(&self) -> Result<()> {
+    /// Makes everything up to now survive a power cut, except what cannot be recorded.
+    pub(super) fn commit(&self) -> Result<Left> {
         let mut turn = self.turn();
         self.commit_in(&mut turn)
     }
 
-    fn commit_in(&self, turn: &mut Turn) -> Result<()> {
+    fn commit_in(&self, turn: &mut Turn) -> Result<Left> {
+        let mut left = Left::default();
         let batch = {
             let mut core = self.core();
             if core.frozen.is_none() {
-                self.absorb(&mut core)?;
+                left = self.absorb(&mut core);
             }
             if !core.is_dirty() {
                 drop(core);
-                return Ok(self.device.flush()?);
+                self.device.flush()?;
+                return Ok(left);
             }
             core.writable()?;
+            if let Err(error) = self.stamp_journal(&mut core) {
+                return Err(self.freeze(turn, &mut core, error));
+            }
             let batch = core.gather().and_then(|batch| {
                 // As long as what is named is certainly there.
                 let targets = batch.images.iter().map(|(key, image)| self.target(&mut core, *key, image));
@@ -109,10 +132,9 @@ impl NtfsVolume {
         drop(core);
         let is_full = turn.log.as_ref().is_none_or(|log| log.used() > log.capacity() / 2);
         if is_full || waiting > MOST_PENDING || turn.indexes.len() > MOST_INDEXES {
-            self.checkpoint(turn)
-        } else {
-            Ok(())
+            self.checkpoint(turn)?;
         }
+        Ok(left)
     }
 
     fn write_group(&self, turn: &mut Turn, batch: &Batch, targets: &[Named]) -> Result<()> {
@@ -250,16 +272,33 @@ impl NtfsVolume {
     }
 
     /// Records sizes and times of what was written or changed, in the files' records and in their directories.
-    fn absorb(&self, core: &mut Core) -> Result<()> {
+    fn absorb(&self, core: &mut Core) -> Left {
         let touched = std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut left = Left::default();
         for node in touched {
-            self.absorb_node(core, node)?;
+            // One that fails does not keep the others from the disk; the next commit tries it again.
+            if let Err(error) = self.absorb_node(core, node) {
+                self.touch(node);
+                left.0.push((node, error));
+            }
         }
-        Ok(())
+        left
     }
 
-    /// The same for one node.
+    /// The same for one node. If it fails, nothing is changed.
     pub(super) fn absorb_node(&self, core: &mut Core, node: u64) -> Result<()> {
+        let stamps: SmallVec<[_; 2]> = match written(core, node) {
+            Ok(streams) => streams.into_iter().map(|stream| (stream.take_stamp(), stream)).collect(),
+            Err(_) => return Ok(()),
+        };
+        let stamp = stamps.iter().map(|(stamp, _)| *stamp).max().unwrap_or(0);
+        self.record_node(core, node, stamp).inspect_err(|_| {
+            stamps.iter().for_each(|(stamp, stream)| stream.put_stamp_back(*stamp));
+        })
+    }
+
+    /// Records a node's size, and when it was written unless that is 0.
+    fn record_node(&self, core: &mut Core, node: u64, stamp: u64) -> Result<()> {
         let Ok(entity) = core.nodes.get(node) else { return Ok(()) };
         let (number, part, stream) = (entity.file, entity.part.clone(), entity.stream.clone());
         let mut file = (*core.file(number)?).clone();
@@ -271,12 +310,9 @@ impl NtfsVolume {
                 (outside.size, outside.valid) = (state.size, state.valid.min(state.size));
             }
         }
-        let stamps = written(core, node)?;
-        if let Some(written @ 1..) =
-            stamps.iter().map(|stream| stream.written.swap(0, Ordering::SeqCst)).max()
-        {
+        if stamp > 0 {
             let mut standard = standard(&file)?;
-            (standard.modified, standard.changed) = (FileTime(written), FileTime(written));
+            (standard.modified, standard.changed) = (FileTime(stamp), FileTime(stamp));
             standard.flags |= file_flags::ARCHIVE;
             file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
         }
@@ -364,7 +400,7 @@ impl NtfsVolume {
                 return outcome;
             }
         }
-        self.commit_in(&mut turn)?;
+        let left = self.commit_in(&mut turn)?;
         self.checkpoint(&mut turn)?;
         if turn.is_begun
             && let Some(log) = &mut turn.log
@@ -374,7 +410,7 @@ impl NtfsVolume {
         }
         self.device.flush()?;
         self.freeze_unmounted();
-        Ok(())
+        left.none()
     }
 
     fn freeze_unmounted(&self) {

@@ -11,13 +11,14 @@
 
 mod commit;
 mod data;
+mod journal;
 mod names;
 mod settle;
 mod slow;
 mod streams;
 
 use crate::core::{Core, DETACHED};
-use crate::file::{Attr, File};
+use crate::file::{Attr, Body, File};
 use crate::layout::{
     BootSector, FileName, FileTime, Kind as Type, Run, StandardInformation, VolumeInformation, file_flags,
     namespace, record_flags, record_number, reparse_from_bytes, timestamp_to_file_time,
@@ -298,12 +299,9 @@ impl FileSystem for NtfsVolume {
         if let Some(reason) = &core.frozen {
             details.push(("read-only", reason.clone()));
         }
-        let names = [("$UsnJrnl", "change journal: kept as it is, not written to")];
-        for (name, text) in names {
-            let units: Vec<u16> = name.encode_utf16().collect();
-            if let Ok(Some(_)) = core.find_name(record_number::EXTEND, &units) {
-                details.push((name, text.into()));
-            }
+        if core.has_journal {
+            let text = "change journal: not written to, but given another identifier by the first change";
+            details.push((open::JOURNAL, text.into()));
         }
         Ok(VolumeInfo {
             format: format!("NTFS {major}.{minor}"),
@@ -516,51 +514,4 @@ fn name_flags(file: &File, standard: &StandardInformation) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use platter_device::{MemoryDevice, Recorder, Sectors};
-    use platter_vfs::{Format, FormatOptions, Silent};
-
-    const FILES: u64 = 3000;
-
-    fn name(number: u64) -> Name {
-        Name::from(&*format!("small file {number}.txt"))
-    }
-
-    /// What small files cost: in memory, whole images that are made; on the device, writes and bytes.
-    #[test]
-    fn small_files_are_made_and_removed_with_little_work() {
-        let memory = Arc::new(MemoryDevice::new(256 << 20, Sectors { logical: 512, physical: 512 }));
-        crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
-        let recorder = Arc::new(Recorder::new(memory));
-        let volume = NtfsVolume::open(recorder.clone(), OpenOptions::default()).unwrap();
-        let directory = volume.create(Node::ROOT, &"many".into(), Kind::Directory).unwrap();
-        volume.sync_all().unwrap();
-        let costs = || {
-            let written = recorder.traffic().write;
-            [volume.core().made, written.count, written.bytes]
-        };
-        let since = |before: [u64; 3]| {
-            let after = costs();
-            std::array::from_fn::<f64, 3, _>(|cost| (after[cost] - before[cost]) as f64 / FILES as f64)
-        };
-        let before = costs();
-        for number in 0..FILES {
-            let file = volume.create(directory, &name(number), Kind::File).unwrap();
-            volume.write(file, 0, &[7; 1024]).unwrap();
-            volume.forget(file, 1);
-        }
-        volume.sync_all().unwrap();
-        let [images, writes, bytes] = since(before);
-        // The record, and index blocks that are split; the content, and the log's pages; the record again, and an
-        // unused one before it.
-        assert!(images < 1.25 && writes < 1.1 && bytes < 3_000.0, "made: {images}, {writes}, {bytes}");
-        let before = costs();
-        for number in 0..FILES {
-            volume.unlink(directory, &name(number)).unwrap();
-        }
-        volume.sync_all().unwrap();
-        let [images, writes, bytes] = since(before);
-        assert!(images < 1.25 && writes < 0.05 && bytes < 1_700.0, "removed: {images}, {writes}, {bytes}");
-    }
-}
+mod tests;

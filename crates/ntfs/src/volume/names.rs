@@ -1,11 +1,12 @@
 //! Names: looked up, listed, made, removed, moved.
 
 use super::*;
-use crate::file::Body;
 use crate::format::security;
 use crate::index::{Index, name_key};
 use crate::layout::index::{Entry as IndexEntry, IndexRoot, collation, name_entry};
-use crate::layout::{ObjectId, Reference, attribute_flags, reparse_entry, reparse_key, reparse_to_bytes};
+use crate::layout::{
+    CASE_SENSITIVE, ObjectId, Reference, attribute_flags, reparse_entry, reparse_key, reparse_to_bytes,
+};
 use crate::open::key_of;
 use crate::space::Held;
 
@@ -141,6 +142,7 @@ impl NtfsVolume {
                 changed: now,
                 accessed: now,
                 flags,
+                version: if is_directory { above_standard.version & CASE_SENSITIVE } else { 0 },
                 extended: Some(extended),
                 ..StandardInformation::default()
             };
@@ -189,12 +191,14 @@ impl NtfsVolume {
 
     /// Gives a file, which is stored afterwards, a name in a directory.
     fn add_name(&self, core: &mut Core, file: &mut File, directory: u64, units: &[u16]) -> Result<()> {
-        let parent = core.file(directory)?.reference;
+        let above = core.file(directory)?;
         if file.links == u16::MAX {
             return Err(Error::NotPermitted("a file has at most 65,535 names"));
         }
         let facts = self.name_facts(core, file)?;
-        let name = FileName { parent, namespace: namespace::WIN32, name: units.into(), ..facts };
+        // As Windows has names where it makes no short ones: one in the namespace of long names has a short one.
+        let namespace = namespace::POSIX;
+        let name = FileName { parent: above.reference, namespace, name: units.into(), ..facts };
         let value = name.to_bytes();
         core.index_insert(directory, Index::Names, &name_entry(file.reference, &value))?;
         file.links += 1;
@@ -202,22 +206,22 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Takes a name from a file, which is stored afterwards; with a long name goes its short one.
+    /// Takes a name from a file, which is stored afterwards; of a long and a short name that belong together, both.
     fn take_name(&self, core: &mut Core, file: &mut File, directory: u64, name: &FileName) -> Result<()> {
-        let is_pair = |other: &FileName| {
-            let kinds = (name.namespace, other.namespace);
-            kinds == (namespace::WIN32, namespace::DOS) || kinds == (namespace::DOS, namespace::WIN32)
-        };
-        let all: Vec<FileName> = names_of(file).collect();
-        let mut gone = all.iter().filter(|other| {
-            other.parent.number() == directory && (other.name == name.name || is_pair(other))
-        });
-        if !all.iter().any(|other| other.parent.number() == directory && other.name == name.name) {
+        let here: Vec<FileName> = names_of(file).filter(|other| other.parent.number() == directory).collect();
+        let Some(own) = here.iter().find(|other| other.name == name.name) else {
             let place = core.record_place(file.reference.number())?;
             let expected = format!("the name {}", Name::from_units(&name.name));
             return Err(Error::damaged("file record", place, expected, "none of its parent"));
-        }
-        gone.try_for_each(|gone| {
+        };
+        let with = |namespace: u8| here.iter().filter(move |other| other.namespace == namespace);
+        let other = match own.namespace {
+            // A file has one short name. Where several long ones could have it, it goes with the last of them.
+            namespace::WIN32 if with(namespace::WIN32).count() == 1 => with(namespace::DOS).next(),
+            namespace::DOS => with(namespace::WIN32).next(),
+            _ => None,
+        };
+        for gone in [own].into_iter().chain(other) {
             core.index_remove(directory, Index::Names, &name_key(&gone.name))?;
             let value = gone.to_bytes();
             let is_it = |attr: &Attr| attr.kind == Type::FILE_NAME && attr.value() == Some(&value[..]);
@@ -225,8 +229,8 @@ impl NtfsVolume {
                 file.attributes.remove(at);
             }
             file.links = file.links.saturating_sub(1);
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     fn stamp_directory(&self, core: &mut Core, directory: u64, now: FileTime) -> Result<()> {
@@ -238,7 +242,7 @@ impl NtfsVolume {
         // Its named streams may have been written since it was last recorded: that was before now.
         if let Some(node) = core.nodes.of_file(directory) {
             for stream in written(core, node)? {
-                if stream.written.swap(0, Ordering::SeqCst) > 0 {
+                if stream.take_stamp() > 0 {
                     standard.flags |= file_flags::ARCHIVE;
                 }
             }
@@ -275,8 +279,8 @@ impl NtfsVolume {
     }
 
     /// Removes a file that has no name any more from the disk. While it is held it stays in memory, under the number
-    /// that is returned.
-    fn remove_file(&self, core: &mut Core, file: File) -> Result<Option<u64>> {
+    /// that is returned. `last` is the file as it was with its name.
+    fn remove_file(&self, core: &mut Core, file: File, last: &File) -> Result<Option<u64>> {
         let number = file.reference.number();
         let is_held = core.nodes.of_file(number).is_some_and(|node| self.is_held(core, node));
         if let (Some(id), Some(index)) =
@@ -308,10 +312,7 @@ impl NtfsVolume {
             core.drop_index(number);
         }
         core.give_runs(&file.list, Held::Data, true);
-        for extension in &file.extensions {
-            core.free_record(*extension)?;
-        }
-        core.free_record(file.reference)?;
+        core.free_records(last);
         core.forget_file(number);
         Ok(is_held.then(|| core.detach(kept)))
     }
@@ -356,7 +357,7 @@ impl NtfsVolume {
         deletable(&file)?;
         let number = file.reference.number();
         let kept = core.transact(|core| {
-            let kept = self.unname(core, (*file).clone(), parent, &found.name)?;
+            let kept = self.unname(core, &file, parent, &found.name)?;
             self.stamp_directory(core, parent, now)?;
             Ok(kept)
         })?;
@@ -371,13 +372,14 @@ impl NtfsVolume {
     fn unname(
         &self,
         core: &mut Core,
-        mut file: File,
+        last: &File,
         directory: u64,
         name: &FileName,
     ) -> Result<Option<Option<u64>>> {
+        let mut file = last.clone();
         self.take_name(core, &mut file, directory, name)?;
         if names_of(&file).next().is_none() {
-            return self.remove_file(core, file).map(Some);
+            return self.remove_file(core, file, last).map(Some);
         }
         core.store(file)?;
         Ok(None)
@@ -586,7 +588,7 @@ impl NtfsVolume {
                 let kept = core.transact(|core| {
                     let mut kept = None;
                     if let (Some(target), Some(other)) = (&replaced, &gone) {
-                        kept = self.unname(core, (**other).clone(), new, &target.name)?;
+                        kept = self.unname(core, other, new, &target.name)?;
                     }
                     let mut file = (*core.file(number)?).clone();
                     self.take_name(core, &mut file, old, &source.name)?;

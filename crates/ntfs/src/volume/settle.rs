@@ -19,7 +19,7 @@ impl NtfsVolume {
             core.nodes.get(node)?;
             self.settle(&mut core, node)?;
         }
-        self.commit()
+        self.commit()?.without(node)
     }
 
     /// The same for all of them.
@@ -29,7 +29,7 @@ impl NtfsVolume {
             let nodes: Vec<u64> = core.nodes.all().map(|(node, _)| node).collect();
             nodes.into_iter().try_for_each(|node| self.settle(&mut core, node))?;
         }
-        self.commit()
+        self.commit()?.none()
     }
 
     /// Makes everything that was written to a node's content be valid.

@@ -3,7 +3,7 @@
 use super::data::is_there;
 use super::*;
 use crate::core::{read_any, write_any};
-use crate::file::{Body, Outside};
+use crate::file::Outside;
 use crate::layout::{Record, attribute_flags};
 use crate::lznt1;
 use crate::runlist::{cut, part, splice};

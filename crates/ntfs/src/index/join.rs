@@ -1,0 +1,332 @@
+//! Nodes joined with their neighbours when entries went, and trees that become lower.
+//!
+//! A node that is less than a quarter full is joined with a neighbour if both together leave a quarter of a block free;
+//! so a name that comes and goes does not split and join blocks each time. One without any entry must not stay: it is
+//! joined with a neighbour in any case, or gets half of its entries. A root that leads to one block only takes over what
+//! is in it, as soon as there is room in the record; then the index has no blocks any more.
+
+use super::*;
+use crate::layout::Record;
+use crate::layout::index::IndexBlock;
+
+/// The entry that ends a node.
+fn end_of(node: &Node) -> Entry<'_> {
+    entry_in(&node.entries, node.entries.len() - last_length(node))
+}
+
+/// What two neighbours and the entry between them make together.
+fn joined(low: &Node, lead: &Entry<'_>, high: &Node) -> Node {
+    let mut entries = low.entries[..low.entries.len() - last_length(low)].to_vec();
+    entries.extend(lead.with_child(end_of(low).child()));
+    entries.extend(&high.entries);
+    Node { entries }
+}
+
+/// A node parted in two at about its middle, and the entry between them, which leads nowhere.
+fn parted(node: &Node) -> Option<(Node, Vec<u8>, Node)> {
+    let half = node.entries.len() / 2;
+    let middle = node.iter().find(|entry| entry.end() > half)?;
+    if middle.is_last() || middle.offset == 0 {
+        return None;
+    }
+    let mut low = node.entries[..middle.offset].to_vec();
+    low.extend(last_entry(middle.child()));
+    let high = node.entries[middle.end()..].to_vec();
+    Some((Node { entries: low }, middle.with_child(None), Node { entries: high }))
+}
+
+/// Whether a node has nothing but its end.
+pub(super) fn is_bare(entries: &[u8]) -> bool {
+    entry_in(entries, 0).is_last()
+}
+
+/// Whether a node in a block is to be joined with a neighbour.
+pub(super) fn is_sparse(entries: &[u8], block: u32) -> bool {
+    entries.len() < IndexBlock::room(block) / 4 || is_bare(entries)
+}
+
+impl Core {
+    /// Joins the leaf where a key would stand, and what is above it, with neighbours, as far as that makes sense.
+    pub(super) fn tidy(&mut self, file: u64, index: Index, key: &[u8]) -> Result<()> {
+        for _ in 0..2 * DEEPEST {
+            let tree = self.tree(file, index)?;
+            let path = self.way_to_leaf(&tree, key)?;
+            if !self.join_once(tree, &path)? && !self.lower(file, index)? {
+                break;
+            }
+        }
+        self.cut_blocks(file, index)
+    }
+
+    /// The way to the leaf with the greatest key up to this one, or where that would stand.
+    fn way_to_leaf(&mut self, tree: &Tree, key: &[u8]) -> Result<Way> {
+        let sought = Sought::new(tree.index.collation(), &self.upcase, key);
+        let (mut path, _) = self.descend(tree, |other| sought.order(other))?;
+        let here = path[path.len() - 1];
+        let mut next = entry_in(entry_bytes(self.bytes(tree, here.at)?.node()), here.offset).child();
+        while let Some(vcn) = next {
+            if path.len() >= DEEPEST {
+                let at = here.at.unwrap_or(0);
+                return Err(Error::damaged("index", at, "a leaf", "more than 32 levels"));
+            }
+            let at = Some(self.child_at(tree, vcn));
+            let node = self.node(tree, at)?;
+            let end = end_of(&node);
+            next = end.child();
+            path.push(Step { at, offset: end.offset });
+        }
+        Ok(path)
+    }
+
+    /// Joins the lowest node of a path for which that is to be and can be done; whether there was one.
+    fn join_once(&mut self, tree: Tree, path: &[Step]) -> Result<bool> {
+        let room = IndexBlock::room(tree.block);
+        for level in (1..path.len()).rev() {
+            let Some(at) = path[level].at else { continue };
+            let node = self.node(&tree, Some(at))?;
+            if !is_sparse(&node.entries, tree.block) {
+                continue;
+            }
+            let parent = self.node(&tree, path[level - 1].at)?;
+            let entries: Vec<Entry<'_>> = parent.iter().collect();
+            let Some(here) = entries.iter().position(|entry| entry.offset == path[level - 1].offset) else {
+                continue;
+            };
+            let is_bare = is_bare(&node.entries);
+            let most = if is_bare { room } else { room / 4 * 3 };
+            let mut tight = None;
+            // With the next one, or with the one before.
+            for low in [Some(here), here.checked_sub(1)].into_iter().flatten() {
+                let (Some(lead), Some(next)) = (entries.get(low), entries.get(low + 1)) else { continue };
+                let (Some(low), Some(high)) = (lead.child(), next.child()) else { continue };
+                let (low, high) = (self.child_at(&tree, low), self.child_at(&tree, high));
+                let (one, two) = (self.node(&tree, Some(low))?, self.node(&tree, Some(high))?);
+                if one.has_children() != two.has_children() {
+                    continue;
+                }
+                let whole = joined(&one, lead, &two);
+                let mut parent = parent.clone();
+                if whole.entries.len() <= most {
+                    let mut tree = tree;
+                    // The first of both stays, so that those at the end can be given back.
+                    let (kept, gone) = (low.min(high), low.max(high));
+                    parent.replace(next.offset, &next.with_child(Some(self.vcn_of(&tree, kept))));
+                    parent.replace(lead.offset, &[]);
+                    self.store_block(&tree, kept, whole)?;
+                    self.free_block(&mut tree, gone)?;
+                    self.store_node(tree, &path[..level], parent)?;
+                    return Ok(true);
+                }
+                tight.get_or_insert((low, high, whole, lead));
+            }
+            if let Some((low, high, whole, lead)) = tight.filter(|_| is_bare)
+                && let Some((one, between, two)) = parted(&whole)
+            {
+                let mut parent = parent.clone();
+                let between = Entry { bytes: &between, offset: 0 }.with_child(lead.child());
+                parent.replace(lead.offset, &between);
+                self.store_block(&tree, low, one)?;
+                self.store_block(&tree, high, two)?;
+                let above = [&path[..level - 1], &[Step { offset: lead.offset, ..path[level - 1] }]].concat();
+                self.store_node(tree, &above, parent)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes the tree lower by a level if its root leads to one block only, and the record has room for what is in that;
+    /// whether that was so.
+    fn lower(&mut self, number: u64, index: Index) -> Result<bool> {
+        let mut tree = self.tree(number, index)?;
+        let mut root = IndexRoot::from_bytes(tree.root(), 0)?;
+        let end = end_of(&root.node);
+        let Some(child) = end.child().filter(|_| end.offset == 0) else { return Ok(false) };
+        let at = self.child_at(&tree, child);
+        root.node = self.node(&tree, Some(at))?;
+        let (is_leaf, is_bare) = (!root.node.has_children(), is_bare(&root.node.entries));
+        let root = Attr::resident(Kind::INDEX_ROOT, root.to_bytes()).named(index.units());
+        let mut lower = (*tree.file).clone();
+        lower.put(root.clone());
+        if is_leaf {
+            lower.take(Kind::INDEX_ALLOCATION, index.units());
+            lower.take(Kind::BITMAP, index.units());
+        }
+        // An eighth is left for the next entries, which would otherwise bring the block back.
+        let room = Record::room(self.geometry.record as usize);
+        if !is_bare && lower.length() > room / 8 * 7 {
+            return Ok(false);
+        }
+        self.free_block(&mut tree, at)?;
+        let mut file = (*tree.file).clone();
+        file.put(root);
+        if is_leaf {
+            self.drop_blocks(file, index)?
+        } else {
+            self.store(file)?
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::index::name_entry;
+    use crate::layout::{Reference, record_number::ROOT};
+    use platter_device::{MemoryDevice, Sectors};
+    use platter_vfs::model::Random;
+    use platter_vfs::{Format, FormatOptions, OpenOptions, Silent};
+    use std::collections::BTreeMap;
+
+    /// What an index looks like.
+    #[derive(Debug, Default, PartialEq)]
+    struct Shape {
+        /// Levels of blocks below the root.
+        depth: usize,
+        blocks: u64,
+        /// Bytes of entries in blocks.
+        bytes: usize,
+        names: Vec<String>,
+    }
+
+    fn below(core: &mut Core, tree: &Tree, at: Option<u64>, level: usize, shape: &mut Shape) {
+        let node = core.node(tree, at).unwrap();
+        if at.is_some() {
+            (shape.blocks, shape.bytes) = (shape.blocks + 1, shape.bytes + node.entries.len());
+            assert!(!is_bare(&node.entries), "a block without an entry");
+        }
+        for entry in node.iter() {
+            match entry.child() {
+                Some(vcn) => {
+                    let at = core.child_at(tree, vcn);
+                    below(core, tree, Some(at), level + 1, shape);
+                }
+                None if shape.names.is_empty() => shape.depth = level,
+                None => assert_eq!(shape.depth, level, "leaves in different depths"),
+            }
+            if !entry.is_last() {
+                let units: Vec<u16> = FileName::from_bytes(entry.key(), 0).unwrap().name.to_vec();
+                shape.names.push(String::from_utf16(&units).unwrap());
+            }
+        }
+    }
+
+    /// The index of the root directory, whose bitmap says what is in use.
+    fn shape(core: &mut Core) -> Shape {
+        let tree = core.tree(ROOT, Index::Names).unwrap();
+        let mut shape = Shape::default();
+        below(core, &tree, None, 0, &mut shape);
+        let bitmap =
+            match tree.file.find(Kind::BITMAP, Index::Names.units()).map(|bitmap| bitmap.body.clone()) {
+                None => Vec::new(),
+                Some(crate::file::Body::Resident { value, .. }) => value,
+                Some(crate::file::Body::Outside(outside)) => {
+                    let pages = (0..outside.size.div_ceil(4096)).map(|page| {
+                        let key = Key::Value(ROOT, Kind::BITMAP, Index::Names.name(), page * 4096);
+                        core.page(key, &outside).unwrap().to_vec()
+                    });
+                    let mut bytes = pages.collect::<Vec<_>>().concat();
+                    bytes.truncate(outside.size as usize);
+                    bytes
+                }
+            };
+        let bits: u32 = bitmap.iter().map(|byte| byte.count_ones()).sum();
+        assert_eq!(u64::from(bits), shape.blocks, "the bitmap");
+        shape
+    }
+
+    fn key(name: &str) -> Vec<u8> {
+        name_key(&name.encode_utf16().collect::<Vec<_>>())
+    }
+
+    fn core(cluster: u64) -> Core {
+        let device = Arc::new(MemoryDevice::new(64 << 20, Sectors { logical: 512, physical: 512 }));
+        let options = FormatOptions { cluster: Some(cluster), ..FormatOptions::default() };
+        crate::Ntfs.make(&*device, &options, &Silent).unwrap();
+        crate::open::open(device, OpenOptions::default()).unwrap().core
+    }
+
+    /// Names of very different lengths are added, and removed in another order; on the way down some come back.
+    fn grow_and_shrink(cluster: u64, names: usize, seed: u64, is_mixed: bool) {
+        let mut core = core(cluster);
+        let (empty, free) = (shape(&mut core), core.space.free());
+        let mut random = Random::new(seed);
+        let mut model: BTreeMap<String, u64> = BTreeMap::new();
+        let add = |core: &mut Core, model: &mut BTreeMap<String, u64>, random: &mut Random, number: u64| {
+            let name = format!("{:08x}{}", random.below(1 << 32), "x".repeat(random.below(240) as usize));
+            let entry = name_entry(Reference::new(1000 + number, 1), &key(&name));
+            core.transact(|core| core.index_insert(ROOT, Index::Names, &entry)).unwrap();
+            model.insert(name, number);
+        };
+        for number in 0..names as u64 {
+            add(&mut core, &mut model, &mut random, number);
+        }
+        let full = shape(&mut core);
+        assert!(full.depth >= 2, "{} names, {} levels", names, full.depth);
+        let mut steps = 0;
+        while !model.is_empty() {
+            let at = if is_mixed { random.below(model.len() as u64) as usize } else { 0 };
+            let name = model.keys().nth(at).unwrap().clone();
+            core.transact(|core| core.index_remove(ROOT, Index::Names, &key(&name))).unwrap();
+            model.remove(&name);
+            if is_mixed && random.below(4) == 0 {
+                add(&mut core, &mut model, &mut random, 0);
+            }
+            steps += 1;
+            if steps % (names / 20) == 0 {
+                let now = shape(&mut core);
+                let ours: Vec<&String> =
+                    now.names.iter().filter(|name| !empty.names.contains(name)).collect();
+                assert_eq!(ours, model.keys().collect::<Vec<_>>());
+                let least = now.blocks.saturating_sub(3) as usize * IndexBlock::room(4096) / 8;
+                assert!(
+                    now.bytes >= least,
+                    "{} names: {} bytes in {} blocks",
+                    model.len(),
+                    now.bytes,
+                    now.blocks
+                );
+            }
+        }
+        let end = shape(&mut core);
+        assert_eq!((end.depth, end.blocks, end.names), (empty.depth, empty.blocks, empty.names));
+        // The root directory of a new volume has a block already.
+        let left = free - core.space.free();
+        assert!(left * cluster <= 256 << 10, "{left} clusters are not given back");
+    }
+
+    #[test]
+    fn an_index_shrinks_as_it_grew() {
+        for (seed, cluster) in [(1, 512), (2, 4096), (3, 65536)] {
+            grow_and_shrink(cluster, 2_000, seed, true);
+        }
+        grow_and_shrink(4096, 2_000, 4, false);
+    }
+
+    /// A name at the border that comes and goes does not split and join blocks each time.
+    #[test]
+    fn a_name_that_comes_and_goes_changes_one_block() {
+        let mut core = core(4096);
+        for number in 0..400u64 {
+            let entry = name_entry(Reference::new(1000 + number, 1), &key(&format!("name {number:05}")));
+            core.transact(|core| core.index_insert(ROOT, Index::Names, &entry)).unwrap();
+        }
+        for number in 0..400u64 {
+            let name = key(&format!("name {number:05}"));
+            let entry = core.transact(|core| core.index_remove(ROOT, Index::Names, &name)).unwrap();
+            let plain = Entry { bytes: &entry, offset: 0 }.with_child(None);
+            // The first time may join; then nothing more is made anew.
+            core.transact(|core| core.index_insert(ROOT, Index::Names, &plain)).unwrap();
+            core.transact(|core| core.index_remove(ROOT, Index::Names, &name)).unwrap();
+            core.transact(|core| core.index_insert(ROOT, Index::Names, &plain)).unwrap();
+            let before = core.made;
+            for _ in 0..10 {
+                core.transact(|core| core.index_remove(ROOT, Index::Names, &name)).unwrap();
+                core.transact(|core| core.index_insert(ROOT, Index::Names, &plain)).unwrap();
+            }
+            // An entry above the leaves is exchanged for one of them: two blocks each time.
+            assert!(core.made - before <= 10 * 3, "name {number}: {} images", core.made - before);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What can be seen of a volume only from inside.
+
+use super::*;
+use crate::layout::bytes::u64_at;
+use platter_device::{MemoryDevice, Recorder, Sectors};
+use platter_vfs::{Format, FormatOptions, Silent};
+
+const FILES: u64 = 3000;
+
+fn name(number: u64) -> Name {
+    Name::from(&*format!("small file {number}.txt"))
+}
+
+/// What small files cost: in memory, whole images that are made; on the device, writes and bytes.
+#[test]
+fn small_files_are_made_and_removed_with_little_work() {
+    let memory = Arc::new(MemoryDevice::new(256 << 20, Sectors { logical: 512, physical: 512 }));
+    crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let recorder = Arc::new(Recorder::new(memory));
+    let volume = NtfsVolume::open(recorder.clone(), OpenOptions::default()).unwrap();
+    let directory = volume.create(Node::ROOT, &"many".into(), Kind::Directory).unwrap();
+    volume.sync_all().unwrap();
+    let costs = || {
+        let written = recorder.traffic().write;
+        [volume.core().made, written.count, written.bytes]
+    };
+    let since = |before: [u64; 3]| {
+        let after = costs();
+        std::array::from_fn::<f64, 3, _>(|cost| (after[cost] - before[cost]) as f64 / FILES as f64)
+    };
+    let before = costs();
+    for number in 0..FILES {
+        let file = volume.create(directory, &name(number), Kind::File).unwrap();
+        volume.write(file, 0, &[7; 1024]).unwrap();
+        volume.forget(file, 1);
+    }
+    volume.sync_all().unwrap();
+    let [images, writes, bytes] = since(before);
+    // The record, and index blocks that are split; the content, and the log's pages; the record again, and an
+    // unused one before it.
+    assert!(images < 1.25 && writes < 1.1 && bytes < 3_000.0, "made: {images}, {writes}, {bytes}");
+    let before = costs();
+    for number in 0..FILES {
+        volume.unlink(directory, &name(number)).unwrap();
+    }
+    volume.sync_all().unwrap();
+    let [images, writes, bytes] = since(before);
+    assert!(images < 1.25 && writes < 0.05 && bytes < 1_900.0, "removed: {images}, {writes}, {bytes}");
+}
+
+fn exists(volume: &NtfsVolume, directory: Node, name: &str) -> bool {
+    match volume.lookup(directory, &name.into()) {
+        Ok(node) => {
+            volume.forget(node, 1);
+            true
+        }
+        Err(Error::NotFound) => false,
+        Err(error) => panic!("{name}: {error}"),
+    }
+}
+
+/// Names that differ in case only are different names in a directory that has the flag, and in those made in it.
+#[test]
+fn a_case_sensitive_directory_tells_names_apart() {
+    let memory = Arc::new(MemoryDevice::new(32 << 20, Sectors { logical: 512, physical: 512 }));
+    crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let open = || NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+    let volume = open();
+    let marked = volume.create(Node::ROOT, &"marked".into(), Kind::Directory).unwrap();
+    let usual = volume.create(Node::ROOT, &"usual".into(), Kind::Directory).unwrap();
+    {
+        let mut core = volume.core();
+        let number = core.nodes.get(marked.0).unwrap().file;
+        let mut file = (*core.file(number).unwrap()).clone();
+        let mut standard = standard(&file).unwrap();
+        standard.version = crate::layout::CASE_SENSITIVE;
+        file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
+        core.transact(|core| core.store(file)).unwrap();
+    }
+    volume.create(usual, &"Name".into(), Kind::File).unwrap();
+    assert!(matches!(volume.create(usual, &"NAME".into(), Kind::File), Err(Error::Exists)));
+    let below = volume.create(marked, &"below".into(), Kind::Directory).unwrap();
+    for directory in [marked, below] {
+        let (lower, upper) = (Name::from("name"), Name::from("NAME"));
+        let one = volume.create(directory, &lower, Kind::File).unwrap();
+        volume.write(one, 0, b"lower").unwrap();
+        let two = volume.create(directory, &upper, Kind::File).unwrap();
+        volume.write(two, 0, b"UPPER").unwrap();
+        assert!(matches!(volume.create(directory, &upper, Kind::File), Err(Error::Exists)));
+        assert!(!exists(&volume, directory, "Name"));
+        assert!(matches!(volume.unlink(directory, &"Name".into()), Err(Error::NotFound)));
+        volume.rename(directory, &upper, directory, &"Name".into(), RenameFlags::NoReplace).unwrap();
+        assert!(!exists(&volume, directory, "NAME") && exists(&volume, directory, "name"));
+        let found = volume.lookup(directory, &"Name".into()).unwrap();
+        let mut content = [0; 5];
+        volume.read(found, 0, &mut content).unwrap();
+        assert_eq!(&content, b"UPPER");
+    }
+    volume.rename(marked, &"Name".into(), usual, &"other".into(), RenameFlags::Replace).unwrap();
+    assert!(exists(&volume, usual, "OTHER"));
+    volume.unmount().unwrap();
+    let report = crate::Ntfs.check(&*memory, platter_vfs::CheckOptions::default(), &Silent).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
+    // It is still so when the volume is opened again.
+    let volume = open();
+    let marked = volume.lookup(Node::ROOT, &"MARKED".into()).unwrap();
+    let below = volume.lookup(marked, &"below".into()).unwrap();
+    assert!(
+        exists(&volume, below, "name")
+            && !exists(&volume, below, "NAME")
+            && !exists(&volume, marked, "BELOW")
+    );
+}
+
+/// `$UsnJrnl:$Max`: the identifier and the lowest valid number.
+fn journal(memory: &Arc<MemoryDevice>) -> (u64, u64) {
+    let volume =
+        NtfsVolume::open(memory.clone(), OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
+    let number = volume.core().journal.unwrap();
+    let file = volume.core().file(number).unwrap();
+    let limits: Vec<u16> = "$Max".encode_utf16().collect();
+    let value = file.find(Type::DATA, &limits).unwrap().value().unwrap().to_vec();
+    assert_eq!((u64_at(&value, 0), u64_at(&value, 8)), (0x200_0000, 0x80_0000));
+    (u64_at(&value, 16), u64_at(&value, 24))
+}
+
+/// The first change of each session gives the journal another identifier; who changes nothing leaves it.
+#[test]
+fn a_change_journal_says_that_it_is_not_complete() {
+    let memory = Arc::new(MemoryDevice::new(32 << 20, Sectors { logical: 512, physical: 512 }));
+    crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let open = || NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+    let volume = open();
+    let extend = Node(volume.core().nodes.enter(record_number::EXTEND));
+    let file = volume.create(extend, &"$UsnJrnl".into(), Kind::File).unwrap();
+    let stream = volume.stream(file, &"$J".into(), true).unwrap();
+    volume.write(stream, 0, &[1; 0x1230]).unwrap();
+    let stream = volume.stream(file, &"$Max".into(), true).unwrap();
+    let identifier: u64 = 0x01D0_0000_0000_0000;
+    let limits = [0x200_0000, 0x80_0000, identifier, 0x10].map(u64::to_le_bytes).concat();
+    volume.write(stream, 0, &limits).unwrap();
+    volume.unmount().unwrap();
+    assert_eq!(journal(&memory), (identifier, 0x10));
+    // Opened, read and closed: the journal is as complete as it was.
+    let volume = open();
+    assert!(volume.info().unwrap().details.iter().any(|(name, _)| *name == "$UsnJrnl"));
+    volume.lookup(Node::ROOT, &"nothing".into()).unwrap_err();
+    volume.sync_all().unwrap();
+    volume.unmount().unwrap();
+    assert_eq!(journal(&memory), (identifier, 0x10));
+    let mut before = identifier;
+    for session in 0..2 {
+        let volume = open();
+        volume.create(Node::ROOT, &name(session), Kind::File).unwrap();
+        volume.sync_all().unwrap();
+        // Known as soon as the change is: it is in the same commit.
+        let cut: Arc<dyn Device> = Arc::new(platter_device::OverlayDevice::new(memory.clone()));
+        let replayed = NtfsVolume::open(cut, OpenOptions::default()).unwrap();
+        assert!(replayed.lookup(Node::ROOT, &name(session)).is_ok());
+        drop(replayed);
+        volume.create(Node::ROOT, &name(session + 10), Kind::File).unwrap();
+        volume.unmount().unwrap();
+        let (identifier, lowest) = journal(&memory);
+        assert!(identifier > before && lowest == 0x1230, "{identifier:#x} {lowest:#x}");
+        before = identifier;
+    }
+    let report = crate::Ntfs.check(&*memory, platter_vfs::CheckOptions::default(), &Silent).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
+}
