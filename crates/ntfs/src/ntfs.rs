@@ -57,6 +57,15 @@ impl Format for Ntfs {
         crate::check::check(device, options, progress)
     }
 
+    fn check_surface(
+        &self,
+        device: &dyn Device,
+        options: CheckOptions,
+        progress: &dyn Progress,
+    ) -> Result<CheckReport> {
+        crate::check::check_surface(device, options, progress)
+    }
+
     fn recover(
         &self,
         device: Arc<dyn Device>,

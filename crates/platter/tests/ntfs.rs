@@ -25,6 +25,9 @@ fn mkfs_takes_what_the_format_has() {
             let said = place.fails(&format!("mkfs {format} c.img --size 600M --force {option}"));
             assert!(said.contains(what), "{format}: {said}");
         }
+        place.works(&format!("mkfs {format} d.img --size 600M --force"));
+        let (_, said) = place.ends(8, "check --surface d.img");
+        assert!(said.contains("has no check of the surface"), "{said}");
     }
     let (_, said) = place.ends(2, "mkfs ntfs c.img --mft-record many");
     assert!(said.contains("many"), "{said}");
@@ -47,6 +50,7 @@ fn files_go_in_and_come_out_and_are_recovered() {
         assert_eq!(fs::read(place.path("back")).unwrap(), large);
         place.works("mv a.img:/tree/below a.img:/moved");
         place.works("check a.img");
+        place.works("check --surface a.img");
         // Neither boot sector is left.
         let file = fs::File::options().write(true).open(place.path("a.img")).unwrap();
         file.write_all_at(&[0; 512], 0).unwrap();

@@ -72,6 +72,17 @@ pub trait Format: Send + Sync {
         progress: &dyn Progress,
     ) -> Result<CheckReport>;
 
+    /// The same, and reads every cluster, used or not: those that cannot be read, and the files on them, are found. A
+    /// repair keeps them from being used again.
+    fn check_surface(
+        &self,
+        _device: &dyn Device,
+        _options: CheckOptions,
+        _progress: &dyn Progress,
+    ) -> Result<CheckReport> {
+        Err(Error::Unsupported { format: self.name(), what: "check of the surface" })
+    }
+
     /// Reads everything that has a checksum, from every copy that the device keeps, and verifies it. What is damaged in
     /// one copy is put right from another, unless the device is read-only. The volume must not be open.
     ///

@@ -29,6 +29,11 @@ impl<'d> Disk<'d> {
         self.device.len()
     }
 
+    /// Bytes of a sector of the device.
+    pub fn sector(&self) -> u64 {
+        self.sector
+    }
+
     /// Reads any bytes of the device.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         Ok(self.read_sectors(offset, buffer)?)

@@ -29,6 +29,7 @@ mod orphans;
 pub(crate) mod records;
 mod security;
 mod streams;
+mod surface;
 mod system;
 mod tree;
 mod views;
@@ -42,6 +43,7 @@ use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result};
 use records::{State, Table};
 use std::collections::{BTreeMap, BTreeSet};
+use surface::Surface;
 
 pub use platter_vfs::Severity;
 
@@ -54,18 +56,43 @@ const READ: u64 = 1 << 20;
 /// Checks a volume that is not open, and repairs it if asked to.
 ///
 /// # Errors
+/// As [`check_surface`].
+pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
+    rounds(device, options, false, progress)
+}
+
+/// The same, and reads every cluster: those that cannot be read, and the files on them, are found. A repair puts them
+/// into `$BadClus`, and gives the files others.
+///
+/// # Errors
 /// [`Error::NotThisFormat`] or [`Error::Damaged`] if there is no usable boot sector, or no way to `$MFT`;
 /// [`Error::Device`]; [`Error::ReadOnly`] for a repair of a device that cannot be written.
-pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
+pub fn check_surface(
+    device: &dyn Device,
+    options: CheckOptions,
+    progress: &dyn Progress,
+) -> Result<CheckReport> {
+    rounds(device, options, true, progress)
+}
+
+fn rounds(
+    device: &dyn Device,
+    options: CheckOptions,
+    is_wanted: bool,
+    progress: &dyn Progress,
+) -> Result<CheckReport> {
     if options.repair && device.read_only() {
         return Err(Error::ReadOnly("its device is".into()));
     }
     let mut report = CheckReport::default();
     let mut told = BTreeSet::new();
+    let mut surface = Surface::new(is_wanted);
     for number in 1..=ROUNDS {
         let is_last = number == ROUNDS;
         let mut round = Check::new(device, progress, options.repair && !is_last)?;
+        round.surface = surface;
         round.run()?;
+        surface = std::mem::take(&mut round.surface);
         let again = round.disk.is_edited() && round.is_repairing;
         let mut disk = std::mem::replace(&mut round.disk, Disk::new(device));
         let mut found = round.into_report();
@@ -135,6 +162,7 @@ pub struct Check<'d> {
     /// Files that no directory has.
     orphans: BTreeSet<u64>,
     upper: Box<[u16]>,
+    surface: Surface,
 }
 
 impl<'d> Check<'d> {
@@ -172,6 +200,7 @@ impl<'d> Check<'d> {
             missing: BTreeSet::new(),
             orphans: BTreeSet::new(),
             upper: (0..=u16::MAX).map(platter_vfs::windows_upper).collect(),
+            surface: Surface::default(),
         })
     }
 
@@ -186,6 +215,7 @@ impl<'d> Check<'d> {
         }
         self.is_used_known = true;
         bitmaps::read_taken(self)?;
+        surface::examine(self)?;
         self.again()?;
         crossed::resolve(self)?;
         system::examine(self)?;

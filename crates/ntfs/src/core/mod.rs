@@ -19,7 +19,7 @@ use crate::bits::Bits;
 use crate::file::{Attr, Body, File, Outside};
 use crate::hash::Numbers;
 use crate::index::Index;
-use crate::layout::bytes::{put, u16_at};
+use crate::layout::bytes::{put, u16_at, u64_at};
 use crate::layout::runs::unpack;
 use crate::layout::{
     Attribute, Content, Geometry, Kind, ListEntry, Record, Reference, Run, fixup, index, record_flags,

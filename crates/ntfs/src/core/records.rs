@@ -115,59 +115,53 @@ impl Core {
 
     /// Gives a record up that a file needs no more, and empties it.
     pub fn free_record(&mut self, reference: Reference) {
-        let number = reference.number();
-        let mut record = Record::new(number);
-        if let Ok(old) = self.record(number) {
-            record.lsn = crate::layout::bytes::u64_at(&old, 8);
-            record.update = u16_at(&old, usize::from(u16_at(&old, 4)));
-        }
-        self.put_free_record(reference, record);
+        let record = self.successor_of(reference.number());
+        self.put_free_record(reference, record.to_bytes(self.geometry.record as usize).unwrap_or_default());
     }
 
     /// Gives the records of a removed file up. What they said of it when it still had a name stays in them, as Windows
     /// leaves it, for whoever wants the file back.
     pub fn free_records(&mut self, last: &File) {
-        for extension in &last.extensions {
-            self.free_old_record(*extension);
+        let number = last.reference.number();
+        let mut fresh = None;
+        if self.stale.contains(&number) && last.extensions.is_empty() {
+            let mut record = Record { flags: last.flags, ..self.successor_of(number) };
+            for attribute in last.pieces(1 << 30, 1 << 30, self.geometry.cluster) {
+                record.add(attribute);
+            }
+            fresh = record.to_bytes(self.geometry.record as usize);
         }
-        if !last.extensions.is_empty() || last.length() > Record::room(self.geometry.record as usize) {
-            return self.free_old_record(last.reference);
+        for &reference in last.extensions.iter().chain([&last.reference]) {
+            let old = fresh.take().or_else(|| self.record(reference.number()).ok().map(|old| (*old).clone()));
+            match old {
+                Some(old) => self.put_free_record(reference, old),
+                None => self.free_record(reference),
+            }
         }
-        let mut record =
-            Record { flags: last.flags & !record_flags::IN_USE, ..Record::new(last.reference.number()) };
-        if let Some(old) = self.known(Key::Record(last.reference.number())) {
-            record.lsn = crate::layout::bytes::u64_at(old, 8);
-            record.update = u16_at(old, usize::from(u16_at(old, 4)));
-        }
-        for attribute in last.pieces(1 << 30, 1 << 30, self.geometry.cluster) {
-            record.add(attribute);
-        }
-        self.put_free_record(last.reference, record);
     }
 
-    /// Gives a record up that holds what it is to hold.
-    fn free_old_record(&mut self, reference: Reference) {
-        let number = reference.number();
-        let place = self.record_place(number).unwrap_or(0);
-        let old = self.record(number).and_then(|old| Record::from_bytes(&old, place));
-        let record = old.map_or_else(
-            |_| Record::new(number),
-            |old| Record { flags: old.flags & !record_flags::IN_USE, links: 0, ..old },
-        );
-        self.put_free_record(reference, record);
+    /// An empty record that will be written over the one there is.
+    fn successor_of(&mut self, number: u64) -> Record {
+        let mut record = Record::new(number);
+        if let Ok(old) = self.record(number) {
+            record.lsn = u64_at(&old, 8);
+            record.update = u16_at(&old, usize::from(u16_at(&old, 4)));
+        }
+        record
     }
 
-    /// The next file in the record has another sequence number.
-    fn put_free_record(&mut self, reference: Reference, mut record: Record) {
+    /// Stores a record that is not in use. The next file in it has another sequence number.
+    fn put_free_record(&mut self, reference: Reference, mut bytes: Vec<u8>) {
         let number = reference.number();
-        record.sequence = match reference.sequence().wrapping_add(1) {
+        let sequence = match reference.sequence().wrapping_add(1) {
             0 => 1,
             next => next,
         };
-        let size = self.geometry.record as usize;
-        let bytes =
-            record.to_bytes(size).or_else(|| Record { attributes: Vec::new(), ..record }.to_bytes(size));
-        self.put_image(Key::Record(number), bytes.unwrap_or_default());
+        put(&mut bytes, 0x10, sequence);
+        put(&mut bytes, 0x12, 0u16);
+        let flags = u16_at(&bytes, 0x16) & !record_flags::IN_USE;
+        put(&mut bytes, 0x16, flags);
+        self.put_image(Key::Record(number), bytes);
         self.set_record_bit(number, false);
         self.next_record = self.next_record.min(number);
     }

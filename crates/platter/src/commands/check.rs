@@ -20,6 +20,9 @@ pub struct Arguments {
     /// Repair what can be; without it nothing is written
     #[arg(long)]
     repair: bool,
+    /// Read every cluster too; bad ones are told with the files on them, and, with --repair, not used any more (NTFS)
+    #[arg(long)]
+    surface: bool,
     /// Take it for this file system instead of recognising it
     #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser())]
     format: Option<String>,
@@ -86,8 +89,12 @@ impl Arguments {
             },
         };
         let bar = Bar::new(Unit::Steps);
-        let report =
-            format.check(&*device, CheckOptions { repair: self.repair }, &bar).about(device.name())?;
+        let options = CheckOptions { repair: self.repair };
+        let report = match self.surface {
+            true => format.check_surface(&*device, options, &bar),
+            false => format.check(&*device, options, &bar),
+        }
+        .about(device.name())?;
         if self.repair {
             device.flush()?;
         }
