@@ -27,10 +27,11 @@ impl Core {
     }
 
     /// Stores a file whose index has its last entries in the root from now on, and gives its blocks back.
-    pub(super) fn drop_blocks(&mut self, mut file: File, index: Index) -> Result<()> {
+    pub(super) fn drop_blocks(&mut self, mut file: File, index: Index, block: u32) -> Result<()> {
         let (units, number) = (index.units(), file.reference.number());
         if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(Kind::INDEX_ALLOCATION, units) {
             self.give_runs(&outside.runs, Held::Metadata, true);
+            self.drop_images(number, index, block, 0, outside.size);
         }
         if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(Kind::BITMAP, units) {
             self.give_runs(&outside.runs, Held::Metadata, true);
@@ -71,11 +72,13 @@ impl Core {
             return Ok(());
         };
         let given = cut(&mut outside.runs, end.div_ceil(cluster));
+        let size = outside.size;
         (outside.size, outside.valid) = (end, end);
         if let Some(Attr { body: Body::Resident { value, .. }, .. }) = file.find_mut(Kind::BITMAP, units) {
             value.truncate((used.div_ceil(64) * 8) as usize);
         }
         self.give_runs(&given, Held::Metadata, true);
+        self.drop_images(number, index, tree.block, end, size);
         self.store(file)
     }
 
@@ -189,6 +192,7 @@ impl Core {
         Ok(())
     }
 
+    /// Marks a block as free, and empties it.
     pub(super) fn free_block(&mut self, tree: &mut Tree, at: u64) -> Result<()> {
         let units = tree.index.units();
         let number = at / u64::from(tree.block);
@@ -217,7 +221,14 @@ impl Core {
                 return Err(Error::damaged("$BITMAP", 0, expected, "none"));
             }
         }
-        self.drop_image(Key::Block(tree.number, tree.index, at));
-        Ok(())
+        // Not every reader asks the bitmap: dissect.ntfs shows what blocks have that nothing leads to.
+        self.store_block(tree, at, Node::empty())
+    }
+
+    /// Forgets what is in memory of an index's blocks between two places.
+    fn drop_images(&mut self, number: u64, index: Index, block: u32, from: u64, to: u64) {
+        for at in (from..to).step_by(block as usize) {
+            self.drop_image(Key::Block(number, index, at));
+        }
     }
 }

@@ -161,7 +161,7 @@ impl Core {
         let mut file = (*tree.file).clone();
         file.put(root);
         if is_leaf {
-            self.drop_blocks(file, index)?
+            self.drop_blocks(file, index, tree.block)?
         } else {
             self.store(file)?
         }
