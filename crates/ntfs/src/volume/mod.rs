@@ -12,8 +12,13 @@
 mod commit;
 mod data;
 mod journal;
+mod moving;
 mod names;
+mod packed;
+mod removal;
+mod reparse;
 mod settle;
+mod sizes;
 mod slow;
 mod streams;
 

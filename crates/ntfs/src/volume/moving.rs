@@ -1,0 +1,168 @@
+//! Further names, and names that move.
+
+use super::names::Found;
+use super::removal::deletable;
+use super::*;
+use crate::index::Index;
+
+impl NtfsVolume {
+    /// Gives a file a further name.
+    pub(super) fn add_link(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
+        let now = FileTime(self.now());
+        let mut core = self.change()?;
+        let parent = self.living_directory(&mut core, directory)?;
+        self.capabilities.names.check(name)?;
+        let entity = core.nodes.get(node.0)?;
+        let (number, is_part) = (entity.file, entity.part.is_some());
+        let file = core.file(number)?;
+        if !is_part && file.flags & record_flags::DIRECTORY != 0 {
+            return Err(Error::IsADirectory);
+        }
+        if is_part {
+            return Err(Error::InvalidArgument("a named stream has no names of its own"));
+        }
+        // What was removed has no name that another could join.
+        if number >= DETACHED {
+            return Err(Error::NotFound);
+        }
+        if self.entry(&mut core, parent, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        let file = (*file).clone();
+        core.transact(|core| {
+            let mut file = file;
+            self.add_name(core, &mut file, parent, name.units())?;
+            core.store(file)?;
+            self.stamp_directory(core, parent, now)
+        })?;
+        self.touch(directory.0);
+        self.touch(node.0);
+        Ok(())
+    }
+
+    /// Whether a directory is `above` or lies somewhere below it.
+    fn is_inside(&self, core: &mut Core, directory: u64, above: u64) -> Result<bool> {
+        let mut at = directory;
+        for _ in 0..4096 {
+            if at == above {
+                return Ok(true);
+            }
+            if at == record_number::ROOT || at >= DETACHED {
+                return Ok(false);
+            }
+            let file = core.file(at)?;
+            let Some(name) = names_of(&file).next() else { return Ok(false) };
+            at = name.parent.number();
+        }
+        Err(Error::damaged("directory", 0, "a way to the root", "more than 4096 directories"))
+    }
+
+    /// Moves an entry.
+    pub(super) fn move_entry(
+        &self,
+        from: Node,
+        name: &Name,
+        to: Node,
+        new_name: &Name,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let now = FileTime(self.now());
+        let mut core = self.change()?;
+        let old = self.directory(&mut core, from)?;
+        let source = self.shown(&mut core, old, name)?.ok_or(Error::NotFound)?;
+        let new = self.living_directory(&mut core, to)?;
+        self.capabilities.names.check(new_name)?;
+        let file = core.file_at(source.reference)?;
+        let number = file.reference.number();
+        let is_directory = self.is_directory(&mut core, &file)?;
+        if is_directory && self.is_inside(&mut core, new, number)? {
+            return Err(Error::IntoItself);
+        }
+        let target = self.entry(&mut core, new, new_name)?;
+        if target.as_ref().is_some_and(|target| target.reference.number() < record_number::FIRST_FREE) {
+            return Err(Error::Exists);
+        }
+        let is_same_entry = |target: &Found| {
+            target.reference == source.reference
+                && (old == new)
+                && (target.name.name == source.name.name || is_pair(&target.name, &source.name))
+        };
+        match (flags, target) {
+            (RenameFlags::Exchange, None) => Err(Error::NotFound),
+            (RenameFlags::Exchange, Some(target)) => {
+                if target.reference == source.reference {
+                    return Ok(());
+                }
+                let other = core.file_at(target.reference)?;
+                if self.is_directory(&mut core, &other)?
+                    && self.is_inside(&mut core, old, other.reference.number())?
+                {
+                    return Err(Error::IntoItself);
+                }
+                core.transact(|core| {
+                    let (mut one, mut two) = ((*file).clone(), (*other).clone());
+                    self.take_name(core, &mut one, old, &source.name)?;
+                    self.take_name(core, &mut two, new, &target.name)?;
+                    self.add_name(core, &mut one, new, &target.name.name)?;
+                    self.add_name(core, &mut two, old, &source.name.name)?;
+                    core.store(one)?;
+                    core.store(two)?;
+                    self.stamp_directory(core, old, now)?;
+                    self.stamp_directory(core, new, now)
+                })?;
+                self.touch_all(&mut core, &[from.0, to.0], &[number, other.reference.number()]);
+                Ok(())
+            }
+            (_, Some(target)) if is_same_entry(&target) && *source.name.name == *new_name.units() => Ok(()),
+            (RenameFlags::NoReplace, Some(target)) if !is_same_entry(&target) => Err(Error::Exists),
+            (_, Some(target)) if !is_same_entry(&target) && target.reference == source.reference => Ok(()),
+            (_, target) => {
+                let replaced = target.filter(|target| !is_same_entry(target));
+                let mut gone = None;
+                if let Some(target) = &replaced {
+                    let other = core.file_at(target.reference)?;
+                    let other_is_directory = self.is_directory(&mut core, &other)?;
+                    match (is_directory, other_is_directory) {
+                        (true, true) if !core.index_is_empty(other.reference.number(), Index::Names)? => {
+                            return Err(Error::NotEmpty);
+                        }
+                        (true, false) => return Err(Error::NotADirectory),
+                        (false, true) => return Err(Error::IsADirectory),
+                        _ => {}
+                    }
+                    deletable(&other)?;
+                    gone = Some(other);
+                }
+                let kept = core.transact(|core| {
+                    let mut kept = None;
+                    if let (Some(target), Some(other)) = (&replaced, &gone) {
+                        kept = self.unname(core, other, new, &target.name)?;
+                    }
+                    let mut file = (*core.file(number)?).clone();
+                    self.take_name(core, &mut file, old, &source.name)?;
+                    self.add_name(core, &mut file, new, new_name.units())?;
+                    core.store(file)?;
+                    self.stamp_directory(core, old, now)?;
+                    self.stamp_directory(core, new, now)?;
+                    Ok(kept)
+                })?;
+                if let (Some(kept), Some(other)) = (kept, gone) {
+                    self.moved_away(&mut core, other.reference.number(), kept);
+                }
+                self.touch_all(&mut core, &[from.0, to.0], &[number]);
+                Ok(())
+            }
+        }
+    }
+
+    fn touch_all(&self, core: &mut Core, nodes: &[u64], files: &[u64]) {
+        nodes.iter().for_each(|node| self.touch(*node));
+        files.iter().filter_map(|file| core.nodes.of_file(*file)).for_each(|node| self.touch(node));
+    }
+}
+
+/// Whether two names are the long and the short one of the same entry.
+fn is_pair(one: &FileName, other: &FileName) -> bool {
+    let kinds = (one.namespace, other.namespace);
+    kinds == (namespace::WIN32, namespace::DOS) || kinds == (namespace::DOS, namespace::WIN32)
+}

@@ -1,0 +1,73 @@
+//! Reparse points, and their index.
+
+use super::*;
+use crate::index::Index;
+use crate::layout::{Reference, reparse_entry, reparse_key, reparse_to_bytes};
+
+impl NtfsVolume {
+    pub(super) fn enter_reparse(&self, core: &mut Core, tag: u32, file: Reference) -> Result<()> {
+        match core.reparse_index {
+            Some(index) => core.index_insert(index, Index::Reparse, &reparse_entry(tag, file)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn leave_reparse(&self, core: &mut Core, tag: u32, file: Reference) -> Result<()> {
+        let Some(index) = core.reparse_index else { return Ok(()) };
+        match core.index_remove(index, Index::Reparse, &reparse_key(tag, file)) {
+            Ok(_) | Err(Error::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives a file another reparse point, or takes it away.
+    pub(super) fn change_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
+        if point.is_some_and(|point| point.tag == 0 || point.data.len() > 16 << 10) {
+            return Err(Error::InvalidArgument("a reparse point has a tag and at most 16 KiB of data"));
+        }
+        let mut core = self.change()?;
+        let entity = core.nodes.get(node.0)?;
+        if entity.part.is_some() {
+            return Err(Error::InvalidArgument("a named stream has no reparse point of its own"));
+        }
+        let number = entity.file;
+        self.absorb_node(&mut core, node.0)?;
+        let file = (*core.file(number)?).clone();
+        let becomes = point.is_some_and(|point| platter_vfs::reparse::is_link(point.tag));
+        if becomes && file.find(Type::DATA, &[]).is_some_and(|data| data.size() > 0) {
+            return Err(Error::InvalidArgument("a file that has content cannot become a symbolic link"));
+        }
+        let is_directory = file.flags & record_flags::DIRECTORY != 0;
+        if becomes && is_directory && (node == Node::ROOT || !core.index_is_empty(number, Index::Names)?) {
+            return Err(Error::NotEmpty);
+        }
+        let now = FileTime(self.now());
+        core.transact(|core| {
+            let mut file = file;
+            let on_disk = number < DETACHED;
+            if let Some(old) = reparse_of(core, &file)?
+                && on_disk
+            {
+                self.leave_reparse(core, old.tag, file.reference)?;
+            }
+            core.remove_value(&mut file, Type::REPARSE_POINT, on_disk);
+            let mut standard = standard(&file)?;
+            standard.flags &= !file_flags::REPARSE;
+            standard.changed = now;
+            if let Some(point) = point {
+                standard.flags |= file_flags::REPARSE;
+                core.place_value(&mut file, Type::REPARSE_POINT, reparse_to_bytes(point), on_disk)?;
+                if on_disk {
+                    self.enter_reparse(core, point.tag, file.reference)?;
+                }
+            }
+            file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
+            core.store(file)
+        })?;
+        if let Some(stream) = &core.nodes.get(node.0)?.stream {
+            stream.is_link.store(becomes, Ordering::SeqCst);
+        }
+        self.touch(node.0);
+        Ok(())
+    }
+}

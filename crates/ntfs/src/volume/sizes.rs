@@ -1,0 +1,268 @@
+//! Sizes, and what is where: longer, shorter, taken ahead, holes.
+
+use super::data::is_there;
+use super::slow::HOLE;
+use super::*;
+use crate::file::Outside;
+use crate::layout::attribute_flags;
+use crate::runlist::{cut, part, splice};
+use crate::space::Held;
+use crate::stream::Place;
+
+impl NtfsVolume {
+    /// Makes a stream shorter or longer.
+    pub(super) fn resize(&self, node: Node, size: u64) -> Result<()> {
+        let stream = self.data_of(node)?;
+        self.may_write(&stream)?;
+        self.check_size(Some(size))?;
+        loop {
+            stream.wait_quiet();
+            let mut core = self.change()?;
+            let mut state = stream.write();
+            if !stream.is_quiet() {
+                continue;
+            }
+            if state.is_encrypted() {
+                return Err(Error::Unreadable("it is encrypted (EFS)"));
+            }
+            if size == state.size {
+                return Ok(());
+            }
+            self.resize_locked(&mut core, node.0, &mut state, size)?;
+            break;
+        }
+        self.note_write(&stream);
+        Ok(())
+    }
+
+    fn resize_locked(&self, core: &mut Core, node: u64, state: &mut State, size: u64) -> Result<()> {
+        let cluster = self.cluster;
+        if matches!(state.place, Place::Resident(_)) {
+            if self.may_be_resident(core, node, usize::try_from(size).unwrap_or(usize::MAX / 2))? {
+                return self.remake(core, node, state, |_, state| {
+                    if let Place::Resident(content) = &mut state.place {
+                        content.resize(size as usize, 0);
+                    }
+                    (state.size, state.valid, state.planned) = (size, size, size);
+                    Ok(())
+                });
+            }
+            self.move_out(core, node, state)?;
+        }
+        let on_disk = self.is_on_disk(core, node)?;
+        let unit = if state.is_compressed() { self.unit_clusters(state) } else { 1 };
+        let wanted = size.div_ceil(cluster).next_multiple_of(unit);
+        if state.is_compressed() && size < state.valid {
+            // What is cut off in the middle of a unit must not come back when the file grows again.
+            let end = state.valid.min(wanted * cluster);
+            if size < end {
+                self.write_compressed(core, node, state, size, &vec![0; (end - size) as usize])?;
+            }
+        }
+        self.remake(core, node, state, |core, state| {
+            let is_compressed = state.is_compressed();
+            let Place::Runs(runs) = &mut state.place else { return Ok(()) };
+            let known = runs.last().map_or(0, Run::end);
+            if size < state.size {
+                let old = cut(runs, wanted);
+                core.give_runs(&old, Held::Data, on_disk);
+                state.is_ahead = false;
+            } else if wanted > known {
+                let mut outside = Outside { runs: std::mem::take(runs), ..Outside::default() };
+                if is_compressed || (wanted - known) * cluster >= HOLE {
+                    outside.push(None, wanted - known);
+                    if !is_compressed {
+                        state.flags |= attribute_flags::SPARSE;
+                    }
+                } else {
+                    core.extend(&mut outside, wanted - known, on_disk, false)?;
+                }
+                state.place = Place::Runs(outside.runs);
+            }
+            state.size = size;
+            state.valid = state.valid.min(size);
+            state.planned = state.valid;
+            state.done.clear();
+            Ok(())
+        })
+    }
+
+    /// Gives clusters back that were taken ahead of the content, unless plans are under way.
+    pub(super) fn trim(&self, core: &mut Core, node: u64) -> Result<()> {
+        let Some(stream) = core.nodes.get(node)?.stream.clone() else { return Ok(()) };
+        let mut state = stream.write();
+        if !state.is_ahead || !stream.is_quiet() {
+            return Ok(());
+        }
+        let on_disk = self.is_on_disk(core, node)?;
+        let wanted = state.size.div_ceil(self.cluster);
+        self.remake(core, node, &mut state, |core, state| {
+            if let Place::Runs(runs) = &mut state.place {
+                let old = cut(runs, wanted);
+                core.give_runs(&old, Held::Data, on_disk);
+            }
+            state.is_ahead = false;
+            state.valid = state.valid.min(state.size);
+            state.planned = state.valid;
+            Ok(())
+        })
+    }
+
+    /// Takes clusters for a range without changing what it reads as.
+    pub(super) fn preallocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
+        let stream = self.data_of(node)?;
+        self.may_write(&stream)?;
+        if range.is_empty() {
+            return Err(Error::InvalidArgument("the range is empty"));
+        }
+        self.check_size(Some(range.end))?;
+        let mut core = self.change()?;
+        let mut state = stream.write();
+        if state.is_encrypted() {
+            return Err(Error::Unreadable("it is encrypted (EFS)"));
+        }
+        if matches!(state.place, Place::Resident(_)) {
+            self.move_out(&mut core, node.0, &mut state)?;
+        }
+        let grows = !keep_size && range.end > state.size;
+        if !state.is_compressed() {
+            // Holes become zeroes; what is past the valid length reads as zeroes whatever it holds.
+            let nothing = range.start..range.start;
+            self.provide_zeroed(&mut core, node.0, &mut state, range.clone(), nothing)?;
+            state.is_ahead = true;
+        }
+        if grows {
+            if state.is_compressed() {
+                drop(state);
+                drop(core);
+                return self.resize(node, range.end);
+            }
+            let known = state.clusters() * self.cluster;
+            debug_assert!(range.end <= known, "provided just now");
+            state.size = range.end;
+            drop(state);
+            drop(core);
+            self.note_write(&stream);
+        }
+        Ok(())
+    }
+
+    fn provide_zeroed(
+        &self,
+        core: &mut Core,
+        node: u64,
+        state: &mut State,
+        range: Range<u64>,
+        written: Range<u64>,
+    ) -> Result<()> {
+        let cluster = self.cluster;
+        let (first, last) = (range.start / cluster, range.end.div_ceil(cluster));
+        let known = state.clusters();
+        let on_disk = self.is_on_disk(core, node)?;
+        if is_there(state.runs(), first, last) {
+            return Ok(());
+        }
+        self.remake(core, node, state, |core, state| {
+            let Place::Runs(runs) = &mut state.place else { return Ok(()) };
+            for hole in part(runs, first, last.min(known)).into_iter().filter(|run| run.lcn.is_none()) {
+                self.fill_hole(core, runs, hole, on_disk, written.clone())?;
+            }
+            if last > known {
+                let mut outside = Outside { runs: std::mem::take(runs), ..Outside::default() };
+                if first.saturating_sub(known) * cluster >= HOLE {
+                    outside.push(None, first - known);
+                    state.flags |= attribute_flags::SPARSE;
+                }
+                let wanted = last - outside.clusters();
+                core.extend(&mut outside, wanted, on_disk, false)?;
+                state.place = Place::Runs(outside.runs);
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes a range read as zeroes, and gives its whole clusters back.
+    pub(super) fn make_hole(&self, node: Node, range: Range<u64>) -> Result<()> {
+        let stream = self.data_of(node)?;
+        self.may_write(&stream)?;
+        if range.is_empty() {
+            return Err(Error::InvalidArgument("the range is empty"));
+        }
+        loop {
+            stream.wait_quiet();
+            let mut core = self.change()?;
+            let mut state = stream.write();
+            if !stream.is_quiet() {
+                continue;
+            }
+            let inside = range.start..range.end.min(state.size);
+            self.punch_locked(&mut core, node.0, &mut state, inside)?;
+            break;
+        }
+        self.note_write(&stream);
+        Ok(())
+    }
+
+    fn punch_locked(&self, core: &mut Core, node: u64, state: &mut State, range: Range<u64>) -> Result<()> {
+        if state.is_encrypted() {
+            return Err(Error::Unreadable("it is encrypted (EFS)"));
+        }
+        if range.is_empty() {
+            return Ok(());
+        }
+        if matches!(state.place, Place::Resident(_)) {
+            return self.remake(core, node, state, |_, state| {
+                if let Place::Resident(content) = &mut state.place {
+                    content[range.start as usize..range.end as usize].fill(0);
+                }
+                Ok(())
+            });
+        }
+        let cluster = self.cluster;
+        let unit = if state.is_compressed() { self.unit_clusters(state) } else { 1 };
+        let piece = unit * cluster;
+        // The last cluster is whole if the file ends in it.
+        let is_end = range.end == state.size;
+        let first = range.start.next_multiple_of(piece);
+        let last = if is_end { range.end.next_multiple_of(piece) } else { range.end / piece * piece };
+        let edges = if first >= last {
+            [range.clone(), 0..0]
+        } else {
+            [range.start..first, last.min(range.end)..range.end]
+        };
+        for edge in edges {
+            let edge = edge.start..edge.end.min(state.valid);
+            if edge.is_empty() {
+                continue;
+            }
+            if state.is_compressed() {
+                self.write_compressed(
+                    core,
+                    node,
+                    state,
+                    edge.start,
+                    &vec![0; (edge.end - edge.start) as usize],
+                )?;
+            } else {
+                self.write_zeroes(state, edge)?;
+            }
+        }
+        if first >= last {
+            return Ok(());
+        }
+        let on_disk = self.is_on_disk(core, node)?;
+        self.remake(core, node, state, |core, state| {
+            let is_compressed = state.is_compressed();
+            let Place::Runs(runs) = &mut state.place else { return Ok(()) };
+            let (from, to) = (first / cluster, (last / cluster).min(runs.last().map_or(0, Run::end)));
+            if from < to {
+                let old = splice(runs, from, to, &[Run { vcn: from, lcn: None, length: to - from }]);
+                core.give_runs(&old, Held::Data, on_disk);
+            }
+            if !is_compressed {
+                state.flags |= attribute_flags::SPARSE;
+            }
+            Ok(())
+        })
+    }
+}
