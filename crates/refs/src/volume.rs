@@ -61,6 +61,8 @@ pub struct Volume {
     committed: AtomicU64,
     /// The streams by node, for the data path.
     streams: RwLock<std::collections::HashMap<u64, Arc<Stream>>>,
+    /// How often a caller asked for a commit.
+    syncs: AtomicU64,
     /// Streams written in place since the last commit.
     touched: Mutex<Vec<u64>>,
     capabilities: Capabilities,
@@ -121,6 +123,7 @@ impl RefsVolume {
             committed: AtomicU64::new(core.checkpoint.clock),
             core: Mutex::new(core),
             turn: Mutex::new(Buffer::new(0)),
+            syncs: AtomicU64::new(0),
             streams: RwLock::default(),
             touched: Mutex::default(),
             capabilities: Capabilities {
