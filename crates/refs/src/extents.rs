@@ -8,6 +8,8 @@
 //! at 0x0A counts 28: so the checksum is the 4 bytes at 0x18 (CRC-32C of the cluster); no real bytes confirm that yet.
 
 mod stored;
+#[cfg(test)]
+mod tests;
 
 use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
