@@ -1,7 +1,8 @@
 //! The engine on memory: what it asks for is what the job says, and wrong blocks are caught.
 
-use platter_device::{Device, MemoryDevice, Recorder, Sectors};
+use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Recorder, Sectors};
 use platter_lab::{CELL, Durability, Job, Measured, Pattern, Stop, Subject, prepare, run};
+use platter_vfs::{FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +77,31 @@ fn each_durability_reaches_the_device() {
     job.durability = Durability::FsyncEvery(20);
     let (measured, recorder) = on_memory(&job);
     assert_eq!((recorder.traffic().flushes, measured.syncs.count()), (30, 30));
+}
+
+/// Where new places must be put on record before a write is durable, those in flight have one commit in common.
+#[test]
+fn writes_in_flight_share_a_sync() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("image");
+    // A file, whose completions come one by one; memory has carried out everything at once.
+    let file = FileDevice::create(&path, 512 << 20, FileOptions::default()).unwrap();
+    let device: Arc<dyn Device> = Arc::new(file);
+    let format = platter_formats::by_name("refs+integrity").unwrap();
+    format.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+    let recorder = Arc::new(Recorder::new(device));
+    let system = format.open(recorder.clone(), OpenOptions::default()).unwrap();
+    let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+    let subject = Subject::File { system: system.clone(), node };
+    let mut job = job(640);
+    prepare(&subject, &job.range, 1, &mut |_, _| {}).unwrap();
+    job.pattern = Pattern { read_percent: 0, workers: 1, queue_depth: 32, ..job.pattern };
+    job.durability = Durability::WriteThrough;
+    let before = recorder.traffic();
+    let measured = run(&subject, &job, &()).unwrap();
+    let seen = recorder.traffic().since(&before);
+    assert_eq!((measured.writes.ios, measured.syncs.count(), seen.flushes), (640, 20, 40));
+    system.unmount().unwrap();
 }
 
 #[test]

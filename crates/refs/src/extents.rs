@@ -8,6 +8,8 @@
 //! at 0x0A counts 28: so the checksum is the 4 bytes at 0x18 (CRC-32C of the cluster); no real bytes confirm that yet.
 
 mod stored;
+#[cfg(test)]
+mod tests;
 
 use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
@@ -16,7 +18,8 @@ use crate::layout::{Node, NodeMut, PageReference};
 use crate::pages::{ANY_TABLE, Page, Pages};
 use crate::space::Tier;
 use platter_vfs::{Error, Result};
-use stored::readable_rows;
+use smallvec::SmallVec;
+use stored::{Opening, readable_rows};
 pub use stored::{Stored, is_known, rows};
 
 /// A run.
@@ -92,17 +95,38 @@ struct Leaf {
     /// The first and the last cluster of the stream that it knows of.
     first: u32,
     last: u32,
-    /// Its page on disk, if it has one and that is what is in memory.
+    /// Its page on disk, if it has one.
     page: Option<PageReference>,
+    /// What of it the page does not hold.
+    news: News,
     /// Its runs, if they are in memory.
     rows: Option<Vec<Extent>>,
 }
 
+/// What a leaf's page on disk does not hold.
+#[derive(Debug, PartialEq, Eq)]
+enum News {
+    /// It is what is in memory.
+    Nothing,
+    /// These rows have other clusters and checksums now; all else is as it was, so that the page need not be made anew.
+    Rows(SmallVec<[u16; MOST_ROWS]>),
+    /// Anything.
+    All,
+}
+
+/// Rows that are changed one by one in a page; with more it is made anew.
+const MOST_ROWS: usize = 8;
+
 /// The runs of a stream.
 pub struct Extents {
     leaves: Vec<Leaf>,
-    /// Pages between the row and the leaves, as they are on disk.
-    inner: Vec<PageReference>,
+    /// Pages between the leaves and the row, as they are on disk, by level from the leaves up.
+    inner: Vec<Vec<PageReference>>,
+    /// Whether the pages between have as many children as [`Extents::store`] would give each, with the keys of the leaves
+    /// as they are: then only the references in them change.
+    is_regular: bool,
+    /// Pages on disk that nothing leads to from the next commit on.
+    left: Vec<PageReference>,
     /// Clusters in all.
     clusters: u64,
     /// Runs in all.
@@ -139,7 +163,16 @@ impl Extents {
     /// No runs.
     pub fn new(geometry: &Geometry, table: u64) -> Extents {
         let capacity = geometry.page() - 0x58 - NODE_HEADER;
-        Extents { leaves: Vec::new(), inner: Vec::new(), clusters: 0, runs: 0, capacity, table }
+        Extents {
+            leaves: Vec::new(),
+            inner: Vec::new(),
+            is_regular: false,
+            left: Vec::new(),
+            clusters: 0,
+            runs: 0,
+            capacity,
+            table,
+        }
     }
 
     /// Reads the node that a stream's row holds. Its pages are loaded when they are needed, the ones between at once.
@@ -156,54 +189,15 @@ impl Extents {
         if node.flags() & INNER == 0 {
             let rows = readable_rows(area)?;
             if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
-                extents.leaves.push(Leaf {
-                    first: first.at,
-                    last: last.end() - 1,
-                    page: None,
-                    rows: Some(rows),
-                });
+                let (first, last) = (first.at, last.end() - 1);
+                extents.leaves.push(Leaf::new(first, last, rows));
             }
             return Ok(extents);
         }
-        let mut first = 0;
-        extents.open_inner(pages, &node, &mut first, 0)?;
+        let mut opening = Opening::new(&pages.geometry, &node);
+        extents.open_inner(pages, &node, &mut opening, 0)?;
+        extents.is_regular = opening.is_regular;
         Ok(extents)
-    }
-
-    fn open_inner(
-        &mut self,
-        pages: &mut Pages,
-        node: &Node<'_>,
-        first: &mut u32,
-        depth: usize,
-    ) -> Result<()> {
-        for row in node.rows() {
-            let reference = PageReference::from_bytes(row.value, 0)?;
-            let last = u64_at(row.key, 0).min(u64::from(u32::MAX - 1)) as u32;
-            if node.level() > 1 {
-                if depth > 4 || self.inner.len() > 1 << 16 {
-                    return Err(Error::damaged("stream's tree", 0, "at most 5 levels", "more"));
-                }
-                self.inner.push(reference);
-                let page = pages.get(&reference, ANY_TABLE, false)?;
-                if page.node().level() + 1 != node.level() {
-                    return Err(Error::damaged(
-                        "level of a stream's node",
-                        0,
-                        node.level() - 1,
-                        page.node().level(),
-                    ));
-                }
-                self.open_inner(pages, &page.node(), first, depth + 1)?;
-                continue;
-            }
-            if last < *first {
-                return Err(Error::damaged("key of a stream's node", 0, format!("at least {first}"), last));
-            }
-            self.leaves.push(Leaf { first: *first, last, page: Some(reference), rows: None });
-            *first = last + 1;
-        }
-        Ok(())
     }
 
     /// The pages carry this number from now on.
@@ -317,6 +311,7 @@ impl Extents {
                     (format!("{}..={}", leaf.first, leaf.last), format!("{}..{}", first.at, last.end()));
                 return Err(Error::damaged("runs of a stream's leaf", 0, expected, found));
             }
+            self.is_regular &= leaf.last == last.end() - 1;
             leaf.last = last.end() - 1;
         }
         leaf.rows = Some(rows);
@@ -353,7 +348,8 @@ impl Extents {
             return;
         }
         if self.leaves.is_empty() {
-            self.leaves.push(Leaf { first: from, last: from, page: None, rows: Some(Vec::new()) });
+            self.leaves.push(Leaf::new(from, from, Vec::new()));
+            self.is_regular = false;
         }
         let (start, end) = self.span(from, to).into_inner();
         if start == end && new.len() == (to - from) as usize && self.replace_alike(start, new, gone) {
@@ -396,7 +392,7 @@ impl Extents {
             let position = low.saturating_sub(1);
             join(rows, position, low + here.len() + 3);
             self.runs = (self.runs + rows.len() as u64).saturating_sub(before);
-            leaf.page.take();
+            leaf.news = News::All;
         }
         self.mend(start, end);
     }
@@ -419,7 +415,13 @@ impl Extents {
         }
         old.iter().for_each(|row| leave(gone, row.cluster, 1));
         old.copy_from_slice(new);
-        leaf.page = None;
+        match &mut leaf.news {
+            News::All => {}
+            News::Rows(changed) if changed.len() + new.len() > MOST_ROWS => leaf.news = News::All,
+            News::Nothing if new.len() > MOST_ROWS => leaf.news = News::All,
+            News::Rows(changed) => changed.extend(numbers(position, new.len())),
+            News::Nothing => leaf.news = News::Rows(numbers(position, new.len()).collect()),
+        }
         true
     }
 
@@ -434,7 +436,8 @@ impl Extents {
                 continue;
             };
             if rows.is_empty() {
-                self.leaves.remove(index);
+                self.left.extend(self.leaves.remove(index).page);
+                self.is_regular = false;
                 if end == 0 {
                     break;
                 }
@@ -455,13 +458,16 @@ impl Extents {
                 let keep = if is_last { fits } else { fits.min(rows.len() / 2) };
                 let rest = rows.split_off(keep);
                 let (first, last) = (rest[0].at, rest[rest.len() - 1].end() - 1);
-                self.leaves.insert(index + 1, Leaf { first, last, page: None, rows: Some(rest) });
+                self.leaves.insert(index + 1, Leaf::new(first, last, rest));
+                self.is_regular = false;
                 end += 1;
             }
             let leaf = &mut self.leaves[index];
             let rows = leaf.rows.as_ref().expect("seen just now");
             leaf.first = rows[0].at;
-            leaf.last = rows[rows.len() - 1].end() - 1;
+            let last = rows[rows.len() - 1].end() - 1;
+            self.is_regular &= leaf.last == last;
+            leaf.last = last;
             index += 1;
         }
     }
@@ -488,13 +494,25 @@ impl Extents {
 
     /// Forgets the runs of leaves that are on disk as they are, to bound memory.
     pub fn unload(&mut self) {
-        self.leaves.iter_mut().filter(|leaf| leaf.page.is_some()).for_each(|leaf| leaf.rows = None);
+        self.leaves.iter_mut().filter(|leaf| leaf.news == News::Nothing).for_each(|leaf| leaf.rows = None);
     }
 
     /// How many runs are in memory.
     pub fn loaded(&self) -> usize {
         self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).map(Vec::len).sum()
     }
+}
+
+impl Leaf {
+    /// A leaf that has no page yet.
+    fn new(first: u32, last: u32, rows: Vec<Extent>) -> Leaf {
+        Leaf { first, last, page: None, news: News::All, rows: Some(rows) }
+    }
+}
+
+/// The positions of rows from one on. A page has fewer than this can count.
+fn numbers(position: usize, count: usize) -> impl Iterator<Item = u16> {
+    (position..position + count).map(|position| position as u16)
 }
 
 /// Notes a run that is given up, as one with the run before it where they touch.

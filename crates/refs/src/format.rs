@@ -151,7 +151,7 @@ pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progres
     fill(&mut core, &label, now, options.integrity.unwrap_or(false))?;
     let batch = core.gather()?;
     put_log(device, &geometry, guid)?;
-    batch.write(device)?;
+    batch.write(device, &mut platter_device::Buffer::new(0))?;
     core.write_both(device)?;
     put_superblocks(device, &geometry, &superblock)?;
     put_boot(device, &boot)?;

@@ -246,6 +246,13 @@ impl Pages {
         Ok(page)
     }
 
+    /// The page that a reference leads to, if it is in memory.
+    pub fn at_hand(&self, reference: &PageReference, tier: Tier) -> Option<&Page> {
+        let address = Address { real: tier == Tier::Small, cluster: reference.clusters[0] };
+        let clean = || self.clean.get(&address).map(|(page, _)| page);
+        self.dirty.get(&address).or_else(clean).map(|page| &**page)
+    }
+
     /// Reads and verifies a page, past all that is in memory.
     pub fn read(&self, reference: &PageReference, table: u64, real: bool) -> Result<Page> {
         let contiguous = (1..self.geometry.page_clusters() as usize)

@@ -2,7 +2,6 @@
 
 use crate::extents::Extents;
 use crate::geometry::Geometry;
-use crate::layout::PageReference;
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::{self, Attribute, DATA, MULTIPLE, NAMED_DATA, SINGLE, STREAM_EXTENTS};
 use crate::pages::Pages;
@@ -39,8 +38,6 @@ pub struct StreamState {
     pub integrity: bool,
     /// Others may have some of its clusters.
     pub shared: bool,
-    /// The pages of the extents at the last commit.
-    pub pages: Vec<PageReference>,
     /// Nothing leads to it any more: what it takes is given back when it is let go.
     pub orphan: bool,
     /// Changes whenever clusters of it move.
@@ -152,7 +149,6 @@ impl StreamState {
             unwritten: None,
             integrity,
             shared: false,
-            pages: Vec::new(),
             orphan: false,
             generation: 0,
         }
@@ -257,7 +253,6 @@ fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) ->
     }
     let allocated = u64_at(value, 0x30);
     let extents = Extents::open(pages, table, area, (allocated / cluster, u64_at(value, 0x20)))?;
-    let kept = extents.pages();
     // Clusters after the end were allocated ahead: a stream that grows over them must not show what was there before.
     let valid = u64_at(value, 0x40);
     let is_ahead = valid < size || extents.end() > size.div_ceil(cluster);
@@ -267,7 +262,6 @@ fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) ->
         unwritten: is_ahead.then_some(valid.min(size)),
         integrity,
         shared: false,
-        pages: kept,
         orphan: false,
         generation: 0,
     })
@@ -389,12 +383,10 @@ pub fn store_snapshot(
 
 /// Stores the extents and returns the value that holds them.
 fn store_extents(state: &mut StreamState, versions: u32, pages: &mut Pages, clock: u64) -> Result<Vec<u8>> {
-    let mut before = std::mem::take(&mut state.pages);
     let Content::Extents(extents) = &mut state.content else {
         return Err(Error::InvalidArgument("an inline stream has no extents"));
     };
-    let stored = extents.store(pages, clock, &mut before)?;
-    state.pages = before;
+    let stored = extents.store(pages, clock)?;
     Ok(extents_value(state, versions, &pages.geometry, &stored))
 }
 

@@ -33,7 +33,7 @@ use crate::space::Tier;
 use crate::stream::{LARGEST, Stream, StreamState};
 use crate::system;
 use keeper::Keeper;
-use platter_device::{Device, Gather, Queue};
+use platter_device::{Buffer, Device, Gather, Queue};
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind,
     Name, NameRules, Node, NodeStream, OpenOptions, Plan, Progress, RenameFlags, Reparse, Result, Silent,
@@ -56,11 +56,13 @@ pub struct Volume {
     map: crate::geometry::ContainerMap,
     boot: BootRecord,
     core: Mutex<Core>,
-    /// Who commits; the clock of the last commit that is on disk.
-    turn: Mutex<()>,
+    /// Who commits, with memory for it; the clock of the last commit that is on disk.
+    turn: Mutex<Buffer>,
     committed: AtomicU64,
     /// The streams by node, for the data path.
     streams: RwLock<std::collections::HashMap<u64, Arc<Stream>>>,
+    /// How often a caller asked for a commit.
+    syncs: AtomicU64,
     /// Streams written in place since the last commit.
     touched: Mutex<Vec<u64>>,
     capabilities: Capabilities,
@@ -120,7 +122,8 @@ impl RefsVolume {
             boot: anchors.boot,
             committed: AtomicU64::new(core.checkpoint.clock),
             core: Mutex::new(core),
-            turn: Mutex::new(()),
+            turn: Mutex::new(Buffer::new(0)),
+            syncs: AtomicU64::new(0),
             streams: RwLock::default(),
             touched: Mutex::default(),
             capabilities: Capabilities {
@@ -221,7 +224,7 @@ impl Volume {
 
     /// Commits what there is up to now, unless somebody has done so meanwhile. `u64::MAX` commits in any case.
     fn commit_through(&self, clock: u64) -> Result<()> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if clock != u64::MAX && self.committed.load(Ordering::SeqCst) >= clock {
             return Ok(());
         }
@@ -241,7 +244,7 @@ impl Volume {
                 Err(error) => return Err(self.freeze(&mut core, error)),
             }
         };
-        if let Err(error) = batch.write(&*self.device) {
+        if let Err(error) = batch.write(&*self.device, &mut memory) {
             return Err(self.freeze(&mut self.core(), error));
         }
         let mut core = self.core();

@@ -4,7 +4,7 @@ mod common;
 
 use common::{VOLUMES, check_clean, open};
 use platter_vfs::model::Random;
-use platter_vfs::{FileSystem, Kind, Name, Node};
+use platter_vfs::{FileSystem, Kind, Name, Node, SyncScope};
 
 /// A file that takes half of the free space is overwritten at random until ten times its size was written; nothing is
 /// lost and no space leaks.
@@ -81,4 +81,43 @@ fn scattered_files_are_put_together() {
     assert!(now + 200 >= free, "{free} clusters were free, now {now}");
     system.unmount().unwrap();
     check_clean(&*device).unwrap();
+}
+
+/// A file is overwritten at random, and synced every few writes: pages of runs are changed again and again without being
+/// made anew, and say the right thing.
+#[test]
+fn synced_overwriting_leaves_a_clean_volume() {
+    for volume in VOLUMES.into_iter().filter(|volume| volume.integrity) {
+        let device = volume.make();
+        let system = open(device.clone());
+        let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+        let clusters = (96 << 20) / volume.cluster;
+        let content = |at: u64, round: u64| vec![(at * 7 + round) as u8; volume.cluster as usize];
+        for at in 0..clusters {
+            system.write(node, at * volume.cluster, &content(at, 0)).unwrap();
+        }
+        system.sync_all().unwrap();
+        let free = system.space().unwrap().free;
+        let mut rounds = vec![0u64; clusters as usize];
+        let mut random = Random::new(8664);
+        for round in 1..=100 {
+            for _ in 0..1 + random.below(40) {
+                let at = random.below(clusters);
+                rounds[at as usize] = round;
+                system.write(node, at * volume.cluster, &content(at, round)).unwrap();
+            }
+            system.sync(node, SyncScope::Data).unwrap();
+        }
+        assert_eq!(system.space().unwrap().free, free, "{volume:?}");
+        // As a power cut leaves it.
+        drop(system);
+        check_clean(&*device).unwrap_or_else(|found| panic!("{volume:?}: {found}"));
+        let system = open(device.clone());
+        let node = system.lookup(Node::ROOT, &Name::from("file")).unwrap();
+        let mut found = vec![0; volume.cluster as usize];
+        for at in 0..clusters {
+            system.read(node, at * volume.cluster, &mut found).unwrap();
+            assert!(found == content(at, rounds[at as usize]), "{volume:?}: cluster {at}");
+        }
+    }
 }

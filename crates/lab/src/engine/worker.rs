@@ -71,6 +71,8 @@ struct Worker<'a> {
     unsynced: u32,
     /// Writes that are done on the device and wait for a sync of the volume to be durable.
     waiting: Vec<usize>,
+    /// Writes on their way that will wait for one.
+    coming: usize,
     outcome: Outcome,
 }
 
@@ -106,6 +108,7 @@ pub(crate) fn run(
         written: 0,
         unsynced: 0,
         waiting: Vec::new(),
+        coming: 0,
         outcome: Outcome::default(),
     };
     worker.run()
@@ -233,7 +236,9 @@ impl Worker<'_> {
             }
         };
         let kind = if read { Kind::Read } else { Kind::Write };
-        let durable = !read && self.job.durability == Durability::WriteThrough && !slot.plan.is_synced_after;
+        let is_synced = self.job.durability == Durability::WriteThrough && slot.plan.is_synced_after;
+        let durable = !read && self.job.durability == Durability::WriteThrough && !is_synced;
+        self.coming += usize::from(!read && is_synced);
         self.queue.submit(Request { tag: index as u64, kind, durable, segments, buffer });
         Ok(true)
     }
@@ -256,6 +261,9 @@ impl Worker<'_> {
                         Err(error) => Err(error.into()),
                     }
                 } else {
+                    let is_synced =
+                        self.job.durability == Durability::WriteThrough && slot.plan.is_synced_after;
+                    self.coming -= usize::from(is_synced);
                     let finished = system.finish_write(&mut slot.plan, &buffer, completion.result);
                     finished.map(|sync| needs_sync = sync).map_err(Error::from)
                 }
@@ -286,11 +294,13 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Syncs for the writes that wait for it, all at once, or because it is time.
+    /// Syncs for the writes that wait for it, all at once, or because it is time. Those that are on their way are waited
+    /// for: one sync for all costs little more than one for the first, and the others would need a second one. Whoever
+    /// waits keeps its slot, so there are soon no more to come.
     fn sync_where_asked(&mut self) -> Result<()> {
         let due =
             matches!(self.job.durability, Durability::FsyncEvery(writes) if self.unsynced >= writes.max(1));
-        if !due && self.waiting.is_empty() {
+        if !due && (self.waiting.is_empty() || self.coming > 0) {
             return Ok(());
         }
         self.queue.kick()?;

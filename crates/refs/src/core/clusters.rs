@@ -29,11 +29,10 @@ impl Core {
     /// Gives back all that a stream takes.
     pub fn release_stream(&mut self, stream: &Stream) -> Result<()> {
         let mut state = stream.write();
-        let mut pages = std::mem::take(&mut state.pages);
         let mut gone = Vec::new();
         if let Content::Extents(extents) = &mut state.content {
             extents.load_range(&mut self.pages, 0, u32::MAX)?;
-            extents.destroy(&mut self.pages, &mut pages, &mut gone)?;
+            extents.destroy(&mut self.pages, &mut gone)?;
         }
         state.size = 0;
         state.content = Content::Inline(Vec::new());
@@ -69,16 +68,13 @@ impl Core {
         let mut state = stream.write();
         state.orphan = true;
         let mut runs = Vec::new();
-        let pages = std::mem::take(&mut state.pages);
         if let Content::Extents(extents) = &mut state.content {
             extents.load_range(&mut self.pages, 0, u32::MAX)?;
             runs.extend(extents.iter().map(|row| (row.cluster, row.count)));
             extents.forget_pages();
+            extents.free_left(&mut self.pages)?;
         }
         drop(state);
-        for page in pages {
-            self.pages.free(&page, Tier::Medium)?;
-        }
         self.disown(&runs)
     }
 }

@@ -90,15 +90,83 @@ pub struct Stored {
     pub runs: u64,
 }
 
+/// What is found out while the pages between a stream's row and its leaves are read.
+pub(super) struct Opening {
+    /// The first cluster of the stream that the next leaf can know of.
+    first: u32,
+    /// Pages between, so far.
+    inner: usize,
+    /// Children of a full page.
+    each: usize,
+    /// By level from the leaves up, whether a page had fewer children.
+    short: Vec<bool>,
+    /// Whether all but the last page of each level are full.
+    pub is_regular: bool,
+}
+
+impl Opening {
+    /// For the tree below this node.
+    pub fn new(geometry: &Geometry, top: &Node<'_>) -> Opening {
+        let is_regular = top.len() <= INLINE_CHILDREN;
+        Opening { first: 0, inner: 0, each: children_of_page(geometry), short: Vec::new(), is_regular }
+    }
+
+    /// Takes a page between into account.
+    fn see(&mut self, node: &Node<'_>) {
+        let level = usize::from(node.level());
+        self.inner += 1;
+        self.short.resize(self.short.len().max(level + 1), false);
+        self.is_regular &= !self.short[level] && node.len() <= self.each;
+        self.short[level] |= node.len() < self.each;
+    }
+}
+
+/// Children that a page between names.
+fn children_of_page(geometry: &Geometry) -> usize {
+    (geometry.page() - 0x58 - NODE_HEADER) / (32 + geometry.reference + 4)
+}
+
 impl Extents {
-    /// Brings the pages up to date and returns the node for the stream's row. `before` are the pages it had, which are
-    /// given back where they are no longer needed, and then the pages it has.
-    pub fn store(
+    /// Reads the pages below a node, and takes note of the leaves.
+    pub(super) fn open_inner(
         &mut self,
         pages: &mut Pages,
-        clock: u64,
-        before: &mut Vec<PageReference>,
-    ) -> Result<Stored> {
+        node: &Node<'_>,
+        opening: &mut Opening,
+        depth: usize,
+    ) -> Result<()> {
+        for row in node.rows() {
+            let reference = PageReference::from_bytes(row.value, 0)?;
+            let last = u64_at(row.key, 0).min(u64::from(u32::MAX - 1)) as u32;
+            if node.level() > 1 {
+                if depth > 4 || opening.inner > 1 << 16 {
+                    return Err(Error::damaged("stream's tree", 0, "at most 5 levels", "more"));
+                }
+                let level = usize::from(node.level()) - 2;
+                self.inner.resize(self.inner.len().max(level + 1), Vec::new());
+                self.inner[level].push(reference);
+                let page = pages.get(&reference, ANY_TABLE, false)?;
+                let (expected, found) = (node.level() - 1, page.node().level());
+                if found != expected {
+                    return Err(Error::damaged("level of a stream's node", 0, expected, found));
+                }
+                opening.see(&page.node());
+                self.open_inner(pages, &page.node(), opening, depth + 1)?;
+                continue;
+            }
+            if last < opening.first {
+                let expected = format!("at least {}", opening.first);
+                return Err(Error::damaged("key of a stream's node", 0, expected, last));
+            }
+            let first = std::mem::replace(&mut opening.first, last + 1);
+            self.leaves.push(Leaf { first, last, page: Some(reference), news: News::Nothing, rows: None });
+        }
+        Ok(())
+    }
+
+    /// Brings the pages up to date and returns the node for the stream's row. Pages that are no longer needed are given
+    /// back.
+    pub fn store(&mut self, pages: &mut Pages, clock: u64) -> Result<Stored> {
         let inline = match &self.leaves[..] {
             [] => true,
             [leaf] => leaf
@@ -108,9 +176,7 @@ impl Extents {
             _ => false,
         };
         let stored = if inline {
-            if let Some(leaf) = self.leaves.first_mut() {
-                leaf.page = None;
-            }
+            self.forget_pages();
             let rows: &[Extent] = self.leaves.first().and_then(|leaf| leaf.rows.as_deref()).unwrap_or(&[]);
             let bytes: usize = rows.iter().map(Extent::size).sum();
             // Others expect room for two runs, and the whole row to end on 8 bytes.
@@ -122,81 +188,181 @@ impl Extents {
         } else {
             self.store_pages(pages, clock)?
         };
-        let now = self.pages();
-        let mut kept: Vec<u64> = now.iter().map(|page| page.clusters[0]).collect();
-        kept.sort_unstable();
-        for page in before.drain(..) {
-            if kept.binary_search(&page.clusters[0]).is_err() {
-                pages.free(&page, Tier::Medium)?;
-            }
-        }
-        *before = now;
+        self.free_left(pages)?;
         Ok(stored)
     }
 
-    /// The pages that hold the runs on disk.
-    pub fn pages(&self) -> Vec<PageReference> {
-        self.leaves.iter().filter_map(|leaf| leaf.page).chain(self.inner.iter().copied()).collect()
+    fn store_pages(&mut self, pages: &mut Pages, clock: u64) -> Result<Stored> {
+        let each = children_of_page(&pages.geometry);
+        let changed = self.store_leaves(pages, clock)?;
+        if !self.is_regular || !self.point(pages, clock, changed, each)? {
+            self.store_inner(pages, clock, each)?;
+        }
+        let reference = pages.geometry.reference;
+        let top = self.children(self.inner.len(), each);
+        let level = self.inner.len() as u8 + 1;
+        let mut node =
+            vec![0; (NODE_HEADER + top.len() * (32 + reference + 4)).next_multiple_of(8).max(0x70)];
+        store_children(&mut node, &top, level, ROOT | STREAM | INNER, reference);
+        Ok(Stored { node, leaf_pages: self.leaves.len() as u64, runs: self.runs })
     }
 
-    fn store_pages(&mut self, pages: &mut Pages, clock: u64) -> Result<Stored> {
-        let size = pages.geometry.page();
-        let mut places = Vec::new();
-        for leaf in self.leaves.iter().filter(|leaf| leaf.page.is_none()) {
-            let rows = leaf.rows.as_ref().expect("what is not on disk is in memory");
-            let mut page = Page::new(size, 0);
-            page.with_area(|area| store_rows(area, rows, STREAM | FIXED, false));
-            places.push(pages.add(page, Tier::Medium)?);
+    /// Brings the leaves' pages up to date. Returns the indices of those that changed, with their new references.
+    fn store_leaves(&mut self, pages: &mut Pages, clock: u64) -> Result<Vec<(usize, PageReference)>> {
+        let (mut changed, mut places) = (Vec::new(), Vec::new());
+        for (index, leaf) in self.leaves.iter_mut().enumerate() {
+            if leaf.news == News::Nothing {
+                continue;
+            }
+            let place = match leaf.change_rows(pages)? {
+                Some(place) => place,
+                None => {
+                    let rows = leaf.rows.as_ref().expect("what is not on disk is in memory");
+                    let mut page = Page::new(pages.geometry.page(), 0);
+                    page.with_area(|area| store_rows(area, rows, STREAM | FIXED, false));
+                    self.left.extend(leaf.page.take());
+                    pages.add(page, Tier::Medium)?
+                }
+            };
+            (leaf.page, leaf.news) = (Some(place), News::Nothing);
+            changed.push(index);
+            places.push(place);
         }
         let sealed = pages.seal(&places, self.table, Tier::Medium, clock);
-        let changed = self.leaves.iter_mut().filter(|leaf| leaf.page.is_none());
-        changed.zip(sealed).for_each(|(leaf, page)| leaf.page = Some(page));
-        let leaf_pages = self.leaves.len() as u64;
-        let mut below: Vec<(u32, PageReference)> =
-            self.leaves.iter().map(|leaf| (leaf.last, leaf.page.expect("stored"))).collect();
-        self.inner.clear();
-        let mut level = 1;
-        while below.len() > INLINE_CHILDREN {
-            let mut above = Vec::new();
-            let each = (size - 0x58 - NODE_HEADER) / (32 + pages.geometry.reference + 4);
+        let changed: Vec<(usize, PageReference)> = changed.into_iter().zip(sealed).collect();
+        changed.iter().for_each(|&(index, page)| self.leaves[index].page = Some(page));
+        Ok(changed)
+    }
+
+    /// Has the pages between refer to the new places of children that changed. `false` if one of them is not in memory
+    /// or is not what it should be: then they must be made anew.
+    fn point(
+        &mut self,
+        pages: &mut Pages,
+        clock: u64,
+        mut changed: Vec<(usize, PageReference)>,
+        each: usize,
+    ) -> Result<bool> {
+        for level in &mut self.inner {
+            let (mut numbers, mut places) = (Vec::new(), Vec::new());
+            for children in changed.chunk_by(|one, next| one.0 / each == next.0 / each) {
+                let number = children[0].0 / each;
+                let Some(before) = level.get_mut(number) else { return Ok(false) };
+                let has_children = |page: &Page| {
+                    let (node, size) = (page.node(), pages.geometry.reference);
+                    let rows = children.iter().map(|(index, _)| index % each);
+                    rows.into_iter().all(|row| row < node.len() && node.row(row).value.len() == size)
+                };
+                if !pages.at_hand(before, Tier::Medium).is_some_and(has_children) {
+                    return Ok(false);
+                }
+                *before = pages.change(before, ANY_TABLE, Tier::Medium)?;
+                let mut node = pages.dirty(before, Tier::Medium).node_mut();
+                children.iter().for_each(|(index, child)| child.store(node.value_mut(index % each)));
+                numbers.push(number);
+                places.push(*before);
+            }
+            changed = numbers
+                .into_iter()
+                .zip(pages.seal(&places, self.table, Tier::Medium, clock))
+                .inspect(|&(number, page)| level[number] = page)
+                .collect();
+        }
+        Ok(true)
+    }
+
+    /// Makes the pages between anew.
+    fn store_inner(&mut self, pages: &mut Pages, clock: u64, each: usize) -> Result<()> {
+        self.left.extend(self.inner.drain(..).flatten());
+        loop {
+            let below = self.children(self.inner.len(), each);
+            if below.len() <= INLINE_CHILDREN {
+                break;
+            }
+            let level = self.inner.len() as u8 + 1;
+            let mut places = Vec::new();
             for children in below.chunks(each) {
-                let mut page = Page::new(size, level);
+                let mut page = Page::new(pages.geometry.page(), level);
                 page.with_area(|area| {
                     store_children(area, children, level, STREAM | INNER, pages.geometry.reference)
                 });
-                let place = pages.add(page, Tier::Medium)?;
-                let sealed = pages.seal(&[place], self.table, Tier::Medium, clock)[0];
-                self.inner.push(sealed);
-                above.push((children[children.len() - 1].0, sealed));
+                places.push(pages.add(page, Tier::Medium)?);
             }
-            below = above;
-            level += 1;
+            self.inner.push(pages.seal(&places, self.table, Tier::Medium, clock));
         }
-        let reference = pages.geometry.reference;
-        let mut node =
-            vec![0; (NODE_HEADER + below.len() * (32 + reference + 4)).next_multiple_of(8).max(0x70)];
-        store_children(&mut node, &below, level, ROOT | STREAM | INNER, reference);
-        Ok(Stored { node, leaf_pages, runs: self.runs })
+        self.is_regular = true;
+        Ok(())
     }
 
-    /// Forgets the pages on disk, which the caller gives back. Every leaf must be loaded.
+    /// The pages of a level, which are the leaves at 0, each with the last cluster of the stream below it.
+    fn children(&self, level: usize, each: usize) -> Vec<(u32, PageReference)> {
+        let page = |leaf: &Leaf| leaf.page.expect("stored");
+        let Some(above) = level.checked_sub(1) else {
+            return self.leaves.iter().map(|leaf| (leaf.last, page(leaf))).collect();
+        };
+        let leaves = each.saturating_pow(level as u32);
+        let last = |number: usize| {
+            let after = (number + 1).saturating_mul(leaves).min(self.leaves.len());
+            self.leaves[after - 1].last
+        };
+        self.inner[above].iter().enumerate().map(|(number, &page)| (last(number), page)).collect()
+    }
+
+    /// Forgets the pages on disk: what stands in them is stored anew. Every leaf must be loaded.
     pub fn forget_pages(&mut self) {
-        self.leaves.iter_mut().for_each(|leaf| leaf.page = None);
-        self.inner.clear();
+        for leaf in &mut self.leaves {
+            self.left.extend(leaf.page.take());
+            leaf.news = News::All;
+        }
+        self.left.extend(self.inner.drain(..).flatten());
+        self.is_regular = false;
+    }
+
+    /// Gives back the pages that were forgotten.
+    pub fn free_left(&mut self, pages: &mut Pages) -> Result<()> {
+        self.left.drain(..).try_for_each(|page| pages.free(&page, Tier::Medium))
     }
 
     /// Gives back all clusters and pages. Every leaf must be loaded.
-    pub fn destroy(
-        &mut self,
-        pages: &mut Pages,
-        before: &mut Vec<PageReference>,
-        gone: &mut Vec<(u64, u32)>,
-    ) -> Result<()> {
+    pub fn destroy(&mut self, pages: &mut Pages, gone: &mut Vec<(u64, u32)>) -> Result<()> {
         gone.extend(self.iter().map(|row| (row.cluster, row.count)));
+        self.forget_pages();
         self.leaves.clear();
-        self.inner.clear();
         (self.clusters, self.runs) = (0, 0);
-        before.drain(..).try_for_each(|page| pages.free(&page, Tier::Medium))
+        self.free_left(pages)
+    }
+}
+
+impl Leaf {
+    /// Changes single rows of the page that is there. `None` if that is not all that changed, or the page is not in
+    /// memory or has its rows in other places than [`store_rows`] gives them.
+    fn change_rows(&self, pages: &mut Pages) -> Result<Option<PageReference>> {
+        let (Some(before), News::Rows(changed), Some(rows)) = (&self.page, &self.news, &self.rows) else {
+            return Ok(None);
+        };
+        let place_of = |position: &u16| {
+            let position = usize::from(*position);
+            (NODE_HEADER + 32 * position, &rows[position])
+        };
+        let Some(page) = pages.at_hand(before, Tier::Medium) else { return Ok(None) };
+        let (node, area) = (page.node(), page.area());
+        let is_there = |position: &u16| {
+            let (at, row) = place_of(position);
+            let old = area.get(at..at + 32).map(Extent::from_bytes);
+            usize::from(*position) < node.len()
+                && node.offset(usize::from(*position)) == at
+                && old.is_some_and(|old| (old.at, old.count) == (row.at, 1) && old.checksum.is_some())
+        };
+        if !changed.iter().all(is_there) {
+            return Ok(None);
+        }
+        let place = pages.change(before, ANY_TABLE, Tier::Medium)?;
+        pages.dirty(&place, Tier::Medium).with_area(|area| {
+            for (at, row) in changed.iter().map(place_of) {
+                row.store(&mut area[at..]);
+            }
+        });
+        Ok(Some(place))
     }
 }
 
@@ -209,10 +375,10 @@ fn store_children(
     reference: usize,
 ) {
     let mut node = NodeMut::fresh(area, level, flags);
+    let mut value = vec![0; reference];
     for (position, (last, page)) in children.iter().enumerate() {
         let mut key = [0; 16];
         put(&mut key, 0, u64::from(*last));
-        let mut value = vec![0; reference];
         page.store(&mut value);
         assert!(node.insert(position, &key, 0, &value), "sized for its rows");
     }

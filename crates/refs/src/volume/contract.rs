@@ -335,6 +335,7 @@ impl FileSystem for RefsVolume {
     }
 
     fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
         let clock = {
             let core = self.core();
             core.entity(node.0)?;
@@ -344,6 +345,7 @@ impl FileSystem for RefsVolume {
     }
 
     fn sync_all(&self) -> Result<()> {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
         self.commit_through(u64::MAX)
     }
 

@@ -7,6 +7,7 @@
 
 use super::Volume;
 use crate::space::Space;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -128,8 +129,25 @@ impl Keeper {
     }
 }
 
+/// Looks in a row at which nothing was going on.
+#[derive(Default)]
+struct Rest {
+    looks: u32,
+    syncs: u64,
+}
+
+impl Rest {
+    /// Takes a look: whether no plan is under way, and how often a commit was asked for so far. Who has every write made
+    /// durable has nothing under way for as long as each commit takes, and is at work all the same.
+    fn look(&mut self, is_quiet: bool, syncs: u64) -> bool {
+        self.looks = if is_quiet && syncs == self.syncs { self.looks + 1 } else { 0 };
+        self.syncs = syncs;
+        self.looks >= QUIET
+    }
+}
+
 fn work(orders: &Orders, volume: &Weak<Volume>) {
-    let (mut is_scattered, mut quiet) = (false, 0);
+    let (mut is_scattered, mut rest) = (false, Rest::default());
     loop {
         let wanted = orders.take(is_scattered.then_some(LOOK));
         let Some(volume) = volume.upgrade().filter(|_| !wanted.stop) else { return };
@@ -137,15 +155,30 @@ fn work(orders: &Orders, volume: &Weak<Volume>) {
         if wanted.commit {
             done = volume.commit_through(u64::MAX);
         }
-        quiet = if volume.is_quiet() { quiet + 1 } else { 0 };
-        if quiet >= QUIET && is_scattered {
-            done = done.and(volume.clean(&|| orders.lock().is_any() || !volume.is_quiet()).map(drop));
-            quiet = 0;
+        let syncs = || volume.syncs.load(Ordering::Relaxed);
+        if rest.look(volume.is_quiet(), syncs()) && is_scattered {
+            let is_disturbed = || orders.lock().is_any() || !volume.is_quiet() || syncs() != rest.syncs;
+            done = done.and(volume.clean(&is_disturbed).map(drop));
+            rest.looks = 0;
         }
         is_scattered = !volume.scattered().is_empty();
         if done.is_err() {
             // The volume is frozen, and whoever writes next hears why.
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_syncs_again_and_again_is_not_at_rest() {
+        let mut rest = Rest::default();
+        assert!((1..1000).all(|syncs| !rest.look(true, syncs)));
+        let looks: Vec<bool> = (0..QUIET).map(|_| rest.look(true, 999)).collect();
+        assert_eq!(looks.iter().position(|&rests| rests), Some(QUIET as usize - 1));
+        assert!(rest.look(true, 999) && !rest.look(false, 999) && !rest.look(true, 999));
     }
 }
