@@ -96,14 +96,14 @@ fn a_long_run_survives_power_cuts_at_random() {
 /// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-ntfs --test power --
 /// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for others.
 #[test]
-#[ignore = "a campaign: takes hours"]
+#[ignore = "a campaign: takes half an hour"]
 fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
     let first = 1000 * seed();
     let (mut runs, mut cuts) = (0, 0);
     while cuts < 20_000 {
         let volume = VOLUMES[runs as usize % VOLUMES.len()];
         let seed = first + runs;
-        cuts += long_run(volume, seed, 50_000, 40);
+        cuts += long_run(volume, seed, 50_000, 8);
         runs += 1;
         println!("seed {seed}, {volume:?}: {cuts} cuts in {runs} runs");
     }

@@ -81,7 +81,7 @@ fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
     while cuts < 20_000 {
         let volume = VOLUMES[runs as usize % VOLUMES.len()];
         let seed = first + runs;
-        cuts += long_run(volume, seed, 50_000, 40);
+        cuts += long_run(volume, seed, 50_000, 8);
         runs += 1;
         println!("seed {seed}, {volume:?}: {cuts} cuts in {runs} runs");
     }
