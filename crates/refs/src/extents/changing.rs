@@ -1,0 +1,169 @@
+//! Runs are put in the place of others, in memory.
+
+use super::*;
+
+impl Extents {
+    /// Puts `new` runs, in order, in the place of whatever is between `from` and `to`. What was there is appended to
+    /// `gone` as runs of the volume. The range must be loaded.
+    pub fn replace(&mut self, from: u32, to: u32, new: &[Extent], gone: &mut Vec<(u64, u32)>) {
+        if from >= to {
+            return;
+        }
+        if self.leaves.is_empty() {
+            self.leaves.push(Leaf::new(from, from, Vec::new()));
+            self.is_regular = false;
+        }
+        let (start, end) = self.span(from, to).into_inner();
+        if start == end && new.len() == (to - from) as usize && self.replace_alike(start, new, gone) {
+            return;
+        }
+        self.clusters += new.iter().map(|row| u64::from(row.count)).sum::<u64>();
+        for index in start..=end {
+            let leaf = &mut self.leaves[index];
+            let rows = leaf.rows.as_mut().expect("loaded");
+            let before = rows.len() as u64;
+            let low = rows.partition_point(|row| row.end() <= from);
+            let high = rows.partition_point(|row| row.at < to);
+            let mut middle: [Option<Extent>; 2] = [None; 2];
+            for row in &rows[low..high] {
+                let (cut_from, cut_to) = (row.at.max(from), row.end().min(to));
+                leave(gone, row.cluster + u64::from(cut_from - row.at), cut_to - cut_from);
+                self.clusters = self.clusters.saturating_sub(u64::from(cut_to - cut_from));
+                if row.at < from {
+                    middle[0] = Some(Extent { count: from - row.at, ..*row });
+                }
+                if row.end() > to {
+                    middle[1] = Some(Extent {
+                        at: to,
+                        count: row.end() - to,
+                        cluster: row.cluster + u64::from(to - row.at),
+                        ..*row
+                    });
+                }
+            }
+            let [head, tail] = middle;
+            let here: &[Extent] = if index == start { new } else { &[] };
+            if low == high && here.is_empty() {
+                continue;
+            }
+            if here.len() == 1 && high == low + 1 && head.is_none() && tail.is_none() {
+                rows[low] = here[0];
+            } else {
+                rows.splice(low..high, head.into_iter().chain(here.iter().copied()).chain(tail));
+            }
+            let position = low.saturating_sub(1);
+            join(rows, position, low + here.len() + 3);
+            self.runs = (self.runs + rows.len() as u64).saturating_sub(before);
+            leaf.news = News::All;
+        }
+        self.mend(start, end);
+    }
+
+    /// Puts runs of one cluster with checksums in the place of as many others: the commonest change of all, and the
+    /// leaf keeps its shape.
+    fn replace_alike(&mut self, leaf: usize, new: &[Extent], gone: &mut Vec<(u64, u32)>) -> bool {
+        let leaf = &mut self.leaves[leaf];
+        let Some(rows) = &mut leaf.rows else { return false };
+        let position = first_from(rows, new[0].at);
+        let Some(old) = rows.get_mut(position..position + new.len()) else { return false };
+        let is_alike = |(old, new): (&Extent, &Extent)| {
+            old.at == new.at
+                && (old.count, new.count) == (1, 1)
+                && old.checksum.is_some()
+                && new.checksum.is_some()
+        };
+        if !old.iter().zip(new).all(is_alike) {
+            return false;
+        }
+        old.iter().for_each(|row| leave(gone, row.cluster, 1));
+        old.copy_from_slice(new);
+        match &mut leaf.news {
+            News::All => {}
+            News::Rows(changed) if changed.len() + new.len() > MOST_ROWS => leaf.news = News::All,
+            News::Nothing if new.len() > MOST_ROWS => leaf.news = News::All,
+            News::Rows(changed) => changed.extend(numbers(position, new.len())),
+            News::Nothing => leaf.news = News::Rows(numbers(position, new.len()).collect()),
+        }
+        true
+    }
+
+    /// Brings the bounds of leaves up to date after a change, splits those that are too large and drops empty ones.
+    fn mend(&mut self, start: usize, end: usize) {
+        let mut index = start;
+        let mut end = end;
+        while index <= end && index < self.leaves.len() {
+            let is_last = index + 1 == self.leaves.len();
+            let Some(rows) = &mut self.leaves[index].rows else {
+                index += 1;
+                continue;
+            };
+            if rows.is_empty() {
+                self.left.extend(self.leaves.remove(index).page);
+                self.is_regular = false;
+                if end == 0 {
+                    break;
+                }
+                end -= 1;
+                continue;
+            }
+            let bytes: usize = rows.iter().map(|row| row.size() + 4).sum();
+            if bytes > self.capacity {
+                // At the end of a stream that grows, leaves are left nearly full.
+                let mut room = self.capacity * 15 / 16;
+                let fits = rows.iter().take_while(|row| {
+                    let bytes = row.size() + 4;
+                    let fits = bytes <= room;
+                    room = room.saturating_sub(bytes);
+                    fits
+                });
+                let fits = fits.count();
+                let keep = if is_last { fits } else { fits.min(rows.len() / 2) };
+                let rest = rows.split_off(keep);
+                let (first, last) = (rest[0].at, rest[rest.len() - 1].end() - 1);
+                self.leaves.insert(index + 1, Leaf::new(first, last, rest));
+                self.is_regular = false;
+                end += 1;
+            }
+            let leaf = &mut self.leaves[index];
+            let rows = leaf.rows.as_ref().expect("seen just now");
+            leaf.first = rows[0].at;
+            let last = rows[rows.len() - 1].end() - 1;
+            self.is_regular &= leaf.last == last;
+            leaf.last = last;
+            index += 1;
+        }
+    }
+}
+
+/// The positions of rows from one on. A page has fewer than this can count.
+fn numbers(position: usize, count: usize) -> impl Iterator<Item = u16> {
+    (position..position + count).map(|position| position as u16)
+}
+
+/// Notes a run that is given up, as one with the run before it where they touch.
+fn leave(gone: &mut Vec<(u64, u32)>, cluster: u64, count: u32) {
+    match gone.last_mut() {
+        Some(last) if last.0 + u64::from(last.1) == cluster => last.1 += count,
+        _ => gone.push((cluster, count)),
+    }
+}
+
+/// Joins runs that lie one after the other on the volume as in the stream, around these positions.
+fn join(rows: &mut Vec<Extent>, from: usize, to: usize) {
+    let mut index = from;
+    let mut to = to.min(rows.len());
+    while index + 1 < to {
+        let (one, next) = (rows[index], rows[index + 1]);
+        let touch = one.checksum.is_none()
+            && next.checksum.is_none()
+            && one.end() == next.at
+            && one.cluster + u64::from(one.count) == next.cluster;
+        if touch {
+            rows[index].count += next.count;
+            rows.remove(index + 1);
+            to -= 1;
+        } else {
+            index += 1;
+        }
+    }
+}
