@@ -21,6 +21,9 @@ pub struct File {
     pub list: Vec<Run>,
     /// The records that extend it.
     pub extensions: Vec<Reference>,
+    /// The commit for which more of these, and of its list, were taken than are needed: until then changes are only
+    /// noted. 0 for none.
+    pub reserved: u64,
 }
 
 /// One attribute, whole.
@@ -187,7 +190,15 @@ impl Attr {
 impl File {
     /// A file without attributes.
     pub fn new(reference: Reference, flags: u16) -> File {
-        File { reference, flags, links: 0, attributes: Vec::new(), list: Vec::new(), extensions: Vec::new() }
+        File {
+            reference,
+            flags,
+            links: 0,
+            attributes: Vec::new(),
+            list: Vec::new(),
+            extensions: Vec::new(),
+            reserved: 0,
+        }
     }
 
     /// The attribute of this type and name.

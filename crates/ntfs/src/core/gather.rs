@@ -11,8 +11,10 @@ pub struct Batch {
 impl Core {
     /// Everything that changed since the last commit, which is pending from now on.
     pub fn gather(&mut self) -> Result<Batch> {
+        self.encode_scattered()?;
         self.gather_record_bits()?;
         self.encode_stale()?;
+        self.commit += 1;
         self.undo.clear();
         for key in std::mem::take(&mut self.dropped) {
             if !self.images.contains_key(&key) {

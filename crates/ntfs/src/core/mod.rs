@@ -125,6 +125,8 @@ pub struct Core {
     /// What went with files that were removed: to be dropped from `pending` by the commit that removes them.
     dropped: Vec<Key>,
     files: HashMap<u64, Arc<File>, Numbers>,
+    /// The number of the next commit.
+    commit: u64,
     /// Files that changed since their records were made of them.
     stale: HashSet<u64, Numbers>,
     /// The record after those read last, and how many bytes were read then.
@@ -174,6 +176,7 @@ impl Core {
             pending: HashMap::default(),
             dropped: Vec::new(),
             files: HashMap::default(),
+            commit: 1,
             stale: HashSet::default(),
             mft,
             records: Bits::default(),

@@ -132,6 +132,14 @@ impl Core {
             fresh = record.to_bytes(self.geometry.record as usize);
         }
         for &reference in last.extensions.iter().chain([&last.reference]) {
+            let is_used = |bytes: Arc<Vec<u8>>| u16_at(&bytes, 0x16) & record_flags::IN_USE != 0;
+            if fresh.is_none()
+                && last.reserved == self.commit
+                && !self.record(reference.number()).is_ok_and(is_used)
+            {
+                self.clear_record_bit(reference.number());
+                continue;
+            }
             let old = fresh.take().or_else(|| self.record(reference.number()).ok().map(|old| (*old).clone()));
             match old {
                 Some(old) => self.put_free_record(reference, old),
@@ -162,6 +170,12 @@ impl Core {
         let flags = u16_at(&bytes, 0x16) & !record_flags::IN_USE;
         put(&mut bytes, 0x16, flags);
         self.put_image(Key::Record(number), bytes);
+        self.set_record_bit(number, false);
+        self.next_record = self.next_record.min(number);
+    }
+
+    /// Gives a record back that was taken, and never stored.
+    pub(super) fn clear_record_bit(&mut self, number: u64) {
         self.set_record_bit(number, false);
         self.next_record = self.next_record.min(number);
     }

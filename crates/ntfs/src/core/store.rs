@@ -1,6 +1,52 @@
 //! Files stored: their attributes spread over records.
 
 use super::*;
+use crate::layout::runs::packed_length;
+use crate::runlist::cut;
+
+/// When the records of a file that needs several are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Now,
+    /// By the commit. What that will need is taken, with some more for changes until then.
+    Ahead,
+    /// By the commit, which uses what was taken.
+    Last,
+}
+
+/// Longer than the runs of any file.
+const ENDLESS: usize = usize::MAX / 2;
+
+/// Whether the runs of one attribute fill records of their own. Changes of such a file are many, and each would make all
+/// of its records anew.
+fn is_scattered(file: &File, room: usize) -> bool {
+    let is_long = |attr: &Attr| attr.outside().is_some_and(|data| packed_length(&data.runs, room) > room);
+    file.reference.number() != record_number::MFT && file.attributes.iter().any(is_long)
+}
+
+/// How many records besides the first a file may need at most, and how many bytes its list.
+fn needs(file: &File, room: usize) -> (usize, usize) {
+    let (mut small, mut pieces, mut list) = (0, 0, 0);
+    for attr in &file.attributes {
+        let count = match attr.outside() {
+            None => {
+                small += (0x18 + attr.name.len() * 2).next_multiple_of(8)
+                    + attr.size().next_multiple_of(8) as usize;
+                1
+            }
+            Some(data) => {
+                // What a header takes, the last pair that does not fit, and the longer first place.
+                let fits = room.saturating_sub(0x48 + 8 + attr.name.len() * 2 + 40).max(24);
+                let count = 1 + packed_length(&data.runs, ENDLESS).div_ceil(fits);
+                pieces += count;
+                count
+            }
+        };
+        list += count * (0x1A + attr.name.len() * 2).next_multiple_of(8);
+    }
+    // Of two records with small attributes only, at most one is less than half full.
+    (2 * small / room + 1 + pieces, list)
+}
 
 impl Core {
     /// Stores a file: its attributes are spread over as few records as they need.
@@ -10,15 +56,21 @@ impl Core {
             let room = Record::room(self.geometry.record as usize);
             if file.length() <= room {
                 for extension in std::mem::take(&mut file.extensions) {
-                    self.free_record(extension);
+                    self.give_record_back(extension);
                 }
+                file.reserved = 0;
                 let list = std::mem::take(&mut file.list);
                 self.give_runs(&list, Held::Data, true);
                 if self.stale.insert(number) {
                     self.dirt += u64::from(self.geometry.record) + 128;
                 }
-            } else {
-                self.store_spread(&mut file, room)?;
+            } else if file.reserved != self.commit || !self.is_enough(&file, room) {
+                let mode = if is_scattered(&file, room) { Mode::Ahead } else { Mode::Now };
+                self.store_spread(&mut file, room, mode)?;
+                file.reserved = if mode == Mode::Ahead { self.commit } else { 0 };
+            }
+            if file.reserved == self.commit && self.stale.insert(number) {
+                self.dirt += (file.extensions.len() as u64 + 1) * (u64::from(self.geometry.record) + 128);
             }
             if number == record_number::MFT {
                 self.mft = data_runs(&file);
@@ -26,6 +78,51 @@ impl Core {
         }
         let old = self.files.insert(number, Arc::new(file));
         self.undo.push(Undo::File(number, old));
+        Ok(())
+    }
+
+    /// Gives a record up, which may have been taken for nothing.
+    fn give_record_back(&mut self, reference: Reference) {
+        let is_used = self
+            .record(reference.number())
+            .is_ok_and(|bytes| u16_at(&bytes, 0x16) & record_flags::IN_USE != 0);
+        match is_used {
+            true => self.free_record(reference),
+            false => self.clear_record_bit(reference.number()),
+        }
+    }
+
+    /// Whether what was taken ahead for a file is enough for what it is now.
+    fn is_enough(&self, file: &File, room: usize) -> bool {
+        let is_resident = |attr: &&Attr| attr.outside().is_none();
+        let same = |(one, two): (&Attr, &Attr)| {
+            (one.kind, &one.name, one.size()) == (two.kind, &two.name, two.size())
+        };
+        let Some(old) = self.files.get(&file.reference.number()) else { return false };
+        let residents = file.attributes.iter().filter(is_resident);
+        let (before, now) = (old.attributes.iter().filter(is_resident), residents.clone());
+        if before.clone().count() != now.clone().count() || !before.zip(now).all(same) {
+            return false;
+        }
+        let (records, list) = needs(file, room);
+        let capacity = match file.list.last() {
+            None => room / 3 - 0x18,
+            Some(run) => (run.end() * self.geometry.cluster) as usize,
+        };
+        records <= file.extensions.len() && list <= capacity
+    }
+
+    /// Makes the records of files that need many, for which enough was taken ahead.
+    pub(super) fn encode_scattered(&mut self) -> Result<()> {
+        let room = Record::room(self.geometry.record as usize);
+        let stale = self.stale.iter().filter_map(|number| self.files.get(number));
+        let scattered: Vec<Arc<File>> = stale.filter(|file| file.reserved == self.commit).cloned().collect();
+        for file in scattered {
+            let mut file = (*file).clone();
+            self.store_spread(&mut file, room, Mode::Last)?;
+            file.reserved = 0;
+            self.files.insert(file.reference.number(), Arc::new(file));
+        }
         Ok(())
     }
 
@@ -45,7 +142,7 @@ impl Core {
     }
 
     /// Spreads attributes over several records, and makes the list of where they are.
-    fn store_spread(&mut self, file: &mut File, room: usize) -> Result<()> {
+    fn store_spread(&mut self, file: &mut File, room: usize, mode: Mode) -> Result<()> {
         let cluster = self.geometry.cluster;
         let is_mft = file.reference.number() == record_number::MFT;
         // The first piece of `$MFT`'s own runs must stand in its base record, which leads to all others.
@@ -97,13 +194,27 @@ impl Core {
                 }
             }
         }
-        while file.extensions.len() > bins.len() {
-            let surplus = file.extensions.pop().expect("longer than the bins");
-            self.free_record(surplus);
+        let (records, list_most) = match mode {
+            // A quarter more than there is now.
+            Mode::Ahead => {
+                let (records, list) = needs(file, room);
+                (records.max(bins.len()) * 5 / 4 + 4, list * 5 / 4 + 1024)
+            }
+            _ => (bins.len(), list_bytes),
+        };
+        while file.extensions.len() > records {
+            let surplus = file.extensions.pop().expect("longer than that");
+            self.give_record_back(surplus);
         }
-        while file.extensions.len() < bins.len() {
-            let reference = self.take_record(is_mft)?;
-            file.extensions.push(reference);
+        while file.extensions.len() < records {
+            match self.transact(|core| core.take_record(is_mft)) {
+                Ok(reference) => file.extensions.push(reference),
+                Err(Error::NoSpace) if file.extensions.len() >= bins.len() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if mode == Mode::Ahead {
+            return self.reserve_list(file, is_resident, list_bytes, list_most);
         }
         let mut pieces: Vec<Option<Attribute>> = pieces.into_iter().map(Some).collect();
         for (&extension, (_, bin)) in file.extensions.iter().zip(&bins) {
@@ -122,13 +233,20 @@ impl Core {
         }
         let mut value = Vec::with_capacity(list_bytes);
         list.iter().for_each(|entry| entry.append_to(&mut value));
-        let old = std::mem::take(&mut file.list);
+        let mut old = std::mem::take(&mut file.list);
         let attribute = if is_resident {
             Attribute::resident(Kind::ATTRIBUTE_LIST, value)
         } else {
             let mut outside =
                 Outside { size: value.len() as u64, valid: value.len() as u64, ..Outside::default() };
-            self.extend(&mut outside, (value.len() as u64).div_ceil(cluster), true, false)?;
+            let wanted = (value.len() as u64).div_ceil(cluster);
+            if mode == Mode::Last {
+                // Taken since the last commit: nothing on disk leads to them.
+                outside.runs = std::mem::take(&mut old);
+                old = cut(&mut outside.runs, wanted);
+            } else {
+                self.extend(&mut outside, wanted, true, false)?;
+            }
             value.resize((outside.clusters() * cluster) as usize, 0);
             // New clusters, written at once: the commit that leads to them comes later.
             self.write_runs(&outside.runs, 0, &value)?;
@@ -145,6 +263,24 @@ impl Core {
         self.give_runs(&old, Held::Data, true);
         base.push(attribute);
         self.store_record(file, file.reference, Reference::default(), base)?;
+        Ok(())
+    }
+
+    /// Takes other clusters for a list, as many as it may need until the commit.
+    fn reserve_list(&mut self, file: &mut File, is_resident: bool, least: usize, most: usize) -> Result<()> {
+        let cluster = self.geometry.cluster;
+        let old = std::mem::take(&mut file.list);
+        if !is_resident {
+            let mut outside = Outside::default();
+            let clusters = |bytes: usize| (bytes as u64).div_ceil(cluster);
+            let ahead = self.transact(|core| core.extend(&mut outside, clusters(most), true, false));
+            if ahead.is_err() {
+                outside = Outside::default();
+                self.extend(&mut outside, clusters(least), true, false)?;
+            }
+            file.list = outside.runs;
+        }
+        self.give_runs(&old, Held::Data, true);
         Ok(())
     }
 

@@ -167,3 +167,78 @@ fn a_change_journal_says_that_it_is_not_complete() {
     let report = crate::Ntfs.check(&*memory, platter_vfs::CheckOptions::default(), &Silent).unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
 }
+
+/// Changes of a file in very many pieces are noted, and its records made of them once, by the commit.
+#[test]
+fn a_scattered_file_is_stored_once_for_many_changes() {
+    const PIECES: u64 = 1500;
+    let memory = Arc::new(MemoryDevice::new(64 << 20, Sectors { logical: 512, physical: 512 }));
+    crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let recorder = Arc::new(Recorder::new(memory.clone()));
+    let volume = NtfsVolume::open(recorder.clone(), OpenOptions::default()).unwrap();
+    let free = volume.space().unwrap().free;
+    let file = volume.create(Node::ROOT, &"scattered".into(), Kind::File).unwrap();
+    let size = PIECES * 8192;
+    volume.set_attributes(file, &Change { size: Some(size), ..Change::default() }).unwrap();
+    let mut expected = vec![0u8; size as usize];
+    let check = |volume: &NtfsVolume, expected: &[u8], what: &str| {
+        let cut: Arc<dyn Device> = Arc::new(platter_device::OverlayDevice::new(memory.clone()));
+        let report = crate::Ntfs.check(&*cut, platter_vfs::CheckOptions::default(), &Silent).unwrap();
+        assert!(report.is_clean(), "{what}: {:#?}", report.findings);
+        let replayed = NtfsVolume::open(cut, OpenOptions::default()).unwrap();
+        let there = replayed.lookup(Node::ROOT, &"scattered".into()).unwrap();
+        for (volume, node) in [(volume, file), (&replayed, there)] {
+            let mut found = vec![1; expected.len() + 1];
+            assert_eq!(volume.read(node, 0, &mut found).unwrap(), expected.len(), "{what}");
+            assert!(found[..expected.len()] == *expected, "{what}");
+        }
+    };
+    let order: Vec<u64> = (0..PIECES).map(|number| number * 7 % PIECES).collect();
+    let (mut before, mut most) = (recorder.traffic().write.count, 0);
+    for (index, number) in order.into_iter().enumerate() {
+        let at = number * 8192;
+        expected[at as usize..][..8].copy_from_slice(&number.to_le_bytes());
+        volume.write(file, at, &number.to_le_bytes()).unwrap();
+        if index % 300 == 299 {
+            let now = recorder.traffic().write.count;
+            most = most.max(now - before);
+            volume.sync_all().unwrap();
+            check(&volume, &expected, "written");
+            before = recorder.traffic().write.count;
+        }
+    }
+    // The content and zeroes around it; commits that come by themselves.
+    assert!(most < 300 * 3, "{most} writes for 300 changes");
+    // Shorter and longer within one commit, with a name that comes and goes.
+    for part in [5u64, 3, 1] {
+        let (cut, end) = (size * part / 6, size * part / 6 + 100_000);
+        volume.set_attributes(file, &Change { size: Some(cut), ..Change::default() }).unwrap();
+        expected.truncate(cut as usize);
+        volume.link(file, Node::ROOT, &"further".into()).unwrap();
+        volume.write(file, end, b"end").unwrap();
+        expected.resize(end as usize, 0);
+        expected.extend(b"end");
+        volume.punch(file, 8192..40_000).unwrap();
+        expected[8192..40_000].fill(0);
+        volume.unlink(Node::ROOT, &"further".into()).unwrap();
+        volume.sync_all().unwrap();
+        check(&volume, &expected, "shorter and longer");
+    }
+    // Made and removed within one commit.
+    let other = volume.create(Node::ROOT, &"other".into(), Kind::File).unwrap();
+    volume.set_attributes(other, &Change { size: Some(size), ..Change::default() }).unwrap();
+    (0..600).for_each(|number| volume.write(other, number * 8192, b"other").unwrap());
+    volume.unlink(Node::ROOT, &"other".into()).unwrap();
+    volume.forget(other, 1);
+    volume.sync_all().unwrap();
+    check(&volume, &expected, "made and removed");
+    volume.unlink(Node::ROOT, &"scattered".into()).unwrap();
+    volume.forget(file, 1);
+    volume.sync_all().unwrap();
+    volume.unmount().unwrap();
+    let report = crate::Ntfs.check(&*memory, platter_vfs::CheckOptions::default(), &Silent).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
+    let now = NtfsVolume::open(memory, OpenOptions::default()).unwrap().space().unwrap().free;
+    // `$MFT` and its bitmap have grown.
+    assert!(free - now < 200, "{} clusters are missing", free - now);
+}
