@@ -51,7 +51,10 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize, with_linux: bool)
         files += tree.values().flatten().count();
         let image = ImageFile::of(&*device);
         // The volume is open, and unchanged: ntfsfix would see that, the readers do not care.
-        assert_same(&format!("{what}, libfsntfs"), &tree, &readers::libfsntfs(&image));
+        // libfsntfs finds nothing in indexes of many blocks that are smaller than clusters, as long runs make them.
+        if volume.cluster <= 4096 || count <= 1_000 {
+            assert_same(&format!("{what}, libfsntfs"), &tree, &readers::libfsntfs(&image));
+        }
         // dissect.ntfs reads what was never written from the clusters.
         let partly = partly_written(&**runner.system());
         let written = |mut tree: Tree| {
@@ -60,10 +63,12 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize, with_linux: bool)
         };
         let theirs = written(readers::dissect(&image));
         assert_same(&format!("{what}, dissect.ntfs"), &written(tree.clone()), &theirs);
-        // tsk_recover gives a file's streams and its content one name.
+        // tsk_recover gives a file's streams and its content one name. Of a file without content that has clusters for it
+        // it shows these.
         let streams = readers::with_streams(&**runner.system());
+        let is_empty = |path: &String| matches!(tree.get(path), Some(Some((0, _))));
         let single = |mut tree: Tree| {
-            tree.retain(|path, _| !streams.contains(path));
+            tree.retain(|path, _| !streams.contains(path) && !is_empty(path));
             readers::without_empty(&tree)
         };
         let (tsk, theirs) = (single(tree.clone()), single(readers::sleuth_kit(&image)));
