@@ -5,7 +5,7 @@ use ntfs::structured_values::NtfsFileNamespace;
 use ntfs::{Ntfs, NtfsFile, NtfsReadSeek};
 use platter_vfs::model::judge::each_name;
 use platter_vfs::model::{Listed, listed_by_linux};
-use platter_vfs::{FileSystem, Kind};
+use platter_vfs::{FileSystem, Kind, Place};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -80,6 +80,23 @@ fn listed(script: &str, image: &ImageFile) -> Tree {
 /// As libfsntfs reads it.
 pub fn libfsntfs(image: &ImageFile) -> Tree {
     listed("fsntfs_tree.py", image)
+}
+
+/// Paths of files whose last compression unit, of so many bytes, may have as many clusters as what is left of the content
+/// would need without compression: dissect.ntfs takes packed clusters for content then.
+pub fn ending_without_hole(system: &dyn FileSystem, unit: u64) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    each_name(system, &mut |path, node, attributes| {
+        let last = attributes.size / unit * unit;
+        if attributes.kind == Kind::File && attributes.size > last {
+            let extents = system.extents(node).unwrap_or_else(|error| panic!("{path}: {error}"));
+            let holes = extents.iter().filter(|extent| extent.place == Place::Hole);
+            if !holes.into_iter().any(|hole| hole.offset + hole.length > last) {
+                found.insert(path);
+            }
+        }
+    });
+    found
 }
 
 /// As dissect.ntfs reads it.
