@@ -8,6 +8,7 @@ use crate::{
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,6 +26,7 @@ enum Which {
     Nth(u64),
     From(u64),
     OneIn(u64),
+    Within(u64, u64),
 }
 
 impl When {
@@ -43,12 +45,18 @@ impl When {
         When { operation, which: Which::OneIn(n.max(1)) }
     }
 
-    fn meets(self, operation: Operation, number: u64, seed: u64) -> bool {
+    /// Each that touches a byte of this range of the device.
+    pub fn within(operation: Operation, range: Range<u64>) -> When {
+        When { operation, which: Which::Within(range.start, range.end) }
+    }
+
+    fn meets(self, operation: Operation, number: u64, place: Range<u64>, seed: u64) -> bool {
         self.operation == operation
             && match self.which {
                 Which::Nth(n) => number == n,
                 Which::From(n) => number >= n,
                 Which::OneIn(n) => mix(mix(seed, operation as u64), number).is_multiple_of(n),
+                Which::Within(start, end) => place.start < end && start < place.end,
             }
     }
 }
@@ -154,7 +162,9 @@ impl Faults {
         let (number, met) = {
             let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
             let number = counter.fetch_add(1, Ordering::Relaxed);
-            let met = rules.iter().filter(|(when, _)| when.meets(operation, number, self.seed));
+            let place = offset..offset + length;
+            let met =
+                rules.iter().filter(|(when, _)| when.meets(operation, number, place.clone(), self.seed));
             (number, met.map(|&(_, fault)| fault).collect::<SmallVec<[Fault; 1]>>())
         };
         for fault in &met {
@@ -342,6 +352,18 @@ mod tests {
         let mut data = [0; 512];
         faults.read_at(sector * 512, &mut data).unwrap();
         data[0]
+    }
+
+    #[test]
+    fn a_bad_place_fails_whoever_touches_it() {
+        let faults = Faults::new(Arc::new(MemoryDevice::new(8192, Sectors::SMALL)), 1);
+        faults.inject(When::within(Operation::Read, 1024..1536), Fault::Fail);
+        let read = |offset, length: usize| faults.read_at(offset, &mut vec![0; length]).is_ok();
+        assert_eq!(
+            [read(0, 1024), read(1536, 512), read(512, 1024), read(1024, 512)],
+            [true, true, false, false]
+        );
+        assert!(!read(0, 8192) && faults.write_at(1024, &[1; 512]).is_ok());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::file::{Attr, Body};
 use crate::layout::{Run, attribute_flags};
+use platter_vfs::{Error, Result};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,9 +89,12 @@ impl State {
         self.flags & attribute_flags::COMPRESSION_MASK != 0
     }
 
-    /// Whether it is encrypted.
-    pub fn is_encrypted(&self) -> bool {
-        self.flags & attribute_flags::ENCRYPTED != 0
+    /// Fails if its content can be neither read nor written: it is encrypted.
+    pub fn check_plain(&self) -> Result<()> {
+        if self.flags & attribute_flags::ENCRYPTED != 0 {
+            return Err(Error::Unreadable("it is encrypted (EFS)"));
+        }
+        Ok(())
     }
 
     /// Clusters from the first to the last, holes included.

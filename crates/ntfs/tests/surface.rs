@@ -5,63 +5,10 @@ mod judges;
 
 use common::{USUAL, Volume, open};
 use judges::{ImageFile, Mount, ntfsfix};
-use platter_device::{Device, Error, MemoryDevice, Operation, Queue, Result, Sectors};
+use platter_device::{Device, Fault, Faults, MemoryDevice, Operation, When};
 use platter_ntfs::Ntfs;
 use platter_vfs::{CheckOptions, CheckReport, FileSystem, Format, Kind, Node, Place, Severity, Silent};
-use std::io;
-use std::ops::Range;
 use std::sync::Arc;
-
-/// A device of which some places cannot be read.
-struct Worn {
-    device: Arc<MemoryDevice>,
-    bad: Vec<Range<u64>>,
-}
-
-impl Device for Worn {
-    fn name(&self) -> &str {
-        "worn"
-    }
-
-    fn len(&self) -> u64 {
-        self.device.len()
-    }
-
-    fn sectors(&self) -> Sectors {
-        self.device.sectors()
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let end = offset + buffer.len() as u64;
-        if self.bad.iter().any(|bad| bad.start < end && offset < bad.end) {
-            let (length, source) = (buffer.len() as u64, io::Error::other("a bad place"));
-            return Err(Error::Io {
-                device: "worn".into(),
-                operation: Operation::Read,
-                offset,
-                length,
-                source,
-            });
-        }
-        self.device.read_at(offset, buffer)
-    }
-
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        self.device.write_at(offset, data)
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.device.flush()
-    }
-
-    fn discard(&self, offset: u64, length: u64) -> Result<()> {
-        self.device.discard(offset, length)
-    }
-
-    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
-        self.device.queue(depth)
-    }
-}
 
 fn check(device: &dyn Device, repair: bool) -> CheckReport {
     Ntfs.check_surface(device, CheckOptions { repair }, &Silent).unwrap()
@@ -95,8 +42,10 @@ fn bad_clusters_are_taken_out_of_use() {
         let sector = u64::from(volume.sector);
         let last = memory.len() - 300 * volume.cluster;
         let places = [hit + 70_000 / sector * sector, hit + 200_000 / sector * sector, last];
-        let bad = places.map(|at| at..at + sector).to_vec();
-        let device = Worn { device: memory.clone(), bad };
+        let device = Faults::new(memory.clone(), 8664);
+        for at in places {
+            device.inject(When::within(Operation::Read, at..at + sector), Fault::Fail);
+        }
         // Whoever only looks at structures finds nothing.
         assert!(Ntfs.check(&device, CheckOptions::default(), &Silent).unwrap().is_clean());
         let before = memory_bytes(&memory);

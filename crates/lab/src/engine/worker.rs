@@ -56,6 +56,13 @@ struct Slot {
     issued: Instant,
 }
 
+impl Slot {
+    /// Whether it is a write that a sync of the volume makes durable.
+    fn joins_a_sync(&self, job: &Job) -> bool {
+        !self.read && job.durability == Durability::WriteThrough && self.plan.is_synced_after
+    }
+}
+
 struct Worker<'a> {
     subject: &'a Subject,
     job: &'a Job,
@@ -236,9 +243,9 @@ impl Worker<'_> {
             }
         };
         let kind = if read { Kind::Read } else { Kind::Write };
-        let is_synced = self.job.durability == Durability::WriteThrough && slot.plan.is_synced_after;
-        let durable = !read && self.job.durability == Durability::WriteThrough && !is_synced;
-        self.coming += usize::from(!read && is_synced);
+        let joins = slot.joins_a_sync(self.job);
+        let durable = !read && self.job.durability == Durability::WriteThrough && !joins;
+        self.coming += usize::from(joins);
         self.queue.submit(Request { tag: index as u64, kind, durable, segments, buffer });
         Ok(true)
     }
@@ -261,9 +268,7 @@ impl Worker<'_> {
                         Err(error) => Err(error.into()),
                     }
                 } else {
-                    let is_synced =
-                        self.job.durability == Durability::WriteThrough && slot.plan.is_synced_after;
-                    self.coming -= usize::from(is_synced);
+                    self.coming -= usize::from(slot.joins_a_sync(self.job));
                     let finished = system.finish_write(&mut slot.plan, &buffer, completion.result);
                     finished.map(|sync| needs_sync = sync).map_err(Error::from)
                 }

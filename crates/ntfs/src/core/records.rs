@@ -132,20 +132,22 @@ impl Core {
             fresh = record.to_bytes(self.geometry.record as usize);
         }
         for &reference in last.extensions.iter().chain([&last.reference]) {
-            let is_used = |bytes: Arc<Vec<u8>>| u16_at(&bytes, 0x16) & record_flags::IN_USE != 0;
-            if fresh.is_none()
-                && last.reserved == self.commit
-                && !self.record(reference.number()).is_ok_and(is_used)
-            {
-                self.clear_record_bit(reference.number());
+            let part = reference.number();
+            if fresh.is_none() && last.reserved == self.commit && !self.is_stored(part) {
+                self.clear_record_bit(part);
                 continue;
             }
-            let old = fresh.take().or_else(|| self.record(reference.number()).ok().map(|old| (*old).clone()));
+            let old = fresh.take().or_else(|| self.record(part).ok().map(|old| (*old).clone()));
             match old {
                 Some(old) => self.put_free_record(reference, old),
                 None => self.free_record(reference),
             }
         }
+    }
+
+    /// Whether a record was stored since it was taken: what was taken ahead may never be.
+    pub(super) fn is_stored(&mut self, number: u64) -> bool {
+        self.record(number).is_ok_and(|bytes| u16_at(&bytes, 0x16) & record_flags::IN_USE != 0)
     }
 
     /// An empty record that will be written over the one there is.
@@ -170,8 +172,7 @@ impl Core {
         let flags = u16_at(&bytes, 0x16) & !record_flags::IN_USE;
         put(&mut bytes, 0x16, flags);
         self.put_image(Key::Record(number), bytes);
-        self.set_record_bit(number, false);
-        self.next_record = self.next_record.min(number);
+        self.clear_record_bit(number);
     }
 
     /// Gives a record back that was taken, and never stored.

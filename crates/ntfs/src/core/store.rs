@@ -83,10 +83,7 @@ impl Core {
 
     /// Gives a record up, which may have been taken for nothing.
     fn give_record_back(&mut self, reference: Reference) {
-        let is_used = self
-            .record(reference.number())
-            .is_ok_and(|bytes| u16_at(&bytes, 0x16) & record_flags::IN_USE != 0);
-        match is_used {
+        match self.is_stored(reference.number()) {
             true => self.free_record(reference),
             false => self.clear_record_bit(reference.number()),
         }

@@ -106,9 +106,11 @@ impl NtfsVolume {
         plan.start(node.0, offset, covered as usize);
         plan.notes[0] = READ;
         let end = offset + covered;
+        if covered > 0 {
+            state.check_plain()?;
+        }
         match &state.place {
             _ if covered == 0 => {}
-            _ if state.is_encrypted() => return Err(Error::Unreadable("it is encrypted (EFS)")),
             Place::Resident(content) => {
                 memory.bounce.extend_from_slice(&content[offset as usize..end as usize]);
                 plan.notes[0] = BOUNCED;
@@ -241,9 +243,7 @@ impl NtfsVolume {
         {
             let state = stream.read();
             plan.start(node.0, offset, data.len());
-            if state.is_encrypted() {
-                return Err(Error::Unreadable("it is encrypted (EFS)"));
-            }
+            state.check_plain()?;
             if let Place::Runs(runs) = &state.place
                 && end <= state.valid.min(state.size)
                 && !state.is_compressed()

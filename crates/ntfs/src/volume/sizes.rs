@@ -15,24 +15,35 @@ impl NtfsVolume {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         self.check_size(Some(size))?;
+        let is_resized = self.while_quiet(&stream, |core, state| {
+            state.check_plain()?;
+            let differs = size != state.size;
+            if differs {
+                self.resize_locked(core, node.0, state, size)?;
+            }
+            Ok(differs)
+        })?;
+        if is_resized {
+            self.note_write(&stream);
+        }
+        Ok(())
+    }
+
+    /// Changes a stream while no plan of it is under way.
+    fn while_quiet<T>(
+        &self,
+        stream: &Stream,
+        change: impl FnOnce(&mut Core, &mut State) -> Result<T>,
+    ) -> Result<T> {
         loop {
             stream.wait_quiet();
             let mut core = self.change()?;
             let mut state = stream.write();
-            if !stream.is_quiet() {
-                continue;
+            // A plan may have begun before the locks were had.
+            if stream.is_quiet() {
+                return change(&mut core, &mut state);
             }
-            if state.is_encrypted() {
-                return Err(Error::Unreadable("it is encrypted (EFS)"));
-            }
-            if size == state.size {
-                return Ok(());
-            }
-            self.resize_locked(&mut core, node.0, &mut state, size)?;
-            break;
         }
-        self.note_write(&stream);
-        Ok(())
     }
 
     fn resize_locked(&self, core: &mut Core, node: u64, state: &mut State, size: u64) -> Result<()> {
@@ -118,9 +129,7 @@ impl NtfsVolume {
         self.check_size(Some(range.end))?;
         let mut core = self.change()?;
         let mut state = stream.write();
-        if state.is_encrypted() {
-            return Err(Error::Unreadable("it is encrypted (EFS)"));
-        }
+        state.check_plain()?;
         if matches!(state.place, Place::Resident(_)) {
             self.move_out(&mut core, node.0, &mut state)?;
         }
@@ -188,25 +197,16 @@ impl NtfsVolume {
         if range.is_empty() {
             return Err(Error::InvalidArgument("the range is empty"));
         }
-        loop {
-            stream.wait_quiet();
-            let mut core = self.change()?;
-            let mut state = stream.write();
-            if !stream.is_quiet() {
-                continue;
-            }
+        self.while_quiet(&stream, |core, state| {
             let inside = range.start..range.end.min(state.size);
-            self.punch_locked(&mut core, node.0, &mut state, inside)?;
-            break;
-        }
+            self.punch_locked(core, node.0, state, inside)
+        })?;
         self.note_write(&stream);
         Ok(())
     }
 
     fn punch_locked(&self, core: &mut Core, node: u64, state: &mut State, range: Range<u64>) -> Result<()> {
-        if state.is_encrypted() {
-            return Err(Error::Unreadable("it is encrypted (EFS)"));
-        }
+        state.check_plain()?;
         if range.is_empty() {
             return Ok(());
         }

@@ -221,9 +221,7 @@ impl NtfsVolume {
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
-        if state.is_encrypted() {
-            return Err(Error::Unreadable("it is encrypted (EFS)"));
-        }
+        state.check_plain()?;
         let end = offset + data.len() as u64;
         if let Place::Resident(content) = &state.place {
             let grown = (end as usize).max(content.len());
