@@ -1,10 +1,14 @@
 //! Does the engine measure what fio measures? The same jobs in both, interleaved, on the same file or device.
 //!
-//!     cargo run --release -p platter-lab --example accuracy -- PATH [PATH ...] [--seconds N] [--rounds N]
+//!     cargo run --release -p platter-lab --example accuracy -- PATH [PATH ...] [--seconds S] [--rounds N]
 //!
 //! Every PATH is a block device or a file of at least 1 GiB; **its content is overwritten**. For each job it prints the
 //! medians of IOPS and of the 50th and 99th percentile of latency (submission to completion) in fio (io_uring, direct)
-//! and here, how far they differ, and how far a second run of fio differs from the first. Exit code 1 if IOPS differ by more than 5 %, or a percentile by more than 10 %.
+//! and here, how far they differ, and how far a second run of fio differs from the first. Exit code 1 if IOPS differ by
+//! more than 5 %, or a percentile by more than 10 %.
+//!
+//! A machine shared with others changes its speed several times a second. Many short rounds, in which all take turns, give
+//! each the same share of that; few long ones do not.
 
 use platter_device::{Caching, FileDevice, FileOptions};
 use platter_lab::statistics::median;
@@ -17,6 +21,9 @@ use std::time::Duration;
 /// Bytes of the path that are used.
 const SPAN: u64 = 1 << 30;
 const SEED: u64 = 8664;
+
+/// How long each job runs before it is measured.
+const RAMP_UP: Duration = Duration::from_millis(200);
 
 /// A job that both can run.
 struct Shape {
@@ -68,7 +75,7 @@ type Column = (fn(&Figures) -> f64, f64, f64);
 
 const COLUMNS: [Column; 3] = [(|f| f.iops, 1.0, 0.05), (|f| f.p50, 1e3, 0.10), (|f| f.p99, 1e3, 0.10)];
 
-fn with_fio(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<dyn Error>> {
+fn with_fio(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dyn Error>> {
     let output = Command::new("fio")
         // Large buffers are of huge pages, as here (see also `iomem_align`): how many pieces a transfer falls into must
         // not depend on which pages were free.
@@ -88,7 +95,8 @@ fn with_fio(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<dyn 
         .arg(format!("--bs={}", shape.block))
         .arg(format!("--iodepth={}", shape.depth))
         .arg(format!("--size={SPAN}"))
-        .arg(format!("--runtime={seconds}"))
+        .arg(format!("--ramp_time={}ms", RAMP_UP.as_millis()))
+        .arg(format!("--runtime={}ms", time.as_millis()))
         .arg(format!("--randseed={SEED}"))
         .arg("--iomem_align=2m")
         .output()
@@ -107,7 +115,7 @@ fn with_fio(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<dyn 
     })
 }
 
-fn with_platter(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<dyn Error>> {
+fn with_platter(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dyn Error>> {
     let options = FileOptions { caching: Caching::Direct, ..FileOptions::default() };
     let subject = Subject::Device { device: Arc::new(FileDevice::open(path, options)?), free: None };
     let job = Job {
@@ -122,8 +130,8 @@ fn with_platter(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<
         },
         range: 0..SPAN,
         seed: SEED,
-        ramp_up: Duration::ZERO,
-        stop: Stop::After(Duration::from_secs(seconds)),
+        ramp_up: RAMP_UP,
+        stop: Stop::After(time),
         durability: Durability::Direct,
         verify: false,
         interval: Duration::from_secs(1),
@@ -138,22 +146,27 @@ fn with_platter(path: &str, shape: &Shape, seconds: u64) -> Result<Figures, Box<
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let (mut paths, mut seconds, mut rounds) = (Vec::new(), 3, 5_usize);
+    let (mut paths, mut time, mut rounds) = (Vec::new(), Duration::from_millis(500), 25_usize);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let mut number = || arguments.next().and_then(|text| text.parse().ok()).ok_or("a number must follow");
+        let mut value = || arguments.next().ok_or_else(|| format!("{argument}: a number must follow"));
         match argument.as_str() {
-            "--seconds" => seconds = number()?,
-            "--rounds" => rounds = number()? as usize,
+            "--seconds" => time = Duration::try_from_secs_f64(value()?.parse()?)?,
+            "--rounds" => rounds = value()?.parse()?,
+            unknown if unknown.starts_with('-') => {
+                return Err(format!("{unknown}: the options are --seconds S and --rounds N").into());
+            }
             _ => paths.push(argument),
         }
     }
-    if paths.is_empty() {
-        return Err("name a block device or a file of at least 1 GiB; its content is overwritten".into());
+    if paths.is_empty() || rounds == 0 || time < Duration::from_millis(1) {
+        return Err("name a block device or a file of at least 1 GiB, whose content is overwritten; \
+                    at least one round of a millisecond"
+            .into());
     }
     let mut outside = 0;
     for path in &paths {
-        println!("{path}: {rounds} rounds of {seconds} s each, fio, platter and fio again in turn, medians");
+        println!("{path}: {rounds} rounds of {time:?} each, fio, platter and fio again in turn, medians");
         println!(
             "{:<26} {:>9} {:>9} {:>7} {:>8}  {:>8} {:>9} {:>7} {:>8}  {:>8} {:>9} {:>7} {:>8}",
             "",
@@ -181,8 +194,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
                 for turn in 0..3 {
                     let who = (round + turn) % 3;
                     figures[who] = match who {
-                        PLATTER => with_platter(path, shape, seconds)?,
-                        _ => with_fio(path, shape, seconds)?,
+                        PLATTER => with_platter(path, shape, time)?,
+                        _ => with_fio(path, shape, time)?,
                     };
                 }
                 runs.push(figures);
