@@ -14,7 +14,7 @@ use platter_device::{Caching, FileDevice, FileOptions};
 use platter_lab::statistics::median;
 use platter_lab::{Durability, Job, Pattern, Stop, Subject, prepare, run};
 use std::error::Error;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,7 +115,26 @@ fn with_fio(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dy
     })
 }
 
+/// The first argument of a process of this program that runs one job and prints its figures.
+const ONE: &str = "one";
+
+/// In a process of its own, as fio's are: which memory a process gets makes a difference, and it is not to be ours that
+/// had luck once for all rounds.
 fn with_platter(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dyn Error>> {
+    let output = Command::new(std::env::current_exe()?)
+        .args([ONE, path, shape.name, &time.as_secs_f64().to_string()])
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("the engine failed: {}", output.status).into());
+    }
+    let text = String::from_utf8(output.stdout)?;
+    let figures: Vec<f64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    let &[iops, p50, p99] = &figures[..] else { return Err(format!("the engine printed {text:?}").into()) };
+    Ok(Figures { iops, p50, p99 })
+}
+
+fn run_one(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dyn Error>> {
     let options = FileOptions { caching: Caching::Direct, ..FileOptions::default() };
     let subject = Subject::Device { device: Arc::new(FileDevice::open(path, options)?), free: None };
     let job = Job {
@@ -147,7 +166,16 @@ fn with_platter(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Bo
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let (mut paths, mut time, mut rounds) = (Vec::new(), Duration::from_millis(500), 25_usize);
-    let mut arguments = std::env::args().skip(1);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [one, path, name, time] = &arguments[..]
+        && one == ONE
+    {
+        let shape = SHAPES.iter().find(|shape| shape.name == name).ok_or("no such job")?;
+        let Figures { iops, p50, p99 } = run_one(path, shape, Duration::try_from_secs_f64(time.parse()?)?)?;
+        println!("{iops} {p50} {p99}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument}: a number must follow"));
         match argument.as_str() {

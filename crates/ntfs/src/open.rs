@@ -5,7 +5,7 @@ use crate::core::{Core, data_runs, read_any, write_any};
 use crate::file::{Attr, Body};
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::{
-    BootSector, Content, Geometry, Kind, ListEntry, Record, Run, VolumeInformation, fixup, index,
+    BootSector, Content, Geometry, Kind, ListEntry, Record, Run, VolumeInformation, fixup, index, journal,
     record_number, runs, volume_flags,
 };
 use crate::log::{Log, Place, State};
@@ -268,9 +268,6 @@ fn hibernated(core: &mut Core) -> Result<Option<String>> {
     Ok(is_asleep.then(|| "Windows is hibernated or was shut down for a fast start (hiberfil.sys)".into()))
 }
 
-/// The name of the change journal in `$Extend`.
-pub const JOURNAL: &str = "$UsnJrnl";
-
 /// Finds the indexes of `$Extend`, where they are, and the change journal.
 fn load_extend(core: &mut Core) {
     let mut find = |name: &str, index: crate::index::Index| -> Option<u64> {
@@ -283,7 +280,7 @@ fn load_extend(core: &mut Core) {
     let reparse = find("$Reparse", crate::index::Index::Reparse);
     let ids = find("$ObjId", crate::index::Index::ObjectIds);
     (core.reparse_index, core.object_ids) = (reparse, ids);
-    let units: Vec<u16> = JOURNAL.encode_utf16().collect();
+    let units: Vec<u16> = journal::NAME.encode_utf16().collect();
     let journal = core.find_name(record_number::EXTEND, &units).ok().flatten();
     core.journal = journal.map(|entry| u64_at(&entry, 0) & 0xFFFF_FFFF_FFFF);
     core.has_journal = core.journal.is_some();

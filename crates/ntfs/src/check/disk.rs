@@ -4,6 +4,7 @@ use crate::layout::{Geometry, Run};
 use platter_device::Device;
 use platter_vfs::Result;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// See the module.
 pub struct Disk<'d> {
@@ -23,6 +24,11 @@ impl<'d> Disk<'d> {
             edits: BTreeMap::new(),
             fills: Vec::new(),
         }
+    }
+
+    /// The time of the device's clock.
+    pub fn now(&self) -> Duration {
+        self.device.now()
     }
 
     pub fn len(&self) -> u64 {

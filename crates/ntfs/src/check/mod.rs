@@ -22,6 +22,7 @@ mod directory;
 pub(crate) mod disk;
 mod examine;
 mod file;
+mod journal;
 mod log;
 mod names;
 mod order;

@@ -6,8 +6,8 @@ use super::records::State;
 use super::{Check, Severity, directory, order};
 use crate::layout::index::{IndexRoot, collation};
 use crate::layout::{
-    Attribute, FileName, Kind, Record, Reference, StandardInformation, file_flags, namespace, record_flags,
-    record_number as known,
+    Attribute, FileName, Kind, Record, Reference, StandardInformation, file_flags, journal, namespace,
+    record_flags, record_number as known,
 };
 use platter_vfs::Result;
 use std::collections::BTreeSet;
@@ -64,8 +64,8 @@ fn system_name(check: &Check<'_>, number: u64) -> Result<Option<Box<[u16]>>> {
         "$Reparse"
     } else if has(Kind::INDEX_ROOT, "$O") {
         "$ObjId"
-    } else if has(Kind::DATA, "$J") {
-        "$UsnJrnl"
+    } else if has(Kind::DATA, journal::RECORDS) {
+        journal::NAME
     } else {
         return Ok(None);
     };

@@ -354,6 +354,7 @@ pub fn finish(check: &mut Check<'_>) -> Result<()> {
     mirror(check)?;
     dirty(check)?;
     if check.is_repairing && check.disk.is_edited() {
+        super::journal::stamp(check)?;
         empty_log(check)?;
     }
     Ok(())

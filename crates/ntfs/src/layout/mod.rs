@@ -15,6 +15,7 @@ mod extended;
 mod file_name;
 pub mod fixup;
 pub mod index;
+pub mod journal;
 pub mod log;
 mod object_id;
 mod record;

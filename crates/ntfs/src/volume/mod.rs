@@ -306,7 +306,7 @@ impl FileSystem for NtfsVolume {
         }
         if core.has_journal {
             let text = "change journal: not written to, but given another identifier by the first change";
-            details.push((open::JOURNAL, text.into()));
+            details.push((crate::layout::journal::NAME, text.into()));
         }
         Ok(VolumeInfo {
             format: format!("NTFS {major}.{minor}"),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::layout::bytes::u64_at;
 use platter_device::{MemoryDevice, Recorder, Sectors};
-use platter_vfs::{Format, FormatOptions, Silent};
+use platter_vfs::{CheckOptions, Format, FormatOptions, Silent};
 
 const FILES: u64 = 3000;
 
@@ -164,7 +164,21 @@ fn a_change_journal_says_that_it_is_not_complete() {
         assert!(identifier > before && lowest == 0x1230, "{identifier:#x} {lowest:#x}");
         before = identifier;
     }
-    let report = crate::Ntfs.check(&*memory, platter_vfs::CheckOptions::default(), &Silent).unwrap();
+    // A check that finds nothing leaves it; a repair is a change that the journal does not have.
+    let repair = || {
+        let options = CheckOptions { repair: true };
+        let report = crate::Ntfs.check(&*memory, options, &Silent).unwrap();
+        (report.found, journal(&memory))
+    };
+    assert_eq!(repair(), (0, (before, 0x1230)));
+    let volume = open();
+    let geometry = volume.core().geometry;
+    let mirror = geometry.mirror * geometry.cluster;
+    volume.unmount().unwrap();
+    memory.write_at(mirror, &[0; 1024]).unwrap();
+    let (found, (identifier, lowest)) = repair();
+    assert!(found > 0 && identifier > before && lowest == 0x1230, "{found} {identifier:#x} {lowest:#x}");
+    let report = crate::Ntfs.check(&*memory, CheckOptions::default(), &Silent).unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
 }
 

@@ -15,12 +15,12 @@ use std::path::Path;
 pub type Tree = Listed;
 
 /// Records before this are the system's.
-const FIRST: u64 = 24;
+pub const FIRST: u64 = 24;
 
 /// In place of a sum: neither a file nor a directory of the host.
 const SPECIAL: &str = "special";
 
-fn sum(bytes: &[u8]) -> String {
+pub fn sum(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -134,7 +134,8 @@ pub fn sleuth_kit(image: &ImageFile) -> Tree {
     run("tsk_recover", &["-a", "-f", "ntfs", image.path(), &path]);
     let mut tree = folder(Path::new(&path));
     std::fs::remove_dir_all(&path).unwrap();
-    tree.retain(|path, _| !path.starts_with("/$"));
+    // System files; Windows keeps what is thrown away under such a name too.
+    tree.retain(|path, _| !path.starts_with("/$") || path.starts_with("/$RECYCLE.BIN"));
     tree
 }
 

@@ -1,0 +1,33 @@
+//! The change journal, `$Extend\$UsnJrnl`, which Platter does not write to: whoever reads it is told that it is not
+//! complete.
+//!
+//! NTFS stamps a journal with a new identifier where its records "either are or may be unusable", keeps its numbers going
+//! on from where they are, and reads records for the identifier only that they were written under (Microsoft, "Using the
+//! Change Journal Identifier" and `USN_JOURNAL_DATA_V1`). The first commit of a session and a repair do the same: so an
+//! indexer or a backup finds another identifier than the one it remembers and looks through the volume anew, and no record
+//! of the time before is taken for one of now.
+
+use super::bytes::{put, u64_at};
+
+/// Its name in `$Extend`.
+pub const NAME: &str = "$UsnJrnl";
+/// The stream that has its identifier and limits.
+pub const LIMITS: &str = "$Max";
+/// The stream that has its records.
+pub const RECORDS: &str = "$J";
+
+/// Bytes of `$Max`: maximum size, allocation delta, identifier (a file time), lowest valid number.
+const LENGTH: usize = 32;
+const IDENTIFIER: usize = 0x10;
+const LOWEST: usize = 0x18;
+
+/// Gives the journal with these limits another identifier: this file time, or a later one than it had. Its records begin
+/// at `end`, the size of the stream that has them. What is too short for limits is left.
+pub fn stamp(limits: &mut [u8], now: u64, end: u64) {
+    if limits.len() < LENGTH {
+        return;
+    }
+    let identifier = now.max(u64_at(limits, IDENTIFIER).wrapping_add(1));
+    put(limits, IDENTIFIER, identifier);
+    put(limits, LOWEST, end);
+}
