@@ -3,8 +3,8 @@
 //!
 //!     cargo run --release -p platter-formats --example tree -- IMAGE LIST FORMAT [KEY=VALUE…]
 //!
-//! IMAGE is made anew (16 GiB, sparse). Keys: `entries` (50000), `cluster` (bytes), `checksum`, `version`, `seed`
-//! (8664). The tree has a chain of 40 directories and 200 others, names in many scripts and of 255 units, files from
+//! IMAGE is made anew (16 GiB, sparse). Keys: `entries` (50000), `cluster` (bytes), `checksum`, `version`, `compress`
+//! (false; every other file repeats itself then), `seed` (8664). The tree has a chain of 40 directories and 200 others, names in many scripts and of 255 units, files from
 //! nothing to 4 GiB, and what the format has of holes, named streams, hard links, symbolic links, integrity.
 //!
 //! Each line of LIST has fields with tabs between them: `D path`, `F path size sha256`, `L path target`, `S path
@@ -71,7 +71,11 @@ fn make() -> Result<bool, Box<dyn Error>> {
             Some(("cluster", value)) => options.cluster = Some(value.parse()?),
             Some(("checksum", value)) => options.checksum = Some(value.into()),
             Some(("version", value)) => options.variant = Some(value.into()),
-            _ => return Err(format!("{key} is not entries=, cluster=, checksum=, version= or seed=").into()),
+            Some(("compress", value)) => options.compress = Some(value.parse()?),
+            _ => {
+                let keys = "entries=, cluster=, checksum=, version=, compress= or seed=";
+                return Err(format!("{key} is not {keys}").into());
+            }
         }
     }
     let device: Arc<dyn Device> =
@@ -79,6 +83,7 @@ fn make() -> Result<bool, Box<dyn Error>> {
     format.make(&*device, &options, &Silent)?;
     let system = format.open(device.clone(), OpenOptions::default())?;
     let mut tree = Tree::new(&*system, BufWriter::new(File::create(list)?), seed)?;
+    tree.repeats = options.compress == Some(true);
     tree.add_directories()?;
     while tree.made < entries {
         tree.add_entry()?;
@@ -105,6 +110,8 @@ struct Tree<'a> {
     list: BufWriter<File>,
     random: Random,
     seed: u64,
+    /// Every other content repeats itself, for those who pack it.
+    repeats: bool,
     directories: Vec<(Node, String)>,
     /// Files that get more names, with what the list says of them.
     linkable: Vec<(Node, String)>,
@@ -123,6 +130,7 @@ impl<'a> Tree<'a> {
             list,
             random: Random::new(seed),
             seed,
+            repeats: false,
             directories: vec![(Node::ROOT, String::new())],
             linkable: Vec::new(),
             made: 0,
@@ -215,7 +223,12 @@ impl<'a> Tree<'a> {
 
     fn content(&mut self, size: u64) -> Vec<u8> {
         self.seed += 1;
-        Random::new(self.seed).bytes(size as usize)
+        let mut random = Random::new(self.seed);
+        if self.repeats && self.seed.is_multiple_of(2) {
+            let line = random.bytes(100);
+            return line.into_iter().cycle().take(size as usize).collect();
+        }
+        random.bytes(size as usize)
     }
 
     fn fill(&mut self, node: Node, size: u64) -> Result<(u64, String), Box<dyn Error>> {

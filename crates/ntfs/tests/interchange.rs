@@ -3,13 +3,13 @@
 mod common;
 mod judges;
 
-use common::{VOLUMES, Volume, open, tested};
+use common::{USUAL, VOLUMES, Volume, open, tested};
 use judges::readers::{self, Tree, assert_same, ours};
 use judges::{ImageFile, Mount, ntfsfix};
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Sectors};
 use platter_vfs::model::judge::{judge_every, partly_written};
 use platter_vfs::model::{Clock, Random, Runner, generate, linux, seed};
-use platter_vfs::{Change, CheckOptions, FileSystem, Kind, Node, RenameFlags, Silent};
+use platter_vfs::{Change, CheckOptions, FileSystem, Kind, Name, Node, RenameFlags, Silent};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,6 +119,64 @@ fn others_agree_after_200_000_operations() {
         judge(volume, seed() + number as u64, 200_000, 20_000, true);
         println!("{volume:?}: 200,000 operations");
     }
+}
+
+/// A million names that we made in one directory are read and changed by others: `cargo test --release -p platter-ntfs
+/// --test interchange -- --ignored --nocapture million`.
+#[test]
+#[ignore = "a campaign: takes many minutes and gigabytes of memory"]
+fn others_read_a_million_names_in_one_directory() {
+    const NAMES: u64 = 1_000_000;
+    let device = Volume { bytes: 3 << 30, ..USUAL }.make();
+    let system = open(device.clone());
+    let directory = system.create(Node::ROOT, &"many".into(), Kind::Directory).unwrap();
+    // An order that says nothing of the names'.
+    let name = |number: u64| format!("{:016x} {number}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let mut names: Vec<String> = (0..NAMES).map(name).collect();
+    for name in &names {
+        let file = system.create(directory, &Name::from(&**name), Kind::File).unwrap();
+        system.write(file, 0, name.as_bytes()).unwrap();
+        system.forget(file, 1);
+    }
+    system.unmount().unwrap();
+    let image = ImageFile::of(&*device);
+    drop((system, device));
+    assert_clean("a million names", &image);
+    names.sort_unstable();
+    {
+        let mount = Mount::writing(&image).unwrap();
+        let many = mount.path().join("many");
+        let found = std::fs::read_dir(&many).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut found: Vec<String> = found.map(|name| name.into_string().unwrap()).collect();
+        found.sort_unstable();
+        assert!(found == names, "ntfs-3g lists {} other names", found.len());
+        for name in &names {
+            assert_eq!(std::fs::read(many.join(name)).unwrap(), name.as_bytes(), "ntfs-3g: {name}");
+        }
+        println!("ntfs-3g: {NAMES} names and contents");
+        for number in (0..NAMES).step_by(10) {
+            std::fs::remove_file(many.join(name(number))).unwrap();
+            std::fs::write(many.join(format!("new {number}")), "of ntfs-3g").unwrap();
+        }
+    }
+    assert_clean("changed by ntfs-3g", &image);
+    let script = "cd many && find . -type f | wc -l && find . -type f -name '0*' | sort | tr '\\n' '\\0' | xargs -0 cat | \
+        sha256sum && find . -name '1*' | tr '\\n' '\\0' | xargs -0 rm && for n in $(seq 3000); do echo $n > linux$n; done; \
+        find . | wc -l";
+    let judged = linux("ntfs3", "rw", &image, script);
+    readers::assert_silent(&judged.messages);
+    let is_left = |name: &&String| {
+        let number: u64 = name.rsplit(' ').next().unwrap().parse().unwrap();
+        !number.is_multiple_of(10)
+    };
+    let left: Vec<&String> = names.iter().filter(is_left).collect();
+    let text: String = left.iter().filter(|name| name.starts_with('0')).map(|name| name.as_str()).collect();
+    let removed = left.iter().filter(|name| name.starts_with('1')).count() as u64;
+    // The directory itself is found too.
+    let expected = format!("{NAMES}\n{}  -\n{}\n", readers::sum(text.as_bytes()), NAMES - removed + 3000 + 1);
+    assert_eq!(judged.output.as_deref(), Some(&*expected), "{}", judged.messages);
+    assert!(judged.unmounted, "{}", judged.messages);
+    assert_clean("changed by ntfs3", &image);
 }
 
 #[test]

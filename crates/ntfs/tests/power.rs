@@ -112,7 +112,7 @@ fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
 /// 5,000 operations on each kind of volume, in runs of 1,000, cut at every write: `cargo test --release -p platter-ntfs
 /// --test power -- --ignored --nocapture every_write`.
 #[test]
-#[ignore = "a campaign: takes hours"]
+#[ignore = "a campaign: takes minutes"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {
     let seed = seed();
     for run_number in 0..5 {

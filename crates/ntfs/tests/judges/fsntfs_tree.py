@@ -1,7 +1,7 @@
 """Prints every file and directory of an NTFS image, as libfsntfs (PyPI: libfsntfs-python) reads it.
 
-Lines are "d PATH", "f SIZE SHA256 PATH" or, for a named stream, "s SIZE SHA256 PATH:NAME", parted by tabs. What is in
-the records that the system keeps is left out, and so is what is behind a reparse point.
+Lines are "d PATH" or "f SIZE SHA256 PATH", parted by tabs. What is in the records that the system keeps is left out, and
+so is what is behind a reparse point.
 """
 import hashlib
 import sys
@@ -12,8 +12,8 @@ FIRST = 24
 DIRECTORY, REPARSE = 0x10, 0x400
 
 
-def total(stream, size):
-    found, left = hashlib.sha256(), size
+def total(stream):
+    found, left = hashlib.sha256(), stream.size
     while left:
         piece = stream.read_buffer(min(left, 1 << 20))
         if not piece:
@@ -33,10 +33,7 @@ def show(directory, path):
             print("d", here, sep="\t")
             show(entry, here)
         elif not entry.file_attribute_flags & REPARSE:
-            print("f", entry.size, total(entry, entry.size), here, sep="\t")
-        for stream in range(entry.number_of_alternate_data_streams):
-            stream = entry.get_alternate_data_stream(stream)
-            print("s", stream.size, total(stream, stream.size), f"{here}:{stream.name}", sep="\t")
+            print("f", entry.size, total(entry), here, sep="\t")
 
 
 sys.stdout.reconfigure(encoding="utf-8")

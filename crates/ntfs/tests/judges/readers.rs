@@ -68,10 +68,9 @@ fn listed(script: &str, image: &ImageFile) -> Tree {
     let path = format!("{}/tests/judges/{script}", env!("CARGO_MANIFEST_DIR"));
     let text = run("python3", &[&path, image.path()]);
     text.lines()
-        .filter_map(|line| match line.split('\t').collect::<Vec<_>>()[..] {
-            ["d", path] => Some((path.to_owned(), None)),
-            ["f", size, sum, path] => Some((path.to_owned(), Some((size.parse().unwrap(), sum.to_owned())))),
-            ["s", ..] => None,
+        .map(|line| match line.split('\t').collect::<Vec<_>>()[..] {
+            ["d", path] => (path.to_owned(), None),
+            ["f", size, sum, path] => (path.to_owned(), Some((size.parse().unwrap(), sum.to_owned()))),
             _ => panic!("{script} printed {line:?}"),
         })
         .collect()
