@@ -173,7 +173,8 @@ impl Attr {
             pieces.push(whole(Content::NonResident(NonResident {
                 first: from,
                 end: done.checked_sub(1).map_or(0, |last| outside.runs[last].end()),
-                unit: outside.unit,
+                // The first piece's counts; Linux' ntfs3 takes a later one that has it for damaged.
+                unit: if is_first { outside.unit } else { 0 },
                 allocated: sizes(outside.clusters() * cluster),
                 size: sizes(outside.size),
                 valid: sizes(outside.valid),

@@ -1,14 +1,16 @@
 //! Making an index anew: from its entries in their order, leaves first.
 
 use super::Check;
-use super::file::{Assembled, key, outside};
+use super::file::{Assembled, Key, key, outside};
 use crate::layout::index::{self, Entry, IndexBlock, IndexRoot, Node, vcn_unit};
 use crate::layout::{Attribute, Kind, Record, Run, fixup};
 use platter_vfs::Result;
 
 /// What kind of index it is.
-pub struct Shape {
+pub struct Shape<'n> {
     pub name: &'static str,
+    /// All indexes that the file has, this one too.
+    pub siblings: &'n [&'static str],
     /// The attribute type that it is of.
     pub kind: Kind,
     pub collation: u32,
@@ -24,7 +26,7 @@ const RESIDENT_BITMAP: usize = 64;
 pub fn index(
     check: &mut Check<'_>,
     file: &mut Assembled,
-    shape: &Shape,
+    shape: &Shape<'_>,
     entries: &[Vec<u8>],
 ) -> Result<bool> {
     let [root, allocation, bitmap] =
@@ -35,6 +37,7 @@ pub fn index(
     for key in [&root, &allocation, &bitmap] {
         file.remove(key);
     }
+    drop_unknown(file, shape.siblings);
     // Where the root goes, and what is left there.
     let size = check.geometry.record as usize;
     let header = 0x20 + IndexRoot::HEADER + index::NODE_HEADER + shape.name.len() * 2;
@@ -92,7 +95,17 @@ pub fn index(
     Ok(true)
 }
 
-fn root_attribute(shape: &Shape, value: &IndexRoot) -> Attribute {
+/// What else calls itself an index is one of these under a damaged name, and takes the room that it needs.
+fn drop_unknown(file: &mut Assembled, names: &[&str]) {
+    let names: Vec<Box<[u16]>> = names.iter().map(|name| name.encode_utf16().collect()).collect();
+    let is_unknown = |(kind, name): &Key| {
+        matches!(*kind, Kind::INDEX_ROOT | Kind::INDEX_ALLOCATION | Kind::BITMAP) && !names.contains(name)
+    };
+    let unknown: Vec<Key> = file.streams().into_keys().filter(is_unknown).collect();
+    unknown.iter().for_each(|key| file.remove(key));
+}
+
+fn root_attribute(shape: &Shape<'_>, value: &IndexRoot) -> Attribute {
     Attribute::resident(Kind::INDEX_ROOT, value.to_bytes()).named(shape.name)
 }
 

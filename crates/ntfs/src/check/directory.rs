@@ -185,7 +185,12 @@ fn rebuild(check: &mut Check<'_>, number: u64, children: Option<&BTreeSet<u64>>)
         .iter()
         .map(|(name, reference)| crate::layout::index::name_entry(*reference, &name.to_bytes()))
         .collect();
-    let shape = build::Shape { name: "$I30", kind: Kind::FILE_NAME, collation: collation::FILE_NAME };
+    let shape = build::Shape {
+        name: "$I30",
+        siblings: &["$I30"],
+        kind: Kind::FILE_NAME,
+        collation: collation::FILE_NAME,
+    };
     if !build::index(check, &mut file, &shape, &entries)? || !file.store(check)? {
         let message = "directory: its index cannot be made anew: too little room".to_owned();
         check.cannot("index-full", Some(number), message);

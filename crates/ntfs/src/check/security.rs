@@ -11,6 +11,9 @@ use crate::layout::{
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Its indexes: by number and by hash.
+const INDEXES: [&str; 2] = ["$SII", "$SDH"];
+
 /// The most bytes of `$SDS` that are read.
 const MOST: u64 = 256 << 20;
 
@@ -54,11 +57,11 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
         }
     }
     let mut is_changed = false;
-    for (name, rule) in [("$SII", collation::NUMBER), ("$SDH", collation::SECURITY_HASH)] {
+    for (name, rule) in INDEXES.into_iter().zip([collation::NUMBER, collation::SECURITY_HASH]) {
         is_changed |= index(check, &mut file, name, rule, &found)?;
     }
     if is_changed && repairing && !file.store(check)? {
-        check.cannot("index-full", Some(known::SECURE), "$Secure: no room for its indexes".into());
+        no_room(check);
     }
     numbers(check, &found)
 }
@@ -161,8 +164,18 @@ fn index(
     headers.sort_by_key(|header| if by_id { (header.id, 0) } else { (header.hash, header.id) });
     let entries: Vec<Vec<u8>> =
         headers.iter().map(|header| if by_id { header.id_entry() } else { header.hash_entry() }).collect();
-    let shape = build::Shape { name, kind: Kind(0), collation: rule };
-    build::index(check, file, &shape, &entries)
+    let shape = build::Shape { name, siblings: &INDEXES, kind: Kind(0), collation: rule };
+    let is_made = build::index(check, file, &shape, &entries)?;
+    if !is_made {
+        no_room(check);
+        // What was taken out to make room is still there.
+        *file = Assembled::read(check, known::SECURE, &mut Vec::new())?;
+    }
+    Ok(is_made)
+}
+
+fn no_room(check: &mut Check<'_>) {
+    check.cannot("index-full", Some(known::SECURE), "$Secure: no room for its indexes".into());
 }
 
 /// Files name descriptors that are there.
@@ -204,7 +217,7 @@ fn remake(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     for (kind, name) in [(Kind::DATA, "$SDS"), (Kind::INDEX_ROOT, "$SII"), (Kind::INDEX_ROOT, "$SDH")] {
         file.remove(&key(kind, name));
     }
-    for name in ["$SII", "$SDH"] {
+    for name in INDEXES {
         file.remove(&key(Kind::INDEX_ALLOCATION, name));
         file.remove(&key(Kind::BITMAP, name));
     }

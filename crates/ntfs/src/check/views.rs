@@ -91,7 +91,7 @@ fn compare(
     entries.sort_by(|left, right| {
         order::compare(collation::NUMBERS, &[], &key(left), &key(right)).unwrap_or(std::cmp::Ordering::Equal)
     });
-    let shape = build::Shape { name, kind: Kind(0), collation: collation::NUMBERS };
+    let shape = build::Shape { name, siblings: &[name], kind: Kind(0), collation: collation::NUMBERS };
     if !build::index(check, &mut file, &shape, &entries)? || !file.store(check)? {
         check.cannot("index-full", Some(number), format!("{name}: no room for the index"));
     }

@@ -20,13 +20,20 @@ impl NtfsVolume {
 
     /// The content of one compression unit.
     pub(super) fn read_unit(&self, state: &State, unit: u64) -> Result<Vec<u8>> {
-        let clusters = self.unit_clusters(state);
-        let bytes = clusters * self.cluster;
-        let mut content = vec![0; bytes as usize];
+        let bytes = self.unit_clusters(state) * self.cluster;
         let start = unit * bytes;
         if start >= state.valid {
-            return Ok(content);
+            return Ok(vec![0; bytes as usize]);
         }
+        let mut content = self.stored_unit(state, unit)?;
+        content[(state.valid - start).min(bytes) as usize..].fill(0);
+        Ok(content)
+    }
+
+    /// What is stored of a unit, past the valid length too.
+    fn stored_unit(&self, state: &State, unit: u64) -> Result<Vec<u8>> {
+        let clusters = self.unit_clusters(state);
+        let mut content = vec![0; (clusters * self.cluster) as usize];
         let runs = part(state.runs(), unit * clusters, (unit + 1) * clusters);
         let packed: Vec<Run> = runs.into_iter().filter(|run| run.lcn.is_some()).collect();
         let taken: u64 = packed.iter().map(|run| run.length).sum();
@@ -41,9 +48,39 @@ impl NtfsVolume {
         } else if let Some(first) = packed.first() {
             lznt1::decompress(&stream, &mut content, first.lcn.unwrap_or(0) * self.cluster)?;
         }
-        let valid = (state.valid - start).min(bytes) as usize;
-        content[valid..].fill(0);
         Ok(content)
+    }
+
+    /// Moves the valid length of a compressed stream up to `end`, or to its size if that is less. What is stored up to
+    /// `end` and was not valid becomes zeroes, whoever wrote it. A compressed stream's valid length is always its size
+    /// so: ntfs-3g does not append to one where it is less.
+    pub(super) fn clear_to(&self, core: &mut Core, node: u64, state: &mut State, end: u64) -> Result<()> {
+        let cluster = self.cluster;
+        let clusters = self.unit_clusters(state);
+        let bytes = clusters * cluster;
+        let mut at = state.valid;
+        while at < end {
+            let stored = state.runs().iter().find(|run| run.lcn.is_some() && run.end() > at / cluster);
+            let Some(unit) = stored.map(|run| run.vcn.max(at / cluster) / clusters) else { break };
+            let start = unit * bytes;
+            let (from, to) = (at.max(start), end.min(start + bytes));
+            if from >= to {
+                break;
+            }
+            let range = (from - start) as usize..(to - start) as usize;
+            if self.stored_unit(state, unit)?[range.clone()].iter().any(|byte| *byte != 0) {
+                self.write_compressed(core, node, state, from, &vec![0; range.len()])?;
+            }
+            at = to;
+        }
+        let end = end.min(state.size);
+        if state.valid >= end {
+            return Ok(());
+        }
+        self.remake(core, node, state, |_, state| {
+            (state.valid, state.planned) = (end, end);
+            Ok(())
+        })
     }
 
     pub(super) fn read_compressed(&self, state: &State, offset: u64, length: usize) -> Result<Vec<u8>> {

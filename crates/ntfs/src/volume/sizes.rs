@@ -95,7 +95,11 @@ impl NtfsVolume {
             state.planned = state.valid;
             state.done.clear();
             Ok(())
-        })
+        })?;
+        if state.is_compressed() {
+            self.clear_to(core, node, state, size)?;
+        }
+        Ok(())
     }
 
     /// Gives clusters back that were taken ahead of the content, unless plans are under way.

@@ -239,6 +239,7 @@ impl NtfsVolume {
             self.move_out(core, node, state)?;
         }
         if state.is_compressed() {
+            self.clear_to(core, node, state, offset)?;
             return self.write_compressed(core, node, state, offset, data);
         }
         self.provide(core, node, state, offset..end)?;
