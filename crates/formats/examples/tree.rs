@@ -4,8 +4,9 @@
 //!     cargo run --release -p platter-formats --example tree -- IMAGE LIST FORMAT [KEY=VALUE…]
 //!
 //! IMAGE is made anew (16 GiB, sparse). Keys: `entries` (50000), `cluster` (bytes), `checksum`, `version`, `compress`
-//! (false; every other file repeats itself then), `seed` (8664). The tree has a chain of 40 directories and 200 others, names in many scripts and of 255 units, files from
-//! nothing to 4 GiB, and what the format has of holes, named streams, hard links, symbolic links, integrity.
+//! (false; every other file repeats itself then), `seed` (8664). The tree has a chain of 40 directories and 200 others,
+//! names in many scripts and of 255 units, files from nothing to 4 GiB, and what the format has of holes, named streams,
+//! hard links, symbolic links, integrity.
 //!
 //! Each line of LIST has fields with tabs between them: `D path`, `F path size sha256`, `L path target`, `S path
 //! stream size sha256`.

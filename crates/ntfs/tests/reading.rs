@@ -6,10 +6,10 @@ mod judges;
 
 use common::open;
 use filled::filled;
+use judges::ImageFile;
 use judges::facts::{self, All};
 use judges::readers::{self, Tree};
-use judges::{ImageFile, output};
-use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Partition, Sectors};
+use platter_device::{FileDevice, FileOptions};
 use platter_vfs::FileSystem;
 use std::path::Path;
 use std::sync::Arc;
@@ -67,12 +67,7 @@ fn assert_sleuth_kit(what: &str, tree: &Tree, known: &All, image: &ImageFile) {
 /// The volume of the disk of `tests/data`, by itself.
 #[test]
 fn what_windows_made_is_read_as_others_read_it() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/windows-10.raw.gz");
-    let output = output("gzip", &["-dc", path]);
-    assert!(output.status.success(), "{}", judges::text(&output));
-    let disk: Arc<dyn Device> = Arc::new(MemoryDevice::from_image(&output.stdout, Sectors::SMALL));
-    let volume = Partition::new(disk, 128 * 512, 518_144 * 512, "windows-10".into()).unwrap();
-    judge("Windows 10", &ImageFile::of(&volume));
+    judge("Windows 10", &ImageFile::of(&judges::windows()));
 }
 
 #[test]

@@ -64,9 +64,14 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        PROGRAMS.ask("umount", &[&self.path]);
+        // Whatever looks at every mount may keep it busy for a moment.
+        let is_ended = (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            PROGRAMS.ask("umount", &[&self.path]).0.success()
+        });
         PROGRAMS.ask("losetup", &["-d", &self.device]);
         drop(std::fs::remove_dir(&self.path));
+        assert!(is_ended || std::thread::panicking(), "{} cannot be unmounted", self.path);
     }
 }
 

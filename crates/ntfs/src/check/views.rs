@@ -39,7 +39,8 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-fn find(check: &Check<'_>, name: &str) -> Option<u64> {
+/// The record of a file in `$Extend`.
+pub fn find(check: &Check<'_>, name: &str) -> Option<u64> {
     let units: Vec<u16> = name.encode_utf16().collect();
     let has = |file: &super::names::File| {
         file.names.iter().any(|name| name.parent.number() == known::EXTEND && *name.units == units[..])

@@ -60,7 +60,9 @@ impl NtfsVolume {
         let bytes = clusters * cluster;
         let mut at = state.valid;
         while at < end {
-            let stored = state.runs().iter().find(|run| run.lcn.is_some() && run.end() > at / cluster);
+            let runs = state.runs();
+            let ahead = &runs[runs.partition_point(|run| run.end() <= at / cluster)..];
+            let stored = ahead.iter().find(|run| run.lcn.is_some());
             let Some(unit) = stored.map(|run| run.vcn.max(at / cluster) / clusters) else { break };
             let start = unit * bytes;
             let (from, to) = (at.max(start), end.min(start + bytes));

@@ -11,6 +11,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use platter_device::{Device, MemoryDevice, Partition, Sectors};
+use std::sync::Arc;
+
 pub use platter_vfs::model::ImageFile;
 
 pub fn output(program: &str, arguments: &[&str]) -> Output {
@@ -31,6 +34,16 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = output(program, arguments);
     assert!(output.status.success(), "{program} {arguments:?} failed:\n{}", text(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The volume of Windows in `tests/data`.
+pub fn windows() -> Partition {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/windows-10.raw.gz");
+    let output = output("gzip", &["-dc", path]);
+    assert!(output.status.success(), "{}", text(&output));
+    let disk: Arc<dyn Device> = Arc::new(MemoryDevice::from_image(&output.stdout, Sectors::SMALL));
+    // As its partition table says.
+    Partition::new(disk, 128 * 512, 518_144 * 512, "windows-10".into()).unwrap()
 }
 
 /// A new volume of mkntfs.

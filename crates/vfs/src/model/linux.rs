@@ -22,8 +22,24 @@ pub struct Linux {
 /// # Panics
 /// If the emulation cannot be run: its needs stand in `linux.sh` beside this file.
 pub fn linux(system: &str, options: &str, image: &ImageFile, script: &str) -> Linux {
+    linux_within(600, system, options, image, script)
+}
+
+/// The same for scripts that may take so many seconds.
+///
+/// # Panics
+/// As [`linux`].
+pub fn linux_within(seconds: u32, system: &str, options: &str, image: &ImageFile, script: &str) -> Linux {
     let mut child = Command::new("sh")
-        .args(["-c", include_str!("linux.sh"), "linux.sh", system, options, image.path()])
+        .args([
+            "-c",
+            include_str!("linux.sh"),
+            "linux.sh",
+            system,
+            options,
+            image.path(),
+            &seconds.to_string(),
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

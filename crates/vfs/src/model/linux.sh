@@ -9,6 +9,7 @@ set -eu
 system=$1
 options=$2
 image=$3
+seconds=$4
 kernel=${PLATTER_KERNEL:-/var/lib/platter-kernel}
 version=$(ls "$kernel/lib/modules")
 work=$(mktemp -d)
@@ -51,6 +52,6 @@ INIT
 chmod +x "$work/root/init"
 (cd "$work/root" && find . | cpio --quiet -o -H newc | gzip -1) > "$work/initrd"
 # An emulator that waits for a processor may miss the moment in which the kernel tests its timer, which then gives up.
-timeout 3000 qemu-system-x86_64 -m 512 -nographic -no-reboot -net none \
+timeout "$seconds" qemu-system-x86_64 -m 512 -nographic -no-reboot -net none \
     -kernel "$kernel/boot/vmlinuz-$version" -initrd "$work/initrd" -append 'console=ttyS0 quiet panic=-1 no_timer_check' \
     -drive "file=$image,format=raw,if=virtio" 2>&1 | tr -d '\r'

@@ -34,7 +34,7 @@ pub use corpus::replay as replay_corpus;
 pub use counted::{Counted, counts};
 pub use cuts::Cuts;
 pub use image::ImageFile;
-pub use linux::{Linux, Listed, linux, listed_by_linux};
+pub use linux::{Linux, Listed, linux, linux_within, listed_by_linux};
 pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
 pub use random::Random;
 pub use runner::{Difference, Runner, Subject};
