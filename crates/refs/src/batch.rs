@@ -11,8 +11,6 @@ pub struct Batch {
     pub pages: Vec<(u64, Arc<Page>)>,
     /// The checkpoint, its place, and its bytes.
     pub checkpoint: (u64, Vec<u8>),
-    /// Which commit it is.
-    pub clock: u64,
 }
 
 /// The most bytes of pages that go to the device as one write, that are on their way at once, and that memory is kept

@@ -8,6 +8,9 @@ mod clusters;
 mod commit;
 mod nodes;
 mod objects;
+mod syncing;
+
+pub use syncing::Entry;
 
 use crate::attributes;
 use crate::batch::Batch;
@@ -21,6 +24,7 @@ use crate::ranges::Ranges;
 use crate::shares::Shares;
 use crate::space::{Run, Tier};
 use crate::stream::{self, Content, Limits, Snapshot, Stream, StreamState};
+use crate::sync_log::SyncLog;
 use crate::tree::{Order, Tree};
 use platter_device::Device;
 use platter_vfs::{Error, Kind, Listings, Name, Node, Result};
@@ -165,8 +169,14 @@ pub struct Core {
     ids: HashMap<Id, u64>,
     next_node: u64,
     changed: BTreeSet<u64>,
-    /// Whether anything changed since the last commit.
+    /// Whether anything changed since the last commit that needs another.
     pub news: bool,
+    /// Whether files were written since, of which an entry of the log can tell.
+    pub has_written: bool,
+    /// The log of syncs, if the volume has one.
+    pub sync_log: Option<SyncLog>,
+    /// Whether there is no room for one.
+    is_log_refused: bool,
     /// Whether its log holds, or may hold, what the checkpoint does not.
     pub is_dirty: bool,
     /// Why nothing may be written, if so.
@@ -209,6 +219,9 @@ impl Core {
             next_node: Node::ROOT.0 + 1,
             changed: BTreeSet::new(),
             news: false,
+            has_written: false,
+            sync_log: None,
+            is_log_refused: false,
             is_dirty: false,
             frozen: None,
             failed: false,

@@ -26,6 +26,7 @@
 //! - `attributes`: those outside a record, and what content cannot be read.
 //! - `core`: all metadata under one lock: objects, nodes in use, and `gather`, which makes a commit of what changed.
 //! - `batch`: what a commit writes, and how it goes to the device.
+//! - `sync_log`: syncs that need no commit, and what is made of them after a power cut.
 //! - `shares`: clusters that several streams have.
 //!
 //! *A volume*
@@ -66,6 +67,7 @@ mod shares;
 mod space;
 mod space_rows;
 mod stream;
+mod sync_log;
 mod system;
 mod tree;
 mod volume;

@@ -135,6 +135,12 @@ impl Core {
     /// Gives up runs that a stream had: those that nobody else has are free once the next checkpoint is on disk.
     /// `is_nameless` says that the stream does not count on disk any more.
     pub fn park(&mut self, gone: &[(u64, u32)], is_nameless: bool) -> Result<()> {
+        self.news |= !gone.is_empty();
+        self.park_written(gone, is_nameless)
+    }
+
+    /// The same for runs that others of the stream came in the place of, of which an entry of the log may tell.
+    pub fn park_written(&mut self, gone: &[(u64, u32)], is_nameless: bool) -> Result<()> {
         for &(cluster, count) in gone {
             self.each_part(cluster, count, |core, cluster, count, is_shared| {
                 if !is_shared {
@@ -148,7 +154,6 @@ impl Core {
                 })
             })?;
         }
-        self.news |= !gone.is_empty();
         self.store_shares()
     }
 

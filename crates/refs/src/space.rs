@@ -257,6 +257,15 @@ impl Space {
         Some(run)
     }
 
+    /// Takes a run for data if all of it is free.
+    pub fn take_exactly(&mut self, run: Run) -> bool {
+        let suits = self.containers[run.container as usize].is_for_data() && self.is_free(run);
+        if suits {
+            self.mark(run.container as usize, run.start, run.count);
+        }
+        suits
+    }
+
     /// Whether all of a run is free.
     pub fn is_free(&self, run: Run) -> bool {
         self.containers[run.container as usize].free_in(run.start, run.count) == run.count

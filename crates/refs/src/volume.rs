@@ -56,13 +56,15 @@ pub struct Volume {
     map: crate::geometry::ContainerMap,
     boot: BootRecord,
     core: Mutex<Core>,
-    /// Who commits, with memory for it; the clock of the last commit that is on disk.
+    /// Who makes things durable, with memory for it.
     turn: Mutex<Buffer>,
-    committed: AtomicU64,
     /// The streams by node, for the data path.
     streams: RwLock<std::collections::HashMap<u64, Arc<Stream>>>,
-    /// How often a caller asked for a commit.
+    /// How often a caller asked that all be durable, and up to which of them it is.
     syncs: AtomicU64,
+    synced: AtomicU64,
+    /// Whether one of those not served yet wants times too.
+    wants_times: AtomicBool,
     /// Streams written in place since the last commit.
     touched: Mutex<Vec<u64>>,
     capabilities: Capabilities,
@@ -111,6 +113,14 @@ impl RefsVolume {
         if core.frozen.is_none() {
             core.frozen = only_read(&mut core)?;
         }
+        match core.replay(&*device) {
+            Ok(told) => notes.0.extend(told),
+            Err(error @ (Error::Damaged(_) | Error::Device(_) | Error::NotFound)) => {
+                let reason = format!("what was synced last cannot be carried out again ({error}); see check");
+                core.frozen.get_or_insert(reason);
+            }
+            Err(error) => return Err(error),
+        }
         let precision = Some(Duration::from_nanos(100));
         let hard_links = anchors.geometry.version.has_hard_links();
         let shared_clusters = anchors.geometry.version.has_shared_clusters();
@@ -120,10 +130,11 @@ impl RefsVolume {
             map: core.pages.map.clone(),
             is_frozen: AtomicBool::new(core.frozen.is_some()),
             boot: anchors.boot,
-            committed: AtomicU64::new(core.checkpoint.clock),
             core: Mutex::new(core),
             turn: Mutex::new(Buffer::new(0)),
             syncs: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            wants_times: AtomicBool::new(false),
             streams: RwLock::default(),
             touched: Mutex::default(),
             capabilities: Capabilities {
@@ -209,7 +220,7 @@ impl Volume {
     fn with_space<T>(&self, mut operation: impl FnMut() -> Result<T>) -> Result<T> {
         match operation() {
             Err(Error::NoSpace) if self.is_waiting() => {
-                self.commit_through(u64::MAX)?;
+                self.commit()?;
                 operation()
             }
             outcome => outcome,
@@ -219,22 +230,83 @@ impl Volume {
     /// Whether a commit may bring room, for data or for pages.
     fn is_waiting(&self) -> bool {
         let core = self.core();
-        core.news || core.pages.space.parked() > 0
+        core.news || core.has_written || core.pages.space.parked() > 0
     }
 
-    /// Commits what there is up to now, unless somebody has done so meanwhile. `u64::MAX` commits in any case.
-    fn commit_through(&self, clock: u64) -> Result<()> {
+    /// Makes durable what was done before the call, unless somebody has done so meanwhile.
+    fn make_durable(&self, scope: SyncScope) -> Result<()> {
+        if scope == SyncScope::All {
+            self.wants_times.store(true, Ordering::SeqCst);
+        }
+        let ticket = 1 + self.syncs.fetch_add(1, Ordering::SeqCst);
         let mut memory = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if clock != u64::MAX && self.committed.load(Ordering::SeqCst) >= clock {
+        if self.synced.load(Ordering::SeqCst) >= ticket {
             return Ok(());
         }
+        // Whoever has asked by now has done before what is to be durable, and is served too.
+        let asked = self.syncs.load(Ordering::SeqCst);
+        let with_times = self.wants_times.swap(false, Ordering::SeqCst);
+        self.log_or_commit(&mut memory, with_times)?;
+        self.synced.store(asked, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Flushes, and writes an entry of the log before if that says all that is new; else commits.
+    fn log_or_commit(&self, memory: &mut Buffer, with_times: bool) -> Result<()> {
+        let entry = {
+            let mut core = self.core();
+            if core.failed {
+                core.writable()?;
+            }
+            if with_times {
+                self.absorb(&mut core);
+            }
+            match (core.news, core.waits_for_entry()) {
+                (false, false) => None,
+                (false, true) => {
+                    core.writable()?;
+                    let entry = core.entry(memory);
+                    if entry.is_none() {
+                        let now = self.now();
+                        core.provide_log(&*self.device, now)?;
+                        drop(core);
+                        return self.commit_in_turn(memory);
+                    }
+                    entry
+                }
+                (true, _) => {
+                    drop(core);
+                    return self.commit_in_turn(memory);
+                }
+            }
+        };
+        let write = |entry: &crate::core::Entry| {
+            if entry.needs_data {
+                self.device.flush()?;
+            }
+            self.device.write_at(entry.place, &memory[..entry.length])
+        };
+        let written = entry.as_ref().map_or(Ok(()), write).and_then(|()| self.device.flush());
+        match (written, entry) {
+            (Err(error), Some(_)) => Err(self.freeze(&mut self.core(), error.into())),
+            (written, _) => Ok(written?),
+        }
+    }
+
+    /// Commits everything.
+    fn commit(&self) -> Result<()> {
+        let mut memory = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.commit_in_turn(&mut memory)
+    }
+
+    fn commit_in_turn(&self, memory: &mut Buffer) -> Result<()> {
         let batch = {
             let mut core = self.core();
             if core.failed {
                 core.writable()?;
             }
             self.absorb(&mut core);
-            if !core.news {
+            if !core.news && !core.has_written {
                 drop(core);
                 return Ok(self.device.flush()?);
             }
@@ -244,13 +316,12 @@ impl Volume {
                 Err(error) => return Err(self.freeze(&mut core, error)),
             }
         };
-        if let Err(error) = batch.write(&*self.device, &mut memory) {
+        if let Err(error) = batch.write(&*self.device, memory) {
             return Err(self.freeze(&mut self.core(), error));
         }
         let mut core = self.core();
         core.pages.space.settle();
         core.pages.make_room();
-        self.committed.store(batch.clock, Ordering::SeqCst);
         Ok(())
     }
 
@@ -258,6 +329,10 @@ impl Volume {
     fn absorb(&self, core: &mut Core) {
         let touched = std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
         for node in touched {
+            if core.is_logged(node) {
+                core.note_written(node, &[]);
+                continue;
+            }
             let owner = match core.entity(node).map(|entity| entity.place.clone()) {
                 Ok(Place::Part { of }) => of,
                 Ok(_) => node,
@@ -273,7 +348,7 @@ impl Volume {
             let core = self.core();
             core.pages.dirty_count()
         };
-        if waiting > 2048 { self.commit_through(u64::MAX) } else { Ok(()) }
+        if waiting > 2048 { self.commit() } else { Ok(()) }
     }
 
     /// After a failure of which it is unknown what reached the disk, nothing more is written.

@@ -102,12 +102,20 @@ fn planned_io_allocates_nothing() {
     }
 }
 
+/// Changes something that no entry of the log of syncs tells of.
+fn change(counted: &Counted, node: Node) {
+    counted.volume.set_extended_attribute(node, "user.changed", Some(b"yes")).unwrap();
+}
+
 #[test]
 fn a_commit_of_scattered_writes_is_few_device_writes() {
     let counted = Counted::new(&Refs::INTEGRITY);
     let clusters = 16384;
     let node = counted.file(clusters * CLUSTER as u64);
-    let write = || scatter(&counted, node, clusters, 1);
+    let write = || {
+        scatter(&counted, node, clusters, 1);
+        change(&counted, node);
+    };
     let commit = || counted.volume.sync(node, SyncScope::Data).unwrap();
     // The first makes the pages, the others change them.
     write();
@@ -132,7 +140,7 @@ fn a_commit_of_scattered_writes_is_few_device_writes() {
 }
 
 #[test]
-fn a_synced_write_is_few_pages() {
+fn a_commit_of_one_write_is_few_pages() {
     let counted = Counted::new(&Refs::INTEGRITY);
     let clusters = 65536;
     let node = counted.file(clusters * CLUSTER as u64);
@@ -141,6 +149,7 @@ fn a_synced_write_is_few_pages() {
         let offset = random.below(clusters) * CLUSTER as u64;
         let seen = counted.seen(|| {
             counted.volume.write(node, offset, &[round; CLUSTER]).unwrap();
+            change(&counted, node);
             counted.volume.sync(node, SyncScope::Data).unwrap();
         });
         let (reads, _, writes, bytes, flushes) = counts(&seen);
@@ -148,5 +157,29 @@ fn a_synced_write_is_few_pages() {
         assert!(writes <= 7, "{writes} writes");
         // The data, the checkpoint, and 13 pages.
         assert!(bytes <= (CLUSTER + 14 * 4 * CLUSTER) as u64, "round {round}: {bytes} bytes");
+    }
+}
+
+/// Writes that a sync makes durable are one device write as long as they are new, and one entry of the log tells of all.
+#[test]
+fn a_sync_of_content_alone_is_one_write_and_one_flush() {
+    for (format, data_only) in [(Refs::INTEGRITY, 1), (Refs::ANY, 0)] {
+        let counted = Counted::new(&format);
+        let node = counted.file(16384 * CLUSTER as u64);
+        let write = |at: u64| counted.volume.write(node, at * CLUSTER as u64, &[7; CLUSTER]).unwrap();
+        // The first makes the log.
+        write(0);
+        counted.volume.sync(node, SyncScope::All).unwrap();
+        for (scope, entries) in [(SyncScope::All, 1), (SyncScope::Data, data_only)] {
+            for count in [1, 32] {
+                (0..count).for_each(|at| write(at * 500));
+                let seen = counted.seen(|| counted.volume.sync(node, scope).unwrap());
+                let (reads, _, writes, bytes, flushes) = counts(&seen);
+                assert_eq!((reads, writes, bytes, flushes), (0, entries, entries * 4096, 1), "{format:?}");
+                // Nothing is new.
+                let seen = counted.seen(|| counted.volume.sync(node, SyncScope::Data).unwrap());
+                assert_eq!(counts(&seen), (0, 0, 0, 0, 1), "{format:?}");
+            }
+        }
     }
 }

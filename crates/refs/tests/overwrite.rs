@@ -97,6 +97,9 @@ fn synced_overwriting_leaves_a_clean_volume() {
             system.write(node, at * volume.cluster, &content(at, 0)).unwrap();
         }
         system.sync_all().unwrap();
+        // The first sync of content alone makes the log.
+        system.write(node, 0, &content(0, 0)).unwrap();
+        system.sync_all().unwrap();
         let free = system.space().unwrap().free;
         let mut rounds = vec![0u64; clusters as usize];
         let mut random = Random::new(8664);

@@ -33,7 +33,7 @@ use crate::space::Tier;
 use anchors::Anchors;
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity};
-use repair::{Repair, Task};
+use repair::{Log, Repair, Task};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tree::TreeRow;
 use used::Used;
@@ -53,6 +53,22 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     }
     let mut check = Check::checked(device, progress)?;
     let mut rounds = Vec::new();
+    if options.repair && check.repair.is_needed() {
+        // A commit where used clusters are held to be free would make the damage worse.
+        let is_safe = check.is_space_known && !check.repair.is_space_wrong();
+        match repair::carry_out_log(device, is_safe) {
+            Log::Empty => {}
+            Log::CarriedOut => {
+                rounds.push(check.into_report());
+                check = Check::checked(device, progress)?;
+            }
+            Log::GivenUp => {
+                let message = "log of syncs: what was synced after the last commit is given up, for it is not known \
+                               what is free";
+                check.find("sync-log", Severity::DataLoss, None, message.into());
+            }
+        }
+    }
     while options.repair && rounds.len() < ROUNDS && check.repair.is_needed() {
         let before = repair::apply(check)?;
         check = Check::checked(device, progress)?;

@@ -152,8 +152,9 @@ impl Core {
         let pages = self.pages.take_dirty()?;
         self.pages.space.hand_over();
         self.shares.forget();
-        self.news = false;
-        let batch = Batch { pages, checkpoint: self.checkpoint_at(self.slot), clock };
+        (self.news, self.has_written) = (false, false);
+        self.sync_log.iter_mut().for_each(SyncLog::clear);
+        let batch = Batch { pages, checkpoint: self.checkpoint_at(self.slot) };
         for node in nodes {
             self.forget_idle(node)?;
         }

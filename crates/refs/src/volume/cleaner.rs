@@ -102,13 +102,13 @@ impl Volume {
         moved: &mut u64,
     ) -> Result<bool> {
         loop {
-            self.commit_through(u64::MAX)?;
+            self.commit()?;
             let found = self.core().pages.space.best_emptied(hopeless);
             let Some(part) = found else { return Ok(false) };
             if !self.empty(part, is_enough, moved)? {
                 return Ok(false);
             }
-            self.commit_through(u64::MAX)?;
+            self.commit()?;
             if self.core().pages.space.is_free(part) {
                 return Ok(true);
             }
@@ -243,7 +243,7 @@ impl Volume {
 
     fn commit_if_much_waits(&self) -> Result<()> {
         let is_much = self.keeper.is_much(&self.core().pages.space);
-        if is_much { self.commit_through(u64::MAX) } else { Ok(()) }
+        if is_much { self.commit() } else { Ok(()) }
     }
 }
 

@@ -334,23 +334,17 @@ impl FileSystem for RefsVolume {
         self.delete_named(node, name, true)
     }
 
-    fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        let clock = {
-            let core = self.core();
-            core.entity(node.0)?;
-            core.checkpoint.clock + 1
-        };
-        self.commit_through(clock)
+    fn sync(&self, node: Node, scope: SyncScope) -> Result<()> {
+        self.core().entity(node.0)?;
+        self.make_durable(scope)
     }
 
     fn sync_all(&self) -> Result<()> {
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        self.commit_through(u64::MAX)
+        self.make_durable(SyncScope::All)
     }
 
     fn unmount(&self) -> Result<()> {
-        self.commit_through(u64::MAX)?;
+        self.commit()?;
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut core = self.core();
         if core.frozen.is_some() {

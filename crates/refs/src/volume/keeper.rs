@@ -153,7 +153,7 @@ fn work(orders: &Orders, volume: &Weak<Volume>) {
         let Some(volume) = volume.upgrade().filter(|_| !wanted.stop) else { return };
         let mut done = Ok(());
         if wanted.commit {
-            done = volume.commit_through(u64::MAX);
+            done = volume.commit();
         }
         let syncs = || volume.syncs.load(Ordering::Relaxed);
         if rest.look(volume.is_quiet(), syncs()) && is_scattered {

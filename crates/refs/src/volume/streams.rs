@@ -271,7 +271,7 @@ impl RefsVolume {
             is_dropped |= self.convert(node, stream, false, watch)?;
         }
         if is_dropped {
-            self.commit_through(u64::MAX)?;
+            self.commit()?;
         }
         for stream in streams {
             let mut core = self.change()?;

@@ -249,6 +249,8 @@ impl Volume {
         let mut core = self.core();
         let mut state = stream.write();
         let state = &mut *state;
+        let was_there = state.extents().is_some() && state.unwritten.is_none();
+        let is_logged = was_there && !state.shared && !state.orphan && core.is_logged(stream.node);
         let written = done.map_err(Error::from).and_then(|()| core.writable());
         // Integrity may have been turned on or off since.
         let written = written.and(match state.integrity == integrity {
@@ -288,9 +290,14 @@ impl Volume {
         if integrity && !gone.is_empty() {
             stream.is_scattered.store(true, Ordering::Relaxed);
         }
-        core.park(gone, state.orphan)?;
         self.stamp(stream);
-        core.mark(stream.node);
+        if is_logged {
+            core.park_written(gone, state.orphan)?;
+            core.note_written(stream.node, rows);
+        } else {
+            core.park(gone, state.orphan)?;
+            core.mark(stream.node);
+        }
         self.keeper.parked(&core.pages.space);
         Ok(())
     }

@@ -5,11 +5,13 @@
 //! so a repair that does not get that far leaves the volume as it was. What could lose content is not done at all.
 
 mod apply;
+mod log;
 mod names;
 mod relay;
 mod tables;
 
 pub use apply::apply;
+pub use log::{Log, carry_out_log};
 
 use crate::layout::{Record, Root};
 use std::collections::BTreeSet;
@@ -157,6 +159,11 @@ impl Repair {
         if self.tasks.len() < MOST_TASKS {
             self.tasks.push(task);
         }
+    }
+
+    /// Whether the allocators' rows do not tell what is free.
+    pub fn is_space_wrong(&self) -> bool {
+        self.is_space_wrong
     }
 
     /// Whether anything was noted.

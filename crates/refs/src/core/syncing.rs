@@ -1,0 +1,316 @@
+//! The log of syncs: what goes into it, and what is made of it when a volume is opened.
+
+use super::*;
+use crate::extents::{Extent, Extents, Found};
+use crate::stream::LARGEST;
+use crate::sync_log::{self, NAME, Purpose, SyncLog, UNIT, Written};
+use crc32c::crc32c;
+use platter_device::Buffer;
+use std::ops::Range;
+
+/// Bytes of the log: a share of the volume, at least and at most.
+const SHARE: u64 = 512;
+const LEAST: u64 = 256 << 10;
+const MOST: u64 = 4 << 20;
+/// Pages that a new file takes at most, with those above it.
+const PAGES: u64 = 64;
+
+/// An entry as it goes to the device: its place, its bytes, and whether it tells of data without checksums, which must
+/// be there before it.
+pub struct Entry {
+    pub place: u64,
+    pub length: usize,
+    pub needs_data: bool,
+}
+
+fn name() -> Vec<u16> {
+    NAME.encode_utf16().collect()
+}
+
+impl Core {
+    /// Notes that runs came into a node's own data in the place of others, of which an entry of the log can tell; without
+    /// runs, that it was written in place.
+    pub fn note_written(&mut self, node: u64, runs: &[Extent]) {
+        let is_noted = match (&mut self.sync_log, self.news) {
+            // The next commit has everything anyway.
+            (_, true) => false,
+            (None, _) => true,
+            (Some(log), _) => log.note(node, runs),
+        };
+        if is_noted {
+            self.has_written = true;
+            if !self.changed.contains(&node) {
+                self.changed.insert(node);
+            }
+        } else {
+            self.mark(node);
+        }
+    }
+
+    /// Whether something was written that no entry has.
+    pub fn waits_for_entry(&self) -> bool {
+        self.has_written && self.sync_log.as_ref().is_none_or(|log| !log.changes.is_empty())
+    }
+
+    /// Whether entries can tell of a node's own data.
+    pub fn is_logged(&self, node: u64) -> bool {
+        let place = self.entities.get(&node).map(|entity| (entity.id, &entity.place));
+        matches!(place, Some((Id::File(..), Place::Long { .. } | Place::Body)))
+    }
+
+    /// Makes an entry of everything that was noted, in `memory`. `None` if a commit must do.
+    pub fn entry(&mut self, memory: &mut Buffer) -> Option<Entry> {
+        let clock = self.checkpoint.clock;
+        let mut changes = std::mem::take(&mut self.sync_log.as_mut()?.changes);
+        // Of one file they stay in their order.
+        changes.sort_by_key(|(node, _)| *node);
+        let groups = changes.chunk_by(|one, other| one.0 == other.0);
+        let files: Option<Vec<Written>> = groups.map(|group| self.written(group)).collect();
+        let files = files?;
+        let needs_data = changes.iter().filter_map(|(_, run)| *run).any(|run| run.checksum.is_none());
+        changes.clear();
+        let length = sync_log::length(&files);
+        let signature = self.geometry().signature;
+        let log = self.sync_log.as_mut()?;
+        log.changes = changes;
+        let (place, number) = log.next(length)?;
+        if memory.len() < length {
+            *memory = Buffer::new(length.next_power_of_two());
+        }
+        sync_log::store(Purpose { signature, clock, number }, &files, &mut memory[..length]);
+        Some(Entry { place, length, needs_data })
+    }
+
+    fn written(&mut self, group: &[(u64, Option<Extent>)]) -> Option<Written> {
+        let entity = self.entities.get_mut(&group[0].0)?;
+        entity.absorb_written();
+        let Id::File(home, ordinal) = entity.id else { return None };
+        let name = match &entity.place {
+            Place::Long { name, .. } => Some(name.clone()),
+            Place::Body => None,
+            _ => return None,
+        };
+        let size = entity.stream.as_ref()?.read().size;
+        let modified = entity.record.times[1];
+        let runs = group.iter().filter_map(|(_, run)| *run).collect();
+        Some(Written { home, ordinal, name, modified, size, runs })
+    }
+
+    /// Makes the log, as part of the next commit, if the volume has room for it.
+    pub fn provide_log(&mut self, device: &dyn Device, now: u64) -> Result<()> {
+        if self.sync_log.is_some() || self.is_log_refused {
+            return Ok(());
+        }
+        self.is_log_refused = true;
+        let geometry = self.geometry().clone();
+        let cluster = u64::from(geometry.cluster);
+        let bytes = (geometry.clusters * cluster / SHARE).clamp(LEAST, MOST) / cluster * cluster;
+        let count = (bytes / cluster) as u32;
+        let space = &mut self.pages.space;
+        let has_room = space.has_pages(Tier::Medium, PAGES, geometry.page_clusters())
+            && space.free() / 16 > u64::from(count);
+        let Some(run) = has_room.then(|| space.take_run(count)).flatten() else { return Ok(()) };
+        let made = self.make_log(device, run, bytes, now);
+        match made {
+            Ok(area) => {
+                self.sync_log = Some(SyncLog::new(area));
+                self.is_log_refused = false;
+                Ok(())
+            }
+            Err(error) => {
+                self.pages.space.give_back(run);
+                Err(error)
+            }
+        }
+    }
+
+    fn make_log(&mut self, device: &dyn Device, run: Run, bytes: u64, now: u64) -> Result<Range<u64>> {
+        let cluster = self.cluster(&run);
+        let start = self.device_place(cluster)?;
+        // What was in these clusters is nobody's business.
+        device.write_at(start, &Buffer::new(bytes as usize))?;
+        let mut extents = Extents::new(self.geometry(), sync_log::DIRECTORY);
+        let all = Extent { at: 0, count: run.count, cluster, checksum: None };
+        extents.replace(0, run.count, &[all], &mut Vec::new());
+        let content = Content::Extents(extents);
+        let state = StreamState { size: bytes, content, ..StreamState::empty(false) };
+        let before = self.pages.edits;
+        let made = self.put_log(state, now);
+        self.pages.is_broken |= made.is_err() && self.pages.edits != before;
+        made?;
+        self.pages.space.keep(run);
+        Ok(start..start + bytes)
+    }
+
+    fn put_log(&mut self, mut state: StreamState, now: u64) -> Result<()> {
+        /// Hidden, of the system, and to be archived.
+        const ATTRIBUTES: u32 = 0x26;
+        let ordinal = self.new_ordinal(sync_log::DIRECTORY)?;
+        let schema = self.geometry().version.file_schema();
+        let mut record = Record { ordinal, ..Record::new(schema, now, ATTRIBUTES, self.security) };
+        record.size = state.size;
+        record.allocated = state.allocated(self.geometry());
+        let clock = self.checkpoint.clock + 1;
+        record.rows.extend(stream::store_data(&mut state, 1, &mut self.pages, clock)?);
+        stream::store_counter(&mut record.rows);
+        let (tree, pages) = self.tree_mut(sync_log::DIRECTORY)?;
+        tree.put(pages, &key::name(key::LONG, &name()), 1, &record.to_bytes()).map(drop)
+    }
+
+    fn device_place(&self, cluster: u64) -> Result<u64> {
+        let geometry = self.geometry();
+        Ok(geometry.offset(self.pages.map.real(geometry, cluster, 1)?))
+    }
+
+    /// Finds the log and carries out again what it tells, in memory: the next commit has it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] and [`Error::Device`] if that cannot be done.
+    pub fn replay(&mut self, device: &dyn Device) -> Result<Vec<String>> {
+        let Some(area) = self.find_log()? else { return Ok(Vec::new()) };
+        let (mut notes, mut entries) = (Vec::new(), Vec::new());
+        let mut at = area.start;
+        while let Some((length, files)) = self.read_entry(device, at..area.end, entries.len() as u64)? {
+            entries.push(files);
+            at += length;
+        }
+        self.sync_log = Some(SyncLog::new(area));
+        // Before each entry but the last one there was a flush.
+        if let Some(last) = entries.last()
+            && !self.has_data(device, last)?
+        {
+            notes.push(
+                "a sync that the power cut off: its data is not there, and it is not carried out".into(),
+            );
+            entries.pop();
+        }
+        self.has_written |= !entries.is_empty();
+        for files in entries {
+            for file in files {
+                self.write_again(file)?;
+            }
+        }
+        Ok(notes)
+    }
+
+    /// Where the log is on the device.
+    fn find_log(&mut self) -> Result<Option<Range<u64>>> {
+        let (tree, pages) = match self.tree(sync_log::DIRECTORY) {
+            Ok(found) => found,
+            Err(Error::NotFound) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let row_key = key::name(key::LONG, &name());
+        let Some(record) = tree.get(pages, &row_key, |row| Record::from_bytes(row.value, 0))? else {
+            return Ok(None);
+        };
+        let mut record = record?;
+        let found = stream::take_streams(&mut record, &mut self.pages, sync_log::DIRECTORY)?;
+        let Some(state) = found.own else { return Ok(None) };
+        let length = state.size / u64::from(self.geometry().cluster);
+        let whole = state.extents().and_then(|extents| match extents.find(0) {
+            Found::Extent(run) if run.at == 0 && u64::from(run.count) == length => Some(run),
+            _ => None,
+        });
+        // Not as it was made: then it is only a file.
+        let Some(run) = whole.filter(|run| run.checksum.is_none() && state.size <= MOST) else {
+            return Ok(None);
+        };
+        self.run(run.cluster, run.count)?;
+        let start = self.device_place(run.cluster)?;
+        Ok(Some(start..start + state.size))
+    }
+
+    /// The entry with this number at the beginning of a part of the log, and its length.
+    fn read_entry(
+        &self,
+        device: &dyn Device,
+        area: Range<u64>,
+        number: u64,
+    ) -> Result<Option<(u64, Vec<Written>)>> {
+        let purpose = Purpose { signature: self.geometry().signature, clock: self.checkpoint.clock, number };
+        let room = area.end - area.start;
+        if room < UNIT as u64 {
+            return Ok(None);
+        }
+        for copy in 0..device.copies() {
+            let mut head = Buffer::new(UNIT);
+            device.read_copy(copy, area.start, &mut head)?;
+            let Some(length) = sync_log::begins(purpose, &head).filter(|&length| length as u64 <= room)
+            else {
+                continue;
+            };
+            let mut bytes = Buffer::new(length);
+            device.read_copy(copy, area.start, &mut bytes)?;
+            if let Some(files) = sync_log::read(&mut bytes) {
+                return Ok(Some((length as u64, files)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether all data with checksums that an entry tells of is there.
+    fn has_data(&self, device: &dyn Device, files: &[Written]) -> Result<bool> {
+        let mut cluster = Buffer::new(self.geometry().cluster as usize);
+        for run in files.iter().flat_map(|file| &file.runs) {
+            let Some(checksum) = run.checksum else { continue };
+            self.run(run.cluster, run.count)?;
+            let place = self.device_place(run.cluster)?;
+            let mut is_good =
+                |copy| device.read_copy(copy, place, &mut cluster).is_ok() && crc32c(&cluster) == checksum;
+            if !(0..device.copies()).any(&mut is_good) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn write_again(&mut self, file: Written) -> Result<()> {
+        let wrong = |what: &'static str, expected: String, found: String| {
+            Err(Error::damaged(what, 0, expected, found))
+        };
+        let (row_key, place) = match file.name {
+            Some(name) => (key::name(key::LONG, &name), Place::Long { directory: file.home, name }),
+            None => (key::body(file.ordinal, file.home).to_vec(), Place::Body),
+        };
+        let (tree, pages) = self.tree(file.home)?;
+        let record = tree.get(pages, &row_key, |row| Record::from_bytes(row.value, 0))?.transpose()?;
+        let Some(record) = record.filter(|record| place == Place::Body || record.ordinal == file.ordinal)
+        else {
+            return wrong(
+                "file in the log of syncs",
+                format!("number {:#x} of {:#x}", file.ordinal, file.home),
+                "none".into(),
+            );
+        };
+        let node = self.open_file(Id::File(file.home, file.ordinal), place, record)?;
+        let Some(stream) = self.entity(node)?.stream.clone() else { return Ok(()) };
+        if file.size > LARGEST {
+            return wrong("size in the log of syncs", format!("at most {LARGEST}"), file.size.to_string());
+        }
+        let mut state = stream.write();
+        let mut gone = Vec::new();
+        for run in &file.runs {
+            let taken = self.run(run.cluster, run.count)?;
+            let is_one = run.count == 1 || run.checksum.is_none() && run.count > 0;
+            let end = run.at.checked_add(run.count);
+            let Some(end) = end.filter(|_| is_one && self.pages.space.take_exactly(taken)) else {
+                return wrong("run in the log of syncs", "free clusters".into(), format!("{run:x?}"));
+            };
+            let Content::Extents(extents) = &mut state.content else {
+                return wrong("file in the log of syncs", "runs".into(), "content in its record".into());
+            };
+            extents.load_range(&mut self.pages, run.at, end)?;
+            extents.replace(run.at, end, &[*run], &mut gone);
+        }
+        state.generation += 1;
+        state.extend(file.size, u64::from(self.geometry().cluster));
+        drop(state);
+        self.park_written(&gone, false)?;
+        let entity = self.entity_mut(node)?;
+        entity.record.times[1] = file.modified;
+        entity.record.times[2] = entity.record.times[2].max(file.modified);
+        entity.record.attributes |= 0x20;
+        Ok(())
+    }
+}

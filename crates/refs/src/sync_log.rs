@@ -1,0 +1,245 @@
+//! The log of syncs: what was made durable since the last commit without one, to be carried out again after a power cut.
+//!
+//! A commit after a few scattered writes writes a page of runs for each of them. So a sync after which only content is new
+//! writes one *entry* to a file of the volume instead: which clusters of which files are where now. The data is there already,
+//! in clusters that the last checkpoint has as free, and stays there. Entries count for the checkpoint whose clock they
+//! carry, from the first number on: the next commit makes them void, and the next entry goes to the file's beginning.
+//!
+//! The file is Platter's own, not the format's: other programs see the volume as of the last checkpoint. It lies in the
+//! directory without a name, in which the driver keeps files of its own (forefst `docs/structures/directories.md`).
+
+use crate::extents::Extent;
+use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
+use crc32c::crc32c;
+use std::ops::Range;
+
+/// The directory that the file lies in.
+pub const DIRECTORY: u64 = 0x520;
+/// The file's name.
+pub const NAME: &str = "Platter Sync Log";
+
+/// Entries begin at multiples of so many bytes, and are as long: no sector holds parts of two.
+pub const UNIT: usize = 4096;
+const MAGIC: &[u8; 8] = b"PLTRSYNC";
+const HEADER: usize = 0x30;
+const FILE: usize = 0x28;
+const RUN: usize = 0x18;
+const CHECKED: u32 = 1;
+
+/// Changes that wait for an entry at most; with more a commit is no more expensive.
+const MOST_CHANGES: usize = 8192;
+
+/// The log of an open volume.
+pub struct SyncLog {
+    /// Where it is on the device, in bytes.
+    area: Range<u64>,
+    /// How far it is filled, and the next entry's number.
+    filled: u64,
+    number: u64,
+    /// What no entry has yet: nodes, with a run of each that is new, or only the time of its last write.
+    pub changes: Vec<(u64, Option<Extent>)>,
+}
+
+impl SyncLog {
+    /// An empty log with this place on the device.
+    pub fn new(area: Range<u64>) -> SyncLog {
+        SyncLog { area, filled: 0, number: 0, changes: Vec::with_capacity(MOST_CHANGES) }
+    }
+
+    /// Notes what changed. `false` if that is too much.
+    pub fn note(&mut self, node: u64, runs: &[Extent]) -> bool {
+        let fits = self.changes.len() + runs.len().max(1) <= MOST_CHANGES;
+        match runs {
+            _ if !fits => {}
+            [] => self.changes.push((node, None)),
+            runs => self.changes.extend(runs.iter().map(|run| (node, Some(*run)))),
+        }
+        fits
+    }
+
+    /// A commit has everything.
+    pub fn clear(&mut self) {
+        self.changes.clear();
+        (self.filled, self.number) = (0, 0);
+    }
+
+    /// The place of the next entry on the device, and its number, if it has room.
+    pub fn next(&mut self, length: usize) -> Option<(u64, u64)> {
+        let (place, number) = (self.area.start + self.filled, self.number);
+        (place + length as u64 <= self.area.end).then(|| {
+            (self.filled, self.number) = (self.filled + length as u64, number + 1);
+            (place, number)
+        })
+    }
+}
+
+/// What an entry says of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The directory that it has its number in, and the number.
+    pub home: u64,
+    pub ordinal: u64,
+    /// Its name there, if its record is in the row of that.
+    pub name: Option<Vec<u16>>,
+    /// When it was written, in units of 100 ns since 1601.
+    pub modified: u64,
+    /// Bytes that it has.
+    pub size: u64,
+    /// Runs that came in the place of others.
+    pub runs: Vec<Extent>,
+}
+
+/// What an entry is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purpose {
+    /// The volume's signature.
+    pub signature: u32,
+    /// The clock of the checkpoint that it goes on from.
+    pub clock: u64,
+    /// How many entries there are before it.
+    pub number: u64,
+}
+
+/// Bytes that an entry for these files takes.
+pub fn length(files: &[Written]) -> usize {
+    let of = |file: &Written| {
+        FILE + file.name.as_ref().map_or(0, |name| (2 * name.len()).next_multiple_of(8))
+            + RUN * file.runs.len()
+    };
+    (HEADER + files.iter().map(of).sum::<usize>()).next_multiple_of(UNIT)
+}
+
+/// Stores an entry in `bytes`, of which there are as many as [`length`] says.
+pub fn store(purpose: Purpose, files: &[Written], bytes: &mut [u8]) {
+    bytes.fill(0);
+    bytes[..8].copy_from_slice(MAGIC);
+    put(bytes, 0x08, bytes.len() as u32);
+    put(bytes, 0x0C, purpose.signature);
+    put(bytes, 0x10, purpose.clock);
+    put(bytes, 0x18, purpose.number);
+    put(bytes, 0x20, files.len() as u32);
+    let mut at = HEADER;
+    for file in files {
+        put(bytes, at, file.home);
+        put(bytes, at + 0x08, file.ordinal);
+        put(bytes, at + 0x10, file.modified);
+        put(bytes, at + 0x18, file.size);
+        put(bytes, at + 0x20, file.runs.len() as u32);
+        put(bytes, at + 0x24, file.name.as_ref().map_or(0, |name| name.len() as u16));
+        at += FILE;
+        let name = file.name.as_deref().unwrap_or_default();
+        name.iter().enumerate().for_each(|(index, unit)| put(bytes, at + 2 * index, *unit));
+        at += (2 * name.len()).next_multiple_of(8);
+        for run in &file.runs {
+            put(bytes, at, run.cluster);
+            put(bytes, at + 0x08, run.at);
+            put(bytes, at + 0x0C, run.count);
+            put(bytes, at + 0x10, run.checksum.unwrap_or(0));
+            put(bytes, at + 0x14, if run.checksum.is_some() { CHECKED } else { 0 });
+            at += RUN;
+        }
+    }
+    put(bytes, 0x28, crc32c(bytes));
+}
+
+/// How long the entry is that begins with these bytes, if it is one for this purpose.
+pub fn begins(purpose: Purpose, bytes: &[u8]) -> Option<usize> {
+    let found =
+        Purpose { signature: u32_at(bytes, 0x0C), clock: u64_at(bytes, 0x10), number: u64_at(bytes, 0x18) };
+    let length = u32_at(bytes, 0x08) as usize;
+    (bytes.starts_with(MAGIC) && found == purpose && length > 0 && length.is_multiple_of(UNIT))
+        .then_some(length)
+}
+
+/// Reads an entry, if all of it is there.
+pub fn read(bytes: &mut [u8]) -> Option<Vec<Written>> {
+    let expected = u32_at(bytes, 0x28);
+    put(bytes, 0x28, 0u32);
+    if crc32c(bytes) != expected {
+        return None;
+    }
+    let mut files = Vec::new();
+    let mut at = HEADER;
+    for _ in 0..u32_at(bytes, 0x20) {
+        let head = bytes.get(at..at + FILE)?;
+        at += FILE;
+        let (runs, units) = (u32_at(head, 0x20) as usize, usize::from(u16_at(head, 0x24)));
+        let name = bytes.get(at..at + 2 * units)?;
+        let name: Vec<u16> = name.chunks_exact(2).map(|unit| u16_at(unit, 0)).collect();
+        at += (2 * units).next_multiple_of(8);
+        let rows = bytes.get(at..at.checked_add(runs.checked_mul(RUN)?)?)?;
+        at += rows.len();
+        let run = |row: &[u8]| Extent {
+            at: u32_at(row, 0x08),
+            count: u32_at(row, 0x0C),
+            cluster: u64_at(row, 0x00),
+            checksum: (u32_at(row, 0x14) & CHECKED != 0).then(|| u32_at(row, 0x10)),
+        };
+        files.push(Written {
+            home: u64_at(head, 0x00),
+            ordinal: u64_at(head, 0x08),
+            name: (units > 0).then_some(name),
+            modified: u64_at(head, 0x10),
+            size: u64_at(head, 0x18),
+            runs: rows.chunks_exact(RUN).map(run).collect(),
+        });
+    }
+    Some(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PURPOSE: Purpose = Purpose { signature: 8664, clock: 20, number: 3 };
+
+    fn files() -> Vec<Written> {
+        let run = |at, checksum| Extent { at, count: 1, cluster: 0x1_2345 + u64::from(at), checksum };
+        let file = Written {
+            home: 0x600,
+            ordinal: 2,
+            name: Some("database".encode_utf16().collect()),
+            modified: 133_000_000_000_000_000,
+            size: 1 << 30,
+            runs: (0..200).map(|at| run(3 * at, Some(at))).collect(),
+        };
+        let other = Written { name: None, runs: vec![run(7, None)], ..file.clone() };
+        vec![file, other]
+    }
+
+    fn stored() -> Vec<u8> {
+        let mut bytes = vec![0; length(&files())];
+        store(PURPOSE, &files(), &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn an_entry_reads_back() {
+        let mut bytes = stored();
+        assert_eq!(bytes.len(), 2 * UNIT);
+        assert_eq!(begins(PURPOSE, &bytes), Some(2 * UNIT));
+        assert_eq!(read(&mut bytes), Some(files()));
+    }
+
+    #[test]
+    fn an_entry_of_another_commit_or_volume_does_not_count() {
+        let others = [
+            Purpose { signature: 1, ..PURPOSE },
+            Purpose { clock: 21, ..PURPOSE },
+            Purpose { number: 2, ..PURPOSE },
+        ];
+        assert!(others.into_iter().all(|other| begins(other, &stored()).is_none()));
+    }
+
+    #[test]
+    fn a_torn_entry_does_not_count() {
+        for sector in 0..2 * UNIT / 512 {
+            let mut bytes = stored();
+            let torn = &mut bytes[512 * sector..][..512];
+            if torn.iter().any(|&byte| byte != 0) {
+                torn.fill(0);
+                assert!(begins(PURPOSE, &bytes).is_none() || read(&mut bytes).is_none(), "sector {sector}");
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Syncs without a commit: what they promise, whenever the power fails, and what becomes of their log.
+
+mod common;
+
+use common::{VOLUMES, Volume, check_clean, open};
+use platter_device::{Device, Faults, Grain, Survivors};
+use platter_refs::{Refs, RefsVolume};
+use platter_vfs::model::{Random, seed};
+use platter_vfs::{
+    CheckOptions, FileSystem, Format, Integrity, Kind, Name, Node, OpenOptions, RenameFlags, Silent,
+    SyncScope,
+};
+use std::sync::Arc;
+
+/// Clusters of each file at first, of which the second one has every other.
+const CLUSTERS: u64 = 64;
+const FILES: [&str; 2] = ["with integrity", "without"];
+
+/// What a cluster holds after so many rounds; nothing is before the first.
+fn content(cluster: u64, file: usize, at: u64, round: u64) -> Vec<u8> {
+    let words = (0..cluster / 8)
+        .map(|word| if round == 0 { 0 } else { word << 40 | at << 24 | round << 8 | file as u64 });
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+/// The round of each cluster of each file.
+type Rounds = [Vec<u64>; 2];
+
+/// How things were when something had been made durable.
+struct Moment {
+    /// Writes that the device had seen.
+    writes: usize,
+    durable: Rounds,
+    /// How often the third file had been renamed.
+    renamed: u64,
+}
+
+struct Run {
+    volume: Volume,
+    faults: Arc<Faults>,
+    moments: Vec<Moment>,
+    latest: Rounds,
+}
+
+impl Run {
+    /// Files are overwritten and extended at random, mostly with a sync after it, and now and then something else changes
+    /// too.
+    fn new(volume: Volume, seed: u64, rounds: u64) -> Run {
+        let faults = Arc::new(Faults::recording(volume.make(), seed, Grain::Logical));
+        let system = open(faults.clone());
+        let cluster = volume.cluster;
+        let nodes = [0, 1].map(|file| {
+            let node = system.create(Node::ROOT, &FILES[file].into(), Kind::File).unwrap();
+            system.set_integrity(node, Integrity { enabled: file == 0, enforced: true }).unwrap();
+            node
+        });
+        system.create(Node::ROOT, &"other 0".into(), Kind::File).unwrap();
+        let mut latest: Rounds = [vec![0; CLUSTERS as usize], vec![0; CLUSTERS as usize]];
+        for (file, node) in nodes.into_iter().enumerate() {
+            for at in (0..CLUSTERS).filter(|at| file == 0 || at % 2 == 0 || at + 1 == CLUSTERS) {
+                system.write(node, at * cluster, &content(cluster, file, at, 1)).unwrap();
+                latest[file][at as usize] = 1;
+            }
+        }
+        system.sync_all().unwrap();
+        let (mut random, mut renamed) = (Random::new(seed), 0);
+        let mut moments = vec![Moment { writes: faults.log().writes(), durable: latest.clone(), renamed }];
+        for round in 2..2 + rounds {
+            for _ in 0..1 + random.below(6) {
+                let file = random.below(2) as usize;
+                let end = latest[file].len() as u64;
+                // Now and then at the end, which moves.
+                let at = if random.chance(10) { end } else { random.below(end) };
+                system.write(nodes[file], at * cluster, &content(cluster, file, at, round)).unwrap();
+                match latest[file].get_mut(at as usize) {
+                    Some(known) => *known = round,
+                    None => latest[file].push(round),
+                }
+            }
+            if random.chance(5) {
+                let names = [renamed, renamed + 1].map(|number| Name::from(&*format!("other {number}")));
+                let [old, new] = &names;
+                system.rename(Node::ROOT, old, Node::ROOT, new, RenameFlags::default()).unwrap();
+                renamed += 1;
+            }
+            if random.chance(80) {
+                let scope = if random.chance(50) { SyncScope::All } else { SyncScope::Data };
+                system.sync(nodes[random.below(2) as usize], scope).unwrap();
+                moments.push(Moment { writes: faults.log().writes(), durable: latest.clone(), renamed });
+            }
+        }
+        Run { volume, faults, moments, latest }
+    }
+
+    /// Judges what a cut at a write leaves.
+    fn judge(&self, k: usize, survivors: Survivors) {
+        let what = format!("{:?}: cut at write {k}, {survivors:?}", self.volume);
+        let device: Arc<dyn Device> = Arc::new(self.faults.log().cut(k, survivors));
+        check_clean(&*device).unwrap_or_else(|fault| panic!("{what}: {fault}"));
+        let moment = self.moments.iter().rev().find(|moment| moment.writes <= k).expect("the first");
+        // Whoever only reads sees the same.
+        let only_read = OpenOptions { read_only: true, ..OpenOptions::default() };
+        let system = RefsVolume::open(device.clone(), only_read).unwrap();
+        self.compare(&format!("{what}, only read"), &system, moment);
+        drop(system);
+        let system = open(device.clone());
+        self.compare(&what, &system, moment);
+        system.unmount().unwrap();
+        drop(system);
+        check_clean(&*device).unwrap_or_else(|fault| panic!("{what}, unmounted: {fault}"));
+        self.compare(&format!("{what}, opened again"), &open(device), moment);
+    }
+
+    fn compare(&self, what: &str, system: &RefsVolume, moment: &Moment) {
+        let cluster = self.volume.cluster;
+        for (file, name) in FILES.into_iter().enumerate() {
+            let node = system.lookup(Node::ROOT, &name.into()).unwrap();
+            let size = system.attributes(node).unwrap().size;
+            let least = moment.durable[file].len() as u64 * cluster;
+            let most = self.latest[file].len() as u64 * cluster;
+            assert!((least..=most).contains(&size), "{what}: {name} has {size} bytes, not {least} to {most}");
+            let mut found = vec![0; cluster as usize];
+            for at in 0..size / cluster {
+                let read = system.read(node, at * cluster, &mut found);
+                read.unwrap_or_else(|error| panic!("{what}: cluster {at} of {name}: {error}"));
+                let durable = moment.durable[file].get(at as usize).copied().unwrap_or(0);
+                let round = u64::from_le_bytes(found[..8].try_into().unwrap()) >> 8 & 0xFFFF;
+                let is_torn = file == 1 && found != content(cluster, file, at, round);
+                assert!(
+                    is_torn || round >= durable && found == content(cluster, file, at, round),
+                    "{what}: cluster {at} of {name}: expected of round {durable} or later, found {round}"
+                );
+            }
+        }
+        let is_there = |number| system.lookup(Node::ROOT, &Name::from(&*format!("other {number}"))).is_ok();
+        let renamed = (0..100_000).find(|&number| is_there(number)).expect("the third file");
+        assert!(renamed >= moment.renamed, "{what}: renamed {renamed} times, not {}", moment.renamed);
+    }
+}
+
+/// Cuts at each `step`-th write.
+fn cuts(volume: Volume, seed: u64, rounds: u64, step: usize) -> usize {
+    let run = Run::new(volume, seed, rounds);
+    let mut random = Random::new(seed);
+    let (first, all) = (run.moments[0].writes, run.faults.log().writes());
+    let places: Vec<usize> = (first..=all).step_by(step).collect();
+    for &k in &places {
+        for survivors in [Survivors::None, Survivors::All, Survivors::Random(random.number())] {
+            run.judge(k, survivors);
+        }
+    }
+    3 * places.len()
+}
+
+#[test]
+fn what_an_entry_tells_survives_a_power_cut() {
+    for (volume, step) in [(VOLUMES[0], 3), (VOLUMES[3], 9), (VOLUMES[5], 3)] {
+        let cuts = cuts(volume, 8664, 60, step);
+        assert!(cuts > 60, "{volume:?}: {cuts} cuts");
+    }
+}
+
+/// 3,000 rounds, cut at every write: `cargo test --release -p platter-refs --test sync_log -- --ignored --nocapture`, with
+/// `PLATTER_SEED=n` for others.
+#[test]
+#[ignore = "a campaign: takes many minutes"]
+fn what_entries_tell_survives_a_power_cut_at_every_write() {
+    for volume in [VOLUMES[0], VOLUMES[1], VOLUMES[3], VOLUMES[5]] {
+        println!("{volume:?}: {} cuts", cuts(volume, seed(), 3_000, 1));
+    }
+}
+
+/// A file whose content was synced, on a volume that has a log.
+fn synced(device: &Arc<dyn Device>, rounds: u64) -> RefsVolume {
+    let system = open(device.clone());
+    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    system.write(node, 0, &content(4096, 0, 0, 1)).unwrap();
+    system.sync_all().unwrap();
+    for round in 2..2 + rounds {
+        system.write(node, 0, &content(4096, 0, 0, round)).unwrap();
+        system.sync(node, SyncScope::All).unwrap();
+    }
+    system
+}
+
+fn round_of(system: &RefsVolume) -> u64 {
+    let node = system.lookup(Node::ROOT, &"file".into()).unwrap();
+    let mut found = vec![0; 4096];
+    system.read(node, 0, &mut found).unwrap();
+    u64::from_le_bytes(found[..8].try_into().unwrap()) >> 8 & 0xFFFF
+}
+
+#[test]
+fn a_full_log_begins_again_after_a_commit() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    // More than fit: each takes 4 KiB of 768.
+    drop(synced(&device, 500));
+    assert_eq!(round_of(&open(device)), 501);
+}
+
+#[test]
+fn the_log_is_hidden_and_takes_its_place_once() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    let system = synced(&device, 3);
+    let free = system.space().unwrap().free;
+    let mut entries = Vec::new();
+    system.read_directory(Node::ROOT, platter_vfs::Cursor::START, 100, &mut entries).unwrap();
+    assert_eq!(entries.len(), 1);
+    system.unmount().unwrap();
+    drop(system);
+    let system = open(device);
+    let node = system.lookup(Node::ROOT, &"file".into()).unwrap();
+    system.write(node, 0, &content(4096, 0, 0, 9)).unwrap();
+    system.sync_all().unwrap();
+    system.unmount().unwrap();
+    assert_eq!(system.space().unwrap().free, free);
+}
+
+#[test]
+fn a_sync_whose_data_is_not_there_is_told_and_not_carried_out() {
+    let device = VOLUMES[1].make();
+    let shared: Arc<dyn Device> = device.clone();
+    let system = synced(&shared, 3);
+    let node = system.lookup(Node::ROOT, &"file".into()).unwrap();
+    let platter_vfs::Place::Device(place) = system.extents(node).unwrap()[0].place else {
+        panic!("it is on the device")
+    };
+    drop(system);
+    shared.write_at(place, &[0xEE; 4096]).unwrap();
+    let system = open(shared.clone());
+    assert_eq!(system.notes().len(), 1, "{:?}", system.notes());
+    assert_eq!(round_of(&system), 3);
+    system.unmount().unwrap();
+    check_clean(&*shared).unwrap();
+}
+
+/// Damages the second superblock, which a check puts right without a word about clusters.
+fn damaged_superblock(device: &dyn Device) {
+    let sector = device.sectors().logical as usize;
+    let place = 0x1E * 4096;
+    let mut bytes = vec![0; sector];
+    device.read_at(place, &mut bytes).unwrap();
+    bytes[0x50] ^= 1;
+    device.write_at(place, &bytes).unwrap();
+}
+
+#[test]
+fn a_repair_carries_the_log_out_first() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    drop(synced(&device, 3));
+    damaged_superblock(&*device);
+    let options = CheckOptions { repair: true };
+    let report = Refs::ANY.check(&*device, options, &Silent).unwrap();
+    assert!(report.found > 0 && report.findings.iter().all(|finding| finding.repaired), "{report:#?}");
+    check_clean(&*device).unwrap();
+    assert_eq!(round_of(&open(device)), 4);
+}
