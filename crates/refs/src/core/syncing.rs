@@ -15,11 +15,13 @@ const MOST: u64 = 4 << 20;
 /// Pages that a new file takes at most, with those above it.
 const PAGES: u64 = 64;
 
-/// An entry as it goes to the device: its place, its bytes, and whether it tells of data without checksums, which must
-/// be there before it.
+/// An entry as it goes to the device.
 pub struct Entry {
+    /// Its offset there.
     pub place: u64,
+    /// Bytes.
     pub length: usize,
+    /// Whether it tells of data without checksums, which must be there before it.
     pub needs_data: bool,
 }
 
@@ -233,20 +235,25 @@ impl Core {
         if room < UNIT as u64 {
             return Ok(None);
         }
-        for copy in 0..device.copies() {
+        let from = |copy| -> Result<Option<(u64, Vec<Written>)>> {
             let mut head = Buffer::new(UNIT);
             device.read_copy(copy, area.start, &mut head)?;
-            let Some(length) = sync_log::begins(purpose, &head).filter(|&length| length as u64 <= room)
-            else {
-                continue;
-            };
+            let length = sync_log::begins(purpose, &head).filter(|&length| length as u64 <= room);
+            let Some(length) = length else { return Ok(None) };
             let mut bytes = Buffer::new(length);
             device.read_copy(copy, area.start, &mut bytes)?;
-            if let Some(files) = sync_log::read(&mut bytes) {
-                return Ok(Some((length as u64, files)));
+            Ok(sync_log::read(&mut bytes).map(|files| (length as u64, files)))
+        };
+        // Of a mirror any copy will do; one may be out of service.
+        let mut answer = from(0);
+        for copy in 1..device.copies() {
+            match from(copy) {
+                _ if matches!(answer, Ok(Some(_))) => break,
+                Ok(found) => answer = Ok(found),
+                Err(error) => answer = answer.or(Err(error)),
             }
         }
-        Ok(None)
+        answer
     }
 
     /// Whether all data with checksums that an entry tells of is there.
