@@ -60,25 +60,35 @@ pub fn provide(tools: &[Tool]) -> Outcome {
     }
 }
 
-/// Judges that come from PyPI: what importing them takes, and which package brings it.
+/// Judges that come from PyPI, with what they stand on. The versions are those the tests were written for: older
+/// dissect.fat, for one, finds no volume on an exFAT image.
 const FROM_PYPI: &[(&str, &str)] = &[
-    ("dissect.fat.exfat", "dissect.fat==3.10"),
-    ("dissect.ntfs", "dissect.ntfs==3.16"),
-    ("pyfsntfs", "libfsntfs-python"),
+    ("dissect.cstruct", "4.7"),
+    ("dissect.util", "3.24"),
+    ("dissect.fat", "3.13"),
+    ("dissect.ntfs", "3.16"),
+    ("libfsntfs-python", "20260827"),
 ];
 
 /// Makes sure that the judges are there that do not come as programs of Debian packages.
 pub fn provide_judges() -> Outcome {
-    for (module, package) in FROM_PYPI {
-        let import = format!("import {module}");
-        let asked = Command::new("python3").args(["-c", &import]).stderr(Stdio::null()).status();
-        if !asked.is_ok_and(|status| status.success()) {
-            let plain = ["-m", "pip", "install", "-q", package];
-            let forced = [&plain[..], &["--break-system-packages"]].concat();
-            run("python3", &plain, &[]).or_else(|_| run("python3", &forced, &[]))?;
-        }
+    let missing: Vec<String> = FROM_PYPI
+        .iter()
+        .filter(|(package, version)| {
+            let ask =
+                format!("from importlib.metadata import version; assert version({package:?}) == {version:?}");
+            let asked = Command::new("python3").args(["-c", &ask]).stderr(Stdio::null()).status();
+            !asked.is_ok_and(|status| status.success())
+        })
+        .map(|(package, version)| format!("{package}=={version}"))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let mut plain = vec!["-m", "pip", "install", "-q"];
+    plain.extend(missing.iter().map(String::as_str));
+    let forced = [&plain[..], &["--break-system-packages"]].concat();
+    run("python3", &plain, &[]).or_else(|_| run("python3", &forced, &[]))
 }
 
 /// Whether a program is on the path, or where Debian keeps those for administrators.
