@@ -39,7 +39,7 @@ fn content(device: &dyn Device, place: u64) -> u8 {
 fn writes_in_a_row_go_as_one() {
     let recorder = Recorder::new(memory());
     {
-        let mut queue = Gather::new(recorder.queue(64).unwrap());
+        let mut queue = Gather::new(recorder.queue(64).unwrap(), 64);
         for tag in 0..33 {
             write(&mut queue, tag, 100 + tag, tag as u8 + 1);
         }
@@ -64,7 +64,7 @@ fn writes_in_a_row_go_as_one() {
 #[test]
 fn scattered_writes_and_reads_go_by_themselves() {
     let recorder = Recorder::new(memory());
-    let mut queue = Gather::new(recorder.queue(64).unwrap());
+    let mut queue = Gather::new(recorder.queue(64).unwrap(), 64);
     for tag in 0..16 {
         write(&mut queue, tag, tag * 7 % 16 * 2, 1);
         let (segments, buffer) =
@@ -77,9 +77,20 @@ fn scattered_writes_and_reads_go_by_themselves() {
 }
 
 #[test]
+fn a_row_ends_at_half_the_depth_of_the_queue() {
+    let recorder = Recorder::new(memory());
+    let mut queue = Gather::new(recorder.queue(32).unwrap(), 32);
+    (0..32).for_each(|tag| write(&mut queue, tag, tag, tag as u8));
+    assert_eq!(all(&mut queue).len(), 32);
+    drop(queue);
+    // The first alone, two halves of which the second lacks it.
+    assert_eq!(recorder.traffic().write.count, 3);
+}
+
+#[test]
 fn a_row_ends_at_a_quarter_of_a_mebibyte() {
     let recorder = Recorder::new(memory());
-    let mut queue = Gather::new(recorder.queue(256).unwrap());
+    let mut queue = Gather::new(recorder.queue(256).unwrap(), 256);
     (0..1 + 64 + 64 + 10).for_each(|tag| write(&mut queue, tag, tag, tag as u8));
     assert_eq!(all(&mut queue).len(), 139);
     drop(queue);
@@ -89,7 +100,7 @@ fn a_row_ends_at_a_quarter_of_a_mebibyte() {
 #[test]
 fn what_is_kept_back_is_written_when_the_queue_goes() {
     let recorder = Recorder::new(memory());
-    let mut queue = Gather::new(recorder.queue(8).unwrap());
+    let mut queue = Gather::new(recorder.queue(8).unwrap(), 8);
     (0..8).for_each(|tag| write(&mut queue, tag, tag, 9));
     drop(queue);
     (0..8).for_each(|place| assert_eq!(content(&recorder, place), 9));
@@ -102,7 +113,7 @@ fn each_learns_its_own_outcome() {
     // Write 0 is the first alone, 1 the joined one, 2 to 9 its parts: the fourth part fails.
     faults.inject(When::nth(Operation::Write, 1), Fault::Fail);
     faults.inject(When::nth(Operation::Write, 5), Fault::Fail);
-    let mut queue = Gather::new(faults.queue(16).unwrap());
+    let mut queue = Gather::new(faults.queue(16).unwrap(), 16);
     (0..9).for_each(|tag| write(&mut queue, tag, tag, 5));
     let failed: Vec<u64> =
         all(&mut queue).iter().filter(|done| done.result.is_err()).map(|done| done.tag).collect();

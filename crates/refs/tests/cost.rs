@@ -56,7 +56,8 @@ fn scattered_writes_with_integrity_reach_the_device_as_few() {
     let seen = counted.seen(|| scatter(&counted, node, 4096, rounds));
     let (reads, _, writes, bytes, flushes) = counts(&seen);
     assert_eq!((reads, bytes, flushes), (0, rounds * DEPTH * CLUSTER as u64, 0));
-    assert!(writes <= 2 * rounds, "{} writes are {writes} at the device", rounds * DEPTH);
+    // The first of each round by itself, the others in two halves.
+    assert!(writes <= 3 * rounds, "{} writes are {writes} at the device", rounds * DEPTH);
 }
 
 #[test]

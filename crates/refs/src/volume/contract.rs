@@ -56,7 +56,7 @@ impl FileSystem for RefsVolume {
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
-        Ok(Box::new(Gather::new(self.device.queue(depth)?)))
+        Ok(Box::new(Gather::new(self.device.queue(depth)?, depth)))
     }
 
     fn space(&self) -> Result<Space> {
