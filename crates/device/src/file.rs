@@ -4,11 +4,11 @@ use crate::uring::{self, UringQueue};
 use crate::{
     Buffer, Device, Error, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue,
 };
-use rustix::fs::{FallocateFlags, FileType, FlockOperation, OFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, SeekFrom};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -72,8 +72,7 @@ impl FileDevice {
     fn open_with(path: &Path, options: FileOptions, create: Option<u64>) -> Result<FileDevice> {
         let name = path.display().to_string();
         let failed = |source| Error::io(&name, Operation::Open, 0, 0, source);
-        let block = std::fs::metadata(path)
-            .is_ok_and(|data| FileType::from_raw_mode(mode(&data)) == FileType::BlockDevice);
+        let block = std::fs::metadata(path).is_ok_and(|data| data.file_type().is_block_device());
         let open = |direct: bool| {
             let mut flags = OFlags::CLOEXEC;
             flags.set(OFlags::DIRECT, direct);
@@ -125,6 +124,15 @@ impl FileDevice {
         self.shared.direct
     }
 
+    /// Whether what lies here lies in a file: this is an image, or a loop device, which is one too.
+    ///
+    /// Facts: loop devices have the major number 7 (Linux, `Documentation/admin-guide/devices.txt`).
+    pub fn is_image(&self) -> bool {
+        const LOOP: u32 = 7;
+        !self.shared.block
+            || self.shared.file.metadata().is_ok_and(|data| rustix::fs::major(data.rdev()) == LOOP)
+    }
+
     /// Whether this is a block device, not an image file.
     pub fn is_block_device(&self) -> bool {
         self.shared.block
@@ -140,10 +148,6 @@ fn lock(file: &File, name: &str) -> Result<()> {
         // A file system without locks protects nobody, which is no reason to refuse.
         _ => Ok(()),
     }
-}
-
-fn mode(metadata: &std::fs::Metadata) -> u32 {
-    std::os::unix::fs::MetadataExt::mode(metadata)
 }
 
 /// Size and sector sizes of a block device.

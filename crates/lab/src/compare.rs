@@ -1,35 +1,19 @@
 //! The comparison: every workload on every target, in turns.
 //!
-//! Fairness: each turn gives its target the same region of the device, discarded and made anew, and the same seed; each
+//! Fairness: each turn gives its target the same region of the device, made anew, and the same seed; each
 //! target has one turn in every round, so that what drifts meets all of them (A B A B, as in the published comparison
 //! of NTFS 3.1 and ReFS 3.9).
 
 use crate::environment::{device_info, environment};
 use crate::report::document::{self as report, CaseResult, Document, RESPONSE_TIME_BINS_US, Run, Settings};
-use crate::target::{Ready, Target, free_space, temporary_file};
+use crate::stand::{OpenStand, Stand};
+use crate::target::{Ready, Target};
 use crate::workload::{Case, Preset, Workload};
 use crate::{Durability, Error, Job, Latencies, Measured, Result, Stop, Tally, Watch};
-use platter_device::{
-    Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Recorder, Sectors, Traffic,
-};
+use platter_device::{Caching, Recorder, Traffic};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
-
-/// The device that everything is compared on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stand {
-    /// An image file made for the comparison, in this directory, and removed after it.
-    TemporaryImage(PathBuf),
-    /// An image file or block device that may be overwritten: whoever asks has made sure of it. An image that is not
-    /// there is made.
-    Path(PathBuf),
-    /// Several such, which all hold the same.
-    Mirror(Vec<PathBuf>),
-    /// Memory of this many bytes.
-    Memory(u64),
-}
 
 /// What to compare, and how.
 #[derive(Clone)]
@@ -76,7 +60,10 @@ impl Observer for () {
 const LARGEST_FAT_FILE: u64 = (4 << 30) - (1 << 20);
 
 /// Expected time to format and write a span once, for the progress bar only.
-const PREPARE_RATE: f64 = 800e6;
+fn span_time(span: u64) -> Duration {
+    const RATE: f64 = 800e6;
+    Duration::from_secs_f64(span as f64 / RATE)
+}
 
 /// Compares.
 ///
@@ -94,7 +81,8 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
     let caching =
         if comparison.buffered || buffered > 0 { Caching::Buffered } else { Caching::DirectIfPossible };
     let span = comparison.workloads.iter().map(|workload| workload.span).max().unwrap_or(0);
-    let stand = OpenStand::open(&comparison.stand, span, caching)?;
+    let has_directory = comparison.targets.iter().any(|target| matches!(target, Target::Directory(_)));
+    let stand = OpenStand::open(&comparison.stand, span, if has_directory { span } else { 0 }, caching)?;
     if stand.device.len() < span {
         return Err(Error::Job(format!(
             "a span of {span} bytes does not fit {}, which has {}",
@@ -109,6 +97,11 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
         ));
     }
     let mut turns = Turns::new(&comparison, &stand, observer, span, warnings);
+    stand.provide(&mut |done, total| {
+        let done = span_time(span).mul_f64(done as f64 / total as f64);
+        observer.stage("writing the image once", done, turns.expected);
+    })?;
+    turns.spent = span_time(span);
     let rounds = comparison.workloads.iter().map(|workload| workload.repeats).max().unwrap_or(1);
     for round in 1..=rounds {
         for target in &comparison.targets {
@@ -140,107 +133,6 @@ fn limit_spans(comparison: &mut Comparison, warnings: &mut Vec<String>) {
         for case in &mut workload.cases {
             case.time = comparison.time.unwrap_or(case.time);
         }
-    }
-}
-
-/// The device, opened.
-struct OpenStand {
-    device: Arc<dyn Device>,
-    kind: &'static str,
-    direct: bool,
-    caching: Caching,
-    /// As people call it.
-    name: String,
-    /// What tells about the hardware below: the device, or the directory of a temporary image.
-    place: PathBuf,
-    mirror: Option<Arc<Mirror>>,
-}
-
-impl OpenStand {
-    fn open(stand: &Stand, span: u64, caching: Caching) -> Result<OpenStand> {
-        // Room for a file system's own structures, and enough that FAT32 can have its 65,525 clusters.
-        let length = (span + span / 8).max(span + (256 << 20)).next_multiple_of(1 << 20);
-        let options = FileOptions { caching, exclusive: true, ..FileOptions::default() };
-        let (file, place) = match stand {
-            Stand::Memory(length) => {
-                let device = Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
-                let name = device.name().to_string();
-                return Ok(OpenStand {
-                    device,
-                    kind: "memory",
-                    direct: true,
-                    caching,
-                    name,
-                    place: PathBuf::new(),
-                    mirror: None,
-                });
-            }
-            Stand::Mirror(paths) => {
-                let files = paths
-                    .iter()
-                    .map(|path| open_file(path, length, options))
-                    .collect::<Result<Vec<FileDevice>>>()?;
-                let direct = files.iter().all(FileDevice::is_direct);
-                let copies = files.into_iter().map(|file| Arc::new(file) as Arc<dyn Device>).collect();
-                let mirror = Arc::new(Mirror::new(copies)?);
-                return Ok(OpenStand {
-                    device: mirror.clone(),
-                    kind: "mirror",
-                    direct,
-                    caching,
-                    name: mirror.name().to_string(),
-                    place: paths.first().cloned().unwrap_or_default(),
-                    mirror: Some(mirror),
-                });
-            }
-            Stand::TemporaryImage(directory) => {
-                enough_space(directory, span)?;
-                (temporary_file(directory, length, options)?, directory)
-            }
-            Stand::Path(path) => (open_file(path, length, options)?, path),
-        };
-        let kind = if file.is_block_device() { "block device" } else { "image" };
-        let name = match stand {
-            Stand::TemporaryImage(directory) => format!("temporary image in {}", directory.display()),
-            _ => file.name().to_string(),
-        };
-        let direct = file.is_direct();
-        let place = place.clone();
-        Ok(OpenStand { device: Arc::new(file), kind, direct, caching, name, place, mirror: None })
-    }
-
-    /// What copies of a mirror failed to do: the others did it, but took their time.
-    fn failures(&self) -> Vec<String> {
-        let Some(mirror) = &self.mirror else { return Vec::new() };
-        let copies = mirror.out_of_service().into_iter().zip(mirror.failed());
-        copies
-            .enumerate()
-            .filter_map(|(copy, (fatal, failed))| match (fatal, failed) {
-                (Some(why), _) => Some(format!("copy {copy} of the mirror went out of service: {why}")),
-                (None, 0) => None,
-                (None, _) => Some(format!("copy {copy} of the mirror failed {failed} transfers")),
-            })
-            .collect()
-    }
-}
-
-/// Opens an image file or block device; an image that is not there is made.
-fn open_file(path: &Path, length: u64, options: FileOptions) -> Result<FileDevice> {
-    Ok(if path.exists() {
-        FileDevice::open(path, options)?
-    } else {
-        FileDevice::create(path, length, options)?
-    })
-}
-
-/// The image and the directory target's file stand on the host's file system, one at a time.
-fn enough_space(directory: &Path, span: u64) -> Result<()> {
-    let needed = span + span / 4 + (64 << 20);
-    match free_space(directory) {
-        Some(free) if free < needed => {
-            Err(Error::Job(format!("{} has {free} bytes free; {needed} are needed", directory.display())))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -286,7 +178,7 @@ impl<'a> Turns<'a> {
                 cases * workload.repeats * workload.loops * targets
             })
             .sum();
-        let prepare = Duration::from_secs_f64(span as f64 / PREPARE_RATE) * rounds * targets;
+        let prepare = span_time(span) * (1 + rounds * targets);
         Turns {
             comparison,
             stand,
@@ -310,12 +202,12 @@ impl<'a> Turns<'a> {
         let workloads: Vec<&Workload> =
             self.comparison.workloads.iter().filter(|workload| round <= workload.repeats).collect();
         self.observer.stage(&format!("{name}: formatting"), self.spent, self.expected);
-        let ready = target.set_up(&self.stand.device, self.span, self.stand.caching)?;
+        let ready = target.set_up(self.stand, self.span)?;
         if !self.targets.iter().any(|target| target.name == name) {
             self.targets.push(ready.description.clone());
         }
         let (observer, spent, expected) = (self.observer, self.spent, self.expected);
-        let share = Duration::from_secs_f64(self.span as f64 / PREPARE_RATE);
+        let share = span_time(self.span);
         let what = format!("{name}: writing the test file");
         let seed = workloads.first().map_or(0, |workload| workload.seed);
         crate::prepare(&ready.subject, &(0..self.span), seed, &mut |done, total| {

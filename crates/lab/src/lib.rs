@@ -12,15 +12,17 @@ mod error;
 pub mod fuzzing;
 pub mod published;
 pub mod report;
+mod stand;
 pub mod statistics;
 mod subject;
 mod target;
 pub mod workload;
 
-pub use compare::{Comparison, Observer, Stand, compare, report_run};
+pub use compare::{Comparison, Observer, compare, report_run};
 pub use engine::*;
 pub use environment::{device_info, environment};
 pub use error::{Error, Result};
+pub use stand::Stand;
 pub use subject::Subject;
 pub use target::Target;
 pub use workload::{Preset, Workload};

@@ -1,8 +1,9 @@
 //! What is compared: the raw device, a volume of ours on it, a directory of a mounted file system.
 
 use crate::report::document::{self as report, RAW};
+use crate::stand::OpenStand;
 use crate::{Error, Result, Subject};
-use platter_device::{Caching, Device, FileDevice, FileOptions, Recorder, parse_size, show_size};
+use platter_device::{FileDevice, FileOptions, Recorder, parse_size, show_size};
 use platter_vfs::{Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,19 +69,20 @@ impl Target {
         }
     }
 
-    /// Makes the target ready on `device`: discards the device's content, formats it, makes the file. Nothing is
-    /// written to the device for a directory.
-    pub(crate) fn set_up(&self, device: &Arc<dyn Device>, length: u64, caching: Caching) -> Result<Ready> {
+    /// Makes the target ready: discards the device's content, formats it, makes the file. Nothing is written to the
+    /// device for a directory.
+    pub(crate) fn set_up(&self, stand: &OpenStand, length: u64) -> Result<Ready> {
+        let device = &stand.device;
         match self {
             Target::Raw => {
-                device.discard(0, device.len())?;
+                stand.discard()?;
                 let recorder = Arc::new(Recorder::new(device.clone()));
                 let subject = Subject::Device { device: recorder.clone(), free: None };
                 let description = self.describe("raw device", "raw", String::new());
                 Ok(Ready { subject, recorder: Some(recorder), description })
             }
             Target::Volume { format, cluster } => {
-                device.discard(0, device.len())?;
+                stand.discard()?;
                 let options = FormatOptions { cluster: *cluster, ..FormatOptions::default() };
                 format.make(&**device, &options, &Silent)?;
                 let recorder = Arc::new(Recorder::new(device.clone()));
@@ -94,7 +96,7 @@ impl Target {
                 Ok(Ready { subject, recorder: Some(recorder), description })
             }
             Target::Directory(path) => {
-                let options = FileOptions { caching, ..FileOptions::default() };
+                let options = FileOptions { caching: stand.caching, ..FileOptions::default() };
                 let opened = temporary_file(path, length, options)?;
                 let how = if opened.is_direct() { "past the page cache" } else { "through the page cache" };
                 let kind =

@@ -21,6 +21,21 @@ fn succeeded(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// No target pays for an image's space: it is provided before the first, and not given back after it.
+#[test]
+fn an_image_is_provided_in_full_before_it_is_measured_on() {
+    let here = directory("provided");
+    let image = here.join("image.img");
+    let blocks = |path: &Path| std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path).unwrap());
+    std::fs::File::create(&image).unwrap().set_len(96 << 20).unwrap();
+    assert_eq!(blocks(&image), 0);
+    let common =
+        ["compare", "--device", "image.img", "--force", "--targets", "raw,ntfs,raw", "--span", "16M"];
+    let rest = ["--time", "0.05", "--repeat", "1", "--workloads", "iometer"];
+    succeeded(&platter(&here, &[&common[..], &rest].concat()));
+    assert!(blocks(&image) >= (96 << 20) / 512, "{} blocks", blocks(&image));
+}
+
 #[test]
 fn the_first_command_compares_raw_fat32_and_the_host_under_both_workloads() {
     let here = directory("first");
