@@ -74,7 +74,7 @@ fn a_long_run_survives_power_cuts_at_random() {
 /// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-refs --test power --
 /// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for others.
 #[test]
-#[ignore = "a campaign: takes an hour"]
+#[ignore = "a campaign: takes many minutes"]
 fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
     let first = 1000 * seed();
     let (mut runs, mut cuts) = (0, 0);
@@ -89,7 +89,7 @@ fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
 
 /// 5,000 operations, cut at every write: `cargo test --release -p platter-refs --test power -- --ignored`.
 #[test]
-#[ignore = "a campaign: takes hours"]
+#[ignore = "a campaign: takes minutes"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {
     let seed = seed();
     for volume in [VOLUMES[0], VOLUMES[1]] {
