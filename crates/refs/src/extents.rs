@@ -218,6 +218,15 @@ impl Extents {
 
     /// The leaf that a cluster of the stream is in or would go to.
     fn leaf(&self, at: u32) -> usize {
+        // Leaves of a stream that was written in order, with checksums, are all as long as the first. What is looked at
+        // here has mostly left the processor's caches, so a search costs a miss for each step.
+        if let Some(first) = self.leaves.first()
+            && let Some(distance) = at.checked_sub(first.first)
+            && let index = distance as usize / (first.last.saturating_sub(first.first) as usize + 1)
+            && self.leaves.get(index).is_some_and(|leaf| (leaf.first..=leaf.last).contains(&at))
+        {
+            return index;
+        }
         self.leaves.partition_point(|leaf| leaf.first <= at).saturating_sub(1)
     }
 
@@ -243,7 +252,7 @@ impl Extents {
             return Found::Hole(next());
         }
         let Some(rows) = &leaf.rows else { return Found::Absent(index) };
-        match rows.get(first_from(rows, at)) {
+        match rows.get(first_from(rows, leaf.first, at)) {
             Some(row) if row.at <= at => Found::Extent(*row),
             Some(row) => Found::Hole(row.at),
             None => Found::Hole(next()),
@@ -280,7 +289,7 @@ impl Extents {
                 debug_assert!(index > first, "the range is loaded");
                 return Err(Error::InvalidArgument("runs that were loaded are gone"));
             };
-            for row in &rows[first_from(rows, at)..] {
+            for row in &rows[first_from(rows, leaf.first, at)..] {
                 if row.at >= to {
                     break;
                 }
@@ -380,11 +389,10 @@ impl Leaf {
     }
 }
 
-/// The position of the first run that does not end before this cluster of the stream.
-fn first_from(rows: &[Extent], at: u32) -> usize {
+/// The position of the first run that does not end before this cluster of the stream, in a leaf that begins at `first`.
+fn first_from(rows: &[Extent], first: u32, at: u32) -> usize {
     // Runs with checksums are one cluster each: where none is missing, the place is known without a search.
-    if let Some(first) = rows.first()
-        && let Some(distance) = at.checked_sub(first.at)
+    if let Some(distance) = at.checked_sub(first)
         && rows.get(distance as usize).is_some_and(|row| row.at == at)
     {
         return distance as usize;

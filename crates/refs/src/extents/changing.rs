@@ -64,7 +64,7 @@ impl Extents {
     fn replace_alike(&mut self, leaf: usize, new: &[Extent], gone: &mut Vec<(u64, u32)>) -> bool {
         let leaf = &mut self.leaves[leaf];
         let Some(rows) = &mut leaf.rows else { return false };
-        let position = first_from(rows, new[0].at);
+        let position = first_from(rows, leaf.first, new[0].at);
         let Some(old) = rows.get_mut(position..position + new.len()) else { return false };
         let is_alike = |(old, new): (&Extent, &Extent)| {
             old.at == new.at
