@@ -1,4 +1,4 @@
-//! Writes that follow each other on the device go to it as one.
+//! Writes that follow each other on the device go to it as one, and requests that find it busy go to it together.
 
 use crate::queue::{Completion, Kind, Queue, Request, Segment, Segments};
 use crate::{Buffer, Result};
@@ -14,13 +14,20 @@ const AHEAD: usize = 4;
 const ROW: usize = 2;
 /// The least of both.
 const LEAST: usize = 2;
+/// As many requests under way as this share of the depth keep the device busy, and so new ones may wait for company, up
+/// to the same share. Each call to the kernel costs an application that asks for one thing after the other, and a
+/// virtual disk is rung for each: by eights, 4 KiB reads at a depth of 32 cost less processor time than one by one.
+const TOGETHER: usize = 4;
 
-/// A queue that joins small writes which follow each other on the device.
+/// A queue that joins small writes which follow each other on the device, and starts requests together while it is busy.
 ///
 /// For file systems that put new data behind the last: what an application scattered reaches the device as few large
 /// writes. A write that begins where the one before it ended is kept back until the caller waits, and then for as long
-/// as a quarter of the queue's depth of such writes is on its way; everything else goes on at once, and so does the first of a row. The wait is
-/// never for more writes to come, only for ones under way, so nothing is delayed on an idle device.
+/// as a quarter of the queue's depth of such writes is on its way; everything else goes on at once, and so does the first
+/// of a row. The wait is never for more writes to come, only for ones under way, so nothing is delayed on an idle device.
+///
+/// What goes on at once starts with the caller's next [`Queue::kick`], unless a quarter of the queue's depth is in flight
+/// before it: then up to a quarter starts together, at the latest when the caller waits.
 ///
 /// If a joined write fails, its parts are tried one by one: each learns its own outcome.
 pub struct Gather<'d> {
@@ -41,6 +48,10 @@ pub struct Gather<'d> {
     /// The most of them, and the most requests in one.
     most_ahead: usize,
     most_in_row: usize,
+    /// Requests below that it was not told to start yet.
+    unstarted: usize,
+    /// The most of them, and the least under way beside them.
+    together: usize,
     /// Requests of the caller in flight.
     in_flight: usize,
     /// Memory for joined writes, used again.
@@ -71,6 +82,8 @@ impl<'d> Gather<'d> {
             ahead: 0,
             most_ahead: (depth / AHEAD).max(LEAST),
             most_in_row: (depth / ROW).max(LEAST),
+            unstarted: 0,
+            together: depth / TOGETHER,
             in_flight: 0,
             spare: Vec::new(),
             reaped: Vec::new(),
@@ -84,6 +97,7 @@ impl<'d> Gather<'d> {
             self.slots.len() - 1
         });
         self.slots[number] = slot;
+        self.unstarted += 1;
         self.below.submit(Request { tag: number as u64, ..request });
     }
 
@@ -201,8 +215,13 @@ impl Queue for Gather<'_> {
         self.row.push(request);
     }
 
-    /// Starts everything but the writes that are kept back: they start when the caller waits.
+    /// Starts what is not to wait for company; everything starts when the caller waits.
     fn kick(&mut self) -> Result<()> {
+        let under_way = self.below.in_flight() - self.unstarted;
+        if self.unstarted < self.together && under_way >= self.together {
+            return Ok(());
+        }
+        self.unstarted = 0;
         self.below.kick()
     }
 
@@ -211,6 +230,7 @@ impl Queue for Gather<'_> {
         loop {
             self.release();
             let more = usize::from(got < least && self.below.in_flight() > 0);
+            self.unstarted = 0;
             self.below.wait(more, &mut self.reaped)?;
             got += self.reap(done);
             if got >= least || self.in_flight == 0 {

@@ -1,9 +1,12 @@
-//! Small writes that follow each other reach the device as one.
+//! Small writes that follow each other reach the device as one, and requests to a busy device are started together.
 
 use platter_device::{
     Buffer, Completion, Device, Fault, Faults, Gather, Kind, MemoryDevice, Operation, Queue, Recorder,
-    Request, Sectors, Segment, Segments, When,
+    Request, Result, Sectors, Segment, Segments, When,
 };
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 
 const CLUSTER: u32 = 4096;
@@ -74,6 +77,79 @@ fn scattered_writes_and_reads_go_by_themselves() {
     assert_eq!(all(&mut queue).len(), 32);
     drop(queue);
     assert_eq!((recorder.traffic().write.count, recorder.traffic().read.count), (16, 16));
+}
+
+/// A device that answers one request for each wait, and counts how often it was told to start some.
+#[derive(Default)]
+struct Slow {
+    waiting: VecDeque<Request>,
+    starts: Rc<Cell<usize>>,
+}
+
+impl Queue for Slow {
+    fn submit(&mut self, request: Request) {
+        self.waiting.push_back(request);
+    }
+
+    fn kick(&mut self) -> Result<()> {
+        self.starts.set(self.starts.get() + 1);
+        Ok(())
+    }
+
+    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+        done.extend(self.waiting.drain(..least).map(|request| {
+            let Request { tag, segments, buffer, .. } = request;
+            Completion { tag, result: Ok(()), segments, buffer }
+        }));
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+/// Reads as an application does that tells each one by itself, and how often the device was told.
+fn starts_of_reads(queue: &mut dyn Queue, starts: &Cell<usize>, tags: std::ops::Range<u64>) -> usize {
+    let before = starts.get();
+    for tag in tags {
+        let segments = Segments::from_slice(&[Segment { offset: tag * 8192, at: 0, length: CLUSTER }]);
+        let buffer = Buffer::new(CLUSTER as usize);
+        queue.submit(Request { tag, kind: Kind::Read, durable: false, segments, buffer });
+        queue.kick().unwrap();
+    }
+    starts.get() - before
+}
+
+#[test]
+fn a_busy_device_is_told_of_a_quarter_of_the_depth_at_a_time() {
+    let starts = Rc::new(Cell::new(0));
+    let mut queue = Gather::new(Box::new(Slow { starts: starts.clone(), ..Slow::default() }), 32);
+    assert_eq!(starts_of_reads(&mut queue, &starts, 0..8), 8, "an idle device gets each at once");
+    assert_eq!(starts_of_reads(&mut queue, &starts, 8..15), 0, "a busy one does not");
+    assert_eq!(starts_of_reads(&mut queue, &starts, 15..16), 1, "until there are eight");
+    assert_eq!(starts_of_reads(&mut queue, &starts, 16..32), 2);
+    assert_eq!(all(&mut queue).len(), 32);
+
+    // With few in flight none waits for another.
+    let mut queue = Gather::new(Box::new(Slow { starts: starts.clone(), ..Slow::default() }), 4);
+    assert_eq!(starts_of_reads(&mut queue, &starts, 0..4), 4);
+    assert_eq!(all(&mut queue).len(), 4);
+}
+
+/// What was not started waits for nothing but the caller.
+#[test]
+fn waiting_starts_everything() {
+    let starts = Rc::new(Cell::new(0));
+    let mut queue = Gather::new(Box::new(Slow { starts: starts.clone(), ..Slow::default() }), 32);
+    starts_of_reads(&mut queue, &starts, 0..12);
+    let mut done = Vec::new();
+    queue.wait(1, &mut done).unwrap();
+    assert_eq!(done.len(), 1);
+    // Eleven are under way, and none of them is counted as waiting for company any more.
+    assert_eq!(starts_of_reads(&mut queue, &starts, 12..19), 0);
+    assert_eq!(starts_of_reads(&mut queue, &starts, 19..20), 1);
+    assert_eq!(all(&mut queue).len(), 19);
 }
 
 #[test]
