@@ -40,14 +40,6 @@ impl Subject {
         }
     }
 
-    /// Into how many parts each of `depth` transfers of `length` bytes is divided: [`FileSystem::parts`].
-    pub fn parts(&self, length: usize, depth: usize) -> usize {
-        match self {
-            Subject::Device { .. } => 1,
-            Subject::File { system, node } => system.parts(*node, length, depth),
-        }
-    }
-
     /// Bytes under test.
     pub fn length(&self) -> crate::Result<u64> {
         match self {

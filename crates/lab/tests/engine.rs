@@ -83,34 +83,6 @@ fn each_durability_reaches_the_device() {
     assert_eq!((recorder.traffic().flushes, measured.syncs.count()), (30, 30));
 }
 
-/// With integrity, one large I/O at a time goes in two halves, so that one is verified while the other is on its way.
-/// What is measured and verified is the whole.
-#[test]
-fn a_single_large_io_with_checksums_goes_in_halves() {
-    for (name, halves) in [("refs", 1), ("refs+integrity", 2)] {
-        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
-        let format = platter_formats::by_name(name).unwrap();
-        format.make(&*device, &FormatOptions::default(), &Silent).unwrap();
-        let recorder = Arc::new(Recorder::new(device));
-        let system = format.open(recorder.clone(), OpenOptions::default()).unwrap();
-        let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
-        let subject = Subject::File { system: system.clone(), node };
-        let mut job = job(200);
-        job.pattern = Pattern { block: 1 << 20, workers: 1, queue_depth: 1, ..job.pattern };
-        job.verify = true;
-        prepare(&subject, &job.range, 1, &mut |_, _| {}).unwrap();
-        let before = recorder.traffic();
-        let measured = run(&subject, &job, &()).unwrap();
-        let seen = recorder.traffic().since(&before);
-        assert_eq!((measured.ios(), measured.bytes(), measured.corrupted), (200, 200 << 20, 0), "{name}");
-        assert_eq!(measured.verified, measured.reads.bytes / CELL as u64, "{name}");
-        assert_eq!(measured.latencies().count(), 200, "{name}");
-        assert_eq!(seen.read.count, halves * measured.reads.ios, "{name}");
-        assert_eq!(seen.write.count, halves * measured.writes.ios, "{name}");
-        system.unmount().unwrap();
-    }
-}
-
 /// Where new places must be put on record before a write is durable, those in flight have one sync in common: of the first
 /// come the two flushes of a commit, which makes the log, of each other the one of an entry.
 #[test]

@@ -8,10 +8,6 @@ use platter_device::{Buffer, Device, Queue};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The least half of a divided transfer, in bytes: little beside it is what a device takes to turn from one request to
-/// the next. A multiple of every cluster that has checksums.
-const LEAST_HALF: usize = 128 << 10;
-
 /// An open volume, usable from many threads at once.
 ///
 /// # Nodes
@@ -131,15 +127,6 @@ pub trait FileSystem: Send + Sync {
     /// is a failure. Returns whether [`FileSystem::sync`] is needed before the data that the device has made durable
     /// can be found after a power cut: `false` for clusters overwritten in place.
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool>;
-
-    /// Into how many equal parts a caller that keeps `depth` transfers of `length` bytes in flight does well to divide
-    /// each, planned and finished one by one. Where finishing looks at every byte, as checksums do, a single large
-    /// transfer keeps processor and device waiting for each other in turn; of two halves, one is looked at while the
-    /// other is on its way. Quarters were no faster: the device takes its time to turn to each.
-    fn parts(&self, node: Node, length: usize, depth: usize) -> usize {
-        let is_large = length.is_multiple_of(2 * LEAST_HALF) && depth == 1;
-        if is_large && self.integrity(node).is_ok_and(|integrity| integrity.enabled) { 2 } else { 1 }
-    }
 
     /// Reads up to `buffer.len()` bytes from any `offset`; fewer only at the end of the file.
     fn read(&self, node: Node, offset: u64, buffer: &mut [u8]) -> Result<usize> {

@@ -47,29 +47,19 @@ pub(crate) struct Outcome {
 }
 
 /// An I/O's place between issue and completion.
-#[derive(Clone)]
 struct Slot {
+    plan: Plan,
+    /// Here while the slot is free; in the queue while it is not.
+    buffer: Option<Buffer>,
     read: bool,
     offset: u64,
     issued: Instant,
-    /// Parts that are not finished.
-    left: usize,
-    /// Whether one of those that are asks for a sync.
-    needs_sync: bool,
 }
 
-/// A part of an I/O: what is planned and finished by itself. Most I/Os have one.
-#[derive(Default)]
-struct Part {
-    plan: Plan,
-    /// Here while the part is free; in the queue while it is not.
-    buffer: Option<Buffer>,
-}
-
-impl Part {
-    /// Whether it is of a write that a sync of the volume makes durable.
-    fn joins_a_sync(&self, read: bool, job: &Job) -> bool {
-        !read && job.durability == Durability::WriteThrough && self.plan.is_synced_after
+impl Slot {
+    /// Whether it is a write that a sync of the volume makes durable.
+    fn joins_a_sync(&self, job: &Job) -> bool {
+        !self.read && job.durability == Durability::WriteThrough && self.plan.is_synced_after
     }
 }
 
@@ -80,8 +70,6 @@ struct Worker<'a> {
     walk: Walk,
     queue: Box<dyn Queue + 'a>,
     slots: Vec<Slot>,
-    /// Those of the first slot, then those of the next: the same number of each.
-    parts: Vec<Part>,
     free: Vec<usize>,
     clock: Clock,
     /// I/Os left to issue, if the job ends by count.
@@ -90,7 +78,7 @@ struct Worker<'a> {
     unsynced: u32,
     /// Writes that are done on the device and wait for a sync of the volume to be durable.
     waiting: Vec<usize>,
-    /// Parts of writes on their way that will wait for one.
+    /// Writes on their way that will wait for one.
     coming: usize,
     outcome: Outcome,
 }
@@ -107,23 +95,21 @@ pub(crate) fn run(
     let prepared = set_up(subject, job, index);
     // Every worker passes the barrier, also one that failed: the others wait for it.
     let clock = start();
-    let (queue, parts) = prepared?;
+    let (queue, slots) = prepared?;
     let workers = u64::from(job.pattern.workers);
     let left = match job.stop {
         Stop::After(_) => u64::MAX,
         Stop::Count(count) => count / workers + u64::from((index as u64) < count % workers),
     };
-    let depth = job.pattern.queue_depth as usize;
-    let slot = Slot { read: true, offset: 0, issued: Instant::now(), left: 0, needs_sync: false };
+    let free = (0..slots.len()).rev().collect();
     let worker = Worker {
         subject,
         job,
         ledger,
         walk: Walk::new(job, layout, index),
         queue,
-        slots: vec![slot; depth],
-        parts,
-        free: (0..depth).rev().collect(),
+        slots,
+        free,
         clock,
         left,
         written: 0,
@@ -135,23 +121,27 @@ pub(crate) fn run(
     worker.run()
 }
 
-fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn Queue + 'a>, Vec<Part>)> {
+fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn Queue + 'a>, Vec<Slot>)> {
     let depth = job.pattern.queue_depth as usize;
-    let block = job.pattern.block as usize;
-    if job.verify && !block.is_multiple_of(CELL) {
+    if job.verify && !(job.pattern.block as usize).is_multiple_of(CELL) {
         return Job::refuse(format!("verified blocks are multiples of {CELL} bytes"));
     }
-    let each = subject.parts(block, depth);
-    let queue = subject.queue(depth * each)?;
+    let queue = subject.queue(depth)?;
     let mut rng = fastrand::Rng::with_seed(job.seed ^ !(index as u64));
-    let parts = Buffer::several(depth * each, block / each)
+    let slots = Buffer::several(depth, job.pattern.block as usize)
         .into_iter()
         .map(|mut buffer| {
             rng.fill(&mut buffer);
-            Part { plan: Plan::default(), buffer: Some(buffer) }
+            Slot {
+                plan: Plan::default(),
+                buffer: Some(buffer),
+                read: true,
+                offset: 0,
+                issued: Instant::now(),
+            }
         })
         .collect();
-    Ok((queue, parts))
+    Ok((queue, slots))
 }
 
 /// Bytes of the smallest block that a device could find to be a copy of another.
@@ -190,7 +180,7 @@ impl Worker<'_> {
             // One by one, as the applications do that are imitated here (and fio): each completion is seen and
             // answered with a new I/O before the next is looked at.
             for completion in done.drain(..) {
-                self.complete(completion)?;
+                self.complete(completion, Instant::now())?;
                 self.issue_next()?;
             }
             self.sync_where_asked()?;
@@ -229,62 +219,48 @@ impl Worker<'_> {
                 place
             }
         };
-        let each = self.parts.len() / self.slots.len();
-        self.slots[index] = Slot { read, offset, issued, left: each, needs_sync: false };
-        self.written += u64::from(!read);
-        let mut at = offset;
-        for tag in index * each..(index + 1) * each {
-            at += self.issue_part(tag, read, at)?;
-        }
-        Ok(true)
-    }
-
-    /// Issues a part of an I/O; returns its bytes.
-    fn issue_part(&mut self, tag: usize, read: bool, offset: u64) -> Result<u64> {
-        let part = &mut self.parts[tag];
-        let mut buffer = part.buffer.take().expect("a free part has its buffer");
-        let length = buffer.len();
+        let slot = &mut self.slots[index];
+        let mut buffer = slot.buffer.take().expect("a free slot has its buffer");
         if !read {
+            self.written += 1;
             match self.ledger {
                 Some(ledger) => cells::stamp(&mut buffer, offset, |at| ledger.next(at)),
                 None => make_unique(&mut buffer, self.written ^ offset << 20),
             }
         }
+        slot.read = read;
+        slot.offset = offset;
+        slot.issued = issued;
         let segments = match self.subject {
-            Subject::Device { .. } => {
-                Segments::from_slice(&[Segment { offset, at: 0, length: length as u32 }])
-            }
+            Subject::Device { .. } => Segments::from_slice(&[Segment { offset, at: 0, length: block }]),
             Subject::File { system, node } => {
                 if read {
-                    system.plan_read(*node, offset, length, &mut part.plan)?;
+                    system.plan_read(*node, offset, block as usize, &mut slot.plan)?;
                 } else {
-                    system.plan_write(*node, offset, &buffer, &mut part.plan)?;
+                    system.plan_write(*node, offset, &buffer, &mut slot.plan)?;
                 }
-                std::mem::take(&mut part.plan.segments)
+                std::mem::take(&mut slot.plan.segments)
             }
         };
         let kind = if read { Kind::Read } else { Kind::Write };
-        let joins = part.joins_a_sync(read, self.job);
+        let joins = slot.joins_a_sync(self.job);
         let durable = !read && self.job.durability == Durability::WriteThrough && !joins;
         self.coming += usize::from(joins);
-        self.queue.submit(Request { tag: tag as u64, kind, durable, segments, buffer });
-        Ok(length as u64)
+        self.queue.submit(Request { tag: index as u64, kind, durable, segments, buffer });
+        Ok(true)
     }
 
-    /// Finishes a part, and with its last one an I/O.
-    fn complete(&mut self, completion: Completion) -> Result<()> {
-        let tag = completion.tag as usize;
-        let each = self.parts.len() / self.slots.len();
-        let (index, number) = (tag / each, tag % each);
-        let (part, slot) = (&mut self.parts[tag], &mut self.slots[index]);
-        let read = slot.read;
+    fn complete(&mut self, completion: Completion, now: Instant) -> Result<()> {
+        let index = completion.tag as usize;
+        let slot = &mut self.slots[index];
         let mut buffer = completion.buffer;
+        let mut needs_sync = false;
         let done = match self.subject {
             Subject::Device { .. } => completion.result.map_err(Error::from),
             Subject::File { system, .. } => {
-                part.plan.segments = completion.segments;
-                if read {
-                    match system.finish_read(&mut part.plan, &mut buffer, completion.result) {
+                slot.plan.segments = completion.segments;
+                if slot.read {
+                    match system.finish_read(&mut slot.plan, &mut buffer, completion.result) {
                         Ok(read) if read == buffer.len() => Ok(()),
                         Ok(read) => {
                             Job::refuse(format!("the file ends inside a block: {read} bytes were read"))
@@ -292,15 +268,13 @@ impl Worker<'_> {
                         Err(error) => Err(error.into()),
                     }
                 } else {
-                    self.coming -= usize::from(part.joins_a_sync(read, self.job));
-                    let finished = system.finish_write(&mut part.plan, &buffer, completion.result);
-                    finished.map(|sync| slot.needs_sync |= sync).map_err(Error::from)
+                    self.coming -= usize::from(slot.joins_a_sync(self.job));
+                    let finished = system.finish_write(&mut slot.plan, &buffer, completion.result);
+                    finished.map(|sync| needs_sync = sync).map_err(Error::from)
                 }
             }
         };
-        let now = Instant::now();
-        let length = buffer.len();
-        let offset = slot.offset + (number * length) as u64;
+        let (read, offset, length) = (slot.read, slot.offset, buffer.len());
         if let Some(ledger) = self.ledger {
             if read && done.is_ok() {
                 let mut found = Vec::new();
@@ -312,14 +286,12 @@ impl Worker<'_> {
             }
             ledger.release(offset, length, !read && done.is_ok());
         }
-        part.buffer = Some(buffer);
+        slot.buffer = Some(buffer);
         done?;
-        slot.left -= 1;
-        if slot.left > 0 {
-            return Ok(());
+        if !read {
+            self.unsynced += 1;
         }
-        self.unsynced += u32::from(!read);
-        if slot.needs_sync && self.job.durability == Durability::WriteThrough {
+        if needs_sync && self.job.durability == Durability::WriteThrough {
             self.waiting.push(index);
         } else {
             self.record(index, now);
@@ -383,8 +355,9 @@ impl Worker<'_> {
         let mut first = Ok(());
         while self.queue.in_flight() > 0 {
             self.queue.wait(1, &mut done)?;
+            let now = Instant::now();
             for completion in done.drain(..) {
-                first = first.and(self.complete(completion));
+                first = first.and(self.complete(completion, now));
             }
         }
         first
