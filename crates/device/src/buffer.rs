@@ -15,11 +15,12 @@ struct Memory {
 const HUGE: usize = 2 << 20;
 
 impl Memory {
-    /// Zeroed memory of at least `length` bytes, and at least one page.
+    /// Memory of which `length` bytes are zeroed, and at least one page.
     fn new(length: usize) -> Memory {
-        let alignment = if length < HUGE { Buffer::ALIGNMENT } else { HUGE };
-        let layout = Layout::from_size_align(length.max(Buffer::ALIGNMENT), alignment)
-            .expect("buffer length fits a layout");
+        let length = length.max(Buffer::ALIGNMENT);
+        let alignment = if length < HUGE / 2 { Buffer::ALIGNMENT } else { HUGE };
+        let size = if alignment == HUGE { length.next_multiple_of(HUGE) } else { length };
+        let layout = Layout::from_size_align(size, alignment).expect("buffer length fits a layout");
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
@@ -27,10 +28,10 @@ impl Memory {
             // A transfer between scattered pages is cut where it has too many pieces for the device: how fast it is
             // would depend on which pages were free. This is advice; where it is not taken everything works as well.
             // SAFETY: the range is this allocation, and the advice does not change its content.
-            unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_HUGEPAGE) };
+            unsafe { libc::madvise(start.as_ptr().cast(), size, libc::MADV_HUGEPAGE) };
         }
-        // SAFETY: `start` points to memory of the layout's size that nobody else knows yet.
-        unsafe { start.as_ptr().write_bytes(0, layout.size()) };
+        // SAFETY: `start` points to at least `length` bytes of memory that nobody else knows yet.
+        unsafe { start.as_ptr().write_bytes(0, length) };
         Memory { start, layout }
     }
 }
@@ -66,7 +67,7 @@ impl Buffer {
     }
 
     /// `count` zeroed buffers of `length` bytes each, next to each other in memory that is freed when the last of them
-    /// is dropped. If they are 2 MiB or more together, they are of huge pages where the system has these.
+    /// is dropped. If they are 1 MiB or more together, they are of huge pages where the system has these.
     pub fn several(count: usize, length: usize) -> Vec<Buffer> {
         let step = length.max(1).next_multiple_of(Buffer::ALIGNMENT);
         let memory = Arc::new(Memory::new(count.checked_mul(step).expect("buffers fit the address space")));
@@ -133,6 +134,17 @@ mod tests {
                 let expected = buffers.len() as u8 + 1;
                 assert!(last.iter().all(|&byte| byte == expected), "{count} of {length}");
             }
+        }
+    }
+
+    #[test]
+    fn large_memory_can_be_of_huge_pages() {
+        for (count, length, is_huge) in
+            [(1, 1 << 20, true), (32, 64 << 10, true), (1, 3 << 20, true), (1, 512 << 10, false)]
+        {
+            let memory = Memory::new(count * length);
+            assert_eq!(memory.layout.align() == HUGE, is_huge, "{count} of {length}");
+            assert!(!is_huge || memory.layout.size().is_multiple_of(HUGE), "{count} of {length}");
         }
     }
 }
