@@ -180,7 +180,7 @@ impl Worker<'_> {
             // One by one, as the applications do that are imitated here (and fio): each completion is seen and
             // answered with a new I/O before the next is looked at.
             for completion in done.drain(..) {
-                self.complete(completion, Instant::now())?;
+                self.complete(completion)?;
                 self.issue_next()?;
             }
             self.sync_where_asked()?;
@@ -250,7 +250,7 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    fn complete(&mut self, completion: Completion, now: Instant) -> Result<()> {
+    fn complete(&mut self, completion: Completion) -> Result<()> {
         let index = completion.tag as usize;
         let slot = &mut self.slots[index];
         let mut buffer = completion.buffer;
@@ -274,6 +274,7 @@ impl Worker<'_> {
                 }
             }
         };
+        let now = Instant::now();
         let (read, offset, length) = (slot.read, slot.offset, buffer.len());
         if let Some(ledger) = self.ledger {
             if read && done.is_ok() {
@@ -355,9 +356,8 @@ impl Worker<'_> {
         let mut first = Ok(());
         while self.queue.in_flight() > 0 {
             self.queue.wait(1, &mut done)?;
-            let now = Instant::now();
             for completion in done.drain(..) {
-                first = first.and(self.complete(completion, now));
+                first = first.and(self.complete(completion));
             }
         }
         first
