@@ -9,7 +9,7 @@ use crate::layout::bytes::u32_at;
 use crate::layout::page::{HEADER, NODE};
 use crate::layout::{Algorithm, Checksum, Node, NodeMut, PageHeader, PageReference};
 use crate::space::{Run, Space, Tier};
-use platter_device::Device;
+use platter_device::{Buffer, Device, Kind, Request, Segment, Segments};
 use platter_vfs::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -246,6 +246,37 @@ impl Pages {
         Ok(page)
     }
 
+    /// Brings pages into memory that will be asked for next, all in flight at once, as far as half the room goes; those
+    /// of the end first. What fails here is left to [`Pages::get`], which meets it again and tells.
+    pub fn bring(&mut self, references: &[PageReference], table: u64) {
+        let size = self.geometry.page();
+        let device = self.device.clone();
+        let most = references.len().min(self.limit / 2);
+        let references = &references[references.len() - most..];
+        let Ok(mut queue) = device.queue(most.max(1)) else { return };
+        for (reference, tag) in references.iter().zip(0..) {
+            let is_there = self.at_hand(reference, Tier::Medium).is_some();
+            if let (false, Ok(offset)) = (is_there, self.place_of(reference, false)) {
+                let segments = Segments::from_slice(&[Segment { offset, at: 0, length: size as u32 }]);
+                let buffer = Buffer::new(size);
+                queue.submit(Request { tag, kind: Kind::Read, durable: false, segments, buffer });
+            }
+        }
+        let mut done = Vec::new();
+        while queue.in_flight() > 0 && queue.wait(1, &mut done).is_ok() {}
+        for completion in done.into_iter().filter(|completion| completion.result.is_ok()) {
+            let (reference, at) = (&references[completion.tag as usize], completion.segments[0].offset);
+            if let Ok(page) =
+                Page::from_bytes(completion.buffer.to_vec(), &self.geometry, reference, table, at)
+            {
+                self.tick += 1;
+                self.make_room();
+                let address = Address { real: false, cluster: reference.clusters[0] };
+                self.clean.insert(address, (Arc::new(page), self.tick));
+            }
+        }
+    }
+
     /// The page that a reference leads to, if it is in memory.
     pub fn at_hand(&self, reference: &PageReference, tier: Tier) -> Option<&Page> {
         let address = Address { real: tier == Tier::Small, cluster: reference.clusters[0] };
@@ -255,17 +286,22 @@ impl Pages {
 
     /// Reads and verifies a page, past all that is in memory.
     pub fn read(&self, reference: &PageReference, table: u64, real: bool) -> Result<Page> {
+        let offset = self.place_of(reference, real)?;
+        let mut bytes = vec![0; self.geometry.page()];
+        let read = self.device.read_at(offset, &mut bytes).map_err(Error::from);
+        let page = read.and_then(|()| Page::from_bytes(bytes, &self.geometry, reference, table, offset));
+        page.or_else(|error| self.heal(reference, table, offset).ok_or(error))
+    }
+
+    /// Where the page of a reference stands on the device, in bytes.
+    fn place_of(&self, reference: &PageReference, real: bool) -> Result<u64> {
         let contiguous = (1..self.geometry.page_clusters() as usize)
             .all(|index| reference.clusters[index] == reference.clusters[0] + index as u64);
         if !contiguous {
             let found = format!("{:x?}", reference.clusters);
             return Err(Error::damaged("page reference", 0, "clusters one after the other", found));
         }
-        let offset = self.offset(Address { real, cluster: reference.clusters[0] })?;
-        let mut bytes = vec![0; self.geometry.page()];
-        let read = self.device.read_at(offset, &mut bytes).map_err(Error::from);
-        let page = read.and_then(|()| Page::from_bytes(bytes, &self.geometry, reference, table, offset));
-        page.or_else(|error| self.heal(reference, table, offset).ok_or(error))
+        self.offset(Address { real, cluster: reference.clusters[0] })
     }
 
     /// Looks for a page that one copy of the device has damaged in the others, and puts the damage right.

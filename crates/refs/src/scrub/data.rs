@@ -23,6 +23,8 @@ use std::sync::{Mutex, PoisonError};
 const BATCH: usize = 1 << 20;
 /// Levels of a tree that are followed.
 const MOST_LEVELS: usize = 12;
+/// Pages of a stream's runs that are read at once.
+const PAGES_AT_ONCE: usize = 64;
 
 /// A place in the order of the data: the directory, which of its records, and which of that record's clusters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -252,6 +254,8 @@ impl Scrub<'_> {
                 true => pending.extend(children(node).into_iter().rev().map(|child| (child, 1))),
                 false => rows = crate::extents::rows(area).unwrap_or_default(),
             }
+            // How many of those pending are in memory, at the end.
+            let mut brought = 0;
             loop {
                 for row in rows.drain(..) {
                     if let Some(unlike) = &mut self.unlike {
@@ -290,11 +294,20 @@ impl Scrub<'_> {
                         index = None;
                     }
                 }
+                if brought == 0 && pending.len() > 1 {
+                    brought = pending.len().min(PAGES_AT_ONCE);
+                    let ahead = pending[pending.len() - brought..].iter().map(|&(reference, _)| reference);
+                    self.core.pages.bring(&ahead.collect::<Vec<_>>(), ANY_TABLE);
+                }
                 let Some((reference, depth)) = pending.pop() else { break };
+                brought = brought.saturating_sub(1);
                 let Ok(page) = self.core.pages.get(&reference, ANY_TABLE, false) else { continue };
                 match page.node().is_inner() {
-                    true if depth < MOST_LEVELS => pending
-                        .extend(children(page.node()).into_iter().rev().map(|child| (child, depth + 1))),
+                    true if depth < MOST_LEVELS => {
+                        brought = 0;
+                        pending
+                            .extend(children(page.node()).into_iter().rev().map(|child| (child, depth + 1)));
+                    }
                     true => {}
                     false => rows = crate::extents::rows(page.area()).unwrap_or_default(),
                 }
