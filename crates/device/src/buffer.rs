@@ -19,8 +19,8 @@ impl Memory {
     fn new(length: usize) -> Memory {
         let length = length.max(Buffer::ALIGNMENT);
         let alignment = if length < HUGE / 2 { Buffer::ALIGNMENT } else { HUGE };
-        let size = if alignment == HUGE { length.next_multiple_of(HUGE) } else { length };
-        let layout = Layout::from_size_align(size, alignment).expect("buffer length fits a layout");
+        let layout =
+            Layout::from_size_align(length, alignment).expect("buffer length fits a layout").pad_to_align();
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
@@ -28,7 +28,7 @@ impl Memory {
             // A transfer between scattered pages is cut where it has too many pieces for the device: how fast it is
             // would depend on which pages were free. This is advice; where it is not taken everything works as well.
             // SAFETY: the range is this allocation, and the advice does not change its content.
-            unsafe { libc::madvise(start.as_ptr().cast(), size, libc::MADV_HUGEPAGE) };
+            unsafe { libc::madvise(start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
         }
         // SAFETY: `start` points to at least `length` bytes of memory that nobody else knows yet.
         unsafe { start.as_ptr().write_bytes(0, length) };
@@ -69,7 +69,8 @@ impl Buffer {
     /// `count` zeroed buffers of `length` bytes each, next to each other in memory that is freed when the last of them
     /// is dropped. If they are 1 MiB or more together, they are of huge pages where the system has these.
     pub fn several(count: usize, length: usize) -> Vec<Buffer> {
-        let step = length.max(1).next_multiple_of(Buffer::ALIGNMENT);
+        let step = length.max(1).checked_next_multiple_of(Buffer::ALIGNMENT);
+        let step = step.expect("a buffer fits the address space");
         let memory = Arc::new(Memory::new(count.checked_mul(step).expect("buffers fit the address space")));
         (0..count)
             .map(|index| {
