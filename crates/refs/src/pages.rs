@@ -241,9 +241,14 @@ impl Pages {
             return Ok(page.clone());
         }
         let page = Arc::new(self.read(reference, table, real)?);
-        self.make_room();
-        self.clean.insert(address, (page.clone(), self.tick));
+        self.keep(address, page.clone());
         Ok(page)
+    }
+
+    /// Keeps a page that was read just now.
+    fn keep(&mut self, address: Address, page: Arc<Page>) {
+        self.make_room();
+        self.clean.insert(address, (page, self.tick));
     }
 
     /// Brings pages into memory that will be asked for next, all in flight at once, as far as half the room goes; those
@@ -270,9 +275,7 @@ impl Pages {
                 Page::from_bytes(completion.buffer.to_vec(), &self.geometry, reference, table, at)
             {
                 self.tick += 1;
-                self.make_room();
-                let address = Address { real: false, cluster: reference.clusters[0] };
-                self.clean.insert(address, (Arc::new(page), self.tick));
+                self.keep(Address { real: false, cluster: reference.clusters[0] }, Arc::new(page));
             }
         }
     }
