@@ -84,7 +84,7 @@ fn each_durability_reaches_the_device() {
 }
 
 /// Where new places must be put on record before a write is durable, those in flight have one sync in common: of the first
-/// come the two flushes of a commit, which makes the log, of each other the one of an entry.
+/// come the two flushes of a commit, which makes the log; each other is an entry beside the data, which goes in three.
 #[test]
 fn writes_in_flight_share_a_sync() {
     let directory = tempfile::tempdir().unwrap();
@@ -100,12 +100,14 @@ fn writes_in_flight_share_a_sync() {
     let subject = Subject::File { system: system.clone(), node };
     let mut job = job(640);
     prepare(&subject, &job.range, 1, &mut |_, _| {}).unwrap();
-    job.pattern = Pattern { read_percent: 0, workers: 1, queue_depth: 32, ..job.pattern };
+    // In order: of two writes of one block nobody knows which will be the last, and they are synced afterwards.
+    job.pattern = Pattern { read_percent: 0, random_percent: 0, workers: 1, queue_depth: 32, ..job.pattern };
     job.durability = Durability::WriteThrough;
     let before = recorder.traffic();
     let measured = run(&subject, &job, &()).unwrap();
     let seen = recorder.traffic().since(&before);
-    assert_eq!((measured.writes.ios, measured.syncs.count(), seen.flushes), (640, 20, 21));
+    assert_eq!((measured.writes.ios, measured.syncs.count(), seen.flushes), (640, 20, 2));
+    assert!(seen.durable_writes <= 3 + 19 * 4, "{} durable writes", seen.durable_writes);
     system.unmount().unwrap();
 }
 

@@ -5,6 +5,11 @@
 //! in clusters that the last checkpoint has as free, and stays there. Entries count for the checkpoint whose clock they
 //! carry, from the first number on: the next commit makes them void, and the next entry goes to the file's beginning.
 //!
+//! An entry of files with integrity has the checksums of the data, so whoever reads it can tell whether the data arrived.
+//! Therefore it need not wait for the data: a sync that is planned goes to the device *beside* its writes. There is never
+//! more than one such entry under way, and none comes after it before it is durable with its data, so that only of the
+//! last one in the log it must be asked.
+//!
 //! The file is Platter's own, not the format's: other programs see the volume as of the last checkpoint. It lies in the
 //! directory without a name, in which the driver keeps files of its own (forefst `docs/structures/directories.md`).
 
@@ -12,6 +17,7 @@ use crate::extents::Extent;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crc32c::crc32c;
 use std::ops::Range;
+use std::thread::ThreadId;
 
 /// The directory that the file lies in.
 pub const DIRECTORY: u64 = 0x520;
@@ -36,14 +42,31 @@ pub struct SyncLog {
     /// How far it is filled, and the next entry's number.
     filled: u64,
     number: u64,
-    /// What no entry has yet: nodes, with a run of each that is new, or only the time of its last write.
-    pub changes: Vec<(u64, Option<Extent>)>,
+    /// What no entry has yet.
+    pub changes: Vec<Change>,
+    /// The entry that is on its way to the device beside what it tells of.
+    pub beside: Option<Beside>,
+}
+
+/// A node, with a run of it that is new, or only the time of its last write.
+pub type Change = (u64, Option<Extent>);
+
+/// An entry on its way, beside the writes that it tells of.
+pub struct Beside {
+    /// The clock of the checkpoint that it goes on from: with another one it is void.
+    pub clock: u64,
+    /// Writes that are not finished yet.
+    pub left: usize,
+    /// Whether one of them failed, so that it tells what is not so.
+    pub is_wrong: bool,
+    /// Who will finish it.
+    pub thread: ThreadId,
 }
 
 impl SyncLog {
     /// An empty log with this place on the device.
     pub fn new(area: Range<u64>) -> SyncLog {
-        SyncLog { area, filled: 0, number: 0, changes: Vec::with_capacity(MOST_CHANGES) }
+        SyncLog { area, filled: 0, number: 0, changes: Vec::with_capacity(MOST_CHANGES), beside: None }
     }
 
     /// Notes what changed. `false` if that is too much.
@@ -63,10 +86,11 @@ impl SyncLog {
         (self.filled, self.number) = (0, 0);
     }
 
-    /// The place of the next entry on the device, and its number, if it has room.
+    /// The place of the next entry on the device, and its number, if it has room. There is none while another is on its
+    /// way, which could end up in its place when a commit came between.
     pub fn next(&mut self, length: usize) -> Option<(u64, u64)> {
         let (place, number) = (self.area.start + self.filled, self.number);
-        (place + length as u64 <= self.area.end).then(|| {
+        (self.beside.is_none() && place + length as u64 <= self.area.end).then(|| {
             (self.filled, self.number) = (self.filled + length as u64, number + 1);
             (place, number)
         })

@@ -20,6 +20,7 @@ mod sharing;
 mod size;
 mod slowly;
 pub(crate) mod streams;
+mod syncing;
 mod writing;
 
 use crate::attributes;
@@ -37,11 +38,11 @@ use platter_device::{Buffer, Device, Gather, Queue};
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind,
     Name, NameRules, Node, NodeStream, OpenOptions, Plan, Progress, RenameFlags, Reparse, Result, Silent,
-    Space, SyncScope, Timestamp, VolumeInfo,
+    Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
 };
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
 /// An open ReFS volume.
@@ -58,6 +59,8 @@ pub struct Volume {
     core: Mutex<Core>,
     /// Who makes things durable, with memory for it.
     turn: Mutex<Buffer>,
+    /// Told when a planned sync ends.
+    sync_ended: Condvar,
     /// The streams by node, for the data path.
     streams: RwLock<std::collections::HashMap<u64, Arc<Stream>>>,
     /// How often a caller asked that all be durable, and up to which of them it is.
@@ -132,6 +135,7 @@ impl RefsVolume {
             boot: anchors.boot,
             core: Mutex::new(core),
             turn: Mutex::new(Buffer::new(0)),
+            sync_ended: Condvar::new(),
             syncs: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             wants_times: AtomicBool::new(false),
@@ -231,124 +235,6 @@ impl Volume {
     fn is_waiting(&self) -> bool {
         let core = self.core();
         core.news || core.has_written || core.pages.space.parked() > 0
-    }
-
-    /// Makes durable what was done before the call, unless somebody has done so meanwhile.
-    fn make_durable(&self, scope: SyncScope) -> Result<()> {
-        if scope == SyncScope::All {
-            self.wants_times.store(true, Ordering::SeqCst);
-        }
-        let ticket = 1 + self.syncs.fetch_add(1, Ordering::SeqCst);
-        let mut memory = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.synced.load(Ordering::SeqCst) >= ticket {
-            return Ok(());
-        }
-        // Whoever has asked by now has done before what is to be durable, and is served too.
-        let asked = self.syncs.load(Ordering::SeqCst);
-        let with_times = self.wants_times.swap(false, Ordering::SeqCst);
-        self.log_or_commit(&mut memory, with_times)?;
-        self.synced.store(asked, Ordering::SeqCst);
-        Ok(())
-    }
-
-    /// Flushes, and writes an entry of the log before if that says all that is new; else commits.
-    fn log_or_commit(&self, memory: &mut Buffer, with_times: bool) -> Result<()> {
-        let entry = {
-            let mut core = self.core();
-            if core.failed {
-                core.writable()?;
-            }
-            if with_times {
-                self.absorb(&mut core);
-            }
-            match (core.news, core.waits_for_entry()) {
-                (false, false) => None,
-                (false, true) => {
-                    core.writable()?;
-                    let entry = core.entry(memory);
-                    if entry.is_none() {
-                        let now = self.now();
-                        core.provide_log(&*self.device, now)?;
-                        drop(core);
-                        return self.commit_in_turn(memory);
-                    }
-                    entry
-                }
-                (true, _) => {
-                    drop(core);
-                    return self.commit_in_turn(memory);
-                }
-            }
-        };
-        let write = |entry: &crate::core::Entry| {
-            if entry.needs_data {
-                self.device.flush()?;
-            }
-            self.device.write_at(entry.place, &memory[..entry.length])
-        };
-        let written = entry.as_ref().map_or(Ok(()), write).and_then(|()| self.device.flush());
-        match (written, entry) {
-            (Err(error), Some(_)) => Err(self.freeze(&mut self.core(), error.into())),
-            (written, _) => Ok(written?),
-        }
-    }
-
-    /// Commits everything.
-    fn commit(&self) -> Result<()> {
-        let mut memory = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.commit_in_turn(&mut memory)
-    }
-
-    fn commit_in_turn(&self, memory: &mut Buffer) -> Result<()> {
-        let batch = {
-            let mut core = self.core();
-            if core.failed {
-                core.writable()?;
-            }
-            self.absorb(&mut core);
-            if !core.news && !core.has_written {
-                drop(core);
-                return Ok(self.device.flush()?);
-            }
-            core.writable()?;
-            match core.gather() {
-                Ok(batch) => batch,
-                Err(error) => return Err(self.freeze(&mut core, error)),
-            }
-        };
-        if let Err(error) = batch.write(&*self.device, memory) {
-            return Err(self.freeze(&mut self.core(), error));
-        }
-        let mut core = self.core();
-        core.pages.space.settle();
-        core.pages.make_room();
-        Ok(())
-    }
-
-    /// Notes the times of streams that were written in place.
-    fn absorb(&self, core: &mut Core) {
-        let touched = std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
-        for node in touched {
-            if core.is_logged(node) {
-                core.note_written(node, &[]);
-                continue;
-            }
-            let owner = match core.entity(node).map(|entity| entity.place.clone()) {
-                Ok(Place::Part { of }) => of,
-                Ok(_) => node,
-                Err(_) => continue,
-            };
-            let _ = core.entity_mut(owner);
-        }
-    }
-
-    /// Before the next change, commits if more pages wait than the reserve can take.
-    fn relieve(&self) -> Result<()> {
-        let waiting = {
-            let core = self.core();
-            core.pages.dirty_count()
-        };
-        if waiting > 2048 { self.commit() } else { Ok(()) }
     }
 
     /// After a failure of which it is unknown what reached the disk, nothing more is written.

@@ -184,3 +184,39 @@ fn a_sync_of_content_alone_is_one_write_and_one_flush() {
         }
     }
 }
+
+/// Durable writes in flight are as few at the device as others, with one entry of the log beside them, and no flush.
+#[test]
+fn a_planned_sync_is_one_write() {
+    let counted = Counted::new(&Refs::INTEGRITY);
+    let node = counted.file(16384 * CLUSTER as u64);
+    // The first makes the log.
+    counted.volume.write(node, 0, &[7; CLUSTER]).unwrap();
+    counted.volume.sync(node, SyncScope::All).unwrap();
+    let mut plans: Vec<Plan> = (0..DEPTH).map(|_| Plan::default()).collect();
+    let (mut sync, mut entry) = (Plan::default(), Buffer::new(0));
+    let mut queue = counted.volume.queue(DEPTH as usize + 1).unwrap();
+    let mut done = Vec::new();
+    let seen = counted.seen(|| {
+        for (tag, plan) in (0..).zip(&mut plans) {
+            let buffer = Buffer::from(&[tag as u8; CLUSTER][..]);
+            counted.volume.plan_write(node, tag * 500 * CLUSTER as u64, &buffer, plan).unwrap();
+            let segments = std::mem::take(&mut plan.segments);
+            queue.submit(Request { tag, kind: Direction::Write, durable: false, segments, buffer });
+        }
+        assert!(counted.volume.plan_sync(&mut plans.iter_mut(), &mut sync, &mut entry).unwrap());
+        let (segments, buffer) =
+            (std::mem::take(&mut sync.segments), std::mem::replace(&mut entry, Buffer::new(0)));
+        queue.submit(Request { tag: DEPTH, kind: Direction::Write, durable: false, segments, buffer });
+        while queue.in_flight() > 0 {
+            queue.wait(DEPTH as usize, &mut done).unwrap();
+            for one in done.drain(..).filter(|one| one.tag < DEPTH) {
+                counted.volume.finish_write(&mut plans[one.tag as usize], &one.buffer, one.result).unwrap();
+            }
+        }
+        counted.volume.finish_sync(&mut sync, Ok(())).unwrap();
+    });
+    let (reads, _, writes, bytes, flushes) = counts(&seen);
+    assert_eq!((reads, bytes, flushes), (0, (DEPTH as usize + 1) as u64 * CLUSTER as u64, 0));
+    assert!(writes <= 4, "{writes} writes");
+}

@@ -3,12 +3,12 @@
 mod common;
 
 use common::{VOLUMES, Volume, check_clean, open};
-use platter_device::{Device, Faults, Grain, MemoryDevice, Mirror, Sectors, Survivors};
+use platter_device::{Buffer, Device, Error, Faults, Grain, MemoryDevice, Mirror, Sectors, Survivors};
 use platter_refs::{Refs, RefsVolume};
 use platter_vfs::model::{Random, seed};
 use platter_vfs::{
-    CheckOptions, FileSystem, Format, FormatOptions, Integrity, Kind, Name, Node, OpenOptions, RenameFlags,
-    Silent, SyncScope,
+    CheckOptions, FileSystem, Format, FormatOptions, Integrity, Kind, Name, Node, OpenOptions, Plan,
+    RenameFlags, Silent, SyncScope,
 };
 use std::sync::Arc;
 
@@ -40,6 +40,70 @@ struct Run {
     faults: Arc<Faults>,
     moments: Vec<Moment>,
     latest: Rounds,
+    /// Syncs that went to the device beside their writes.
+    beside: u64,
+}
+
+/// Writes that are planned and not finished, and the sync that is planned for them.
+struct Beside<'a> {
+    system: &'a RefsVolume,
+    writes: Vec<(Plan, Buffer)>,
+    sync: Plan,
+    entry: Buffer,
+}
+
+impl<'a> Beside<'a> {
+    /// Plans writes at these places, and a sync for them; `None` if there cannot be one, and then they are as synced.
+    fn plan(system: &'a RefsVolume, node: Node, writes: Vec<(u64, Vec<u8>)>) -> Option<Beside<'a>> {
+        let planned = writes.into_iter().map(|(at, content)| plan(system, node, at, &content));
+        let mut beside =
+            Beside { system, writes: planned.collect(), sync: Plan::default(), entry: Buffer::new(0) };
+        let mut plans = beside.writes.iter_mut().map(|(plan, _)| plan);
+        if system.plan_sync(&mut plans, &mut beside.sync, &mut beside.entry).unwrap() {
+            return Some(beside);
+        }
+        for index in 0..beside.writes.len() {
+            beside.carry_out(index);
+            beside.finish(index);
+        }
+        system.sync(node, SyncScope::Data).unwrap();
+        None
+    }
+
+    /// Writes what a plan says; that of the sync comes after the others.
+    fn carry_out(&self, index: usize) {
+        let (plan, content) =
+            self.writes.get(index).map_or((&self.sync, &self.entry), |(plan, data)| (plan, data));
+        carry_out(self.system, plan, content);
+    }
+
+    fn finish(&mut self, index: usize) {
+        let (plan, data) = &mut self.writes[index];
+        self.system.finish_write(plan, data, Ok(())).unwrap();
+    }
+
+    fn fail(&mut self, index: usize) {
+        let (plan, data) = &mut self.writes[index];
+        let failed = Error::Unusable { device: "a test's".into(), reason: "it fails".into() };
+        self.system.finish_write(plan, data, Err(failed)).unwrap_err();
+    }
+
+    fn end(mut self) {
+        self.system.finish_sync(&mut self.sync, Ok(())).unwrap();
+    }
+}
+
+fn plan(system: &RefsVolume, node: Node, at: u64, content: &[u8]) -> (Plan, Buffer) {
+    let (mut plan, data) = (Plan::default(), Buffer::from(content));
+    system.plan_write(node, at * content.len() as u64, &data, &mut plan).unwrap();
+    (plan, data)
+}
+
+fn carry_out(system: &RefsVolume, plan: &Plan, data: &[u8]) {
+    for segment in &plan.segments {
+        let part = &data[segment.at as usize..][..segment.length as usize];
+        system.device().write_at(segment.offset, part).unwrap();
+    }
 }
 
 impl Run {
@@ -65,7 +129,36 @@ impl Run {
         system.sync_all().unwrap();
         let (mut random, mut renamed) = (Random::new(seed), 0);
         let mut moments = vec![Moment { writes: faults.log().writes(), durable: latest.clone(), renamed }];
+        let mut beside = 0;
         for round in 2..2 + rounds {
+            if random.chance(30) {
+                let mut places: Vec<u64> = (0..1 + random.below(6)).map(|_| random.below(CLUSTERS)).collect();
+                let writes = places.iter().map(|&at| (at, content(cluster, 0, at, round))).collect();
+                let planned = Beside::plan(&system, nodes[0], writes);
+                beside += u64::from(planned.is_some());
+                // If there was none, everything is synced.
+                let mut durable = match &planned {
+                    Some(_) => moments.last().expect("the first").durable.clone(),
+                    None => latest.clone(),
+                };
+                places.iter().for_each(|&at| latest[0][at as usize] = round);
+                places.drain(..).for_each(|at| durable[0][at as usize] = round);
+                if let Some(mut planned) = planned {
+                    // All of it is under way at once, so it may arrive in any order.
+                    let mut order: Vec<usize> = (0..=planned.writes.len()).collect();
+                    (1..order.len()).for_each(|at| order.swap(at, random.below(at as u64 + 1) as usize));
+                    let (first, rest) = order.split_at(random.below(order.len() as u64) as usize);
+                    for part in [first, rest] {
+                        part.iter().for_each(|&index| planned.carry_out(index));
+                        faults.flush().unwrap();
+                        let writes = planned.writes.len();
+                        part.iter().filter(|&&index| index < writes).for_each(|&index| planned.finish(index));
+                    }
+                    planned.end();
+                }
+                moments.push(Moment { writes: faults.log().writes(), durable, renamed });
+                continue;
+            }
             for _ in 0..1 + random.below(6) {
                 let file = random.below(2) as usize;
                 let end = latest[file].len() as u64;
@@ -89,7 +182,7 @@ impl Run {
                 moments.push(Moment { writes: faults.log().writes(), durable: latest.clone(), renamed });
             }
         }
-        Run { volume, faults, moments, latest }
+        Run { volume, faults, moments, latest, beside }
     }
 
     /// Judges what a cut at a write leaves.
@@ -141,6 +234,7 @@ impl Run {
 /// Cuts at each `step`-th write.
 fn cuts(volume: Volume, seed: u64, rounds: u64, step: usize) -> usize {
     let run = Run::new(volume, seed, rounds);
+    assert!(run.beside * 10 > rounds, "{} of {rounds} syncs went beside their writes", run.beside);
     let mut random = Random::new(seed);
     let (first, all) = (run.moments[0].writes, run.faults.log().writes());
     let places: Vec<usize> = (first..=all).step_by(step).collect();
@@ -277,4 +371,147 @@ fn of_a_mirror_any_copy_of_the_log_will_do() {
         // What the first lost the second has; without both there is only what was committed.
         assert_eq!(round_of(&open(mirror())), if number == 0 { 4 } else { 2 });
     }
+}
+
+/// Round 1 of so many clusters of a file with integrity, on a volume that has a log and nothing new.
+fn ready(device: &Arc<dyn Device>, clusters: u64) -> (RefsVolume, Node) {
+    let system = open(device.clone());
+    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    let data: Vec<u8> = (0..clusters).flat_map(|at| content(4096, 0, at, 1)).collect();
+    system.write(node, 0, &data).unwrap();
+    system.sync_all().unwrap();
+    // The first sync of content makes the log.
+    system.write(node, 0, &content(4096, 0, 0, 1)).unwrap();
+    system.sync_all().unwrap();
+    (system, node)
+}
+
+/// The rounds that clusters have.
+fn rounds_of(system: &RefsVolume, clusters: u64) -> Vec<u64> {
+    let node = system.lookup(Node::ROOT, &"file".into()).unwrap();
+    let mut found = vec![0; 4096];
+    let mut round = |at| {
+        system.read(node, at * 4096, &mut found).unwrap();
+        let round = u64::from_le_bytes(found[..8].try_into().unwrap()) >> 8 & 0xFFFF;
+        assert_eq!(found, content(4096, 0, at, round), "cluster {at}");
+        round
+    };
+    (0..clusters).map(&mut round).collect()
+}
+
+fn of_round(round: u64, places: &[u64]) -> Vec<(u64, Vec<u8>)> {
+    places.iter().map(|&at| (at, content(4096, 0, at, round))).collect()
+}
+
+#[test]
+fn writes_of_the_same_cluster_have_no_sync_beside_them() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    let (system, node) = ready(&device, 4);
+    assert!(Beside::plan(&system, node, of_round(2, &[1, 3, 1])).is_none());
+    drop(system);
+    assert_eq!(rounds_of(&open(device), 4), [1, 2, 1, 2]);
+}
+
+/// The write that is finished last counts, also if the entry of the log that tells of it is not the last.
+#[test]
+fn a_write_that_another_one_overtook_is_told_of_again() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    let (system, node) = ready(&device, 4);
+    let mut beside = Beside::plan(&system, node, of_round(2, &[1, 2])).unwrap();
+    let (mut other, data) = plan(&system, node, 1, &content(4096, 0, 1, 3));
+    [0, 1, 2].into_iter().for_each(|index| beside.carry_out(index));
+    carry_out(&system, &other, &data);
+    system.finish_write(&mut other, &data, Ok(())).unwrap();
+    beside.finish(0);
+    beside.finish(1);
+    beside.end();
+    system.sync(node, SyncScope::Data).unwrap();
+    assert_eq!(rounds_of(&system, 4), [1, 2, 2, 1]);
+    drop(system);
+    assert_eq!(rounds_of(&open(device), 4), [1, 2, 2, 1]);
+}
+
+#[test]
+fn a_commit_between_makes_a_planned_sync_void_and_loses_nothing() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    let (system, node) = ready(&device, 4);
+    let mut beside = Beside::plan(&system, node, of_round(2, &[1, 2])).unwrap();
+    beside.carry_out(0);
+    beside.finish(0);
+    // Its own thread does not wait for itself: what is finished is committed.
+    system.sync(node, SyncScope::Data).unwrap();
+    assert_eq!(rounds_of(&open(device.clone()), 4), [1, 2, 1, 1]);
+    beside.carry_out(1);
+    beside.carry_out(2);
+    beside.finish(1);
+    beside.end();
+    drop(system);
+    let system = open(device.clone());
+    assert_eq!(rounds_of(&system, 4), [1, 2, 2, 1]);
+    system.unmount().unwrap();
+    check_clean(&*device).unwrap();
+}
+
+#[test]
+fn of_writes_with_a_planned_sync_one_may_fail() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    let (system, node) = ready(&device, 4);
+    let free = system.space().unwrap().free;
+    let mut beside = Beside::plan(&system, node, of_round(2, &[0, 1, 2])).unwrap();
+    [0, 2, 3].into_iter().for_each(|index| beside.carry_out(index));
+    beside.finish(0);
+    beside.fail(1);
+    beside.finish(2);
+    beside.end();
+    assert_eq!(rounds_of(&system, 4), [2, 1, 2, 1]);
+    assert!(Beside::plan(&system, node, of_round(3, &[3])).is_some_and(|mut beside| {
+        beside.carry_out(0);
+        beside.carry_out(1);
+        beside.finish(0);
+        beside.end();
+        true
+    }));
+    drop(system);
+    let system = open(device.clone());
+    assert_eq!(rounds_of(&system, 4), [2, 1, 2, 3]);
+    system.unmount().unwrap();
+    assert_eq!(system.space().unwrap().free, free);
+    check_clean(&*device).unwrap();
+}
+
+/// Nobody is told that something is durable while the entry that tells of it is on its way.
+#[test]
+fn a_sync_by_another_thread_waits_for_the_planned_one() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    let (system, node) = ready(&device, 4);
+    let mut beside = Beside::plan(&system, node, of_round(2, &[1])).unwrap();
+    beside.carry_out(0);
+    beside.finish(0);
+    let is_synced = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            system.sync(node, SyncScope::Data).unwrap();
+            is_synced.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!is_synced.load(std::sync::atomic::Ordering::SeqCst));
+        beside.carry_out(1);
+        beside.end();
+    });
+    drop(system);
+    assert_eq!(rounds_of(&open(device), 4), [1, 2, 1, 1]);
+}
+
+#[test]
+fn a_sync_ends_only_after_its_writes() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    let (system, node) = ready(&device, 4);
+    let mut beside = Beside::plan(&system, node, of_round(2, &[1])).unwrap();
+    beside.carry_out(1);
+    system.finish_sync(&mut beside.sync, Ok(())).unwrap_err();
+    beside.carry_out(0);
+    beside.finish(0);
+    beside.end();
+    // Nor is there one without a plan.
+    system.finish_sync(&mut Plan::default(), Ok(())).unwrap_err();
 }

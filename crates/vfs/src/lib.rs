@@ -33,7 +33,7 @@ pub use format::{Format, FormatOptions, OpenOptions, Recognised};
 pub use listing::Listings;
 pub use memory::{MemoryFileSystem, MemoryOptions};
 pub use name::{CaseRule, Name, NameRules, upper_case};
-pub use plan::Plan;
+pub use plan::{Plan, SyncNeed};
 pub use recover::{RecoverReport, Recovered, RecoveredData, Visit};
 pub use scrub::{Damaged, ScrubOptions, ScrubReport};
 pub use system::FileSystem;

@@ -6,6 +6,19 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::ops::Range;
 
+/// What a write needs to survive a power cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncNeed {
+    /// To be carried out so that it is durable on the device, and no sync.
+    #[default]
+    None,
+    /// A sync when it is finished. That makes its data durable too, so it need not be so by itself.
+    After,
+    /// To be carried out so that it is durable on the device, and a sync that is planned while it is on its way
+    /// ([`plan_sync`](crate::FileSystem::plan_sync)); or else one when it is finished.
+    Beside,
+}
+
 /// What one data request comes to on the device.
 ///
 /// Made once and used again for request after request, so that the hot path allocates nothing.
@@ -26,9 +39,8 @@ pub struct Plan {
     pub segments: Segments,
     /// For reads: ranges of the buffer that no segment fills and that read as zeroes. `finish_read` clears them.
     pub holes: SmallVec<[Range<u32>; 2]>,
-    /// For writes: `finish_write` will ask for a sync, which makes the data durable too, so that a write that is to be
-    /// durable need not be so on the device by itself.
-    pub is_synced_after: bool,
+    /// For writes: what one that is to be durable needs.
+    pub sync: SyncNeed,
     /// For the file system: small values from plan to finish, such as a generation or a cluster number.
     pub notes: [u64; 4],
     /// For the file system: anything larger, kept between requests so that its memory is used again.
@@ -71,7 +83,7 @@ impl Plan {
         self.length = length;
         self.segments.clear();
         self.holes.clear();
-        self.is_synced_after = false;
+        self.sync = SyncNeed::None;
         self.notes = [0; 4];
     }
 

@@ -246,6 +246,28 @@ pub trait FileSystem: Send + Sync {
     /// Returns when the node survives a power cut as it is now.
     fn sync(&self, node: Node, scope: SyncScope) -> Result<()>;
 
+    /// First half of a sync of writes that are planned and not finished, for those that need one
+    /// [beside](crate::SyncNeed::Beside) them: fills `buffer` with what tells of them, and `plan` with its place. The
+    /// caller carries it out like theirs, durable on the device, at the same time; so a write that waits until it is
+    /// durable waits no longer than one that needs no sync.
+    ///
+    /// `false` if that cannot be now; then they need [`FileSystem::sync`] when they are finished. The thread that plans
+    /// a sync finishes it: others that sync meanwhile wait for that.
+    fn plan_sync(
+        &self,
+        _writes: &mut dyn Iterator<Item = &mut Plan>,
+        _plan: &mut Plan,
+        _buffer: &mut Buffer,
+    ) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Second half, after every one of the writes is finished: when it returns they survive a power cut. If one of
+    /// them failed, the others do.
+    fn finish_sync(&self, _plan: &mut Plan, _done: platter_device::Result<()>) -> Result<()> {
+        Err(Error::InvalidArgument("no sync was planned"))
+    }
+
     /// Returns when the whole volume survives a power cut as it is now.
     fn sync_all(&self) -> Result<()>;
 

@@ -6,7 +6,7 @@ use super::pattern::{Layout, Walk};
 use super::{Corruption, Durability, Job, Stop};
 use crate::{Error, Result, Subject};
 use platter_device::{Buffer, Completion, Kind, Queue, Request, Segment, Segments};
-use platter_vfs::Plan;
+use platter_vfs::{Plan, SyncNeed};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -54,13 +54,31 @@ struct Slot {
     read: bool,
     offset: u64,
     issued: Instant,
+    /// Whether the planned sync is for it.
+    is_beside: bool,
 }
 
 impl Slot {
-    /// Whether it is a write that a sync of the volume makes durable.
-    fn joins_a_sync(&self, job: &Job) -> bool {
-        !self.read && job.durability == Durability::WriteThrough && self.plan.is_synced_after
+    /// What of a sync it needs to be durable, if it is to be.
+    fn sync_need(&self, job: &Job) -> SyncNeed {
+        match (self.read, job.durability) {
+            (false, Durability::WriteThrough) => self.plan.sync,
+            _ => SyncNeed::None,
+        }
     }
+}
+
+/// A sync that is planned for writes on their way.
+enum Beside {
+    None,
+    Coming {
+        since: Instant,
+    },
+    /// Done on the device; it ends when the writes have.
+    Done {
+        since: Instant,
+        result: platter_device::Result<()>,
+    },
 }
 
 struct Worker<'a> {
@@ -80,6 +98,11 @@ struct Worker<'a> {
     waiting: Vec<usize>,
     /// Writes on their way that will wait for one.
     coming: usize,
+    /// A sync beside the writes that it is for, with memory for it, and how many of them are on their way.
+    beside: Beside,
+    sync: Plan,
+    sync_buffer: Buffer,
+    beside_coming: usize,
     outcome: Outcome,
 }
 
@@ -116,6 +139,10 @@ pub(crate) fn run(
         unsynced: 0,
         waiting: Vec::new(),
         coming: 0,
+        beside: Beside::None,
+        sync: Plan::default(),
+        sync_buffer: Buffer::new(0),
+        beside_coming: 0,
         outcome: Outcome::default(),
     };
     worker.run()
@@ -126,7 +153,8 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
     if job.verify && !(job.pattern.block as usize).is_multiple_of(CELL) {
         return Job::refuse(format!("verified blocks are multiples of {CELL} bytes"));
     }
-    let queue = subject.queue(depth)?;
+    let syncs = matches!((subject, job.durability), (Subject::File { .. }, Durability::WriteThrough));
+    let queue = subject.queue(depth + usize::from(syncs))?;
     let mut rng = fastrand::Rng::with_seed(job.seed ^ !(index as u64));
     let slots = Buffer::several(depth, job.pattern.block as usize)
         .into_iter()
@@ -138,6 +166,7 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
                 read: true,
                 offset: 0,
                 issued: Instant::now(),
+                is_beside: false,
             }
         })
         .collect();
@@ -176,13 +205,20 @@ impl Worker<'_> {
                 // Other workers hold every block that this one could take.
                 std::thread::yield_now();
             }
+            self.sync_beside()?;
             self.queue.wait(1, &mut done)?;
             // One by one, as the applications do that are imitated here (and fio): each completion is seen and
             // answered with a new I/O before the next is looked at.
+            let mut outcome = Ok(());
             for completion in done.drain(..) {
-                self.complete(completion)?;
-                self.issue_next()?;
+                // After a failure too the file system hears the end of every plan.
+                outcome = outcome.and(self.complete(completion));
+                if outcome.is_ok() {
+                    outcome = self.issue_next().map(drop);
+                }
             }
+            outcome?;
+            self.end_beside()?;
             self.sync_where_asked()?;
         }
     }
@@ -243,16 +279,21 @@ impl Worker<'_> {
             }
         };
         let kind = if read { Kind::Read } else { Kind::Write };
-        let joins = slot.joins_a_sync(self.job);
-        let durable = !read && self.job.durability == Durability::WriteThrough && !joins;
-        self.coming += usize::from(joins);
+        let need = slot.sync_need(self.job);
+        let durable = !read && self.job.durability == Durability::WriteThrough && need != SyncNeed::After;
+        self.coming += usize::from(need != SyncNeed::None);
         self.queue.submit(Request { tag: index as u64, kind, durable, segments, buffer });
         Ok(true)
     }
 
     fn complete(&mut self, completion: Completion) -> Result<()> {
         let index = completion.tag as usize;
-        let slot = &mut self.slots[index];
+        let Some(slot) = self.slots.get_mut(index) else {
+            let Beside::Coming { since } = self.beside else { unreachable!("it was submitted") };
+            self.sync_buffer = completion.buffer;
+            self.beside = Beside::Done { since, result: completion.result };
+            return Ok(());
+        };
         let mut buffer = completion.buffer;
         let mut needs_sync = false;
         let done = match self.subject {
@@ -268,7 +309,10 @@ impl Worker<'_> {
                         Err(error) => Err(error.into()),
                     }
                 } else {
-                    self.coming -= usize::from(slot.joins_a_sync(self.job));
+                    match slot.is_beside {
+                        true => self.beside_coming -= 1,
+                        false => self.coming -= usize::from(slot.sync_need(self.job) != SyncNeed::None),
+                    }
                     let finished = system.finish_write(&mut slot.plan, &buffer, completion.result);
                     finished.map(|sync| needs_sync = sync).map_err(Error::from)
                 }
@@ -292,12 +336,62 @@ impl Worker<'_> {
         if !read {
             self.unsynced += 1;
         }
-        if needs_sync && self.job.durability == Durability::WriteThrough {
-            self.waiting.push(index);
-        } else {
-            self.record(index, now);
+        match needs_sync && self.job.durability == Durability::WriteThrough {
+            true if self.slots[index].is_beside => {}
+            true => self.waiting.push(index),
+            false => self.record(index, now),
         }
         Ok(())
+    }
+
+    /// Plans a sync for the writes on their way that are durable with it, if none is under way, and lets it go to the
+    /// device beside them. All that can be issued is, so there are soon no more to come.
+    fn sync_beside(&mut self) -> Result<()> {
+        let (Subject::File { system, .. }, Beside::None) = (self.subject, &self.beside) else {
+            return Ok(());
+        };
+        let job = self.job;
+        let suits = |slot: &&mut Slot| slot.buffer.is_none() && slot.sync_need(job) == SyncNeed::Beside;
+        if self.coming == 0 || !self.slots.iter_mut().any(|slot| suits(&slot)) {
+            return Ok(());
+        }
+        let mut writes = self.slots.iter_mut().filter(suits).map(|slot| &mut slot.plan);
+        if !system.plan_sync(&mut writes, &mut self.sync, &mut self.sync_buffer)? {
+            return Ok(());
+        }
+        for slot in self.slots.iter_mut().filter(suits) {
+            slot.is_beside = true;
+            self.beside_coming += 1;
+        }
+        self.coming -= self.beside_coming;
+        self.beside = Beside::Coming { since: Instant::now() };
+        let tag = self.slots.len() as u64;
+        let segments = std::mem::take(&mut self.sync.segments);
+        let buffer = std::mem::replace(&mut self.sync_buffer, Buffer::new(0));
+        self.queue.submit(Request { tag, kind: Kind::Write, durable: true, segments, buffer });
+        Ok(())
+    }
+
+    /// Ends the planned sync once it and its writes are done.
+    fn end_beside(&mut self) -> Result<()> {
+        let Subject::File { system, .. } = self.subject else { return Ok(()) };
+        if self.beside_coming > 0 || !matches!(self.beside, Beside::Done { .. }) {
+            return Ok(());
+        }
+        let Beside::Done { since, result } = std::mem::replace(&mut self.beside, Beside::None) else {
+            unreachable!("just seen")
+        };
+        let ended = system.finish_sync(&mut self.sync, result);
+        let now = Instant::now();
+        if self.counts(now) {
+            self.outcome.syncs.record(now - since);
+        }
+        for index in 0..self.slots.len() {
+            if std::mem::take(&mut self.slots[index].is_beside) {
+                self.record(index, now);
+            }
+        }
+        Ok(ended?)
     }
 
     /// Syncs for the writes that wait for it, all at once, or because it is time. Those that are on their way are waited
@@ -306,7 +400,8 @@ impl Worker<'_> {
     fn sync_where_asked(&mut self) -> Result<()> {
         let due =
             matches!(self.job.durability, Durability::FsyncEvery(writes) if self.unsynced >= writes.max(1));
-        if !due && (self.waiting.is_empty() || self.coming > 0) {
+        let is_too_early = self.coming > 0 || !matches!(self.beside, Beside::None);
+        if !due && (self.waiting.is_empty() || is_too_early) {
             return Ok(());
         }
         self.queue.kick()?;
@@ -360,7 +455,7 @@ impl Worker<'_> {
                 first = first.and(self.complete(completion));
             }
         }
-        first
+        first.and(self.end_beside())
     }
 }
 

@@ -269,7 +269,7 @@ impl NtfsVolume {
         plan: &mut Plan,
     ) -> Result<()> {
         plan.start(node.0, offset, data.len());
-        plan.is_synced_after = true;
+        plan.sync = SyncNeed::After;
         let mut core = self.change()?;
         let mut state = stream.write();
         let cluster = self.cluster;

@@ -34,7 +34,7 @@ use crate::stream::{LARGEST, State, Stream};
 use platter_device::Device;
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind, Name,
-    NameRules, Node, NodeStream, OpenOptions, Plan, RenameFlags, Reparse, Result, Space, SyncScope,
+    NameRules, Node, NodeStream, OpenOptions, Plan, RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope,
     VolumeInfo,
 };
 use std::collections::{BTreeSet, HashMap};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::extents::{Extent, Extents, Found};
 use crate::stream::LARGEST;
-use crate::sync_log::{self, NAME, Purpose, SyncLog, UNIT, Written};
+use crate::sync_log::{self, Beside, Change, NAME, Purpose, SyncLog, UNIT, Written};
 use crc32c::crc32c;
 use platter_device::Buffer;
 use std::ops::Range;
@@ -49,9 +49,10 @@ impl Core {
         }
     }
 
-    /// Whether something was written that no entry has.
+    /// Whether something was written that no entry has, or only one that may not be there yet.
     pub fn waits_for_entry(&self) -> bool {
-        self.has_written && self.sync_log.as_ref().is_none_or(|log| !log.changes.is_empty())
+        let has_all = |log: &SyncLog| log.changes.is_empty() && log.beside.is_none();
+        self.has_written && !self.sync_log.as_ref().is_some_and(has_all)
     }
 
     /// Whether entries can tell of a node's own data.
@@ -62,20 +63,101 @@ impl Core {
 
     /// Makes an entry of everything that was noted, in `memory`. `None` if a commit must do.
     pub fn entry(&mut self, memory: &mut Buffer) -> Option<Entry> {
-        let clock = self.checkpoint.clock;
         let mut changes = std::mem::take(&mut self.sync_log.as_mut()?.changes);
         // Of one file they stay in their order.
         changes.sort_by_key(|(node, _)| *node);
+        let entry = self.entry_of(&changes, None, memory);
+        changes.clear();
+        self.sync_log.as_mut()?.changes = changes;
+        entry
+    }
+
+    /// Whether an entry can go to the device beside what it tells of: if nothing else is new.
+    pub fn takes_entry_beside(&self) -> bool {
+        let is_idle = |log: &SyncLog| log.changes.is_empty() && log.beside.is_none();
+        !self.news && self.writable().is_ok() && self.sync_log.as_ref().is_some_and(is_idle)
+    }
+
+    /// Makes an entry of what so many writes on their way will change, in `memory`. `None` if that cannot be, as where two
+    /// of them have a cluster in common: nobody knows which will be the last.
+    pub fn entry_beside(
+        &mut self,
+        mut changes: Vec<Change>,
+        writes: usize,
+        now: u64,
+        memory: &mut Buffer,
+    ) -> Option<Entry> {
+        changes.sort_by_key(|(node, run)| (*node, run.map(|run| run.at)));
+        let is_common = |pair: &[Change]| match (pair[0], pair[1]) {
+            ((node, Some(run)), (other, Some(next))) => node == other && next.at < run.end(),
+            _ => false,
+        };
+        if changes.windows(2).any(is_common) {
+            return None;
+        }
+        let entry = self.entry_of(&changes, Some(now), memory)?;
+        let clock = self.checkpoint.clock;
+        let thread = std::thread::current().id();
+        self.sync_log.as_mut()?.beside = Some(Beside { clock, left: writes, is_wrong: false, thread });
+        Some(entry)
+    }
+
+    /// One of the writes that the entry on its way tells of is finished, with these runs. Whether nothing more must tell of
+    /// them: not if there was a commit since; nor if another write of the same clusters was finished before this one, of
+    /// which a later entry would tell, and then only a commit can have both in their order.
+    pub fn end_beside(&mut self, node: u64, runs: &[Extent], is_written: bool) -> bool {
+        let clock = self.checkpoint.clock;
+        let Some(log) = &mut self.sync_log else { return false };
+        let Some(beside) = &mut log.beside else { return false };
+        beside.left = beside.left.saturating_sub(1);
+        beside.is_wrong |= !is_written;
+        let overlaps = |&(other, run): &Change| {
+            let meets = |run: Extent| runs.iter().any(|new| new.at < run.end() && run.at < new.end());
+            other == node && run.is_some_and(meets)
+        };
+        if !is_written || beside.clock != clock {
+            return false;
+        }
+        if log.changes.iter().any(overlaps) {
+            self.news = true;
+            return false;
+        }
+        self.has_written = true;
+        self.changed.insert(node);
+        true
+    }
+
+    /// The entry on its way is there. Whether it counts: not if there was a commit since, or if it tells of what failed,
+    /// and then nothing comes after it before the next commit.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there is none, or a write of it is not finished.
+    pub fn take_beside(&mut self) -> Result<bool> {
+        let clock = self.checkpoint.clock;
+        let taken = self.sync_log.as_mut().and_then(|log| log.beside.take_if(|beside| beside.left == 0));
+        let Some(beside) = taken else {
+            return Err(Error::InvalidArgument("no sync was planned whose writes are all finished"));
+        };
+        self.news |= beside.is_wrong;
+        Ok(beside.clock == clock && !beside.is_wrong)
+    }
+
+    /// Whether an entry is on its way that another thread will finish.
+    pub fn waits_for_other(&self) -> bool {
+        let beside = self.sync_log.as_ref().and_then(|log| log.beside.as_ref());
+        beside.is_some_and(|beside| beside.thread != std::thread::current().id())
+    }
+
+    /// Makes an entry of these changes, in the order of nodes, in `memory`; written at this time, if that is not known of
+    /// the files.
+    fn entry_of(&mut self, changes: &[Change], now: Option<u64>, memory: &mut Buffer) -> Option<Entry> {
         let groups = changes.chunk_by(|one, other| one.0 == other.0);
-        let files: Option<Vec<Written>> = groups.map(|group| self.written(group)).collect();
+        let files: Option<Vec<Written>> = groups.map(|group| self.written(group, now)).collect();
         let files = files?;
         let needs_data = changes.iter().filter_map(|(_, run)| *run).any(|run| run.checksum.is_none());
-        changes.clear();
         let length = sync_log::length(&files);
-        let signature = self.geometry().signature;
-        let log = self.sync_log.as_mut()?;
-        log.changes = changes;
-        let (place, number) = log.next(length)?;
+        let (signature, clock) = (self.geometry().signature, self.checkpoint.clock);
+        let (place, number) = self.sync_log.as_mut()?.next(length)?;
         if memory.len() < length {
             *memory = Buffer::new(length.next_power_of_two());
         }
@@ -83,7 +165,7 @@ impl Core {
         Some(Entry { place, length, needs_data })
     }
 
-    fn written(&mut self, group: &[(u64, Option<Extent>)]) -> Option<Written> {
+    fn written(&mut self, group: &[Change], now: Option<u64>) -> Option<Written> {
         let entity = self.entities.get_mut(&group[0].0)?;
         entity.absorb_written();
         let Id::File(home, ordinal) = entity.id else { return None };
@@ -93,7 +175,7 @@ impl Core {
             _ => return None,
         };
         let size = entity.stream.as_ref()?.read().size;
-        let modified = entity.record.times[1];
+        let modified = now.unwrap_or(entity.record.times[1]);
         let runs = group.iter().filter_map(|(_, run)| *run).collect();
         Some(Written { home, ordinal, name, modified, size, runs })
     }

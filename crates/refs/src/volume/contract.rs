@@ -334,6 +334,19 @@ impl FileSystem for RefsVolume {
         self.delete_named(node, name, true)
     }
 
+    fn plan_sync(
+        &self,
+        writes: &mut dyn Iterator<Item = &mut Plan>,
+        plan: &mut Plan,
+        buffer: &mut Buffer,
+    ) -> Result<bool> {
+        self.plan_syncing(writes, plan, buffer)
+    }
+
+    fn finish_sync(&self, plan: &mut Plan, done: platter_device::Result<()>) -> Result<()> {
+        self.finish_syncing(plan, done)
+    }
+
     fn sync(&self, node: Node, scope: SyncScope) -> Result<()> {
         self.core().entity(node.0)?;
         self.make_durable(scope)

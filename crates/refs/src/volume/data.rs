@@ -36,6 +36,8 @@ pub(super) const BOUNCED: u64 = 2;
 pub(super) const IN_PLACE: u64 = 3;
 pub(super) const NEW: u64 = 4;
 pub(super) const SLOWLY: u64 = 5;
+/// In the third note of a write: an entry of the log tells of it already.
+pub(super) const BESIDE: u64 = 1;
 
 impl Volume {
     fn stream_of(&self, node: Node) -> Result<Arc<Stream>> {

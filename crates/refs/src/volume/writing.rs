@@ -1,6 +1,6 @@
 //! Writing whole clusters and sectors, with the device driven by whoever called.
 
-use super::data::{IN_PLACE, Memory, NEW, SLOWLY, writer};
+use super::data::{BESIDE, IN_PLACE, Memory, NEW, SLOWLY, writer};
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found};
 use crate::space::Run as Clusters;
@@ -48,7 +48,13 @@ impl Volume {
         loop {
             let wants_new =
                 memory.is_moving && is_whole || self.fill_in_place(memory, offset..end, is_whole, plan)?;
-            if !wants_new || self.take_new(memory, from, to, plan)? {
+            if !wants_new {
+                return Ok(());
+            }
+            if self.take_new(memory, from, to, plan)? {
+                let Memory { taken, rows, .. } = memory;
+                // Nothing is locked while the checksums are computed.
+                self.rows_of(taken, from, (plan.notes[1] != 0).then_some(data), rows);
                 return Ok(());
             }
         }
@@ -144,7 +150,8 @@ impl Volume {
         let extents = state.extents();
         plan.notes[0] = NEW;
         plan.notes[1] = u64::from(state.integrity);
-        plan.is_synced_after = true;
+        let can_be_told = state.integrity && end <= state.size && tells_of(&core, stream, &state);
+        plan.sync = if can_be_told { SyncNeed::Beside } else { SyncNeed::After };
         let writer = writer();
         let mut at = from;
         while at < to {
@@ -221,7 +228,7 @@ impl Volume {
                 self.touch(&memory.stream);
                 false
             }),
-            _ => self.record_new(&mut memory, plan, data, done).map(|()| true),
+            _ => self.record_new(&mut memory, plan, done).map(|()| true),
         };
         memory.stream.end();
         self.let_go_quiet(&memory.stream);
@@ -230,27 +237,14 @@ impl Volume {
     }
 
     /// Puts the clusters that a plan took on record.
-    fn record_new(
-        &self,
-        memory: &mut Memory,
-        plan: &Plan,
-        data: &[u8],
-        done: platter_device::Result<()>,
-    ) -> Result<()> {
+    fn record_new(&self, memory: &mut Memory, plan: &Plan, done: platter_device::Result<()>) -> Result<()> {
         let Memory { stream, taken, rows, gone, .. } = memory;
         let integrity = plan.notes[1] != 0;
-        rows.clear();
         gone.clear();
-        if done.is_ok() {
-            // Computed before anything is locked.
-            let first = (plan.offset / u64::from(self.geometry.cluster)) as u32;
-            self.rows_of(taken, first, integrity.then_some(data), rows);
-        }
         let mut core = self.core();
         let mut state = stream.write();
         let state = &mut *state;
-        let was_there = state.extents().is_some() && state.unwritten.is_none();
-        let is_logged = was_there && !state.shared && !state.orphan && core.is_logged(stream.node);
+        let is_logged = tells_of(&core, stream, state);
         let written = done.map_err(Error::from).and_then(|()| core.writable());
         // Integrity may have been turned on or off since.
         let written = written.and(match state.integrity == integrity {
@@ -276,8 +270,14 @@ impl Volume {
             }
             Ok(())
         });
+        let is_beside = plan.notes[2] == BESIDE;
+        let is_told = is_beside && core.end_beside(stream.node, rows, recorded.is_ok());
         if let Err(error) = recorded {
-            taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
+            taken.drain(..).for_each(|(_, run)| match is_beside {
+                // The entry refers to it until the next commit.
+                true => core.pages.space.park(run),
+                false => core.pages.space.give_back(run),
+            });
             return Err(error);
         }
         state.generation += 1;
@@ -293,7 +293,9 @@ impl Volume {
         self.stamp(stream);
         if is_logged {
             core.park_written(gone, state.orphan)?;
-            core.note_written(stream.node, rows);
+            if !is_told {
+                core.note_written(stream.node, rows);
+            }
         } else {
             core.park(gone, state.orphan)?;
             core.mark(stream.node);
@@ -305,6 +307,7 @@ impl Volume {
     /// The runs that clusters taken for a write become, given the first cluster of the write in the stream: of one
     /// cluster each with its checksum, if there is data to compute them from.
     fn rows_of(&self, taken: &[(u32, Clusters)], first: u32, checked: Option<&[u8]>, rows: &mut Vec<Run>) {
+        rows.clear();
         let cluster = self.geometry.cluster as usize;
         for &(at, run) in taken {
             let number = self.geometry.number(run.container, run.start);
@@ -336,6 +339,12 @@ impl Volume {
             self.touched.lock().unwrap_or_else(PoisonError::into_inner).push(stream.node);
         }
     }
+}
+
+/// Whether entries of the log can tell of runs that come in the place of a stream's.
+fn tells_of(core: &Core, stream: &Stream, state: &StreamState) -> bool {
+    let is_there = state.extents().is_some() && state.unwritten.is_none();
+    is_there && !state.shared && !state.orphan && core.is_logged(stream.node)
 }
 
 /// Whether a write of whole clusters up to this byte goes to new clusters whatever is there.

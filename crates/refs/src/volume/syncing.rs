@@ -1,0 +1,194 @@
+//! Making durable: commits, entries of the log of syncs, and those that go to the device beside what they tell of.
+
+use super::data::{BESIDE, Memory, NEW};
+use super::*;
+use crate::sync_log::Change;
+use platter_vfs::SyncNeed;
+use smallvec::SmallVec;
+
+/// In the first note of a plan: a sync.
+const SYNC: u64 = 6;
+
+impl Volume {
+    /// The turn to make things durable, once no other thread has a planned sync under way.
+    fn turn(&self) -> MutexGuard<'_, Buffer> {
+        loop {
+            let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let core = self.core();
+            if !core.waits_for_other() {
+                return turn;
+            }
+            // A commit needs the turn, and whoever planned the sync may need a commit.
+            drop(turn);
+            let ended = self.sync_ended.wait_while(core, |core| core.waits_for_other());
+            drop(ended.unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    pub(super) fn plan_syncing(
+        &self,
+        writes: &mut dyn Iterator<Item = &mut Plan>,
+        plan: &mut Plan,
+        buffer: &mut Buffer,
+    ) -> Result<bool> {
+        // While another makes things durable there can be no entry.
+        let Ok(_turn) = self.turn.try_lock() else { return Ok(false) };
+        let mut core = self.core();
+        if !core.takes_entry_beside() {
+            return Ok(false);
+        }
+        let mut writes: SmallVec<[&mut Plan; 32]> = writes.collect();
+        let mut changes: Vec<Change> = Vec::with_capacity(writes.len());
+        for write in &writes {
+            let kept = write.state.as_ref().and_then(|kept| kept.downcast_ref::<Memory>());
+            let own = kept.filter(|memory| memory.volume == self.id && memory.stream.node == write.node);
+            let Some(memory) =
+                own.filter(|_| write.sync == SyncNeed::Beside && write.notes[..3] == [NEW, 1, 0])
+            else {
+                return Ok(false);
+            };
+            changes.extend(memory.rows.iter().map(|row| (write.node, Some(*row))));
+        }
+        let Some(entry) = core.entry_beside(changes, writes.len(), self.now(), buffer) else {
+            return Ok(false);
+        };
+        writes.iter_mut().for_each(|write| write.notes[2] = BESIDE);
+        plan.start(Node::ROOT.0, 0, entry.length);
+        plan.notes[..2].copy_from_slice(&[SYNC, self.id]);
+        plan.push(entry.place, 0, entry.length as u32);
+        Ok(true)
+    }
+
+    pub(super) fn finish_syncing(&self, plan: &mut Plan, done: platter_device::Result<()>) -> Result<()> {
+        if plan.notes[..2] != [SYNC, self.id] {
+            return Err(Error::InvalidArgument("the plan is not a sync of this volume"));
+        }
+        let mut core = self.core();
+        let counts = core.take_beside()?;
+        plan.notes = [0; 4];
+        self.sync_ended.notify_all();
+        if let Err(error) = done {
+            return Err(self.freeze(&mut core, error.into()));
+        }
+        drop(core);
+        if counts { Ok(()) } else { self.make_durable(SyncScope::Data) }
+    }
+
+    /// Makes durable what was done before the call, unless somebody has done so meanwhile.
+    pub(super) fn make_durable(&self, scope: SyncScope) -> Result<()> {
+        if scope == SyncScope::All {
+            self.wants_times.store(true, Ordering::SeqCst);
+        }
+        let ticket = 1 + self.syncs.fetch_add(1, Ordering::SeqCst);
+        let mut memory = self.turn();
+        if self.synced.load(Ordering::SeqCst) >= ticket {
+            return Ok(());
+        }
+        // Whoever has asked by now has done before what is to be durable, and is served too.
+        let asked = self.syncs.load(Ordering::SeqCst);
+        let with_times = self.wants_times.swap(false, Ordering::SeqCst);
+        self.log_or_commit(&mut memory, with_times)?;
+        self.synced.store(asked, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Flushes, and writes an entry of the log before if that says all that is new; else commits.
+    fn log_or_commit(&self, memory: &mut Buffer, with_times: bool) -> Result<()> {
+        let entry = {
+            let mut core = self.core();
+            if core.failed {
+                core.writable()?;
+            }
+            if with_times {
+                self.absorb(&mut core);
+            }
+            match (core.news, core.waits_for_entry()) {
+                (false, false) => None,
+                (false, true) => {
+                    core.writable()?;
+                    let entry = core.entry(memory);
+                    if entry.is_none() {
+                        let now = self.now();
+                        core.provide_log(&*self.device, now)?;
+                        drop(core);
+                        return self.commit_in_turn(memory);
+                    }
+                    entry
+                }
+                (true, _) => {
+                    drop(core);
+                    return self.commit_in_turn(memory);
+                }
+            }
+        };
+        let write = |entry: &crate::core::Entry| {
+            if entry.needs_data {
+                self.device.flush()?;
+            }
+            self.device.write_at(entry.place, &memory[..entry.length])
+        };
+        let written = entry.as_ref().map_or(Ok(()), write).and_then(|()| self.device.flush());
+        match (written, entry) {
+            (Err(error), Some(_)) => Err(self.freeze(&mut self.core(), error.into())),
+            (written, _) => Ok(written?),
+        }
+    }
+
+    /// Commits everything.
+    pub(super) fn commit(&self) -> Result<()> {
+        let mut memory = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.commit_in_turn(&mut memory)
+    }
+
+    fn commit_in_turn(&self, memory: &mut Buffer) -> Result<()> {
+        let batch = {
+            let mut core = self.core();
+            if core.failed {
+                core.writable()?;
+            }
+            self.absorb(&mut core);
+            if !core.news && !core.has_written {
+                drop(core);
+                return Ok(self.device.flush()?);
+            }
+            core.writable()?;
+            match core.gather() {
+                Ok(batch) => batch,
+                Err(error) => return Err(self.freeze(&mut core, error)),
+            }
+        };
+        if let Err(error) = batch.write(&*self.device, memory) {
+            return Err(self.freeze(&mut self.core(), error));
+        }
+        let mut core = self.core();
+        core.pages.space.settle();
+        core.pages.make_room();
+        Ok(())
+    }
+
+    /// Notes the times of streams that were written in place.
+    fn absorb(&self, core: &mut Core) {
+        let touched = std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
+        for node in touched {
+            if core.is_logged(node) {
+                core.note_written(node, &[]);
+                continue;
+            }
+            let owner = match core.entity(node).map(|entity| entity.place.clone()) {
+                Ok(Place::Part { of }) => of,
+                Ok(_) => node,
+                Err(_) => continue,
+            };
+            let _ = core.entity_mut(owner);
+        }
+    }
+
+    /// Before the next change, commits if more pages wait than the reserve can take.
+    pub(super) fn relieve(&self) -> Result<()> {
+        let waiting = {
+            let core = self.core();
+            core.pages.dirty_count()
+        };
+        if waiting > 2048 { self.commit() } else { Ok(()) }
+    }
+}
