@@ -515,3 +515,19 @@ fn a_sync_ends_only_after_its_writes() {
     // Nor is there one without a plan.
     system.finish_sync(&mut Plan::default(), Ok(())).unwrap_err();
 }
+
+/// An entry goes on from the last commit, which knows nothing of what else is new.
+#[test]
+fn where_something_else_is_new_there_is_no_sync_beside() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    let (system, node) = ready(&device, 4);
+    let (old, new): (Name, Name) = ("file".into(), "renamed".into());
+    system.rename(Node::ROOT, &old, Node::ROOT, &new, RenameFlags::default()).unwrap();
+    assert!(Beside::plan(&system, node, of_round(2, &[1])).is_none());
+    system.rename(Node::ROOT, &new, Node::ROOT, &old, RenameFlags::default()).unwrap();
+    system.sync_all().unwrap();
+    drop(system);
+    let system = open(device);
+    assert_eq!(rounds_of(&system, 4), [1, 2, 1, 1]);
+    assert!(system.notes().is_empty(), "{:?}", system.notes());
+}

@@ -273,11 +273,7 @@ impl Volume {
         let is_beside = plan.notes[2] == BESIDE;
         let is_told = is_beside && core.end_beside(stream.node, rows, recorded.is_ok());
         if let Err(error) = recorded {
-            taken.drain(..).for_each(|(_, run)| match is_beside {
-                // The entry refers to it until the next commit.
-                true => core.pages.space.park(run),
-                false => core.pages.space.give_back(run),
-            });
+            taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
             return Err(error);
         }
         state.generation += 1;
