@@ -1,6 +1,7 @@
 //! `cargo xtask accuracy`: the engine against fio, on a loop device over memory and on a file of ext4 on it.
 
 use crate::{Outcome, run as command, tools};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -9,6 +10,7 @@ fn measure(rest: &[&str]) -> Outcome {
     let stand = Stand::set_up()?;
     let last = std::thread::available_parallelism().map_or(0, |count| count.get() - 1);
     let _others = KernelWorkers::keep_off(last)?;
+    let _awake = keep_awake()?;
     let example = ["--release", "--quiet", "-p", "platter-lab", "--example", "accuracy"];
     command("cargo", &[&["build"], &example[..]].concat(), &[])?;
     // Both programs on one processor, and the loop device's threads on others: who shares one with whom makes more of a
@@ -30,6 +32,20 @@ pub fn run(rest: &[&str]) -> Outcome {
         return Err("a loop device and a mount need root".into());
     }
     measure(rest)
+}
+
+/// What the kernel's power management is told in: see its `Documentation/power/pm_qos_interface.rst`.
+const LATENCY: &str = "/dev/cpu_dma_latency";
+
+/// Keeps processors from sleeping between I/Os for as long as the file stays open. A virtual one takes longer to wake than a
+/// small I/O on memory takes, now more and now less: of fio's own figures for the same job, one run after the other, that
+/// makes a fifth.
+fn keep_awake() -> Result<std::fs::File, String> {
+    let failed = |error| format!("{LATENCY}: {error}");
+    let mut file = std::fs::File::options().write(true).open(LATENCY).map_err(failed)?;
+    // The longest that waking may take, in microseconds.
+    file.write_all(&0i32.to_ne_bytes()).map_err(failed)?;
+    Ok(file)
 }
 
 /// Where the kernel's threads that belong to no processor may run, such as those of loop devices: a mask in hexadecimal.
