@@ -531,3 +531,75 @@ fn where_something_else_is_new_there_is_no_sync_beside() {
     assert_eq!(rounds_of(&system, 4), [1, 2, 1, 1]);
     assert!(system.notes().is_empty(), "{:?}", system.notes());
 }
+
+/// What one thread does with a file of its own: returns the round that each cluster must have at least.
+fn overwrite_and_sync(system: &RefsVolume, number: u64) -> Vec<u64> {
+    let mut random = Random::new(number);
+    let node = system.lookup(Node::ROOT, &Name::from(&*format!("file {number}"))).unwrap();
+    let (mut latest, mut durable) = (vec![1; 16], vec![1; 16]);
+    let mut renamed = 0;
+    for round in 2..200 {
+        let places: Vec<u64> = (0..1 + random.below(3)).map(|_| random.below(16)).collect();
+        let writes = of_round(round, &places);
+        places.iter().for_each(|&at| latest[at as usize] = round);
+        match random.below(10) {
+            0 => {
+                let [old, new] = [renamed, renamed + 1].map(|n| Name::from(&*format!("other {number} {n}")));
+                system.rename(Node::ROOT, &old, Node::ROOT, &new, RenameFlags::default()).unwrap();
+                renamed += 1;
+                latest.clone_from(&durable);
+            }
+            1..4 => {
+                for (at, data) in writes {
+                    system.write(node, at * 4096, &data).unwrap();
+                }
+                system.sync(node, SyncScope::Data).unwrap();
+                durable.clone_from(&latest);
+            }
+            _ => {
+                if let Some(mut beside) = Beside::plan(system, node, writes) {
+                    (0..=places.len()).for_each(|index| beside.carry_out(index));
+                    (0..places.len()).for_each(|index| beside.finish(index));
+                    beside.end();
+                }
+                durable.clone_from(&latest);
+            }
+        }
+    }
+    durable
+}
+
+#[test]
+fn threads_plan_syncs_and_wait_for_each_other() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    let system = open(device.clone());
+    for number in 0..4 {
+        let node = system.create(Node::ROOT, &Name::from(&*format!("file {number}")), Kind::File).unwrap();
+        let data: Vec<u8> = (0..16).flat_map(|at| content(4096, 0, at, 1)).collect();
+        system.write(node, 0, &data).unwrap();
+        system.create(Node::ROOT, &Name::from(&*format!("other {number} 0")), Kind::File).unwrap();
+    }
+    system.sync_all().unwrap();
+    let durable: Vec<Vec<u64>> = std::thread::scope(|scope| {
+        let system = &system;
+        let threads: Vec<_> =
+            (0..4).map(|number| scope.spawn(move || overwrite_and_sync(system, number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    drop(system);
+    check_clean(&*device).unwrap();
+    let system = open(device);
+    assert!(system.notes().is_empty(), "{:?}", system.notes());
+    for (number, durable) in durable.iter().enumerate() {
+        let node = system.lookup(Node::ROOT, &Name::from(&*format!("file {number}"))).unwrap();
+        let mut found = vec![0; 4096];
+        for (at, least) in (0..).zip(durable) {
+            system.read(node, at * 4096, &mut found).unwrap();
+            let round = u64::from_le_bytes(found[..8].try_into().unwrap()) >> 8 & 0xFFFF;
+            assert!(
+                round >= *least && found == content(4096, 0, at, round),
+                "file {number}, cluster {at}: {round}"
+            );
+        }
+    }
+}
