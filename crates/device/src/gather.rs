@@ -17,6 +17,7 @@ const LEAST: usize = 2;
 /// As many requests under way as this share of the depth keep the device busy, and so new ones may wait for company, up
 /// to the same share. Each call to the kernel costs an application that asks for one thing after the other, and a
 /// virtual disk is rung for each: by eights, 4 KiB reads at a depth of 32 cost less processor time than one by one.
+/// For more than [`SMALL`] bytes a call is little, and the device should not wait for the caller.
 const TOGETHER: usize = 4;
 
 /// A queue that joins small writes which follow each other on the device, and starts requests together while it is busy.
@@ -27,7 +28,7 @@ const TOGETHER: usize = 4;
 /// of a row. The wait is never for more writes to come, only for ones under way, so nothing is delayed on an idle device.
 ///
 /// What goes on at once starts with the caller's next [`Queue::kick`], unless a quarter of the queue's depth is in flight
-/// before it: then up to a quarter starts together, at the latest when the caller waits.
+/// before it: then up to a quarter starts together, unless it is large, and at the latest when the caller waits.
 ///
 /// If a joined write fails, its parts are tried one by one: each learns its own outcome.
 pub struct Gather<'d> {
@@ -48,8 +49,9 @@ pub struct Gather<'d> {
     /// The most of them, and the most requests in one.
     most_ahead: usize,
     most_in_row: usize,
-    /// Requests below that it was not told to start yet.
+    /// Requests below that it was not told to start yet, and their bytes.
     unstarted: usize,
+    unstarted_bytes: u64,
     /// The most of them, and the least under way beside them.
     together: usize,
     /// Requests of the caller in flight.
@@ -83,6 +85,7 @@ impl<'d> Gather<'d> {
             most_ahead: (depth / AHEAD).max(LEAST),
             most_in_row: (depth / ROW).max(LEAST),
             unstarted: 0,
+            unstarted_bytes: 0,
             together: depth / TOGETHER,
             in_flight: 0,
             spare: Vec::new(),
@@ -90,15 +93,51 @@ impl<'d> Gather<'d> {
         }
     }
 
-    /// Hands a request on, under a tag of our own.
+    /// Hands a request on.
     fn send(&mut self, request: Request, slot: Slot) {
+        let request = self.numbered(request, slot);
+        self.unstarted += 1;
+        self.unstarted_bytes += request.segments.iter().map(|segment| u64::from(segment.length)).sum::<u64>();
+        self.below.submit(request);
+    }
+
+    /// The request under a tag of our own.
+    fn numbered(&mut self, request: Request, slot: Slot) -> Request {
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::Free);
             self.slots.len() - 1
         });
         self.slots[number] = slot;
-        self.unstarted += 1;
-        self.below.submit(Request { tag: number as u64, ..request });
+        Request { tag: number as u64, ..request }
+    }
+
+    /// Notes that everything below starts.
+    fn all_start(&mut self) {
+        (self.unstarted, self.unstarted_bytes) = (0, 0);
+    }
+
+    /// Keeps a request back if it may have company; else it is to go on.
+    fn pass(&mut self, request: Request) -> Option<Request> {
+        self.in_flight += 1;
+        let write = match (request.kind, &request.segments[..]) {
+            (Kind::Write, &[segment]) => Some(segment),
+            _ => None,
+        };
+        let Some(segment) = write else { return Some(request) };
+        let follows = segment.offset == self.end;
+        self.end = segment.offset.saturating_add(u64::from(segment.length));
+        let inside = segment.at as usize + segment.length as usize <= request.buffer.len();
+        if !follows || segment.length > SMALL || !inside {
+            self.close();
+            return Some(request);
+        }
+        let alike = self.row.last().is_none_or(|last| last.durable == request.durable);
+        if !alike || self.row.len() >= self.most_in_row || self.bytes + segment.length > LARGEST {
+            self.close();
+        }
+        self.bytes += segment.length;
+        self.row.push(request);
+        None
     }
 
     /// Nothing more joins the row.
@@ -193,35 +232,35 @@ fn bytes(request: &Request) -> &[u8] {
 
 impl Queue for Gather<'_> {
     fn submit(&mut self, request: Request) {
-        self.in_flight += 1;
         let tag = request.tag;
-        let write = match (request.kind, &request.segments[..]) {
-            (Kind::Write, &[segment]) => Some(segment),
-            _ => None,
-        };
-        let Some(segment) = write else { return self.send(request, Slot::Single(tag, false)) };
-        let follows = segment.offset == self.end;
-        self.end = segment.offset.saturating_add(u64::from(segment.length));
-        let inside = segment.at as usize + segment.length as usize <= request.buffer.len();
-        if !follows || segment.length > SMALL || !inside {
-            self.close();
-            return self.send(request, Slot::Single(tag, false));
+        if let Some(request) = self.pass(request) {
+            self.send(request, Slot::Single(tag, false));
         }
-        let alike = self.row.last().is_none_or(|last| last.durable == request.durable);
-        if !alike || self.row.len() >= self.most_in_row || self.bytes + segment.length > LARGEST {
-            self.close();
+    }
+
+    fn submit_beside(&mut self, request: Request, work: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let tag = request.tag;
+        match self.pass(request) {
+            Some(request) => {
+                let request = self.numbered(request, Slot::Single(tag, false));
+                self.all_start();
+                self.below.submit_beside(request, work)
+            }
+            None => {
+                work(&self.row.last().expect("it was kept back").buffer);
+                self.kick()
+            }
         }
-        self.bytes += segment.length;
-        self.row.push(request);
     }
 
     /// Starts what is not to wait for company; everything starts when the caller waits.
     fn kick(&mut self) -> Result<()> {
         let under_way = self.below.in_flight() - self.unstarted;
-        if self.unstarted < self.together && under_way >= self.together {
+        let is_little = self.unstarted < self.together && self.unstarted_bytes <= u64::from(SMALL);
+        if is_little && under_way >= self.together {
             return Ok(());
         }
-        self.unstarted = 0;
+        self.all_start();
         self.below.kick()
     }
 
@@ -230,7 +269,7 @@ impl Queue for Gather<'_> {
         loop {
             self.release();
             let more = usize::from(got < least && self.below.in_flight() > 0);
-            self.unstarted = 0;
+            self.all_start();
             self.below.wait(more, &mut self.reaped)?;
             got += self.reap(done);
             if got >= least || self.in_flight == 0 {

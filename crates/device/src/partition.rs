@@ -138,10 +138,9 @@ impl PartitionQueue<'_> {
             check_transfer(self.partition, operation, segment.offset, u64::from(segment.length))
         })
     }
-}
 
-impl Queue for PartitionQueue<'_> {
-    fn submit(&mut self, mut request: Request) {
+    /// The request as it goes to the device, unless it is refused.
+    fn placed(&mut self, mut request: Request) -> Option<Request> {
         assert!(
             self.in_flight() < self.depth,
             "more requests in flight than the queue's depth of {}",
@@ -151,12 +150,28 @@ impl Queue for PartitionQueue<'_> {
             Ok(()) => {
                 let start = self.partition.start;
                 request.segments.iter_mut().for_each(|segment: &mut Segment| segment.offset += start);
-                self.below.submit(request);
+                Some(request)
             }
             Err(error) => {
                 let Request { tag, segments, buffer, .. } = request;
                 self.refused.push(Completion { tag, result: Err(error), segments, buffer });
+                None
             }
+        }
+    }
+}
+
+impl Queue for PartitionQueue<'_> {
+    fn submit(&mut self, request: Request) {
+        if let Some(request) = self.placed(request) {
+            self.below.submit(request);
+        }
+    }
+
+    fn submit_beside(&mut self, request: Request, work: &mut dyn FnMut(&[u8])) -> Result<()> {
+        match self.placed(request) {
+            Some(request) => self.below.submit_beside(request, work),
+            None => self.kick(),
         }
     }
 

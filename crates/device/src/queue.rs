@@ -66,6 +66,14 @@ pub trait Queue {
     /// At most the queue's depth may be in flight: more is a mistake of the caller and panics.
     fn submit(&mut self, request: Request);
 
+    /// Takes a write, starts it with everything submitted so far, and calls `work` with its content. Where transfers
+    /// go on beside the caller, so does this one meanwhile; elsewhere the work comes first.
+    fn submit_beside(&mut self, request: Request, work: &mut dyn FnMut(&[u8])) -> Result<()> {
+        work(&request.buffer);
+        self.submit(request);
+        self.kick()
+    }
+
     /// Starts everything submitted so far.
     fn kick(&mut self) -> Result<()>;
 

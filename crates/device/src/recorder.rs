@@ -359,6 +359,11 @@ impl Queue for RecorderQueue<'_> {
         self.below.submit(request);
     }
 
+    fn submit_beside(&mut self, request: Request, work: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.recorder.count_request(&request);
+        self.below.submit_beside(request, work)
+    }
+
     fn kick(&mut self) -> Result<()> {
         self.below.kick()
     }

@@ -96,6 +96,28 @@ impl<'d> UringQueue<'d> {
         self.outstanding += 1;
     }
 
+    /// Pushes a request's transfers; `None` if it ended without.
+    fn take(&mut self, request: Request) -> Option<usize> {
+        let refused = check_request(self.device, &request);
+        let transfers = if request.kind == Kind::Flush { 1 } else { request.segments.len() };
+        let Request { tag, kind, durable, segments, buffer } = request;
+        if refused.is_err() || transfers == 0 {
+            self.ended.push(Completion { tag, result: refused, segments, buffer });
+            return None;
+        }
+        let Some(number) = self.free.pop() else {
+            panic!("more requests in flight than the queue's depth of {}", self.slots.len())
+        };
+        let progress = smallvec::smallvec![0; transfers];
+        let pending = transfers as u32;
+        self.slots[number] =
+            Some(Slot { tag, kind, durable, segments, buffer, progress, pending, result: Ok(()) });
+        for segment in 0..transfers {
+            self.push(number, segment);
+        }
+        Some(number)
+    }
+
     /// Gives the kernel what was pushed and waits for `least` completions.
     fn enter(&mut self, least: usize) -> io::Result<()> {
         loop {
@@ -188,23 +210,17 @@ fn transfer(
 
 impl Queue for UringQueue<'_> {
     fn submit(&mut self, request: Request) {
-        let refused = check_request(self.device, &request);
-        let transfers = if request.kind == Kind::Flush { 1 } else { request.segments.len() };
-        let Request { tag, kind, durable, segments, buffer } = request;
-        if refused.is_err() || transfers == 0 {
-            self.ended.push(Completion { tag, result: refused, segments, buffer });
-            return;
+        self.take(request);
+    }
+
+    fn submit_beside(&mut self, request: Request, work: &mut dyn FnMut(&[u8])) -> Result<()> {
+        assert_eq!(request.kind, Kind::Write, "the kernel only reads the memory of a write");
+        let taken = self.take(request);
+        self.kick()?;
+        if let Some(slot) = taken {
+            work(&self.slots[slot].as_ref().expect("a slot in flight").buffer);
         }
-        let Some(number) = self.free.pop() else {
-            panic!("more requests in flight than the queue's depth of {}", self.slots.len())
-        };
-        let progress = smallvec::smallvec![0; transfers];
-        let pending = transfers as u32;
-        self.slots[number] =
-            Some(Slot { tag, kind, durable, segments, buffer, progress, pending, result: Ok(()) });
-        for segment in 0..transfers {
-            self.push(number, segment);
-        }
+        Ok(())
     }
 
     fn kick(&mut self) -> Result<()> {

@@ -1,10 +1,11 @@
 //! Image files as devices: every way of transferring, through the page cache and past it.
 
 use platter_device::{
-    Buffer, Caching, Completion, Device, Error, FileDevice, FileOptions, Kind, Queue, Request, Segment,
-    Segments,
+    Buffer, Caching, Completion, Device, Error, FileDevice, FileOptions, Kind, Partition, Queue, Recorder,
+    Request, Segment, Segments,
 };
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const SIZE: u64 = 4 << 20;
 
@@ -122,6 +123,45 @@ fn a_queue_carries_many_requests_of_many_pieces() {
             let expected = data(tag);
             assert!(first == &expected[sector as usize..2 * sector as usize]);
             assert!(rest[sector as usize..] == expected[..sector as usize]);
+        }
+    });
+}
+
+#[test]
+fn work_beside_a_write_sees_its_content() {
+    on_each("beside", |device| {
+        let device: Arc<dyn Device> = Arc::new(device);
+        let half = || Partition::new(device.clone(), SIZE / 2, SIZE / 2, "half".into()).unwrap();
+        let wrapped: [Arc<dyn Device>; 3] =
+            [device.clone(), Arc::new(Recorder::new(device.clone())), Arc::new(half())];
+        for (device, round) in wrapped.into_iter().zip(0..) {
+            let sector = device.sectors().logical;
+            let mut queue = device.queue(4).unwrap();
+            let data = pattern(round, 8 * sector as usize);
+            let [first, rest] = [(0, 0, 3), (16, 3, 5)].map(|(place, at, count)| Segment {
+                offset: place * u64::from(sector),
+                at: at * sector,
+                length: count * sector,
+            });
+            let mut seen = Vec::new();
+            queue
+                .submit_beside(write(1, &[first, rest], &data), &mut |content| {
+                    seen.extend_from_slice(content)
+                })
+                .unwrap();
+            assert!(seen == data);
+            // What is refused ends like any other.
+            let outside = Segment { offset: device.len(), ..first };
+            queue.submit_beside(write(2, &[outside], &data), &mut |_| {}).unwrap();
+            let mut done = wait_for(&mut *queue, 2);
+            done.sort_by_key(|completion| completion.tag);
+            assert!(done[0].result.is_ok() && *done[0].buffer == *data);
+            assert!(matches!(done[1].result, Err(Error::OutOfRange { .. })));
+            for segment in [first, rest] {
+                let mut back = Buffer::new(segment.length as usize);
+                device.read_at(segment.offset, &mut back).unwrap();
+                assert!(*back == data[segment.at as usize..][..segment.length as usize]);
+            }
         }
     });
 }

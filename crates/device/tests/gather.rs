@@ -111,10 +111,20 @@ impl Queue for Slow {
 
 /// Reads as an application does that tells each one by itself, and how often the device was told.
 fn starts_of_reads(queue: &mut dyn Queue, starts: &Cell<usize>, tags: std::ops::Range<u64>) -> usize {
+    starts_of_large_reads(queue, starts, tags, CLUSTER)
+}
+
+fn starts_of_large_reads(
+    queue: &mut dyn Queue,
+    starts: &Cell<usize>,
+    tags: std::ops::Range<u64>,
+    length: u32,
+) -> usize {
     let before = starts.get();
     for tag in tags {
-        let segments = Segments::from_slice(&[Segment { offset: tag * 8192, at: 0, length: CLUSTER }]);
-        let buffer = Buffer::new(CLUSTER as usize);
+        let offset = tag * 2 * u64::from(length);
+        let segments = Segments::from_slice(&[Segment { offset, at: 0, length }]);
+        let buffer = Buffer::new(length as usize);
         queue.submit(Request { tag, kind: Kind::Read, durable: false, segments, buffer });
         queue.kick().unwrap();
     }
@@ -135,6 +145,42 @@ fn a_busy_device_is_told_of_a_quarter_of_the_depth_at_a_time() {
     let mut queue = Gather::new(Box::new(Slow { starts: starts.clone(), ..Slow::default() }), 4);
     assert_eq!(starts_of_reads(&mut queue, &starts, 0..4), 4);
     assert_eq!(all(&mut queue).len(), 4);
+}
+
+/// The device should not wait for the caller with so much to do.
+#[test]
+fn large_requests_wait_for_no_company() {
+    let starts = Rc::new(Cell::new(0));
+    let mut queue = Gather::new(Box::new(Slow { starts: starts.clone(), ..Slow::default() }), 32);
+    assert_eq!(starts_of_reads(&mut queue, &starts, 0..8), 8);
+    assert_eq!(starts_of_large_reads(&mut queue, &starts, 8..10, 128 << 10), 2);
+    // Of 16 KiB each, five are more than 64 KiB.
+    assert_eq!(starts_of_large_reads(&mut queue, &starts, 10..14, 16 << 10), 0);
+    assert_eq!(starts_of_large_reads(&mut queue, &starts, 14..15, 16 << 10), 1);
+    assert_eq!(starts_of_reads(&mut queue, &starts, 15..22), 0);
+    assert_eq!(all(&mut queue).len(), 22);
+}
+
+#[test]
+fn work_beside_a_write_sees_its_content_whether_it_is_kept_back_or_not() {
+    let recorder = Recorder::new(memory());
+    let mut queue = Gather::new(recorder.queue(8).unwrap(), 8);
+    let mut seen = Vec::new();
+    // The second follows the first and is kept back; the third is too large for that.
+    for (tag, place, count) in [(1u8, 0, 1), (2, 1, 1), (3, 2, 32)] {
+        let length = count * CLUSTER;
+        let buffer = Buffer::from(&vec![tag; length as usize][..]);
+        let segment = Segment { offset: place * u64::from(CLUSTER), at: 0, length };
+        let segments = Segments::from_slice(&[segment]);
+        let request = Request { tag: tag.into(), kind: Kind::Write, durable: false, segments, buffer };
+        let mut work = |content: &[u8]| seen.push((content[0], content.len() as u32 / CLUSTER));
+        queue.submit_beside(request, &mut work).unwrap();
+    }
+    let mut tags: Vec<u64> = all(&mut queue).iter().map(|done| done.tag).collect();
+    tags.sort_unstable();
+    drop(queue);
+    assert_eq!((tags, seen), (vec![1, 2, 3], vec![(1, 1), (2, 1), (3, 32)]));
+    assert_eq!([0, 1, 2, 33].map(|place| content(&recorder, place)), [1, 2, 3, 3]);
 }
 
 /// What was not started waits for nothing but the caller.

@@ -96,6 +96,7 @@ impl<'a> Beside<'a> {
 fn plan(system: &RefsVolume, node: Node, at: u64, content: &[u8]) -> (Plan, Buffer) {
     let (mut plan, data) = (Plan::default(), Buffer::from(content));
     system.plan_write(node, at * content.len() as u64, &data, &mut plan).unwrap();
+    system.work_beside(&mut plan, &data);
     (plan, data)
 }
 
@@ -530,6 +531,31 @@ fn where_something_else_is_new_there_is_no_sync_beside() {
     let system = open(device);
     assert_eq!(rounds_of(&system, 4), [1, 2, 1, 1]);
     assert!(system.notes().is_empty(), "{:?}", system.notes());
+}
+
+/// Without checksums there is nothing that an entry could tell.
+#[test]
+fn where_the_work_beside_a_write_is_not_done_there_is_no_sync() {
+    let device: Arc<dyn Device> = VOLUMES[1].make();
+    let (system, node) = ready(&device, 64);
+    let data = Buffer::from(
+        &of_round(2, &(0..32).collect::<Vec<_>>()).into_iter().flat_map(|(_, data)| data).collect::<Vec<_>>()
+            [..],
+    );
+    let (mut write, mut sync, mut entry) = (Plan::default(), Plan::default(), Buffer::new(0));
+    system.plan_write(node, 0, &data, &mut write).unwrap();
+    let mut plan_sync =
+        |write: &mut Plan| system.plan_sync(&mut std::iter::once(write), &mut sync, &mut entry).unwrap();
+    assert!(write.work_beside && !plan_sync(&mut write));
+    system.work_beside(&mut write, &data);
+    assert!(plan_sync(&mut write));
+    carry_out(&system, &write, &data);
+    carry_out(&system, &sync, &entry);
+    system.finish_write(&mut write, &data, Ok(())).unwrap();
+    system.finish_sync(&mut sync, Ok(())).unwrap();
+    drop(system);
+    let rounds = rounds_of(&open(device), 64);
+    assert!(rounds[..32].iter().all(|&round| round == 2) && rounds[32..].iter().all(|&round| round == 1));
 }
 
 /// What one thread does with a file of its own: returns the round that each cluster must have at least.

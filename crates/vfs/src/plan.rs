@@ -41,6 +41,9 @@ pub struct Plan {
     pub holes: SmallVec<[Range<u32>; 2]>,
     /// For writes: what one that is to be durable needs.
     pub sync: SyncNeed,
+    /// For writes: whether there is work with their data that is best done while they are on their way
+    /// ([`work_beside`](crate::FileSystem::work_beside)).
+    pub work_beside: bool,
     /// For the file system: small values from plan to finish, such as a generation or a cluster number.
     pub notes: [u64; 4],
     /// For the file system: anything larger, kept between requests so that its memory is used again.
@@ -84,6 +87,7 @@ impl Plan {
         self.segments.clear();
         self.holes.clear();
         self.sync = SyncNeed::None;
+        self.work_beside = false;
         self.notes = [0; 4];
     }
 

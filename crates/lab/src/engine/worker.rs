@@ -211,6 +211,8 @@ impl Worker<'_> {
             // answered with a new I/O before the next is looked at.
             let mut outcome = Ok(());
             for completion in done.drain(..) {
+                // The device goes on while this one is looked at, which takes a while where data is verified.
+                outcome = outcome.and_then(|()| Ok(self.queue.kick()?));
                 // After a failure too the file system hears the end of every plan.
                 outcome = outcome.and(self.complete(completion));
                 if outcome.is_ok() {
@@ -282,7 +284,13 @@ impl Worker<'_> {
         let need = slot.sync_need(self.job);
         let durable = !read && self.job.durability == Durability::WriteThrough && need != SyncNeed::After;
         self.coming += usize::from(need != SyncNeed::None);
-        self.queue.submit(Request { tag: index as u64, kind, durable, segments, buffer });
+        let request = Request { tag: index as u64, kind, durable, segments, buffer };
+        match self.subject {
+            Subject::File { system, .. } if !read && slot.plan.work_beside => {
+                self.queue.submit_beside(request, &mut |data| system.work_beside(&mut slot.plan, data))?;
+            }
+            _ => self.queue.submit(request),
+        }
         Ok(true)
     }
 

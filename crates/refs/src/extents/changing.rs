@@ -1,6 +1,17 @@
 //! Runs are put in the place of others, in memory.
 
 use super::*;
+use std::ops::RangeInclusive;
+
+impl Leaf {
+    /// Its rows from the first cluster of `new` on, as many as there are and are new, and their position.
+    fn overwritten_by(&self, new: &[Extent]) -> Option<(usize, &[Extent])> {
+        let rows = self.rows.as_ref()?;
+        let position = first_from(rows, self.first, new.first()?.at);
+        let rest = rows.get(position..)?;
+        Some((position, &rest[..rest.len().min(new.len())]))
+    }
+}
 
 impl Extents {
     /// Puts `new` runs, in order, in the place of whatever is between `from` and `to`. What was there is appended to
@@ -14,7 +25,7 @@ impl Extents {
             self.is_regular = false;
         }
         let (start, end) = self.span(from, to).into_inner();
-        if start == end && new.len() == (to - from) as usize && self.replace_alike(start, new, gone) {
+        if new.len() == (to - from) as usize && self.replace_alike(start..=end, new, gone) {
             return;
         }
         self.clusters += new.iter().map(|row| u64::from(row.count)).sum::<u64>();
@@ -59,30 +70,45 @@ impl Extents {
         self.mend(start, end);
     }
 
-    /// Puts runs of one cluster with checksums in the place of as many others: the commonest change of all, and the
-    /// leaf keeps its shape.
-    fn replace_alike(&mut self, leaf: usize, new: &[Extent], gone: &mut Vec<(u64, u32)>) -> bool {
-        let leaf = &mut self.leaves[leaf];
-        let Some(rows) = &mut leaf.rows else { return false };
-        let position = first_from(rows, leaf.first, new[0].at);
-        let Some(old) = rows.get_mut(position..position + new.len()) else { return false };
-        let is_alike = |(old, new): (&Extent, &Extent)| {
-            old.at == new.at
-                && (old.count, new.count) == (1, 1)
-                && old.checksum.is_some()
-                && new.checksum.is_some()
-        };
-        if !old.iter().zip(new).all(is_alike) {
+    /// Puts runs of one cluster with checksums in the place of as many others, if that is what all of them are: the
+    /// commonest change of all, and the leaves keep their shape.
+    fn replace_alike(
+        &mut self,
+        leaves: RangeInclusive<usize>,
+        new: &[Extent],
+        gone: &mut Vec<(u64, u32)>,
+    ) -> bool {
+        let leaves = &mut self.leaves[leaves];
+        let mut rest = new;
+        let is_alike = leaves.iter().all(|leaf| {
+            let Some((_, old)) = leaf.overwritten_by(rest) else { return false };
+            let here;
+            (here, rest) = rest.split_at(old.len());
+            old.iter().zip(here).all(|(old, new)| {
+                old.at == new.at
+                    && (old.count, new.count) == (1, 1)
+                    && old.checksum.is_some()
+                    && new.checksum.is_some()
+            })
+        });
+        if !is_alike || !rest.is_empty() {
             return false;
         }
-        old.iter().for_each(|row| leave(gone, row.cluster, 1));
-        old.copy_from_slice(new);
-        match &mut leaf.news {
-            News::All => {}
-            News::Rows(changed) if changed.len() + new.len() > MOST_ROWS => leaf.news = News::All,
-            News::Nothing if new.len() > MOST_ROWS => leaf.news = News::All,
-            News::Rows(changed) => changed.extend(numbers(position, new.len())),
-            News::Nothing => leaf.news = News::Rows(numbers(position, new.len()).collect()),
+        let mut rest = new;
+        for leaf in leaves {
+            let (position, old) = leaf.overwritten_by(rest).expect("seen just now");
+            let count = old.len();
+            old.iter().for_each(|row| leave(gone, row.cluster, 1));
+            let here;
+            (here, rest) = rest.split_at(count);
+            leaf.rows.as_mut().expect("seen just now")[position..][..count].copy_from_slice(here);
+            match &mut leaf.news {
+                News::All => {}
+                News::Rows(changed) if changed.len() + count > MOST_ROWS => leaf.news = News::All,
+                News::Nothing if count > MOST_ROWS => leaf.news = News::All,
+                News::Rows(changed) => changed.extend(numbers(position, count)),
+                News::Nothing => leaf.news = News::Rows(numbers(position, count).collect()),
+            }
         }
         true
     }

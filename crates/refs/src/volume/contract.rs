@@ -187,6 +187,10 @@ impl FileSystem for RefsVolume {
         self.plan_writing(node, offset, data, plan)
     }
 
+    fn work_beside(&self, plan: &mut Plan, data: &[u8]) {
+        self.sum_beside(plan, data);
+    }
+
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
         self.finish_writing(plan, data, done)
     }

@@ -23,7 +23,7 @@ pub(super) struct Memory {
     pub(super) bounce: Vec<u8>,
     /// For writes: the runs taken, with their first cluster in the stream.
     pub(super) taken: SmallVec<[(u32, Clusters); 2]>,
-    /// For writes: what goes on record, and what that puts out of use.
+    /// For writes: what goes on record, once there are checksums for it if it needs any; and what that puts out of use.
     pub(super) rows: Vec<Run>,
     pub(super) gone: Vec<(u64, u32)>,
     /// Whether the last write of this stream, which had integrity, went to new clusters: then so will the next.
@@ -72,6 +72,7 @@ impl Volume {
             memory.expected.clear();
             memory.bounce.clear();
             memory.taken.clear();
+            memory.rows.clear();
             return Ok(memory);
         }
         let stream = self.data_of(node)?;

@@ -42,8 +42,9 @@ impl Volume {
         for write in &writes {
             let kept = write.state.as_ref().and_then(|kept| kept.downcast_ref::<Memory>());
             let own = kept.filter(|memory| memory.volume == self.id && memory.stream.node == write.node);
-            let Some(memory) =
-                own.filter(|_| write.sync == SyncNeed::Beside && write.notes[..3] == [NEW, 1, 0])
+            let Some(memory) = own
+                .filter(|_| write.sync == SyncNeed::Beside && write.notes[..3] == [NEW, 1, 0])
+                .filter(|memory| !memory.rows.is_empty())
             else {
                 return Ok(false);
             };

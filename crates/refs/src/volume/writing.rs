@@ -3,8 +3,11 @@
 use super::data::{BESIDE, IN_PLACE, Memory, NEW, SLOWLY, writer};
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found};
-use crate::space::Run as Clusters;
 use crate::stream::Content;
+
+/// Bytes from which on the checksums of a write take long enough to be computed while the device carries it out: for 64
+/// KiB some 6 microseconds, which is about what starting it takes.
+const LARGE: usize = 64 << 10;
 
 impl Volume {
     pub(super) fn may_write(&self, stream: &Stream) -> Result<()> {
@@ -52,9 +55,11 @@ impl Volume {
                 return Ok(());
             }
             if self.take_new(memory, from, to, plan)? {
-                let Memory { taken, rows, .. } = memory;
-                // Nothing is locked while the checksums are computed.
-                self.rows_of(taken, from, (plan.notes[1] != 0).then_some(data), rows);
+                let has_integrity = plan.notes[1] != 0;
+                plan.work_beside = has_integrity && data.len() >= LARGE;
+                if !plan.work_beside {
+                    self.make_rows(memory, offset, has_integrity, data);
+                }
                 return Ok(());
             }
         }
@@ -212,12 +217,27 @@ impl Volume {
         Ok(true)
     }
 
+    /// Computes the checksums of a planned write, if that is yet to be done.
+    pub(super) fn sum_beside(&self, plan: &mut Plan, data: &[u8]) {
+        if !plan.work_beside || data.len() != plan.length {
+            return;
+        }
+        let kept = plan.state.as_mut().and_then(|kept| kept.downcast_mut::<Memory>());
+        if let Some(memory) = kept.filter(|memory| memory.volume == self.id) {
+            self.make_rows(memory, plan.offset, true, data);
+            plan.work_beside = false;
+        }
+    }
+
     pub(super) fn finish_writing(
         &self,
         plan: &mut Plan,
         data: &[u8],
         done: platter_device::Result<()>,
     ) -> Result<bool> {
+        if done.is_ok() {
+            self.sum_beside(plan, data);
+        }
         let mut memory = self.taken_memory(plan)?;
         let finished = match plan.notes[0] {
             SLOWLY => done.map_err(Error::from).and_then(|()| match data {
@@ -246,6 +266,10 @@ impl Volume {
         let state = &mut *state;
         let is_logged = tells_of(&core, stream, state);
         let written = done.map_err(Error::from).and_then(|()| core.writable());
+        let written = written.and(match plan.work_beside {
+            false => Ok(()),
+            true => Err(Error::InvalidArgument("the data is not what was planned")),
+        });
         // Integrity may have been turned on or off since.
         let written = written.and(match state.integrity == integrity {
             true => Ok(()),
@@ -300,17 +324,19 @@ impl Volume {
         Ok(())
     }
 
-    /// The runs that clusters taken for a write become, given the first cluster of the write in the stream: of one
-    /// cluster each with its checksum, if there is data to compute them from.
-    fn rows_of(&self, taken: &[(u32, Clusters)], first: u32, checked: Option<&[u8]>, rows: &mut Vec<Run>) {
+    /// The runs that the clusters taken for a write become: of one cluster each with its checksum, where it needs one.
+    /// Nothing is locked meanwhile.
+    fn make_rows(&self, memory: &mut Memory, offset: u64, has_integrity: bool, data: &[u8]) {
+        let Memory { taken, rows, .. } = memory;
         rows.clear();
         let cluster = self.geometry.cluster as usize;
-        for &(at, run) in taken {
+        let first = (offset / cluster as u64) as u32;
+        for &(at, run) in taken.iter() {
             let number = self.geometry.number(run.container, run.start);
-            let Some(data) = checked else {
+            if !has_integrity {
                 rows.push(Run { at, count: run.count, cluster: number, checksum: None });
                 continue;
-            };
+            }
             let start = (at - first) as usize * cluster;
             let content = data[start..][..run.count as usize * cluster].chunks_exact(cluster);
             rows.extend((at..).zip(number..).zip(content).map(|((at, cluster), content)| Run {

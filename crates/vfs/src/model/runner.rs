@@ -620,7 +620,13 @@ impl Runner {
         let plan = |system: &dyn FileSystem, ours| {
             let mut plan = Plan::default();
             match seed {
-                Some(_) => system.plan_write(side(pair, ours), offset, &data, &mut plan)?,
+                Some(seed) => {
+                    system.plan_write(side(pair, ours), offset, &data, &mut plan)?;
+                    // The rest leave it to the second half.
+                    if seed.is_multiple_of(2) {
+                        system.work_beside(&mut plan, &data);
+                    }
+                }
                 None => system.plan_read(side(pair, ours), offset, length, &mut plan)?,
             }
             Ok(Planned(plan))
