@@ -467,83 +467,51 @@ impl Worker<'_> {
     }
 }
 
-/// Bytes of one write while preparing, and how many are in flight.
+/// Bytes of one write while preparing.
 const PIECE: u64 = 1 << 20;
-const DEPTH: usize = 8;
 
-/// How many writes may be in flight at once: a file that still grows is written in order, so that none of them lies
-/// past its end.
-fn preparing_depth(subject: &Subject, range: &Range<u64>) -> Result<usize> {
-    Ok(if subject.length()? < range.end { 1 } else { DEPTH })
-}
-
-/// Writes the whole range in order: see [`super::prepare`].
+/// Writes the whole range in order, one piece after the other: see [`super::prepare`]. A file that grows allows no more,
+/// and what is below may provide space in the order in which it is asked for, so that several in flight would lay out a
+/// device's range in another way than a file's.
 pub(crate) fn prepare(
     subject: &Subject,
     range: &Range<u64>,
     seed: u64,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    let depth = preparing_depth(subject, range)?;
-    let mut queue = subject.queue(depth)?;
+    let mut queue = subject.queue(1)?;
     let total = range.end - range.start;
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let mut filler = Buffer::new(PIECE as usize);
-    rng.fill(&mut filler);
-    let mut plans: Vec<(Plan, Option<Buffer>)> = (0..depth).map(|_| (Plan::default(), None)).collect();
-    let mut free: Vec<usize> = (0..depth).collect();
-    let mut done = Vec::new();
-    let mut finished = 0;
-    let mut failure = Ok(());
-    let mut offset = range.start;
-    while (offset < range.end && failure.is_ok()) || queue.in_flight() > 0 {
-        while let Some(&index) = free.last()
-            && offset < range.end
-            && failure.is_ok()
-        {
-            let length = PIECE.min(range.end - offset);
-            let (plan, kept) = &mut plans[index];
-            let mut buffer = kept
-                .take()
-                .filter(|buffer| buffer.len() as u64 == length)
-                .unwrap_or_else(|| Buffer::from(&filler[..length as usize]));
-            cells::stamp(&mut buffer, offset, |_| 0);
-            let segments = match subject {
-                Subject::Device { .. } => {
-                    Segments::from_slice(&[Segment { offset, at: 0, length: length as u32 }])
-                }
-                Subject::File { system, node } => match system.plan_write(*node, offset, &buffer, plan) {
-                    Ok(()) => std::mem::take(&mut plan.segments),
-                    Err(error) => {
-                        failure = Err(error.into());
-                        break;
-                    }
-                },
-            };
-            free.pop();
-            offset += length;
-            queue.submit(Request { tag: index as u64, kind: Kind::Write, durable: false, segments, buffer });
+    let mut buffer = Buffer::new(PIECE.min(total) as usize);
+    fastrand::Rng::with_seed(seed).fill(&mut buffer);
+    let mut plan = Plan::default();
+    let mut done = Vec::with_capacity(1);
+    for offset in range.clone().step_by(PIECE as usize) {
+        let length = PIECE.min(range.end - offset) as usize;
+        if length < buffer.len() {
+            buffer = Buffer::from(&buffer[..length]);
         }
+        cells::stamp(&mut buffer, offset, |_| 0);
+        let segments = match subject {
+            Subject::Device { .. } => {
+                Segments::from_slice(&[Segment { offset, at: 0, length: length as u32 }])
+            }
+            Subject::File { system, node } => {
+                system.plan_write(*node, offset, &buffer, &mut plan)?;
+                std::mem::take(&mut plan.segments)
+            }
+        };
+        queue.submit(Request { tag: 0, kind: Kind::Write, durable: false, segments, buffer });
         queue.wait(1, &mut done)?;
-        for completion in done.drain(..) {
-            let index = completion.tag as usize;
-            let (plan, kept) = &mut plans[index];
-            finished += completion.buffer.len() as u64;
-            let ended = match subject {
-                Subject::Device { .. } => completion.result.map_err(Error::from),
-                Subject::File { system, .. } => {
-                    plan.segments = completion.segments;
-                    system
-                        .finish_write(plan, &completion.buffer, completion.result)
-                        .map(drop)
-                        .map_err(Error::from)
-                }
-            };
-            *kept = Some(completion.buffer);
-            free.push(index);
-            failure = failure.and(ended);
+        let completion = done.pop().expect("it was waited for");
+        match subject {
+            Subject::Device { .. } => completion.result?,
+            Subject::File { system, .. } => {
+                plan.segments = completion.segments;
+                system.finish_write(&mut plan, &completion.buffer, completion.result)?;
+            }
         }
-        progress(finished, total);
+        buffer = completion.buffer;
+        progress(offset + length as u64 - range.start, total);
     }
-    failure
+    Ok(())
 }
