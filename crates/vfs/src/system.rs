@@ -127,9 +127,9 @@ pub trait FileSystem: Send + Sync {
     /// done. Meant to be called while the device carries the write out; not to call it costs time alone.
     fn work_beside(&self, _plan: &mut Plan, _data: &[u8]) {}
 
-    /// Second half, with the same data: records what was written (size, extents, checksums, times), or undoes the first half if `done`
-    /// is a failure. Returns whether [`FileSystem::sync`] is needed before the data that the device has made durable
-    /// can be found after a power cut: `false` for clusters overwritten in place.
+    /// Second half, with the same data: records what was written (size, extents, checksums, times), or undoes the first
+    /// half if `done` is a failure. Returns whether [`FileSystem::sync`] is needed before the data that the device has
+    /// made durable can be found after a power cut: `false` for clusters overwritten in place.
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool>;
 
     /// Reads up to `buffer.len()` bytes from any `offset`; fewer only at the end of the file.
@@ -255,8 +255,9 @@ pub trait FileSystem: Send + Sync {
     /// caller carries it out like theirs, durable on the device, at the same time; so a write that waits until it is
     /// durable waits no longer than one that needs no sync.
     ///
-    /// `false` if that cannot be now, or [work beside](FileSystem::work_beside) one of them is not done; then they need [`FileSystem::sync`] when they are finished. The thread that plans
-    /// a sync finishes it: others that sync meanwhile wait for that.
+    /// `false` if that cannot be now, or [work beside](FileSystem::work_beside) one of them is not done; then they need
+    /// [`FileSystem::sync`] when they are finished. The thread that plans a sync finishes it: others that sync meanwhile
+    /// wait for that.
     fn plan_sync(
         &self,
         _writes: &mut dyn Iterator<Item = &mut Plan>,
