@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask test                     everything a change must pass; installs the Debian packages it needs where it may
-cargo xtask accuracy [--rounds N]    the engine against fio on a loop device and on ext4 (root; some 20 minutes)
+cargo xtask accuracy [--rounds N]    the engine against fio on a loop device and on ext4 (root; half an hour)
 cargo xtask campaign [SEED]          the long campaigns of every format: model, judges, power cuts, damage (hours)
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
 cargo xtask docs DIR                 manual pages and shell completions
