@@ -158,6 +158,7 @@ fn run_one(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dyn
         stop: Stop::After(time),
         durability: Durability::Direct,
         verify: false,
+        touch: false,
         interval: Duration::from_secs(1),
     };
     // A process of fio looks after its job a hundred times a second. Each look interrupts a small request, and together with

@@ -137,6 +137,7 @@ fn job(
         stop,
         durability: Durability::Direct,
         verify: false,
+        touch: false,
         interval: Duration::from_secs(1),
     }
 }

@@ -38,6 +38,8 @@ pub struct Comparison {
     pub buffered: bool,
     /// Check every block that is read.
     pub verify: bool,
+    /// Touch what is read and written: see [`Job::touch`].
+    pub touch: bool,
     /// The command line that repeats it, for the report.
     pub command: String,
 }
@@ -245,6 +247,7 @@ impl<'a> Turns<'a> {
             stop: case.count.map_or(Stop::After(case.time), Stop::Count),
             durability: workload.durability,
             verify: self.comparison.verify,
+            touch: self.comparison.touch,
             interval: interval(case),
         };
         let case = report_case(workload, case);

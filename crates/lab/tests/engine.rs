@@ -23,6 +23,7 @@ fn job(count: u64) -> Job {
         stop: Stop::Count(count),
         durability: Durability::Direct,
         verify: false,
+        touch: false,
         interval: Duration::from_secs(1),
     }
 }
@@ -136,6 +137,34 @@ fn impossible_jobs_are_refused() {
     assert!(refused(|job| job.pattern.workers = 0).contains("at least 1"));
     assert!(refused(|job| job.range = 0..1024).contains("holds no block"));
     assert!(refused(|job| job.range = 0..1 << 30).contains("past the end"));
+}
+
+#[test]
+fn every_cache_line_is_touched_if_asked() {
+    let device = MemoryDevice::new(1 << 20, Sectors::SMALL);
+    let lines = 4096 / 64;
+    // Words of which the first in each cache line counts; each block is read once by a single worker in order.
+    let content: Vec<u8> = (0..1_u64 << 17).flat_map(|word| (word * word).to_le_bytes()).collect();
+    device.write_at(0, &content).unwrap();
+    let expected = (0..256 * lines).map(|line| (line * 8) * (line * 8)).fold(0, |all, word: u64| all ^ word);
+    let subject = Subject::Device { device: Arc::new(device), free: None };
+    let mut job = job(256);
+    job.range = 0..1 << 20;
+    job.pattern.workers = 1;
+    job.pattern.read_percent = 100;
+    job.pattern.random_percent = 0;
+    assert_eq!(run(&subject, &job, &()).unwrap().touched, 0);
+    job.touch = true;
+    assert_eq!(run(&subject, &job, &()).unwrap().touched, expected);
+
+    // One buffer for all writes: its lines differ from block to block only if each was changed before it was written.
+    job.pattern.read_percent = 0;
+    job.pattern.queue_depth = 1;
+    run(&subject, &job, &()).unwrap();
+    let Subject::Device { device, .. } = &subject else { unreachable!("made above") };
+    let mut written = vec![0; 1 << 20];
+    device.read_at(0, &mut written).unwrap();
+    assert!(written.chunks(64).zip(written[4096..].chunks(64)).all(|(line, next)| line != next));
 }
 
 #[test]

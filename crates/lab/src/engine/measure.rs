@@ -124,6 +124,8 @@ pub struct Measured {
     pub verified: u64,
     /// How many cells did not hold what was written there.
     pub corrupted: u64,
+    /// Exclusive or of the words that were touched, one of each cache line that was read: see [`Job::touch`].
+    pub touched: u64,
     /// The first of them.
     pub corruptions: Vec<Corruption>,
 }
@@ -175,6 +177,7 @@ pub(crate) fn gather(
         cpu,
         verified: 0,
         corrupted: 0,
+        touched: 0,
         corruptions: Vec::new(),
     };
     for outcome in outcomes {
@@ -184,6 +187,7 @@ pub(crate) fn gather(
         all.syncs.add(&outcome.syncs);
         all.verified += outcome.verified;
         all.corrupted += outcome.corrupted;
+        all.touched ^= outcome.touched;
         all.corruptions.extend(outcome.corruptions);
         let mut latencies = outcome.reads.latencies;
         latencies.add(&outcome.writes.latencies);

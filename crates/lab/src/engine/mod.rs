@@ -68,6 +68,9 @@ pub struct Job {
     pub durability: Durability,
     /// Check every block that is read against what was last written there. The range must have been prepared.
     pub verify: bool,
+    /// Touch every cache line of what is read, and of what is written before it is, as a program does that uses its data.
+    /// A device that is another processor's work then has to give up what it holds in its caches.
+    pub touch: bool,
     /// Length of one interval of the timeline.
     pub interval: Duration,
 }

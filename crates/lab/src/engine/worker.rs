@@ -44,6 +44,7 @@ pub(crate) struct Outcome {
     pub verified: u64,
     pub corrupted: u64,
     pub corruptions: Vec<Corruption>,
+    pub touched: u64,
 }
 
 /// An I/O's place between issue and completion.
@@ -176,13 +177,22 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
 /// Bytes of the smallest block that a device could find to be a copy of another.
 const SECTOR: usize = 512;
 
-/// Makes no two sectors of the run alike, for devices that notice, as fio does.
-fn make_unique(buffer: &mut [u8], mark: u64) {
-    for (sector, number) in buffer.chunks_mut(SECTOR).zip(0..) {
+/// Bytes that processors move at once.
+const CACHE_LINE: usize = 64;
+
+/// Changes some bytes in every `step`, so that no two sectors of the run are alike, for devices that notice.
+fn make_unique(buffer: &mut [u8], mark: u64, step: usize) {
+    for (piece, number) in buffer.chunks_mut(step).zip(0..) {
         let mark = mark.wrapping_add(number << 48).to_le_bytes();
-        let room = sector.len().min(mark.len());
-        sector[..room].copy_from_slice(&mark[..room]);
+        let room = piece.len().min(mark.len());
+        piece[..room].copy_from_slice(&mark[..room]);
     }
+}
+
+/// Reads a word of every cache line; gives their exclusive or.
+fn touch(buffer: &[u8]) -> u64 {
+    let words = buffer.chunks(CACHE_LINE).filter_map(|line| line.first_chunk());
+    words.fold(0, |all, &word| all ^ u64::from_le_bytes(word))
 }
 
 impl Worker<'_> {
@@ -263,7 +273,10 @@ impl Worker<'_> {
             self.written += 1;
             match self.ledger {
                 Some(ledger) => cells::stamp(&mut buffer, offset, |at| ledger.next(at)),
-                None => make_unique(&mut buffer, self.written ^ offset << 20),
+                None => {
+                    let step = if self.job.touch { CACHE_LINE } else { SECTOR };
+                    make_unique(&mut buffer, self.written ^ offset << 20, step);
+                }
             }
         }
         slot.read = read;
@@ -338,6 +351,9 @@ impl Worker<'_> {
                 self.outcome.corruptions.extend(found.into_iter().take(room));
             }
             ledger.release(offset, length, !read && done.is_ok());
+        }
+        if self.job.touch && read && done.is_ok() {
+            self.outcome.touched ^= touch(&buffer);
         }
         slot.buffer = Some(buffer);
         done?;

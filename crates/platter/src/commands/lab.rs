@@ -55,6 +55,11 @@ pub struct Choices {
     /// Check every block that is read against what was last written there; exit code 1 if one is wrong
     #[arg(long)]
     verify: bool,
+
+    /// Touch every cache line of what is read, and of what is written before it is, as programs do that use their data
+    /// and benchmarks do not
+    #[arg(long)]
+    touch: bool,
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
@@ -91,6 +96,7 @@ impl Choices {
             time: self.time,
             buffered: self.buffered,
             verify: self.verify,
+            touch: self.touch,
             command: command_line(),
         })
     }
