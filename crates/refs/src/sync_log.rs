@@ -15,7 +15,7 @@
 
 use crate::extents::Extent;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
-use crc32c::crc32c;
+use crate::layout::crc32c;
 use std::ops::Range;
 use std::thread::ThreadId;
 

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::extents::{Extent, Extents, Found};
+use crate::layout::crc32c;
 use crate::stream::LARGEST;
 use crate::sync_log::{self, Beside, Change, NAME, Purpose, SyncLog, UNIT, Written};
-use crc32c::crc32c;
 use platter_device::Buffer;
 use std::ops::Range;
 

@@ -8,6 +8,9 @@
 
 use sha2::{Digest, Sha256};
 
+/// The CRC-32C of some bytes.
+pub(crate) use crc_fast::crc32_iscsi as crc32c;
+
 /// A checksum algorithm, by the code that stands beside every stored checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
@@ -68,7 +71,7 @@ impl Algorithm {
         let mut value = [0; 32];
         match self {
             Algorithm::None => {}
-            Algorithm::Crc32c => value[..4].copy_from_slice(&crc32c::crc32c(bytes).to_le_bytes()),
+            Algorithm::Crc32c => value[..4].copy_from_slice(&crc32c(bytes).to_le_bytes()),
             Algorithm::Crc64 => value[..8].copy_from_slice(&crc64(bytes).to_le_bytes()),
             Algorithm::Sha256 => value.copy_from_slice(&Sha256::digest(bytes)),
         }
@@ -78,9 +81,7 @@ impl Algorithm {
 
 /// The CRC-64 of a page. One value is never stored and has another in its place (as observed by others in the driver).
 fn crc64(bytes: &[u8]) -> u64 {
-    let mut digest = crc64fast_nvme::Digest::new();
-    digest.write(bytes);
-    match digest.sum64() {
+    match crc_fast::crc64_nvme(bytes) {
         0xABBA_FFFF_ABBA_FFFE => 0xABBA_FFFF_ABBA_FFFF,
         value => value,
     }

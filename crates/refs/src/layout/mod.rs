@@ -16,6 +16,7 @@ pub use allocator::{AllocatorRow, ContainerRow, ObjectRow};
 pub(crate) use boot::checksum as boot_checksum;
 pub use boot::{BootRecord, Version};
 pub use checkpoint::{Checkpoint, ROOTS, Root};
+pub(crate) use checksum::crc32c;
 pub use checksum::{Algorithm, Checksum};
 pub use node::{Node, NodeMut, Row};
 pub use page::{PageHeader, PageReference};

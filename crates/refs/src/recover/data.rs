@@ -2,8 +2,8 @@
 
 use super::scan::Scan;
 use crate::extents::{self, Extent};
-use crate::layout::Record;
 use crate::layout::record::DATA;
+use crate::layout::{Record, crc32c};
 use crate::stream::{self, Content, Found, StreamState};
 use platter_device::Buffer;
 use platter_vfs::{Error, Name, RecoveredData, Result};
@@ -75,7 +75,7 @@ impl<'s> Data<'s> {
                         if let Some(checksum) = run.checksum {
                             let place = self.scan.pages.geometry.offset(cluster);
                             let read = self.scan.pages.device().read_at(place, &mut buffer);
-                            if read.is_err() || crc32c::crc32c(&buffer) != checksum {
+                            if read.is_err() || crc32c(&buffer) != checksum {
                                 return false;
                             }
                         }
@@ -176,7 +176,7 @@ impl<'s> Data<'s> {
             self.scan.pages.device().read_at(place, &mut whole[position..position + length])?;
         }
         for (position, expected, place) in checks {
-            let found = crc32c::crc32c(&whole[position..position + cluster]);
+            let found = crc32c(&whole[position..position + cluster]);
             if found != expected {
                 let (expected, found) = (format!("CRC32-C {expected:08x}"), format!("{found:08x}"));
                 return Err(Error::damaged("checksum of a file's data", place, expected, found));

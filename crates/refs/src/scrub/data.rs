@@ -10,7 +10,7 @@ use super::{Lost, LostStreams, Owner, extents, has_record, sentence};
 use crate::attributes;
 use crate::core::Core;
 use crate::extents::Extent;
-use crate::layout::{Node, PageReference, Record};
+use crate::layout::{Node, PageReference, Record, crc32c};
 use crate::pages::ANY_TABLE;
 use platter_vfs::{Damaged, Error, Finding, Progress, Result, ScrubReport, Severity, Silent};
 use std::collections::BTreeSet;
@@ -328,7 +328,7 @@ impl Scrub<'_> {
         self.reader.read(
             &pieces,
             &|number, bytes| {
-                let (expected, found) = (batch[number].checksum, crc32c::crc32c(bytes));
+                let (expected, found) = (batch[number].checksum, crc32c(bytes));
                 if found == expected {
                     return Ok(());
                 }

@@ -10,6 +10,7 @@
 
 use super::Volume;
 use crate::extents::{Extent as Run, Extents};
+use crate::layout::crc32c;
 use crate::space::Run as Clusters;
 use crate::stream::{Content, Stream, StreamState};
 use platter_device::Buffer;
@@ -190,7 +191,7 @@ impl Volume {
         }
         for (row, content) in rows.iter().zip(buffer.chunks(cluster)) {
             // Not answered from another copy of the device: what looks damaged may have been freed and used again.
-            let found = crc32c::crc32c(content);
+            let found = crc32c(content);
             if row.checksum != Some(found) {
                 let (offset, expected) = (self.device_offset(row.cluster)?, format!("{:08x?}", row.checksum));
                 return Err(Error::damaged(

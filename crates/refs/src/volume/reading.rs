@@ -3,6 +3,7 @@
 use super::data::{BOUNCED, Memory, READ, UNCHECKED};
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found, Piece};
+use crate::layout::crc32c;
 use crate::stream::Content;
 use platter_device::Buffer;
 
@@ -162,13 +163,13 @@ impl Volume {
 
     /// Verifies a cluster. If it is damaged, answers from another copy of the device and puts the damage right.
     fn verify(&self, content: &mut [u8], expected: u32, offset: u64) -> Result<()> {
-        let found = crc32c::crc32c(content);
+        let found = crc32c(content);
         if found == expected {
             return Ok(());
         }
         let mut other = Buffer::new(content.len());
         for copy in 0..self.device.copies() {
-            if self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c::crc32c(&other) == expected {
+            if self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c(&other) == expected {
                 content.copy_from_slice(&other);
                 self.heal(offset, &other, expected);
                 return Ok(());
@@ -187,7 +188,7 @@ impl Volume {
         let mut other = Buffer::new(good.len());
         for copy in 0..self.device.copies() {
             let is_good =
-                self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c::crc32c(&other) == expected;
+                self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c(&other) == expected;
             if !is_good && self.device.repair_copy(copy, offset, good).is_ok() {
                 self.healed.fetch_add(1, Ordering::Relaxed);
             }
@@ -230,7 +231,7 @@ impl Volume {
             if offset == UNCHECKED {
                 continue;
             }
-            if crc32c::crc32c(content) == expected {
+            if crc32c(content) == expected {
                 continue;
             }
             // The file may have moved on meanwhile, and its old clusters been used again.

@@ -3,6 +3,7 @@
 use super::data::writer;
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found};
+use crate::layout::crc32c;
 use crate::stream::{Content, StreamState};
 use platter_device::Buffer;
 
@@ -229,7 +230,7 @@ impl Volume {
             core.pages.space.give_back(run);
             return Err(error.into());
         }
-        let checksum = integrity.then(|| crc32c::crc32c(&whole));
+        let checksum = integrity.then(|| crc32c(&whole));
         let mut gone = Vec::new();
         extents.replace(at, at + 1, &[Run { at, count: 1, cluster: number, checksum }], &mut gone);
         state.generation += 1;

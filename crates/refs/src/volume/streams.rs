@@ -4,9 +4,9 @@ use super::*;
 use crate::attributes::{self, is_link};
 use crate::core::Named;
 use crate::extents::Extent as Run;
-use crate::layout::Attribute;
 use crate::layout::bytes::{put, u16_at, u32_at};
 use crate::layout::record::{EA, EA_INFORMATION, SINGLE};
+use crate::layout::{Attribute, crc32c};
 use crate::stream::{Content, Limits, StreamState};
 use platter_device::Buffer;
 
@@ -322,7 +322,7 @@ impl RefsVolume {
                             at: run.at + index as u32,
                             count: 1,
                             cluster: run.cluster + index as u64,
-                            checksum: Some(crc32c::crc32c(content)),
+                            checksum: Some(crc32c(content)),
                         });
                     }
                 } else {

@@ -3,6 +3,7 @@
 use super::data::{BESIDE, IN_PLACE, Memory, NEW, SLOWLY, writer};
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found};
+use crate::layout::crc32c;
 use crate::stream::Content;
 
 /// Bytes from which on the checksums of a write take long enough to be computed while the device carries it out: for 64
@@ -343,7 +344,7 @@ impl Volume {
                 at,
                 count: 1,
                 cluster,
-                checksum: Some(crc32c::crc32c(content)),
+                checksum: Some(crc32c(content)),
             }));
         }
     }
