@@ -82,6 +82,22 @@ impl Buffer {
     }
 }
 
+impl Buffer {
+    /// Some of the bytes, without a reference to the others, which the kernel may be writing to.
+    ///
+    /// # Panics
+    /// If the range does not lie in the buffer.
+    pub(crate) fn part(&self, range: std::ops::Range<usize>) -> &[u8] {
+        assert!(
+            range.start <= range.end && range.end <= self.length,
+            "a part of {} bytes: {range:?}",
+            self.length
+        );
+        // SAFETY: these bytes lie in this buffer, which is initialised and belongs to nobody else.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.len()) }
+    }
+}
+
 impl From<&[u8]> for Buffer {
     fn from(data: &[u8]) -> Buffer {
         let mut buffer = Buffer::new(data.len());

@@ -1,6 +1,6 @@
 //! Writes that follow each other on the device go to it as one, and requests that find it busy go to it together.
 
-use crate::queue::{Completion, Kind, Queue, Request, Segment, Segments};
+use crate::queue::{Completion, Kind, Queue, Request, Segment, Segments, Work};
 use crate::{Buffer, Result};
 
 /// Writes larger than this gain nothing from company, in bytes.
@@ -20,6 +20,10 @@ const LEAST: usize = 2;
 /// For more than [`SMALL`] bytes a call is little, and the device should not wait for the caller.
 const TOGETHER: usize = 4;
 
+/// Bytes of a part of a read that goes in parts: what is done with the last one is done while nothing is on its way, and
+/// each costs a call to the kernel.
+const PART: u32 = 128 << 10;
+
 /// A queue that joins small writes which follow each other on the device, and starts requests together while it is busy.
 ///
 /// For file systems that put new data behind the last: what an application scattered reaches the device as few large
@@ -29,6 +33,9 @@ const TOGETHER: usize = 4;
 ///
 /// What goes on at once starts with the caller's next [`Queue::kick`], unless a quarter of the queue's depth is in flight
 /// before it: then up to a quarter starts together, unless it is large, and at the latest when the caller waits.
+///
+/// A read that goes [in parts](Queue::submit_in_parts) does so if it finds the device idle; else others are on their way
+/// while its content is looked at.
 ///
 /// If a joined write fails, its parts are tried one by one: each learns its own outcome.
 pub struct Gather<'d> {
@@ -58,6 +65,8 @@ pub struct Gather<'d> {
     in_flight: usize,
     /// Memory for joined writes, used again.
     spare: Vec<Buffer>,
+    /// Memory for the parts of reads, used again.
+    spare_parts: Segments,
     reaped: Vec<Completion>,
 }
 
@@ -68,6 +77,8 @@ enum Slot {
     Single(u64, bool),
     /// Several.
     Joined(Vec<Request>),
+    /// The caller's own in parts, with its tag and segments.
+    InParts(u64, Segments),
 }
 
 impl<'d> Gather<'d> {
@@ -89,6 +100,7 @@ impl<'d> Gather<'d> {
             together: depth / TOGETHER,
             in_flight: 0,
             spare: Vec::new(),
+            spare_parts: Segments::new(),
             reaped: Vec::new(),
         }
     }
@@ -200,6 +212,10 @@ impl<'d> Gather<'d> {
                     self.ahead -= usize::from(kept);
                     done.push(Completion { tag, ..completion });
                 }
+                Slot::InParts(tag, segments) => {
+                    self.spare_parts = completion.segments;
+                    done.push(Completion { tag, segments, ..completion });
+                }
                 Slot::Joined(row) => {
                     self.ahead -= 1;
                     self.spare.push(completion.buffer);
@@ -221,6 +237,18 @@ impl<'d> Gather<'d> {
         }
         self.in_flight -= done.len() - before;
         done.len() - before
+    }
+}
+
+/// Puts segments into the place of `parts`, those that are longer than one in several.
+fn divide(segments: &Segments, parts: &mut Segments) {
+    parts.clear();
+    for segment in segments {
+        parts.extend((0..segment.length).step_by(PART as usize).map(|start| Segment {
+            offset: segment.offset.saturating_add(u64::from(start)),
+            at: segment.at.saturating_add(start),
+            length: PART.min(segment.length - start),
+        }));
     }
 }
 
@@ -253,6 +281,20 @@ impl Queue for Gather<'_> {
         }
     }
 
+    fn submit_in_parts(&mut self, mut request: Request) -> Result<()> {
+        if self.in_flight > 0 {
+            self.submit(request);
+            return self.kick();
+        }
+        self.in_flight += 1;
+        let mut parts = std::mem::take(&mut self.spare_parts);
+        divide(&request.segments, &mut parts);
+        let segments = std::mem::replace(&mut request.segments, parts);
+        let slot = Slot::InParts(request.tag, segments);
+        let request = self.numbered(request, slot);
+        self.below.submit_in_parts(request)
+    }
+
     /// Starts what is not to wait for company; everything starts when the caller waits.
     fn kick(&mut self) -> Result<()> {
         let under_way = self.below.in_flight() - self.unstarted;
@@ -265,12 +307,22 @@ impl Queue for Gather<'_> {
     }
 
     fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+        self.wait_beside(least, done, &mut |_, _, _| {})
+    }
+
+    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
         let mut got = 0;
         loop {
             self.release();
             let more = usize::from(got < least && self.below.in_flight() > 0);
             self.all_start();
-            self.below.wait(more, &mut self.reaped)?;
+            let slots = &self.slots;
+            let mut with_own_tag = |number: u64, at: usize, part: &[u8]| {
+                if let Slot::InParts(tag, _) = slots[number as usize] {
+                    work(tag, at, part);
+                }
+            };
+            self.below.wait_beside(more, &mut self.reaped, &mut with_own_tag)?;
             got += self.reap(done);
             if got >= least || self.in_flight == 0 {
                 break;

@@ -46,7 +46,7 @@ pub use overlay::OverlayDevice;
 pub use partition::Partition;
 pub use power::{Grain, Log, Survivors};
 pub use protect::{refuse_contents, refuse_in_use, refuse_unlike_copies};
-pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments};
+pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments, Work};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 pub use size::{parse_size, show_size};
 pub use table::{PartitionEntry, PartitionTable, Scheme, select_partition};

@@ -1,7 +1,8 @@
 //! A part of a device as a device of its own.
 
 use crate::{
-    Completion, Device, Error, Kind, Operation, Queue, Request, Result, Sectors, Segment, check_transfer,
+    Completion, Device, Error, Kind, Operation, Queue, Request, Result, Sectors, Segment, Work,
+    check_transfer,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,15 +176,26 @@ impl Queue for PartitionQueue<'_> {
         }
     }
 
+    fn submit_in_parts(&mut self, request: Request) -> Result<()> {
+        match self.placed(request) {
+            Some(request) => self.below.submit_in_parts(request),
+            None => self.kick(),
+        }
+    }
+
     fn kick(&mut self) -> Result<()> {
         self.below.kick()
     }
 
     fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+        self.wait_beside(least, done, &mut |_, _, _| {})
+    }
+
+    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
         let least = least.saturating_sub(self.refused.len());
         done.append(&mut self.refused);
         let first = done.len();
-        let waited = self.below.wait(least, done);
+        let waited = self.below.wait_beside(least, done, work);
         for completion in &mut done[first..] {
             completion.segments.iter_mut().for_each(|segment| segment.offset -= self.partition.start);
         }

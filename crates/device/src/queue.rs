@@ -74,6 +74,14 @@ pub trait Queue {
         self.kick()
     }
 
+    /// Takes a read whose content the caller has work with, and starts it with everything submitted so far. Where
+    /// transfers go on beside the caller and the device has nothing else to do, it goes in parts, and
+    /// [`Queue::wait_beside`] shows each while the next are on their way.
+    fn submit_in_parts(&mut self, request: Request) -> Result<()> {
+        self.submit(request);
+        self.kick()
+    }
+
     /// Starts everything submitted so far.
     fn kick(&mut self) -> Result<()>;
 
@@ -81,9 +89,19 @@ pub trait Queue {
     /// appends all that are done, in the order they ended.
     fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()>;
 
+    /// [`Queue::wait`], and calls `work` with parts of reads that go [in parts](Queue::submit_in_parts), while others
+    /// are on their way: the tag of the request, where in its buffer the part begins, and its content. What came last
+    /// is seen in the completion only.
+    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, _work: &mut Work<'_>) -> Result<()> {
+        self.wait(least, done)
+    }
+
     /// How many requests were submitted and not yet handed back.
     fn in_flight(&self) -> usize;
 }
+
+/// What is done with a part of a read: the tag of the request, where in its buffer the part begins, and its content.
+pub type Work<'w> = dyn FnMut(u64, usize, &[u8]) + 'w;
 
 /// A queue over blocking calls: each request is carried out when it is submitted.
 ///

@@ -1,6 +1,6 @@
 //! What the storage saw: counts, bytes, sizes and order of the transfers that reached a device.
 
-use crate::{Completion, Device, Kind, Queue, Request, Result, Sectors};
+use crate::{Completion, Device, Kind, Queue, Request, Result, Sectors, Work};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
@@ -364,12 +364,21 @@ impl Queue for RecorderQueue<'_> {
         self.below.submit_beside(request, work)
     }
 
+    fn submit_in_parts(&mut self, request: Request) -> Result<()> {
+        self.recorder.count_request(&request);
+        self.below.submit_in_parts(request)
+    }
+
     fn kick(&mut self) -> Result<()> {
         self.below.kick()
     }
 
     fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
-        self.below.wait(least, done)
+        self.wait_beside(least, done, &mut |_, _, _| {})
+    }
+
+    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
+        self.below.wait_beside(least, done, work)
     }
 
     fn in_flight(&self) -> usize {

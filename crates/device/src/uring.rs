@@ -3,12 +3,14 @@
 use crate::file::Shared;
 use crate::queue::check_request;
 use crate::{
-    Buffer, Completion, Device, Error, FileDevice, Kind, Operation, Queue, Request, Result, Segments,
+    Buffer, Completion, Device, Error, FileDevice, Kind, Operation, Queue, Request, Result, Segment,
+    Segments, Work,
 };
 use io_uring::{IoUring, opcode, squeue, types};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// The most bytes one transfer asks for: the kernel cuts at a little under 2 GiB.
 const LARGEST: usize = 1 << 30;
@@ -20,6 +22,8 @@ struct Slot {
     durable: bool,
     segments: Segments,
     buffer: Buffer,
+    /// Whether what arrives of it is shown before all is there.
+    in_parts: bool,
     /// For each segment, the bytes that are done already: the kernel may transfer fewer than asked for.
     progress: smallvec::SmallVec<[u32; 2]>,
     /// Transfers not yet reaped.
@@ -40,12 +44,24 @@ pub(crate) struct UringQueue<'d> {
     outstanding: usize,
     /// Transfers pushed and not yet given to the kernel.
     unsubmitted: usize,
+    /// Whether parts of a read have arrived and others are on their way.
+    partly: bool,
 }
+
+/// The least entries of a ring, so that one request in many parts has room.
+const ENTRIES: usize = 64;
+
+/// Parts of a read are given to the kernel by so many bytes: what lies side by side and is given to it together, it joins.
+const AT_ONCE: u32 = 64 << 10;
+
+/// How long the next part of a read is looked for before this thread sleeps until it is there. From a fast device a part
+/// comes sooner than a thread that sleeps can be woken, on a virtual processor above all.
+const SOON: Duration = Duration::from_micros(50);
 
 impl<'d> UringQueue<'d> {
     /// A queue, or `None` where the kernel has no io_uring or forbids it.
     pub fn new(device: &'d FileDevice, depth: usize) -> Option<UringQueue<'d>> {
-        let entries = u32::try_from(depth.max(1).next_power_of_two()).ok()?.min(4096);
+        let entries = u32::try_from(depth.max(ENTRIES).next_power_of_two()).ok()?.min(4096);
         // Completions are worked on when this thread asks for them, not by interrupting it wherever it is; the ring
         // flags that there are some. Kernels before 6.1 do not know this and get a plain ring.
         let ring = IoUring::builder()
@@ -64,6 +80,7 @@ impl<'d> UringQueue<'d> {
             ended: Vec::new(),
             outstanding: 0,
             unsubmitted: 0,
+            partly: false,
         })
     }
 
@@ -98,6 +115,16 @@ impl<'d> UringQueue<'d> {
 
     /// Pushes a request's transfers; `None` if it ended without.
     fn take(&mut self, request: Request) -> Option<usize> {
+        let (number, transfers) = self.admit(request, false)?;
+        for segment in 0..transfers {
+            self.push(number, segment);
+        }
+        Some(number)
+    }
+
+    /// Gives a request a slot; returns its number and that of the request's transfers, which are to be pushed. `None`
+    /// if it ended without.
+    fn admit(&mut self, request: Request, in_parts: bool) -> Option<(usize, usize)> {
         let refused = check_request(self.device, &request);
         let transfers = if request.kind == Kind::Flush { 1 } else { request.segments.len() };
         let Request { tag, kind, durable, segments, buffer } = request;
@@ -111,11 +138,8 @@ impl<'d> UringQueue<'d> {
         let progress = smallvec::smallvec![0; transfers];
         let pending = transfers as u32;
         self.slots[number] =
-            Some(Slot { tag, kind, durable, segments, buffer, progress, pending, result: Ok(()) });
-        for segment in 0..transfers {
-            self.push(number, segment);
-        }
-        Some(number)
+            Some(Slot { tag, kind, durable, segments, buffer, in_parts, progress, pending, result: Ok(()) });
+        Some((number, transfers))
     }
 
     /// Gives the kernel what was pushed and waits for `least` completions.
@@ -136,8 +160,21 @@ impl<'d> UringQueue<'d> {
         }
     }
 
-    /// Takes the completions that are there; requests that ended go to `done`.
-    fn reap(&mut self, done: &mut Vec<Completion>) -> usize {
+    /// Looks for a completion for a while, without sleeping.
+    fn look(&mut self) -> io::Result<()> {
+        let since = Instant::now();
+        while self.ring.completion().is_empty() && since.elapsed() < SOON {
+            let can_be_had = self.ring.submission().taskrun();
+            match can_be_had {
+                true => self.enter(0)?,
+                false => std::hint::spin_loop(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the completions that are there; requests that ended go to `done`, parts of others to `work`.
+    fn reap(&mut self, done: &mut Vec<Completion>, work: &mut Work<'_>) -> usize {
         let mut ended = 0;
         done.extend(self.ended.drain(..).inspect(|_| ended += 1));
         loop {
@@ -151,12 +188,19 @@ impl<'d> UringQueue<'d> {
             }
             let slot = self.slots[number].as_mut().expect("a slot in flight");
             slot.pending -= 1;
+            if slot.in_parts {
+                self.partly = slot.pending > 0;
+            }
             if slot.pending == 0 {
                 let Slot { tag, result, segments, buffer, .. } =
                     self.slots[number].take().expect("a slot in flight");
                 self.free.push(number);
                 done.push(Completion { tag, result, segments, buffer });
                 ended += 1;
+            } else if slot.in_parts && slot.result.is_ok() {
+                let Segment { at, length, .. } = slot.segments[segment];
+                let part = at as usize..at as usize + length as usize;
+                work(slot.tag, part.start, slot.buffer.part(part));
             }
         }
         ended
@@ -223,6 +267,22 @@ impl Queue for UringQueue<'_> {
         Ok(())
     }
 
+    fn submit_in_parts(&mut self, request: Request) -> Result<()> {
+        assert_eq!(request.kind, Kind::Read, "only what is read arrives");
+        let Some((number, transfers)) = self.admit(request, true) else { return self.kick() };
+        let (mut started, mut bytes) = (Ok(()), 0);
+        for segment in 0..transfers {
+            self.push(number, segment);
+            bytes += self.slots[number].as_ref().expect("a slot in flight").segments[segment].length;
+            if bytes >= AT_ONCE || segment + 1 == transfers {
+                // Whatever comes of it, all are pushed, so that the request ends.
+                started = started.and(self.kick());
+                bytes = 0;
+            }
+        }
+        started
+    }
+
     fn kick(&mut self) -> Result<()> {
         if self.unsubmitted == 0 {
             return Ok(());
@@ -231,16 +291,25 @@ impl Queue for UringQueue<'_> {
     }
 
     fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+        self.wait_beside(least, done, &mut |_, _, _| {})
+    }
+
+    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
         let failed = |source| Error::io(self.device.name(), Operation::Read, 0, 0, source);
         let nothing_yet = self.ended.is_empty() && self.ring.completion().is_empty();
         if self.outstanding > 0 && (least == 0 || !nothing_yet) {
             self.enter(0).map_err(failed)?;
         }
         // Otherwise what was pushed goes with the call that waits.
-        let mut got = self.reap(done);
+        let mut got = self.reap(done, work);
         while got < least && self.outstanding > 0 {
-            self.enter(1).map_err(failed)?;
-            got += self.reap(done);
+            if self.partly {
+                self.look().map_err(failed)?;
+            }
+            if self.ring.completion().is_empty() {
+                self.enter(1).map_err(failed)?;
+            }
+            got += self.reap(done, work);
         }
         Ok(())
     }
@@ -262,7 +331,7 @@ impl Drop for UringQueue<'_> {
                 eprintln!("{}: io_uring failed with requests in flight: {error}", self.device.name());
                 return;
             }
-            self.reap(&mut done);
+            self.reap(&mut done, &mut |_, _, _| {});
         }
     }
 }

@@ -15,6 +15,10 @@ fn path(name: &str) -> PathBuf {
     path
 }
 
+fn has_io_uring() -> bool {
+    io_uring::IoUring::new(1).is_ok()
+}
+
 fn on_each(name: &str, test: impl Fn(FileDevice)) {
     for (caching, which) in [(Caching::Buffered, "buffered"), (Caching::DirectIfPossible, "direct")] {
         let path = path(&format!("{name}-{which}"));
@@ -162,6 +166,55 @@ fn work_beside_a_write_sees_its_content() {
                 device.read_at(segment.offset, &mut back).unwrap();
                 assert!(*back == data[segment.at as usize..][..segment.length as usize]);
             }
+        }
+    });
+}
+
+#[test]
+fn parts_of_a_read_are_seen_as_they_arrive() {
+    on_each("parts", |device| {
+        let device: Arc<dyn Device> = Arc::new(device);
+        let half = || Partition::new(device.clone(), SIZE / 2, SIZE / 2, "half".into()).unwrap();
+        let wrapped: [Arc<dyn Device>; 3] =
+            [device.clone(), Arc::new(Recorder::new(device.clone())), Arc::new(half())];
+        for (device, round) in wrapped.into_iter().zip(0..) {
+            const PARTS: u32 = 9;
+            let length = 32 * 1024;
+            let data = pattern(round, (PARTS * length) as usize);
+            device.write_at(0, &data).unwrap();
+            let mut queue = device.queue(2).unwrap();
+            let segments: Segments = (0..PARTS)
+                .map(|part| part * length)
+                .map(|at| Segment { offset: at.into(), at, length })
+                .collect();
+            let buffer = Buffer::new(data.len());
+            let read =
+                Request { tag: 7, kind: Kind::Read, durable: false, segments: segments.clone(), buffer };
+            queue.submit_in_parts(read).unwrap();
+            let (mut done, mut seen) = (Vec::new(), Vec::new());
+            let mut work = |tag, at, part: &[u8]| {
+                assert!(tag == 7 && *part == data[at..][..part.len()]);
+                seen.push((at, part.len()));
+            };
+            queue.wait_beside(1, &mut done, &mut work).unwrap();
+            let [only] = &done[..] else { panic!("{done:?}") };
+            assert!(only.tag == 7 && only.result.is_ok() && *only.buffer == data[..]);
+            assert_eq!(only.segments, segments);
+            seen.sort_unstable();
+            seen.dedup();
+            // Without io_uring nothing is under way beside the caller, and nothing is shown.
+            assert_eq!(seen.len() as u32, if has_io_uring() { PARTS - 1 } else { 0 });
+            assert!(seen.iter().all(|&(at, part)| at as u32 % length == 0 && part as u32 == length));
+            // Of what fails, the end is told as of any other request; and nothing else is in parts.
+            let outside =
+                Segments::from_slice(&[segments[0], Segment { offset: device.len(), ..segments[1] }]);
+            let buffer = Buffer::new(data.len());
+            let read = Request { tag: 8, kind: Kind::Read, durable: false, segments: outside, buffer };
+            queue.submit_in_parts(read).unwrap();
+            done.clear();
+            queue.wait_beside(1, &mut done, &mut |_, _, _| panic!("nothing was read")).unwrap();
+            assert!(matches!(done[0].result, Err(Error::OutOfRange { .. })));
+            assert_eq!(queue.in_flight(), 0);
         }
     });
 }

@@ -2,9 +2,9 @@
 
 use platter_device::{
     Buffer, Completion, Device, Fault, Faults, Gather, Kind, MemoryDevice, Operation, Queue, Recorder,
-    Request, Result, Sectors, Segment, Segments, When,
+    Request, Result, Sectors, Segment, Segments, When, Work,
 };
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -181,6 +181,93 @@ fn work_beside_a_write_sees_its_content_whether_it_is_kept_back_or_not() {
     drop(queue);
     assert_eq!((tags, seen), (vec![1, 2, 3], vec![(1, 1), (2, 1), (3, 32)]));
     assert_eq!([0, 1, 2, 33].map(|place| content(&recorder, place)), [1, 2, 3, 3]);
+}
+
+/// A queue that does as it is told at once and notes what went in parts: the segments of each.
+#[derive(Default)]
+struct InParts {
+    noted: Rc<RefCell<Vec<Segments>>>,
+    taken: Vec<Completion>,
+}
+
+impl InParts {
+    fn take(&mut self, request: Request) {
+        let Request { tag, segments, buffer, .. } = request;
+        self.taken.push(Completion { tag, result: Ok(()), segments, buffer });
+    }
+}
+
+impl Queue for InParts {
+    fn submit(&mut self, request: Request) {
+        self.take(request);
+    }
+
+    fn submit_in_parts(&mut self, request: Request) -> Result<()> {
+        self.noted.borrow_mut().push(request.segments.clone());
+        self.take(request);
+        Ok(())
+    }
+
+    fn kick(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+        self.wait_beside(least, done, &mut |_, _, _| {})
+    }
+
+    fn wait_beside(&mut self, _: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
+        for completion in self.taken.drain(..) {
+            let Segment { at, length, .. } = completion.segments[0];
+            work(completion.tag, at as usize, &completion.buffer[at as usize..][..length as usize]);
+            done.push(completion);
+        }
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.taken.len()
+    }
+}
+
+fn read_in_parts(queue: &mut dyn Queue, tag: u64, pieces: &[(u64, u32, u32)]) -> Segments {
+    let segments: Segments =
+        pieces.iter().map(|&(offset, at, length)| Segment { offset, at, length }).collect();
+    let buffer = Buffer::new(2 << 20);
+    let request = Request { tag, kind: Kind::Read, durable: false, segments: segments.clone(), buffer };
+    queue.submit_in_parts(request).unwrap();
+    segments
+}
+
+/// While others are on their way there is enough to do beside them.
+#[test]
+fn a_read_goes_in_parts_where_the_device_is_idle() {
+    let noted = Rc::new(RefCell::new(Vec::new()));
+    let mut queue = Gather::new(Box::new(InParts { noted: noted.clone(), taken: Vec::new() }), 8);
+    for round in 0..3 {
+        // Of 300 KiB, of a cluster, and of a mebibyte, as in a file that lies in three runs.
+        let pieces = [(1 << 20, 0, 300 << 10), (4 << 20, 300 << 10, 4096), (8 << 20, 304 << 10, 1 << 20)];
+        let segments = read_in_parts(&mut queue, 5, &pieces);
+        let others = [read_in_parts(&mut queue, 6, &pieces), read_in_parts(&mut queue, 7, &pieces[..1])];
+        let (mut done, mut seen) = (Vec::new(), Vec::new());
+        queue.wait_beside(3, &mut done, &mut |tag, at, part| seen.push((tag, at, part.len()))).unwrap();
+        assert_eq!(seen, [(5, 0, 128 << 10)]);
+        let ended: Vec<_> = done.iter().map(|done| (done.tag, &done.segments)).collect();
+        assert_eq!(ended, [(5, &segments), (6, &others[0]), (7, &others[1])]);
+        let noted = noted.borrow();
+        assert_eq!(noted.len(), round + 1, "only the first of each round");
+        let lengths: Vec<u32> = noted[round].iter().map(|part| part.length >> 10).collect();
+        assert_eq!(lengths, [128, 128, 44, 4, 128, 128, 128, 128, 128, 128, 128, 128]);
+        let mut at = 0;
+        for part in &noted[round] {
+            assert_eq!(part.at, at);
+            at += part.length;
+        }
+        assert_eq!(
+            (noted[round][2].offset, noted[round][11].offset),
+            ((1 << 20) + (256 << 10), (9 << 20) - (128 << 10))
+        );
+    }
 }
 
 /// What was not started waits for nothing but the caller.

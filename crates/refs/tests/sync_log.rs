@@ -96,7 +96,7 @@ impl<'a> Beside<'a> {
 fn plan(system: &RefsVolume, node: Node, at: u64, content: &[u8]) -> (Plan, Buffer) {
     let (mut plan, data) = (Plan::default(), Buffer::from(content));
     system.plan_write(node, at * content.len() as u64, &data, &mut plan).unwrap();
-    system.work_beside(&mut plan, &data);
+    system.work_beside(&mut plan, 0, &data);
     (plan, data)
 }
 
@@ -547,7 +547,7 @@ fn where_the_work_beside_a_write_is_not_done_there_is_no_sync() {
     let mut plan_sync =
         |write: &mut Plan| system.plan_sync(&mut std::iter::once(write), &mut sync, &mut entry).unwrap();
     assert!(write.work_beside && !plan_sync(&mut write));
-    system.work_beside(&mut write, &data);
+    system.work_beside(&mut write, 0, &data);
     assert!(plan_sync(&mut write));
     carry_out(&system, &write, &data);
     carry_out(&system, &sync, &entry);

@@ -1,9 +1,9 @@
-//! Checksums of large writes, which are computed while the device carries these out.
+//! Checksums of large requests, which are computed while the device carries these out.
 
 mod common;
 
-use common::{VOLUMES, check_clean, open};
-use platter_device::{Buffer, Device};
+use common::{BYTES, VOLUMES, check_clean, open};
+use platter_device::{Buffer, Device, FileDevice, FileOptions, Kind as RequestKind, Request};
 use platter_refs::RefsVolume;
 use platter_vfs::{Error, FileSystem, Kind, Node, Plan};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn whoever_does_the_work_the_checksums_are_there() {
             system.plan_write(node, 0, &data, &mut plan).unwrap();
             assert!(plan.work_beside);
             if is_done_beside {
-                system.work_beside(&mut plan, &data);
+                system.work_beside(&mut plan, 0, &data);
                 assert!(!plan.work_beside);
             }
             carry_out(&system, &plan, &data);
@@ -67,7 +67,7 @@ fn other_data_than_was_planned_is_refused() {
     let mut plan = Plan::default();
     for wrong in [&second[..LENGTH - 4096], &[]] {
         system.plan_write(node, 0, &second, &mut plan).unwrap();
-        system.work_beside(&mut plan, wrong);
+        system.work_beside(&mut plan, 0, wrong);
         assert!(plan.work_beside);
         carry_out(&system, &plan, &second);
         let refused = system.finish_write(&mut plan, wrong, Ok(()));
@@ -80,4 +80,106 @@ fn other_data_than_was_planned_is_refused() {
     system.unmount().unwrap();
     drop(system);
     check_clean(&*device).unwrap();
+}
+
+/// A plan to read all of a file whose content was made of `data`, and what the device has there.
+fn read(system: &RefsVolume, node: Node) -> (Plan, Buffer) {
+    let (mut plan, mut buffer) = (Plan::default(), Buffer::new(LENGTH));
+    system.plan_read(node, 0, LENGTH, &mut plan).unwrap();
+    for segment in &plan.segments {
+        let part = &mut buffer[segment.at as usize..][..segment.length as usize];
+        system.device().read_at(segment.offset, part).unwrap();
+    }
+    (plan, buffer)
+}
+
+#[test]
+fn what_arrived_is_verified_once_and_the_rest_at_the_end() {
+    for volume in VOLUMES.into_iter().filter(|volume| volume.integrity) {
+        let device: Arc<dyn Device> = volume.make();
+        let system = open(device.clone());
+        let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        let cluster = volume.cluster as usize;
+        let data: Vec<u8> = (0..LENGTH).map(|at| (at / 512) as u8).collect();
+        system.write(node, 0, &data).unwrap();
+        // Small reads have no such work.
+        let mut plan = Plan::default();
+        system.plan_read(node, 0, 128 << 10, &mut plan).unwrap();
+        assert!(!plan.work_beside);
+        system.finish_read(&mut plan, &mut [0; 128 << 10], Ok(())).unwrap();
+        // The part that was seen takes in the third cluster whole, and the second and fourth in part.
+        let part = cluster + 512..4 * cluster - 512;
+        for (wrong, is_noticed) in [(0, true), (1, true), (2, false), (3, true), (4, true)] {
+            let (mut plan, mut buffer) = read(&system, node);
+            assert!(plan.work_beside && *buffer == data[..]);
+            system.work_beside(&mut plan, part.start, &buffer[part.clone()]);
+            // Nothing writes to a part that has arrived; a test may, to learn who looks at it. What is found to be wrong
+            // is read again, and the device has it right.
+            buffer[wrong * cluster + cluster / 2] ^= 1;
+            system.finish_read(&mut plan, &mut buffer, Ok(())).unwrap();
+            assert_eq!(*buffer == data[..], is_noticed, "cluster {wrong}");
+        }
+        // What is wrong when it arrives is found at the end, wherever the part is said to lie.
+        for at in [0, LENGTH, usize::MAX] {
+            let (mut plan, mut buffer) = read(&system, node);
+            buffer[cluster + 1] ^= 1;
+            system.work_beside(&mut plan, at, &buffer);
+            system.finish_read(&mut plan, &mut buffer, Ok(())).unwrap();
+            assert!(*buffer == data[..]);
+        }
+        system.unmount().unwrap();
+        drop(system);
+        check_clean(&*device).unwrap();
+    }
+}
+
+/// Through a queue, from an image file: what one that reads large pieces one after the other does.
+#[test]
+fn damage_in_any_part_is_found() {
+    let path = std::env::temp_dir().join(format!("platter-parts-{}.img", std::process::id()));
+    let device = FileDevice::create(&path, BYTES, FileOptions::default()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    VOLUMES[1].make_on(&device);
+    let device: Arc<dyn Device> = Arc::new(device);
+    let system = open(device.clone());
+    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    let data: Vec<u8> = (0..LENGTH).map(|at| (at / 512) as u8).collect();
+    system.write(node, 0, &data).unwrap();
+    let places = {
+        let mut plan = Plan::default();
+        system.plan_read(node, 0, LENGTH, &mut plan).unwrap();
+        let places = plan.segments.clone();
+        system.finish_read(&mut plan, &mut data.clone(), Ok(())).unwrap();
+        places
+    };
+    let mut queue = system.queue(1).unwrap();
+    let mut plan = Plan::default();
+    let mut read = || {
+        system.plan_read(node, 0, LENGTH, &mut plan).unwrap();
+        let segments = std::mem::take(&mut plan.segments);
+        let buffer = Buffer::new(LENGTH);
+        queue
+            .submit_in_parts(Request { tag: 0, kind: RequestKind::Read, durable: false, segments, buffer })
+            .unwrap();
+        let mut done = Vec::new();
+        queue.wait_beside(1, &mut done, &mut |_, at, part| system.work_beside(&mut plan, at, part)).unwrap();
+        let mut done = done.pop().unwrap();
+        let read = system.finish_read(&mut plan, &mut done.buffer, done.result);
+        read.map(|length| assert!(length == LENGTH && *done.buffer == data[..]))
+    };
+    read().unwrap();
+    for at in (0..LENGTH).step_by(60 << 10) {
+        let at = at as u64;
+        let segment = places.iter().rfind(|segment| u64::from(segment.at) <= at).unwrap();
+        let place = segment.offset + (at - u64::from(segment.at)) / 512 * 512;
+        let mut sector = Buffer::new(512);
+        device.read_at(place, &mut sector).unwrap();
+        sector[77] ^= 4;
+        device.write_at(place, &sector).unwrap();
+        let found = read();
+        assert!(matches!(found, Err(Error::Damaged(_))), "{at}: {found:?}");
+        sector[77] ^= 4;
+        device.write_at(place, &sector).unwrap();
+        read().unwrap();
+    }
 }

@@ -41,7 +41,7 @@ pub struct Plan {
     pub holes: SmallVec<[Range<u32>; 2]>,
     /// For writes: what one that is to be durable needs.
     pub sync: SyncNeed,
-    /// For writes: whether there is work with their data that is best done while they are on their way
+    /// Whether there is work with the data that is best done while it is on its way
     /// ([`work_beside`](crate::FileSystem::work_beside)).
     pub work_beside: bool,
     /// For the file system: small values from plan to finish, such as a generation or a cluster number.

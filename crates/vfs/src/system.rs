@@ -123,9 +123,11 @@ pub trait FileSystem: Send + Sync {
     /// or, where clusters are overwritten in place, either.
     fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()>;
 
-    /// Does what takes long with a planned write's data, such as checksums, for [`FileSystem::finish_write`] to find
-    /// done. Meant to be called while the device carries the write out; not to call it costs time alone.
-    fn work_beside(&self, _plan: &mut Plan, _data: &[u8]) {}
+    /// Does what takes long with a planned request's data, such as checksums, for its second half to find done: with all
+    /// that is written while the device carries it out ([`Queue::submit_beside`]); with each part that was read, which
+    /// is `at` so many bytes in the buffer, while others are on their way ([`Queue::submit_in_parts`]). Not to call it
+    /// costs time alone.
+    fn work_beside(&self, _plan: &mut Plan, _at: usize, _data: &[u8]) {}
 
     /// Second half, with the same data: records what was written (size, extents, checksums, times), or undoes the first
     /// half if `done` is a failure. Returns whether [`FileSystem::sync`] is needed before the data that the device has

@@ -216,7 +216,7 @@ impl Worker<'_> {
                 std::thread::yield_now();
             }
             self.sync_beside()?;
-            self.queue.wait(1, &mut done)?;
+            self.wait(&mut done)?;
             // One by one, as the applications do that are imitated here (and fio): each completion is seen and
             // answered with a new I/O before the next is looked at.
             let mut outcome = Ok(());
@@ -233,6 +233,18 @@ impl Worker<'_> {
             self.end_beside()?;
             self.sync_where_asked()?;
         }
+    }
+
+    /// Waits until something is done; with what arrives in parts, the file system does its work meanwhile.
+    fn wait(&mut self, done: &mut Vec<Completion>) -> Result<()> {
+        let Worker { subject, queue, slots, .. } = self;
+        match subject {
+            Subject::Device { .. } => queue.wait(1, done)?,
+            Subject::File { system, .. } => queue.wait_beside(1, done, &mut |tag, at, part| {
+                system.work_beside(&mut slots[tag as usize].plan, at, part);
+            })?,
+        }
+        Ok(())
     }
 
     /// Issues an I/O if the job is not over, a slot is free and a block can be had; `false` if not.
@@ -299,8 +311,9 @@ impl Worker<'_> {
         self.coming += usize::from(need != SyncNeed::None);
         let request = Request { tag: index as u64, kind, durable, segments, buffer };
         match self.subject {
-            Subject::File { system, .. } if !read && slot.plan.work_beside => {
-                self.queue.submit_beside(request, &mut |data| system.work_beside(&mut slot.plan, data))?;
+            Subject::File { .. } if read && slot.plan.work_beside => self.queue.submit_in_parts(request)?,
+            Subject::File { system, .. } if slot.plan.work_beside => {
+                self.queue.submit_beside(request, &mut |data| system.work_beside(&mut slot.plan, 0, data))?;
             }
             _ => self.queue.submit(request),
         }

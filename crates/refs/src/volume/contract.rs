@@ -1,5 +1,6 @@
 //! The contract of all file systems, answered by the parts of the volume.
 
+use super::data::READ;
 use super::*;
 
 impl FileSystem for RefsVolume {
@@ -187,8 +188,12 @@ impl FileSystem for RefsVolume {
         self.plan_writing(node, offset, data, plan)
     }
 
-    fn work_beside(&self, plan: &mut Plan, data: &[u8]) {
-        self.sum_beside(plan, data);
+    fn work_beside(&self, plan: &mut Plan, at: usize, data: &[u8]) {
+        match plan.notes[0] {
+            READ => self.verify_beside(plan, at, data),
+            _ if at == 0 => self.sum_beside(plan, data),
+            _ => {}
+        }
     }
 
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {

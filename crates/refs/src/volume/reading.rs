@@ -7,6 +7,9 @@ use crate::layout::crc32c;
 use crate::stream::Content;
 use platter_device::Buffer;
 
+/// Bytes from which on a read goes in parts, so that one is verified while the next is on its way.
+const LARGE: u64 = 256 << 10;
+
 impl Volume {
     pub(super) fn plan_reading(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
         Plan::check_range(self.device.sectors().logical, offset, length)?;
@@ -78,6 +81,7 @@ impl Volume {
                 return Ok(());
             }
             let expected = state.integrity.then_some(&mut *expected);
+            plan.work_beside = expected.is_some() && covered >= LARGE;
             let filled = match written {
                 0 => Ok(()),
                 _ => self.fill_segments((extents, run), offset..offset + written, length, plan, expected),
@@ -191,6 +195,21 @@ impl Volume {
                 self.device.read_copy(copy, offset, &mut other).is_ok() && crc32c(&other) == expected;
             if !is_good && self.device.repair_copy(copy, offset, good).is_ok() {
                 self.healed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Verifies the whole clusters in a part of what a plan reads. What is not as it must be is left to the second half.
+    pub(super) fn verify_beside(&self, plan: &mut Plan, at: usize, data: &[u8]) {
+        let is_inside = at < plan.length;
+        let kept = plan.state.as_mut().and_then(|kept| kept.downcast_mut::<Memory>());
+        let Some(memory) = kept.filter(|memory| is_inside && memory.volume == self.id) else { return };
+        let cluster = self.geometry.cluster as usize;
+        let first = at.div_ceil(cluster);
+        let clusters = data.get(first * cluster - at..).unwrap_or_default().chunks_exact(cluster);
+        for (content, (checksum, offset)) in clusters.zip(memory.expected.iter_mut().skip(first)) {
+            if *offset != UNCHECKED && crc32c(content) == *checksum {
+                *offset = UNCHECKED;
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::layout::crc32c;
 use crate::stream::Content;
 
 /// Bytes from which on the checksums of a write take long enough to be computed while the device carries it out: for 64
-/// KiB some 6 microseconds, which is about what starting it takes.
+/// KiB from memory some 4 microseconds, which is about what starting it takes.
 const LARGE: usize = 64 << 10;
 
 impl Volume {

@@ -42,6 +42,12 @@ impl Volume {
     pub fn make(&self) -> Arc<MemoryDevice> {
         let sectors = Sectors { logical: self.sector, physical: self.sector };
         let device = Arc::new(MemoryDevice::new(BYTES, sectors));
+        self.make_on(&*device);
+        device
+    }
+
+    /// Makes it on a device.
+    pub fn make_on(&self, device: &dyn Device) {
         let options = FormatOptions {
             cluster: Some(self.cluster),
             serial: Some(8664),
@@ -50,8 +56,7 @@ impl Volume {
             integrity: Some(self.integrity),
             ..FormatOptions::default()
         };
-        Refs::ANY.make(&*device, &options, &Silent).unwrap_or_else(|error| panic!("{self:?}: {error}"));
-        device
+        Refs::ANY.make(device, &options, &Silent).unwrap_or_else(|error| panic!("{self:?}: {error}"));
     }
 
     /// What streams of operations for it look like.

@@ -624,7 +624,7 @@ impl Runner {
                     system.plan_write(side(pair, ours), offset, &data, &mut plan)?;
                     // The rest leave it to the second half.
                     if seed.is_multiple_of(2) {
-                        system.work_beside(&mut plan, &data);
+                        system.work_beside(&mut plan, 0, &data);
                     }
                 }
                 None => system.plan_read(side(pair, ours), offset, length, &mut plan)?,
@@ -655,12 +655,16 @@ impl Runner {
         let done = if fail {
             Err(failure())
         } else {
-            system.segments.iter().try_for_each(|segment| {
+            system.segments.clone().iter().try_for_each(|segment| {
                 let range = segment.at as usize..(segment.at + segment.length) as usize;
-                match write {
-                    true => self.system.device().write_at(segment.offset, &data[range]),
-                    false => self.system.device().read_at(segment.offset, &mut data[range]),
+                if write {
+                    return self.system.device().write_at(segment.offset, &data[range]);
                 }
+                self.system.device().read_at(segment.offset, &mut data[range.clone()])?;
+                // A third of what arrives is left to the second half, and parts need not be of whole clusters.
+                let part = range.start + range.len() / 3..range.end;
+                self.system.work_beside(&mut system, part.start, &data[part]);
+                Ok(())
             })
         };
         let given = if fail { Err(failure()) } else { Ok(()) };
