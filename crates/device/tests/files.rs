@@ -204,7 +204,7 @@ fn parts_of_a_read_are_seen_as_they_arrive() {
             seen.dedup();
             // Without io_uring nothing is under way beside the caller, and nothing is shown.
             assert_eq!(seen.len() as u32, if has_io_uring() { PARTS - 1 } else { 0 });
-            assert!(seen.iter().all(|&(at, part)| at as u32 % length == 0 && part as u32 == length));
+            assert!(seen.iter().all(|&(at, part)| at.is_multiple_of(part) && part as u32 == length));
             // Of what fails, the end is told as of any other request; and nothing else is in parts.
             let outside =
                 Segments::from_slice(&[segments[0], Segment { offset: device.len(), ..segments[1] }]);
