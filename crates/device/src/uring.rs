@@ -135,6 +135,9 @@ impl<'d> UringQueue<'d> {
         let Some(number) = self.free.pop() else {
             panic!("more requests in flight than the queue's depth of {}", self.slots.len())
         };
+        // What is shown must be nobody else's: not of a buffer that two transfers have in common.
+        let end = |segment: &Segment| u64::from(segment.at) + u64::from(segment.length);
+        let in_parts = in_parts && segments.is_sorted_by(|one, next| end(one) <= u64::from(next.at));
         let progress = smallvec::smallvec![0; transfers];
         let pending = transfers as u32;
         self.slots[number] =

@@ -205,6 +205,15 @@ fn parts_of_a_read_are_seen_as_they_arrive() {
             // Without io_uring nothing is under way beside the caller, and nothing is shown.
             assert_eq!(seen.len() as u32, if has_io_uring() { PARTS - 1 } else { 0 });
             assert!(seen.iter().all(|&(at, part)| at.is_multiple_of(part) && part as u32 == length));
+            // What two transfers write to is not shown while one may be doing so.
+            let twice =
+                Segments::from_slice(&[segments[0], segments[1], Segment { at: length, ..segments[2] }]);
+            let buffer = Buffer::new(data.len());
+            let read = Request { tag: 9, kind: Kind::Read, durable: false, segments: twice, buffer };
+            queue.submit_in_parts(read).unwrap();
+            done.clear();
+            queue.wait_beside(1, &mut done, &mut |_, _, _| panic!("it may be written to")).unwrap();
+            assert!(done[0].result.is_ok());
             // Of what fails, the end is told as of any other request; and nothing else is in parts.
             let outside =
                 Segments::from_slice(&[segments[0], Segment { offset: device.len(), ..segments[1] }]);
