@@ -90,7 +90,9 @@ impl Target {
                 let node = system.create(Node::ROOT, &Name::from(FILE), Kind::File)?;
                 let info = system.info()?;
                 let details = "a fresh volume over the whole device".to_string();
-                let title = format!("{}, {} clusters", info.format, show_size(info.cluster));
+                let is_checked = system.integrity(node).is_ok_and(|integrity| integrity.enabled);
+                let integrity = if is_checked { ", integrity on" } else { "" };
+                let title = format!("{}, {} clusters{integrity}", info.format, show_size(info.cluster));
                 let description = self.describe(&title, "volume", details);
                 let subject = Subject::File { system, node };
                 Ok(Ready { subject, recorder: Some(recorder), description })

@@ -37,6 +37,23 @@ fn an_image_is_provided_in_full_before_it_is_measured_on() {
 }
 
 #[test]
+fn a_report_tells_volumes_with_integrity_from_those_without() {
+    let here = directory("titles");
+    let common = ["compare", "--device", "mem:512M", "--targets", "refs,refs+integrity", "--span", "16M"];
+    let rest = ["--time", "0.02", "--repeat", "1", "--workloads", "overhead"];
+    succeeded(&platter(&here, &[&common[..], &rest].concat()));
+    let text = std::fs::read_to_string(here.join("platter-report/report.json")).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let titles: Vec<&str> = report["targets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|target| target["title"].as_str().unwrap())
+        .collect();
+    assert_eq!(titles, ["ReFS 3.14, 4 KiB clusters", "ReFS 3.14, 4 KiB clusters, integrity on"]);
+}
+
+#[test]
 fn the_first_command_compares_raw_fat32_and_the_host_under_both_workloads() {
     let here = directory("first");
     let text = succeeded(&platter(&here, &["compare", "--time", "0.05", "--repeat", "2", "--span", "16M"]));
