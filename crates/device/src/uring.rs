@@ -48,9 +48,6 @@ pub(crate) struct UringQueue<'d> {
     partly: bool,
 }
 
-/// The number under which a queue's ring knows the device's file, which need not be looked up for each transfer then.
-const FILE: RawFd = 0;
-
 /// The least entries of a ring, so that one request in many parts has room.
 const ENTRIES: usize = 64;
 
@@ -74,7 +71,6 @@ impl<'d> UringQueue<'d> {
             .build(entries)
             .or_else(|_| IoUring::new(entries))
             .ok()?;
-        ring.submitter().register_files(&[device.shared.file.as_raw_fd()]).ok()?;
         let slots = std::iter::repeat_with(|| None).take(depth).collect();
         Some(UringQueue {
             device,
@@ -89,9 +85,10 @@ impl<'d> UringQueue<'d> {
     }
 
     fn push(&mut self, slot: usize, segment: usize) {
+        let fd = self.device.shared.file.as_raw_fd();
         let request = self.slots[slot].as_mut().expect("a slot in flight");
         let entry = match request.kind {
-            Kind::Flush => opcode::Fsync::new(types::Fd(FILE)).flags(types::FsyncFlags::DATASYNC).build(),
+            Kind::Flush => opcode::Fsync::new(types::Fd(fd)).flags(types::FsyncFlags::DATASYNC).build(),
             kind => {
                 let piece = request.segments[segment];
                 let done = request.progress[segment] as usize;
@@ -99,10 +96,10 @@ impl<'d> UringQueue<'d> {
                 let length = piece.length as usize - done;
                 let memory = &mut request.buffer[start..start + length];
                 let offset = piece.offset + done as u64;
-                transfer(FILE, kind, request.durable, memory.as_mut_ptr(), length, offset)
+                transfer(fd, kind, request.durable, memory.as_mut_ptr(), length, offset)
             }
         };
-        let entry = entry.flags(squeue::Flags::FIXED_FILE).user_data((slot as u64) << 32 | segment as u64);
+        let entry = entry.user_data((slot as u64) << 32 | segment as u64);
         loop {
             // SAFETY: the memory belongs to a buffer in `slots`, which neither moves its allocation nor is freed
             // before this transfer's completion is reaped: `Drop` waits for that too. The descriptor outlives `self`.
