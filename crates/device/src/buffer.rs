@@ -80,9 +80,7 @@ impl Buffer {
             })
             .collect()
     }
-}
 
-impl Buffer {
     /// Some of the bytes, without a reference to the others, which the kernel may be writing to.
     ///
     /// # Panics

@@ -187,10 +187,6 @@ impl Queue for PartitionQueue<'_> {
         self.below.kick()
     }
 
-    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
-        self.wait_beside(least, done, &mut |_, _, _| {})
-    }
-
     fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
         let least = least.saturating_sub(self.refused.len());
         done.append(&mut self.refused);

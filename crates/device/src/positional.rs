@@ -2,7 +2,7 @@
 
 use crate::file::Shared;
 use crate::queue::{buffer_range, check_request};
-use crate::{Completion, FileDevice, Kind, Queue, Request, Result};
+use crate::{Completion, FileDevice, Kind, Queue, Request, Result, Work};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -88,7 +88,7 @@ impl Queue for PositionalQueue<'_> {
         Ok(())
     }
 
-    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, _work: &mut Work<'_>) -> Result<()> {
         let mut got = self.ended.len();
         self.in_flight -= got;
         done.append(&mut self.ended);

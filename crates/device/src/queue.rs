@@ -87,14 +87,14 @@ pub trait Queue {
 
     /// Starts everything submitted so far, waits until at least `least` requests are done (or none is in flight), and
     /// appends all that are done, in the order they ended.
-    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()>;
+    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+        self.wait_beside(least, done, &mut |_, _, _| {})
+    }
 
     /// [`Queue::wait`], and calls `work` with parts of reads that go [in parts](Queue::submit_in_parts), while others
     /// are on their way: the tag of the request, where in its buffer the part begins, and its content. What came last
     /// is seen in the completion only.
-    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, _work: &mut Work<'_>) -> Result<()> {
-        self.wait(least, done)
-    }
+    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()>;
 
     /// How many requests were submitted and not yet handed back.
     fn in_flight(&self) -> usize;
@@ -146,7 +146,7 @@ impl<D: ?Sized> Queue for Immediate<'_, D> {
         Ok(())
     }
 
-    fn wait(&mut self, _least: usize, done: &mut Vec<Completion>) -> Result<()> {
+    fn wait_beside(&mut self, _least: usize, done: &mut Vec<Completion>, _work: &mut Work<'_>) -> Result<()> {
         done.extend(self.done.drain(..));
         Ok(())
     }

@@ -373,10 +373,6 @@ impl Queue for RecorderQueue<'_> {
         self.below.kick()
     }
 
-    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
-        self.wait_beside(least, done, &mut |_, _, _| {})
-    }
-
     fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
         self.below.wait_beside(least, done, work)
     }

@@ -163,17 +163,20 @@ impl<'d> UringQueue<'d> {
         }
     }
 
-    /// Looks for a completion for a while, without sleeping.
-    fn look(&mut self) -> io::Result<()> {
-        let since = Instant::now();
-        while self.ring.completion().is_empty() && since.elapsed() < SOON {
+    /// Waits for a completion. One that is soon to come is looked for before this thread sleeps.
+    fn await_one(&mut self) -> io::Result<()> {
+        let since = self.partly.then(Instant::now);
+        while since.is_some_and(|since| since.elapsed() < SOON) {
+            if !self.ring.completion().is_empty() {
+                return Ok(());
+            }
             let can_be_had = self.ring.submission().taskrun();
             match can_be_had {
                 true => self.enter(0)?,
                 false => std::hint::spin_loop(),
             }
         }
-        Ok(())
+        self.enter(1)
     }
 
     /// Takes the completions that are there; requests that ended go to `done`, parts of others to `work`.
@@ -293,10 +296,6 @@ impl Queue for UringQueue<'_> {
         self.enter(0).map_err(|source| Error::io(self.device.name(), Operation::Flush, 0, 0, source))
     }
 
-    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
-        self.wait_beside(least, done, &mut |_, _, _| {})
-    }
-
     fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
         let failed = |source| Error::io(self.device.name(), Operation::Read, 0, 0, source);
         let nothing_yet = self.ended.is_empty() && self.ring.completion().is_empty();
@@ -306,12 +305,7 @@ impl Queue for UringQueue<'_> {
         // Otherwise what was pushed goes with the call that waits.
         let mut got = self.reap(done, work);
         while got < least && self.outstanding > 0 {
-            if self.partly {
-                self.look().map_err(failed)?;
-            }
-            if self.ring.completion().is_empty() {
-                self.enter(1).map_err(failed)?;
-            }
+            self.await_one().map_err(failed)?;
             got += self.reap(done, work);
         }
         Ok(())

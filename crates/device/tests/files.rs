@@ -27,6 +27,13 @@ fn on_each(name: &str, test: impl Fn(FileDevice)) {
     }
 }
 
+/// The device, and what passes everything on to it.
+fn wrapped(device: FileDevice) -> [Arc<dyn Device>; 3] {
+    let device: Arc<dyn Device> = Arc::new(device);
+    let half = Partition::new(device.clone(), SIZE / 2, SIZE / 2, "half".into()).unwrap();
+    [device.clone(), Arc::new(Recorder::new(device)), Arc::new(half)]
+}
+
 /// Bytes that tell their place.
 fn pattern(offset: u64, length: usize) -> Vec<u8> {
     (offset..offset + length as u64).map(|at| (at / 512 * 31 + at % 512) as u8).collect()
@@ -134,11 +141,7 @@ fn a_queue_carries_many_requests_of_many_pieces() {
 #[test]
 fn work_beside_a_write_sees_its_content() {
     on_each("beside", |device| {
-        let device: Arc<dyn Device> = Arc::new(device);
-        let half = || Partition::new(device.clone(), SIZE / 2, SIZE / 2, "half".into()).unwrap();
-        let wrapped: [Arc<dyn Device>; 3] =
-            [device.clone(), Arc::new(Recorder::new(device.clone())), Arc::new(half())];
-        for (device, round) in wrapped.into_iter().zip(0..) {
+        for (device, round) in wrapped(device).into_iter().zip(0..) {
             let sector = device.sectors().logical;
             let mut queue = device.queue(4).unwrap();
             let data = pattern(round, 8 * sector as usize);
@@ -173,11 +176,7 @@ fn work_beside_a_write_sees_its_content() {
 #[test]
 fn parts_of_a_read_are_seen_as_they_arrive() {
     on_each("parts", |device| {
-        let device: Arc<dyn Device> = Arc::new(device);
-        let half = || Partition::new(device.clone(), SIZE / 2, SIZE / 2, "half".into()).unwrap();
-        let wrapped: [Arc<dyn Device>; 3] =
-            [device.clone(), Arc::new(Recorder::new(device.clone())), Arc::new(half())];
-        for (device, round) in wrapped.into_iter().zip(0..) {
+        for (device, round) in wrapped(device).into_iter().zip(0..) {
             const PARTS: u32 = 9;
             let length = 32 * 1024;
             let data = pattern(round, (PARTS * length) as usize);

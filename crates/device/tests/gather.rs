@@ -96,7 +96,7 @@ impl Queue for Slow {
         Ok(())
     }
 
-    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, _: &mut Work<'_>) -> Result<()> {
         done.extend(self.waiting.drain(..least).map(|request| {
             let Request { tag, segments, buffer, .. } = request;
             Completion { tag, result: Ok(()), segments, buffer }
@@ -184,7 +184,6 @@ fn work_beside_a_write_sees_its_content_whether_it_is_kept_back_or_not() {
 }
 
 /// A queue that does as it is told at once and notes what went in parts: the segments of each.
-#[derive(Default)]
 struct InParts {
     noted: Rc<RefCell<Vec<Segments>>>,
     taken: Vec<Completion>,
@@ -210,10 +209,6 @@ impl Queue for InParts {
 
     fn kick(&mut self) -> Result<()> {
         Ok(())
-    }
-
-    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
-        self.wait_beside(least, done, &mut |_, _, _| {})
     }
 
     fn wait_beside(&mut self, _: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {

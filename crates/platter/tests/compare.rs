@@ -21,6 +21,12 @@ fn succeeded(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// The document that a comparison left.
+fn report_in(here: &Path) -> Value {
+    let text = std::fs::read_to_string(here.join("platter-report/report.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
 /// No target pays for an image's space: it is provided before the first, and not given back after it.
 #[test]
 fn an_image_is_provided_in_full_before_it_is_measured_on() {
@@ -42,8 +48,7 @@ fn a_report_tells_volumes_with_integrity_from_those_without() {
     let common = ["compare", "--device", "mem:512M", "--targets", "refs,refs+integrity", "--span", "16M"];
     let rest = ["--time", "0.02", "--repeat", "1", "--workloads", "overhead"];
     succeeded(&platter(&here, &[&common[..], &rest].concat()));
-    let text = std::fs::read_to_string(here.join("platter-report/report.json")).unwrap();
-    let report: Value = serde_json::from_str(&text).unwrap();
+    let report = report_in(&here);
     let titles: Vec<&str> = report["targets"]
         .as_array()
         .unwrap()
@@ -67,9 +72,7 @@ fn the_first_command_compares_raw_fat32_and_the_host_under_both_workloads() {
         .collect();
     left.sort();
     assert_eq!(left, ["report.csv", "report.html", "report.json", "report.md"]);
-    let report: Value =
-        serde_json::from_str(&std::fs::read_to_string(here.join("platter-report/report.json")).unwrap())
-            .unwrap();
+    let report = report_in(&here);
     let results = report["results"].as_array().unwrap();
     for target in ["raw", "fat32", "dir:platter-report"] {
         for (workload, cases) in [("iometer", 4), ("crystaldiskmark", 18)] {

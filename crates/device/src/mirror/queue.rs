@@ -2,7 +2,7 @@
 
 use super::{Errors, Mirror, Writing, bit, bits};
 use crate::queue::{buffer_range, check_request};
-use crate::{Buffer, Completion, Kind, Queue, Request, Result, Segment, Segments};
+use crate::{Buffer, Completion, Kind, Queue, Request, Result, Segment, Segments, Work};
 
 /// A queue that drives the queues of the copies. A read goes to one of them. A write or flush goes to all and is done
 /// when all are, so each copy but one gets its data in a buffer of its own.
@@ -177,7 +177,7 @@ impl Queue for MirrorQueue<'_> {
         self.below.iter_mut().flatten().try_for_each(|queue| queue.kick())
     }
 
-    fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
+    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, _work: &mut Work<'_>) -> Result<()> {
         let wanted = done.len() + least;
         loop {
             done.append(&mut self.ended);
