@@ -4,6 +4,7 @@ use crate::{Outcome, run as command, tools};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 /// Sets up both places, runs the example `accuracy` of the lab on each, and takes them down again.
 fn measure(rest: &[&str]) -> Outcome {
@@ -123,6 +124,20 @@ impl Stand {
         file.set_len(1 << 30).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(path.display().to_string())
     }
+
+    /// Tries again for a while: it is busy as long as a program of the system looks into what is mounted.
+    fn unmount(&self) -> Outcome {
+        let mount = self.mount.display().to_string();
+        let mut outcome = command("umount", &[&mount], &[]);
+        for _ in 0..10 {
+            if outcome.is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_secs(1));
+            outcome = command("umount", &[&mount], &[]);
+        }
+        outcome
+    }
 }
 
 impl Drop for Stand {
@@ -133,7 +148,7 @@ impl Drop for Stand {
             }
         };
         if self.mount.exists() {
-            said(command("umount", &[&self.mount.display().to_string()], &[]));
+            said(self.unmount());
             said(
                 std::fs::remove_dir(&self.mount)
                     .map_err(|error| format!("{}: {error}", self.mount.display())),

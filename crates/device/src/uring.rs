@@ -6,7 +6,7 @@ use crate::{
     Buffer, Completion, Device, Error, FileDevice, Kind, Operation, Queue, Request, Result, Segment,
     Segments, Work,
 };
-use io_uring::{IoUring, opcode, squeue, types};
+use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Mutex;
@@ -62,12 +62,12 @@ impl<'d> UringQueue<'d> {
     /// A queue, or `None` where the kernel has no io_uring or forbids it.
     pub fn new(device: &'d FileDevice, depth: usize) -> Option<UringQueue<'d>> {
         let entries = u32::try_from(depth.max(ENTRIES).next_power_of_two()).ok()?.min(4096);
-        // Completions are worked on when this thread asks for them, not by interrupting it wherever it is; the ring
-        // flags that there are some. Kernels before 6.1 do not know this and get a plain ring.
+        // Completions are worked on when this thread asks for them, not by interrupting it wherever it is. That the ring
+        // flags that there are some is not asked for: whoever completes would write, for each transfer, to memory that
+        // this thread's processor has. Kernels before 6.1 do not know this and get a plain ring.
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
-            .setup_taskrun_flag()
             .build(entries)
             .or_else(|_| IoUring::new(entries))
             .ok()?;
@@ -145,10 +145,14 @@ impl<'d> UringQueue<'d> {
         Some((number, transfers))
     }
 
-    /// Gives the kernel what was pushed and waits for `least` completions.
+    /// Gives the kernel what was pushed, has it work on what is complete, and waits for `least` completions.
     fn enter(&mut self, least: usize) -> io::Result<()> {
         loop {
-            match self.ring.submitter().submit_and_wait(least) {
+            let pushed = self.ring.submission().len();
+            let events = EnterFlags::GETEVENTS.bits();
+            let submitter = self.ring.submitter();
+            // SAFETY: the counts are right, and there is no argument that could be wrong.
+            match unsafe { submitter.enter::<libc::sigset_t>(pushed as u32, least as u32, events, None) } {
                 Ok(_) => {
                     self.unsubmitted = 0;
                     return Ok(());
@@ -170,11 +174,7 @@ impl<'d> UringQueue<'d> {
             if !self.ring.completion().is_empty() {
                 return Ok(());
             }
-            let can_be_had = self.ring.submission().taskrun();
-            match can_be_had {
-                true => self.enter(0)?,
-                false => std::hint::spin_loop(),
-            }
+            self.enter(0)?;
         }
         self.enter(1)
     }
@@ -298,11 +298,11 @@ impl Queue for UringQueue<'_> {
 
     fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
         let failed = |source| Error::io(self.device.name(), Operation::Read, 0, 0, source);
-        let nothing_yet = self.ended.is_empty() && self.ring.completion().is_empty();
-        if self.outstanding > 0 && (least == 0 || !nothing_yet) {
+        // What was pushed goes first, not with the call that waits: its end may be there already when this thread looks,
+        // which spares it to sleep and the device's threads to wake it.
+        if self.outstanding > 0 && (least == 0 || self.unsubmitted > 0) {
             self.enter(0).map_err(failed)?;
         }
-        // Otherwise what was pushed goes with the call that waits.
         let mut got = self.reap(done, work);
         while got < least && self.outstanding > 0 {
             self.await_one().map_err(failed)?;
