@@ -22,9 +22,9 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["accuracy", ref rest @ ..] => accuracy::run(rest),
         ["campaign"] => campaign(None),
-        ["campaign", seed] => campaign(Some(seed)),
+        ["campaign", seed] if is_number(seed) => campaign(Some(seed)),
         ["fuzz"] => fuzz("600"),
-        ["fuzz", seconds] => fuzz(seconds),
+        ["fuzz", seconds] if is_number(seconds) => fuzz(seconds),
         ["docs", directory] => docs(directory),
         _ => {
             eprint!("{HELP}");
@@ -38,6 +38,10 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
     }
+}
+
+fn is_number(word: &str) -> bool {
+    word.parse::<u64>().is_ok()
 }
 
 /// What a task returns: why it failed.
