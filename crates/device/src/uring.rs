@@ -151,7 +151,7 @@ impl<'d> UringQueue<'d> {
             let pushed = self.ring.submission().len();
             let events = EnterFlags::GETEVENTS.bits();
             let submitter = self.ring.submitter();
-            // SAFETY: the counts are right, and there is no argument that could be wrong.
+            // SAFETY: what was pushed is valid (see `push`), and no argument is passed that the kernel would read.
             match unsafe { submitter.enter::<libc::sigset_t>(pushed as u32, least as u32, events, None) } {
                 Ok(_) => {
                     self.unsubmitted = 0;
@@ -299,7 +299,7 @@ impl Queue for UringQueue<'_> {
     fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
         let failed = |source| Error::io(self.device.name(), Operation::Read, 0, 0, source);
         // What was pushed goes first, not with the call that waits: its end may be there already when this thread looks,
-        // which spares it to sleep and the device's threads to wake it.
+        // which spares this thread the sleep and the device's threads the waking.
         if self.outstanding > 0 && (least == 0 || self.unsubmitted > 0) {
             self.enter(0).map_err(failed)?;
         }
