@@ -298,9 +298,10 @@ impl Queue for UringQueue<'_> {
 
     fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
         let failed = |source| Error::io(self.device.name(), Operation::Read, 0, 0, source);
-        // What was pushed goes first, not with the call that waits: its end may be there already when this thread looks,
-        // which spares this thread the sleep and the device's threads the waking.
-        if self.outstanding > 0 && (least == 0 || self.unsubmitted > 0) {
+        // All that is done is given back, so the kernel works on it first. What was pushed goes with that, not with the
+        // call that waits: its end may be there already when this thread looks, which spares this thread the sleep and
+        // the device's threads the waking.
+        if self.outstanding > 0 {
             self.enter(0).map_err(failed)?;
         }
         let mut got = self.reap(done, work);
