@@ -444,7 +444,8 @@ pub struct Range {
 /// A rate as a multiple of another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Relative {
-    /// Quotient of the medians of throughput.
+    /// Median over the rounds of the quotient of throughputs, see [`crate::statistics::relative_in_turns`]; of two
+    /// reports, the quotient of the medians.
     pub ratio: f64,
     /// The smallest quotient that the runs allow, see [`crate::statistics::relative`].
     pub low: f64,

@@ -33,7 +33,10 @@ pub fn throughput(document: &Document, workload: &str, width: usize) -> Vec<Tabl
     let value = |result: &CaseResult| {
         if by_iops { format::count(result.iops) } else { format::figure(result.mb_per_s) }
     };
-    let caption = format!("{workload}: {unit}, median of the runs; relative to {}", baseline_name(document));
+    let caption = format!(
+        "{workload}: {unit}, median of the runs; relative to {}, median of the rounds",
+        baseline_name(document)
+    );
     chunks(document, width, |targets| {
         let baseline = targets.first().copied().unwrap_or_default();
         let mut columns = vec![Column::words("Case")];

@@ -212,7 +212,8 @@ fn environment(document: &Document) -> String {
     }
     let how = format!(
         "<ul class=how><li>Bars show medians of the runs; whiskers reach from the smallest to the largest run.</li>\
-         <li>1 MB is 1,000,000 bytes. Relative figures compare with {}.</li>\
+         <li>1 MB is 1,000,000 bytes. Relative figures compare with {}, round \
+         by round: they are medians of the rounds' ratios.</li>\
          <li>≈ marks a difference within the noise: the ranges of the runs overlap (of five or more runs without the \
          extreme one at each end; a single run counts as ± 5 %).</li>\
          <li>Averages over cases are geometric means of the ratios.</li>\
