@@ -197,7 +197,7 @@ fn the_page_refers_to_nothing_outside() {
 }
 
 /// Opens a page in headless Chromium. Returns the document after its scripts ran, and what the console said.
-/// Chromium itself dies on rare occasions, whatever the page (one start in some thousand): only a page that ends it
+/// Chromium has died once in thousands of starts, on a page that it showed before and after: only a page that ends it
 /// each time is to blame.
 fn browse(page: &str, width: u32) -> (String, Vec<String>) {
     let mut deaths = Vec::new();
