@@ -30,6 +30,7 @@ mod protect;
 mod queue;
 mod recorder;
 mod size;
+mod stripes;
 mod table;
 mod uring;
 
@@ -49,6 +50,7 @@ pub use protect::{refuse_contents, refuse_in_use, refuse_unlike_copies};
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments, Work};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 pub use size::{parse_size, show_size};
+pub use stripes::Stripes;
 pub use table::{PartitionEntry, PartitionTable, Scheme, select_partition};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

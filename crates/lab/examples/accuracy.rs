@@ -228,6 +228,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         let options = FileOptions { caching: Caching::Direct, ..FileOptions::default() };
         let subject = Subject::Device { device: Arc::new(FileDevice::open(path, options)?), free: None };
         prepare(&subject, &(0..SPAN), SEED, &mut |_, _| {})?;
+        subject.sync()?;
         let mut all: [Vec<[Figures; 3]>; SHAPES.len()] = Default::default();
         for round in 0..rounds {
             for (shape, runs) in SHAPES.iter().zip(&mut all) {

@@ -59,6 +59,7 @@ fn measure() -> Result<bool, Box<dyn Error>> {
         (space.total * space.cluster) >> 20
     );
     prepare(&subject, &(0..size), 8664, &mut |_, _| {})?;
+    subject.sync()?;
     system.sync_all()?;
     let free = system.space()?.free;
     let fresh = read_in_order(&subject, size)?;

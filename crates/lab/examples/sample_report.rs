@@ -4,7 +4,8 @@
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 
-use platter_lab::report::{Diff, csv, html, markdown, terminal};
+use platter_lab::report::terminal::{self, View};
+use platter_lab::report::{Diff, csv, html, markdown};
 use std::path::PathBuf;
 
 fn main() -> std::io::Result<()> {
@@ -20,7 +21,7 @@ fn main() -> std::io::Result<()> {
         write("html", html::render(&document, name == "full"))?;
         write("md", markdown::render(&document, name == "full"))?;
         write("csv", csv::render(&document))?;
-        write("txt", terminal::render(&document, false, name == "full"))?;
+        write("txt", terminal::render(&document, View { published: name == "full", ..View::default() }))?;
     }
     let diff = Diff::new(&sample::quick(), &sample::full());
     std::fs::write(directory.join("diff.txt"), diff.terminal(false))?;

@@ -12,7 +12,9 @@ pub fn input(bytes: &[u8]) {
     let _ = Workload::from_toml("fuzz", text, Preset::Full);
     let _ = Workload::from_fio("fuzz", text);
     if let Ok(document) = Document::from_json(text) {
-        terminal::render(&document, true, true);
+        let view =
+            terminal::View { colour: true, details: true, published: true, ..terminal::View::default() };
+        terminal::render(&document, view);
         markdown::render(&document, true);
         csv::render(&document);
         html::render(&document, true);

@@ -8,6 +8,7 @@ mod compare;
 mod engine;
 mod environment;
 mod error;
+pub mod estimate;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod published;
@@ -18,7 +19,7 @@ mod subject;
 mod target;
 pub mod workload;
 
-pub use compare::{Comparison, Observer, compare, report_run};
+pub use compare::{Comparison, Observer, compare};
 pub use engine::*;
 pub use environment::{device_info, environment};
 pub use error::{Error, Result};

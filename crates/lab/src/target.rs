@@ -1,9 +1,9 @@
 //! What is compared: the raw device, a volume of ours on it, a directory of a mounted file system.
 
 use crate::report::document::{self as report, RAW};
-use crate::stand::OpenStand;
+use crate::stand::Place;
 use crate::{Error, Result, Subject};
-use platter_device::{FileDevice, FileOptions, Recorder, parse_size, show_size};
+use platter_device::{Caching, Device, FileDevice, FileOptions, Recorder, parse_size, show_size};
 use platter_vfs::{Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +22,13 @@ pub enum Target {
     },
     /// `dir:PATH`: a file in a directory of a mounted file system.
     Directory(PathBuf),
+    /// The device itself, through a device of the caller's.
+    Through {
+        /// What reports call it.
+        name: String,
+        /// Puts the caller's device on top.
+        wrap: fn(Arc<dyn Device>) -> Arc<dyn Device>,
+    },
 }
 
 /// The name of the file under test.
@@ -66,59 +73,70 @@ impl Target {
                 format!("{}:{}", format.name(), typed(*bytes))
             }
             Target::Directory(path) => format!("dir:{}", path.display()),
+            Target::Through { name, .. } => name.clone(),
         }
     }
 
-    /// Makes the target ready: discards the device's content, formats it, makes the file. Nothing is written to the
-    /// device for a directory.
-    pub(crate) fn set_up(&self, stand: &OpenStand, length: u64) -> Result<Ready> {
-        let device = &stand.device;
+    /// Whether it is made on the device, and not in a directory of the host.
+    pub(crate) fn is_on_device(&self) -> bool {
+        !matches!(self, Target::Directory(_))
+    }
+
+    /// Makes the target ready: discards the place's content, formats it, makes the file. Nothing is written to the
+    /// device for a directory. `name` is what reports call it.
+    pub(crate) fn set_up(&self, name: &str, place: &Place, caching: Caching, length: u64) -> Result<Ready> {
+        let device = &place.device;
         match self {
-            Target::Raw => {
-                stand.discard()?;
-                let recorder = Arc::new(Recorder::new(device.clone()));
+            Target::Raw | Target::Through { .. } => {
+                place.discard()?;
+                let device = match self {
+                    Target::Through { wrap, .. } => wrap(device.clone()),
+                    _ => device.clone(),
+                };
+                let recorder = Arc::new(Recorder::new(device));
                 let subject = Subject::Device { device: recorder.clone(), free: None };
-                let description = self.describe("raw device", "raw", String::new());
-                Ok(Ready { subject, recorder: Some(recorder), description })
+                let description = describe(name, name, "raw device", "raw", String::new());
+                Ok(Ready { subject, recorder: Some(recorder), description, is_direct: true })
             }
             Target::Volume { format, cluster } => {
-                stand.discard()?;
+                place.discard()?;
                 let options = FormatOptions { cluster: *cluster, ..FormatOptions::default() };
                 format.make(&**device, &options, &Silent)?;
                 let recorder = Arc::new(Recorder::new(device.clone()));
                 let system = format.open(recorder.clone(), OpenOptions::default())?;
                 let node = system.create(Node::ROOT, &Name::from(FILE), Kind::File)?;
                 let info = system.info()?;
-                let details = "a fresh volume over the whole device".to_string();
+                let details = "a fresh volume".to_string();
                 let is_checked = system.integrity(node).is_ok_and(|integrity| integrity.enabled);
                 let integrity = if is_checked { ", integrity on" } else { "" };
                 let title = format!("{}, {} clusters{integrity}", info.format, show_size(info.cluster));
-                let description = self.describe(&title, "volume", details);
+                let description = describe(name, name, &title, "volume", details);
                 let subject = Subject::File { system, node };
-                Ok(Ready { subject, recorder: Some(recorder), description })
+                Ok(Ready { subject, recorder: Some(recorder), description, is_direct: true })
             }
             Target::Directory(path) => {
-                let options = FileOptions { caching: stand.caching, ..FileOptions::default() };
+                let options = FileOptions { caching, ..FileOptions::default() };
                 let opened = temporary_file(path, length, options)?;
+                let is_direct = opened.is_direct();
                 let how = if opened.is_direct() { "past the page cache" } else { "through the page cache" };
                 let kind =
                     platter_device::host_file_system(path).unwrap_or_else(|| "unknown file system".into());
                 let title = format!("{kind} of the host");
                 let details = format!("a file in {} ({kind}, mounted by the host), {how}", path.display());
-                let description = self.describe(&title, "directory", details);
+                let description = describe(name, &format!("dir:{kind}"), &title, "directory", details);
                 let directory = path.clone();
                 let subject = Subject::Device {
                     device: Arc::new(opened),
                     free: Some(Arc::new(move || free_space(&directory))),
                 };
-                Ok(Ready { subject, recorder: None, description })
+                Ok(Ready { subject, recorder: None, description, is_direct })
             }
         }
     }
+}
 
-    fn describe(&self, title: &str, kind: &str, details: String) -> report::Target {
-        report::Target { name: self.name(), title: title.into(), kind: kind.into(), details }
-    }
+fn describe(name: &str, short: &str, title: &str, kind: &str, details: String) -> report::Target {
+    report::Target { name: name.into(), title: title.into(), short: short.into(), kind: kind.into(), details }
 }
 
 /// A cluster size as it is typed.
@@ -142,11 +160,13 @@ pub(crate) struct Ready {
     /// What the storage saw; `None` where it cannot be watched.
     pub recorder: Option<Arc<Recorder>>,
     pub description: report::Target,
+    /// Whether it is reached past the host's caches.
+    pub is_direct: bool,
 }
 
 impl Ready {
     /// Leaves the device as a person would: volumes unmounted.
-    pub fn tear_down(self) -> Result<()> {
+    pub fn tear_down(&self) -> Result<()> {
         if let Subject::File { system, .. } = &self.subject {
             system.unmount()?;
         }

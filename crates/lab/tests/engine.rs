@@ -1,7 +1,7 @@
 //! The engine on memory: what it asks for is what the job says, and wrong blocks are caught.
 
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Recorder, Sectors};
-use platter_lab::{CELL, Durability, Job, Measured, Pattern, Stop, Subject, prepare, run};
+use platter_lab::{CELL, Durability, Job, Measured, Pattern, Session, Stop, Subject, prepare, run};
 use platter_vfs::{FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,6 +101,7 @@ fn writes_in_flight_share_a_sync() {
     let subject = Subject::File { system: system.clone(), node };
     let mut job = job(640);
     prepare(&subject, &job.range, 1, &mut |_, _| {}).unwrap();
+    subject.sync().unwrap();
     // In order: of two writes of one block nobody knows which will be the last, and they are synced afterwards.
     job.pattern = Pattern { read_percent: 0, random_percent: 0, workers: 1, queue_depth: 32, ..job.pattern };
     job.durability = Durability::WriteThrough;
@@ -122,6 +123,39 @@ fn a_job_by_time_keeps_its_time_and_its_timeline() {
     assert_eq!(measured.elapsed, Duration::from_millis(300));
     assert_eq!(measured.timeline.len(), 3);
     assert_eq!(measured.timeline.iter().map(|interval| interval.ios).sum::<u64>(), measured.ios());
+}
+
+/// A slice counts all that it issued, until the last has completed; what the device saw is in `issued`, ramp-up included.
+#[test]
+fn a_slice_counts_what_it_issued_and_the_next_goes_on() {
+    let recorder = Arc::new(Recorder::new(Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL))));
+    let subject = Subject::Device { device: recorder.clone(), free: None };
+    let mut job = job(0);
+    job.pattern = Pattern { read_percent: 100, random_percent: 0, workers: 1, ..job.pattern };
+    let mut session = Session::new(subject, job).unwrap();
+    let mut issued = 0;
+    for _ in 0..3 {
+        let time = Duration::from_millis(20);
+        let slice = session.run(Duration::from_millis(5), Stop::Slice(time), &()).unwrap();
+        assert!(slice.elapsed >= time && slice.whole >= slice.elapsed + Duration::from_millis(5));
+        assert!(slice.issued.reads > slice.ios() && slice.ios() > 0);
+        issued += slice.issued.reads;
+    }
+    let seen = recorder.traffic().read;
+    assert_eq!((seen.count, seen.bytes), (issued, issued * 4096));
+    // In order over slices too: all but where the walk comes round to its beginning.
+    let rounds = issued / (8 << 20 >> 12) + 1;
+    assert!(seen.count - seen.sequential <= rounds + 1, "{} of {} in order", seen.sequential, seen.count);
+}
+
+/// The ramp-up takes nothing from a job that ends by count.
+#[test]
+fn a_count_begins_after_the_ramp_up() {
+    let mut job = job(500);
+    job.ramp_up = Duration::from_millis(30);
+    let (measured, recorder) = on_memory(&job);
+    assert_eq!(measured.ios(), 500);
+    assert!(measured.issued.ios() > 500 && recorder.traffic().read.count == measured.issued.reads);
 }
 
 #[test]

@@ -3,9 +3,9 @@
 #[allow(dead_code, reason = "the samples are shared by several tests")]
 mod sample;
 
-use platter_lab::published::{self, Source, beside};
-use platter_lab::report::document::{Case, CaseResult, Direction, Run, Target};
-use platter_lab::report::{Table, markdown, terminal};
+use platter_lab::published::{self, Source};
+use platter_lab::report::document::{Case, Direction};
+use platter_lab::report::{Table, html, markdown, terminal};
 
 fn source(id: &str) -> &'static Source {
     published::sources().iter().find(|source| source.id == id).expect("the source is there")
@@ -125,50 +125,42 @@ fn the_array_counts_about_what_the_host_counts_until_integrity_changes_the_sizes
     assert!(number(table, 1, 4) / number(table, 0, 4) > 1.3);
 }
 
-fn measured(target: &str, iops: f64) -> CaseResult {
-    let case = Case {
-        workload: "iometer".into(),
-        name: "4K 75/25".into(),
-        direction: Direction::Mix,
-        block_bytes: 4096,
-        queue_depth: 32,
-        workers: 4,
-        random_percent: 100,
-        read_percent: 75,
-        ..Case::default()
-    };
-    let run =
-        |factor: f64| Run { iops: iops * factor, mb_per_s: iops * factor * 4096.0 / 1e6, ..Run::default() };
-    CaseResult::aggregate(target, case, vec![run(1.0), run(1.01), run(0.99)])
-}
-
+/// What others published stands beside the pairs of every report that measured the same load, with its source.
 #[test]
 fn published_ratios_stand_beside_measured_ones() {
-    let mut document = sample::quick();
-    document.targets = ["raw", "fat32", "refs-integrity"]
-        .map(|name| Target { name: name.into(), ..Target::default() })
-        .to_vec();
-    document.results =
-        vec![measured("raw", 1000.0), measured("fat32", 950.0), measured("refs-integrity", 400.0)];
-    document.conclude();
-    let tables = beside(&document);
-    assert_eq!(tables.len(), 1);
-    let rows: Vec<[&str; 3]> =
-        tables[0].rows.iter().map(|row| [1, 2, 3].map(|cell| row[cell].text.as_str())).collect();
-    assert_eq!(
-        rows,
-        [
-            ["fat32", "", "0.95"],
-            ["ntfs", "0.90", ""],
-            ["refs", "0.82", ""],
-            ["refs-integrity", "0.32", "0.40"]
-        ]
-    );
+    let case = Case {
+        workload: "crystaldiskmark:nvme".into(),
+        name: "SEQ1M Q8T1".into(),
+        direction: Direction::Read,
+        block_bytes: 1 << 20,
+        queue_depth: 8,
+        workers: 1,
+        random_percent: 0,
+        read_percent: 100,
+        ..Case::default()
+    };
+    let ratios = |target: &str, base: &str| -> Vec<String> {
+        let ratios = published::ratios(&case, target, base).into_iter();
+        ratios.map(|(ratio, source)| format!("{ratio:.4} {}", source.id)).collect()
+    };
+    assert_eq!(ratios("refs", "ntfs:4k"), ["0.7267 ntfs-refs-nvme-2023"]);
+    assert_eq!(ratios("refs+integrity", "refs"), ["0.8511 ntfs-refs-nvme-2023"]);
+    assert_eq!(ratios("fat32", "ntfs"), [] as [String; 0]);
+    let document = sample::full();
+    let texts = [
+        terminal::render(&document, terminal::View::default()),
+        markdown::render(&document, false),
+        html::render(&document, false),
+    ];
+    for text in texts {
+        assert!(text.contains("73 a") && text.contains("85 a"), "{text}");
+        assert!(text.contains("a: NTFS 3.1 vs ReFS 3.9"), "{text}");
+    }
 }
 
 #[test]
 fn every_figure_is_shown() {
-    let (text, page) = (terminal::published_section(None, false), markdown::published_section(None));
+    let (text, page) = (terminal::published_section(terminal::WIDTH, false), markdown::published_section());
     for line in text.lines() {
         assert!(line.chars().count() <= terminal::WIDTH, "{} columns: {line}", line.chars().count());
     }

@@ -3,7 +3,8 @@
 mod sample;
 
 use platter_lab::report::document::*;
-use platter_lab::report::{Diff, csv, html, markdown, terminal};
+use platter_lab::report::terminal::{self, View};
+use platter_lab::report::{Diff, csv, html, markdown};
 use std::process::{Command, Output};
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&|`*_\u{1b}[2J\r\n,=1";
@@ -14,10 +15,18 @@ fn hostile() -> Document {
     document.command = HOSTILE.into();
     document.environment.device.model = Some(HOSTILE.into());
     document.warnings.push(HOSTILE.into());
-    document.settings.order.push(HOSTILE.into());
+    document.partial = Some(HOSTILE.into());
+    document.machine.push(HOSTILE.into());
+    for workload in &mut document.settings.workloads {
+        workload.name.push_str(HOSTILE);
+        workload.title.push_str(HOSTILE);
+        workload.durability = HOSTILE.into();
+    }
+    document.settings.base.push_str(HOSTILE);
     for target in &mut document.targets {
         target.title = HOSTILE.into();
         target.details = HOSTILE.into();
+        target.short = HOSTILE.into();
         target.name.push_str(HOSTILE);
     }
     for result in &mut document.results {
@@ -52,7 +61,10 @@ fn odd() -> Vec<Document> {
     for (index, result) in extreme.results.iter_mut().enumerate() {
         let value = [0.0, -1.0, f64::MAX, f64::MIN_POSITIVE][index % 4];
         (result.iops, result.mb_per_s) = (value, value);
-        result.latency_us = Latency { p50: value, max: value, ..Latency::default() };
+        result.latency_us = Latency { p50: value, max: value, p99: Some(value), ..Latency::default() };
+        for slice in result.runs.iter_mut().flat_map(|run| &mut run.slices) {
+            (slice.iops, slice.seconds) = (value, value);
+        }
         result.case.queue_depth = u32::MAX;
         for run in &mut result.runs {
             (run.iops, run.mb_per_s, run.stalled_seconds) = (value, value, value);
@@ -74,12 +86,17 @@ fn odd() -> Vec<Document> {
     all
 }
 
+/// Everything there is to show.
+fn every() -> View {
+    View { colour: true, details: true, published: true, ..View::default() }
+}
+
 #[test]
 fn odd_documents_are_shown_all_the_same() {
     for document in odd().into_iter().chain([hostile()]) {
         assert!(html::render(&document, true).ends_with("</html>\n"));
         assert!(markdown::render(&document, true).starts_with('#'));
-        assert!(terminal::render(&document, true, true).contains("Conditions"));
+        assert!(terminal::render(&document, every()).contains("Conditions"));
         assert!(csv::render(&document).starts_with("target,"));
         let diff = Diff::new(&sample::quick(), &document);
         assert!(!diff.terminal(true).is_empty() && !diff.markdown().is_empty());
@@ -91,7 +108,7 @@ fn hostile_names_stay_text() {
     let document = hostile();
     let page = html::render(&document, false);
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
-    assert!(!terminal::render(&document, false, false).contains('\x1b'));
+    assert!(!terminal::render(&document, View::default()).contains('\x1b'));
     assert!(!markdown::render(&document, false).contains("<script"));
     let before = sample::quick();
     assert!(!Diff::new(&before, &document).terminal(false).contains('\x1b'));
@@ -100,30 +117,92 @@ fn hostile_names_stay_text() {
 #[test]
 fn the_terminal_report_fits_100_columns_and_is_plain_when_asked() {
     for document in [sample::full(), sample::quick(), sample::two_volumes()] {
-        let text = terminal::render(&document, false, false);
+        let text = terminal::render(&document, View::default());
         for line in text.lines() {
             assert!(line.chars().count() <= terminal::WIDTH, "{} columns: {line}", line.chars().count());
         }
         assert!(!text.contains('\x1b'));
-        assert!(terminal::render(&document, true, false).contains("\x1b["));
+        assert!(terminal::render(&document, View { colour: true, ..View::default() }).contains("\x1b["));
         for target in &document.targets {
-            assert!(text.contains(&target.name));
+            assert!(text.contains(&target.short));
+        }
+        let narrow = terminal::render(&document, View { width: 60, ..View::default() });
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+    }
+}
+
+/// Terminal, Markdown, HTML, CSV and JSON say the same of every cell.
+#[test]
+fn every_view_agrees_cell_by_cell() {
+    for document in [sample::full(), sample::quick(), sample::two_volumes()] {
+        let wide = terminal::render(&document, View { width: 400, ..View::default() });
+        let markdown = markdown::render(&document, false);
+        let page = html::render(&document, false).replace("<small>", "").replace("</small>", "");
+        let json = Document::from_json(&document.to_json()).unwrap();
+        assert_eq!(json, document);
+        let records = parse_csv(&csv::render(&document));
+        let column = |name: &str| records[0].iter().position(|title| title == name).unwrap();
+        for result in &document.results {
+            let label = result.case.label();
+            let line = wide
+                .lines()
+                .filter(|line| line.trim_start().starts_with(&label))
+                .collect::<Vec<_>>()
+                .join(" ");
+            let row = format!("| {} |", label.replace('|', "\\|"));
+            let lines = markdown.lines().filter(|line| line.starts_with(&row)).collect::<Vec<_>>().join(" ");
+            for estimate in &result.estimates {
+                let is_line = |record: &&Vec<String>| {
+                    record[column("target")] == result.target
+                        && record[column("workload")] == result.case.workload
+                        && record[column("case")] == result.case.name
+                        && record[column("direction")] == result.case.direction.name()
+                        && record[column("base")] == estimate.base
+                };
+                let record = records.iter().find(is_line).expect("a line of its own");
+                assert_eq!(record[column("ratio")].parse::<f64>().unwrap(), estimate.ratio);
+                assert_eq!(record[column("low")].parse::<f64>().ok(), estimate.low);
+                assert_eq!(record[column("verdict")], estimate.verdict.name());
+                let percent = estimate.ratio * 100.0;
+                let told = match (estimate.verdict, estimate.low, estimate.high) {
+                    (Verdict::Unclear, Some(_), _) => {
+                        format!("? ±{:.0}", estimate.resolution_percent.unwrap().ceil())
+                    }
+                    (_, Some(low), Some(high)) => {
+                        let half = (high - low) * 50.0;
+                        let half = if half <= 0.9 {
+                            format!("{:.1}", (half * 10.0).ceil() / 10.0)
+                        } else {
+                            format!("{:.0}", half.ceil())
+                        };
+                        format!("{percent:.0} ±{half}")
+                    }
+                    _ => format!("{percent:.0} ?"),
+                };
+                assert!(line.contains(&told), "{label} {}: {told} is not in\n{line}", result.target);
+                assert!(lines.contains(&told), "{label} {}: {told} is not in\n{lines}", result.target);
+                assert!(
+                    page.contains(&format!(">{told}")),
+                    "{label} {}: {told} is not on the page",
+                    result.target
+                );
+            }
         }
     }
 }
 
 #[test]
-fn csv_has_a_line_for_each_run_with_all_columns() {
+fn csv_has_a_line_for_each_ratio_with_all_columns() {
     for document in [sample::full(), sample::two_volumes(), hostile()] {
         let records = parse_csv(&csv::render(&document));
-        let runs: usize = document.results.iter().map(|result| result.runs.len()).sum();
-        assert_eq!(records.len(), runs + 1);
+        let lines: usize = document.results.iter().map(|result| result.estimates.len().max(1)).sum();
+        assert_eq!(records.len(), lines + 1);
         assert!(records.iter().all(|record| record.len() == records[0].len()));
         let column = |name: &str| records[0].iter().position(|title| title == name).unwrap();
         let first = &document.results[0];
         assert_eq!(records[1][column("target")], first.target);
         assert_eq!(records[1][column("case")], first.case.name);
-        assert_eq!(records[1][column("mb_per_s")].parse::<f64>().unwrap(), first.runs[0].mb_per_s);
+        assert_eq!(records[1][column("mb_per_s")].parse::<f64>().unwrap(), first.mb_per_s);
     }
 }
 
@@ -152,29 +231,25 @@ fn a_diff_names_what_changed() {
     let same = Diff::new(&before, &before);
     assert!(same.conditions.is_empty() && same.only_before.is_empty() && same.only_after.is_empty());
     assert_eq!(same.cases.len(), before.results.len());
-    assert!(
-        same.cases
-            .iter()
-            .all(|case| case.relative.unwrap().ratio == 1.0 && case.relative.unwrap().within_noise)
-    );
+    assert!(same.cases.iter().all(|case| case.ratio == Some(1.0) && !case.is_told()));
 
     let mut after = before.clone();
     after.environment.kernel = "Linux 7.0".into();
     after.results.retain(|result| result.target != "dir:/tmp");
-    for run in &mut after.results[0].runs {
-        run.mb_per_s *= 0.5;
+    for slice in &mut after.results[0].runs[0].slices {
+        slice.iops *= 0.5;
     }
     after.results[1].case.queue_depth += 1;
-    let case = after.results[0].case.clone();
-    after.results[0] = CaseResult::aggregate("raw", case, after.results[0].runs.clone());
+    after.conclude();
     let diff = Diff::new(&before, &after);
     assert_eq!(diff.conditions, [("System".into(), system(&before), system(&after))]);
     assert_eq!(diff.only_before.len(), before.results.len() / 3);
-    let halved = diff.cases[0].relative.unwrap();
-    assert!((halved.ratio - 0.5).abs() < 1e-12 && !halved.within_noise);
+    assert!((diff.cases[0].ratio.unwrap() - 0.5).abs() < 0.02 && diff.cases[0].is_told());
     assert!(diff.cases[1].another_load && !diff.cases[2].another_load);
     for text in [diff.terminal(false), diff.markdown()] {
-        for part in ["−50.0 %", "1 slower", "Linux 7.0", "another load", "Only in the first"] {
+        for part in
+            ["−50 %", "1 slower", "Linux 7.0", "another load", "1 under another load", "Only in the first"]
+        {
             assert!(text.contains(part), "{part} is not in:\n{text}");
         }
     }

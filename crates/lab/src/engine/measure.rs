@@ -71,7 +71,8 @@ impl Tally {
         self.latencies.record(latency);
     }
 
-    fn add(&mut self, other: &Tally) {
+    /// Adds what `other` recorded.
+    pub fn add(&mut self, other: &Tally) {
         self.ios += other.ios;
         self.bytes += other.bytes;
         self.latencies.add(&other.latencies);
@@ -102,10 +103,43 @@ pub struct WorkerTally {
     pub mean_latency: f64,
 }
 
-/// What one run of a job measured, ramp-up left out.
+/// I/Os that were carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Issued {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes of the reads.
+    pub read_bytes: u64,
+    /// Bytes of the writes.
+    pub write_bytes: u64,
+}
+
+impl Issued {
+    /// I/Os in both directions.
+    pub fn ios(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    /// Adds what `other` issued.
+    pub fn add(&mut self, other: &Issued) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.read_bytes += other.read_bytes;
+        self.write_bytes += other.write_bytes;
+    }
+}
+
+/// What one run of a job measured, ramp-up left out where nothing else is said.
 pub struct Measured {
     /// How long it took.
     pub elapsed: Duration,
+    /// From the first I/O of the ramp-up until the last of all has completed.
+    pub whole: Duration,
+    /// All I/Os of the whole: those of the ramp-up and those that completed after the end too. What the device saw and
+    /// what the processors did is of these.
+    pub issued: Issued,
     /// Reads.
     pub reads: Tally,
     /// Writes.
@@ -114,11 +148,13 @@ pub struct Measured {
     pub syncs: Latencies,
     /// Each worker.
     pub workers: Vec<WorkerTally>,
-    /// Interval by interval, each [`Job::interval`] long.
+    /// [`Job::interval`].
+    pub interval: Duration,
+    /// Interval by interval.
     pub timeline: Vec<Interval>,
     /// Whole intervals in which nothing completed.
     pub stalled: u64,
-    /// CPU time of the process.
+    /// CPU time of the process in the whole.
     pub cpu: CpuTime,
     /// Cells that were verified.
     pub verified: u64,
@@ -141,9 +177,9 @@ impl Measured {
         self.reads.bytes + self.writes.bytes
     }
 
-    /// I/Os a second.
+    /// I/Os a second; 0 if none counted.
     pub fn iops(&self) -> f64 {
-        self.ios() as f64 / self.elapsed.as_secs_f64()
+        if self.ios() == 0 { 0.0 } else { self.ios() as f64 / self.elapsed.as_secs_f64().max(1e-9) }
     }
 
     /// Latencies of both directions.
@@ -151,11 +187,6 @@ impl Measured {
         let mut all = self.reads.latencies.clone();
         all.add(&self.writes.latencies);
         all
-    }
-
-    /// CPU time for one I/O, in microseconds; 0 without I/Os.
-    pub fn cpu_us_per_io(&self) -> f64 {
-        if self.ios() == 0 { 0.0 } else { self.cpu.total().as_secs_f64() * 1e6 / self.ios() as f64 }
     }
 }
 
@@ -165,13 +196,17 @@ pub(crate) fn gather(
     outcomes: impl Iterator<Item = worker::Outcome>,
     free: Vec<Option<u64>>,
     cpu: CpuTime,
+    whole: Duration,
 ) -> Measured {
     let mut all = Measured {
         elapsed: Duration::ZERO,
+        whole,
+        issued: Issued::default(),
         reads: Tally::default(),
         writes: Tally::default(),
         syncs: Latencies::default(),
         workers: Vec::new(),
+        interval: job.interval,
         timeline: Vec::new(),
         stalled: 0,
         cpu,
@@ -182,6 +217,7 @@ pub(crate) fn gather(
     };
     for outcome in outcomes {
         all.elapsed = all.elapsed.max(outcome.last);
+        all.issued.add(&outcome.issued);
         all.reads.add(&outcome.reads);
         all.writes.add(&outcome.writes);
         all.syncs.add(&outcome.syncs);
@@ -213,6 +249,10 @@ pub(crate) fn gather(
     }
     for (interval, free) in all.timeline.iter_mut().zip(free) {
         interval.free = free;
+    }
+    if let Stop::Slice(time) = job.stop {
+        // Nothing in a whole slice is a standstill of that length at least.
+        all.elapsed = all.elapsed.max(time);
     }
     all.stalled = all.timeline.iter().filter(|interval| interval.ios == 0).count() as u64;
     all

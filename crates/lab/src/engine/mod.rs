@@ -12,7 +12,7 @@ mod worker;
 
 pub use cells::{CELL, Corruption};
 pub use cpu::CpuTime;
-pub use measure::{Interval, Latencies, Measured, Tally, WorkerTally};
+pub use measure::{Interval, Issued, Latencies, Measured, Tally, WorkerTally};
 pub use pattern::Pattern;
 
 use crate::{Error, Result, Subject};
@@ -42,13 +42,26 @@ impl std::fmt::Display for Durability {
     }
 }
 
-/// When a job ends.
+/// When a job ends. What is done during the ramp-up counts for none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// After this long, ramp-up not counted.
+    /// After this long: what completes later does not count.
     After(Duration),
+    /// No I/O is issued after this long, and all that was issued counts until the last has completed. A stall that
+    /// begins in a short slice is in its figures with its whole length then.
+    Slice(Duration),
     /// After this many I/Os, all workers together.
     Count(u64),
+}
+
+impl Stop {
+    /// How long I/Os are issued, if that is by time.
+    pub fn time(self) -> Option<Duration> {
+        match self {
+            Stop::After(time) | Stop::Slice(time) => Some(time),
+            Stop::Count(_) => None,
+        }
+    }
 }
 
 /// One access pattern, run once on one subject.
@@ -79,12 +92,6 @@ pub struct Job {
 pub trait Watch: Sync {
     /// Once an interval: `elapsed` of the run's whole time, ramp-up included; `None` for the whole if it ends by count.
     fn tick(&self, elapsed: Duration, whole: Option<Duration>);
-
-    /// The ramp-up is over: from now on everything counts.
-    fn measuring(&self) {}
-
-    /// What counts is over.
-    fn measured(&self) {}
 }
 
 /// Nobody watches.
@@ -95,41 +102,78 @@ impl Watch for () {
 /// Runs a job.
 ///
 /// # Errors
-/// An impossible job, or the first I/O error of any worker. Blocks that do not hold what was written there are not an
-/// error of the run: they are in [`Measured::corruptions`].
+/// As [`Session::new`] and [`Session::run`].
 pub fn run(subject: &Subject, job: &Job, watch: &dyn Watch) -> Result<Measured> {
-    let layout = pattern::Layout::new(job, subject.device().sectors().logical)?;
-    let workers = job.pattern.workers as usize;
-    let ledger = job.verify.then(|| cells::Ledger::new(&job.range));
-    let barrier = Barrier::new(workers + 1);
-    let clock = OnceLock::new();
-    let (report, reports) = channel();
-    std::thread::scope(|scope| {
-        for index in 0..workers {
-            let (barrier, clock, report) = (&barrier, &clock, report.clone());
-            let (layout, ledger) = (&layout, ledger.as_ref());
-            scope.spawn(move || {
-                let outcome = worker::run(subject, job, layout, ledger, index, || {
-                    barrier.wait();
-                    *clock.get().expect("set before the barrier opens")
+    Session::new(subject.clone(), job.clone())?.run(job.ramp_up, job.stop, watch)
+}
+
+/// A job that runs in pieces: each goes on where the one before ended.
+pub struct Session {
+    subject: Subject,
+    job: Job,
+    layout: pattern::Layout,
+    ledger: Option<cells::Ledger>,
+    /// Pieces that ran.
+    pieces: u64,
+    /// Steps that each worker has taken.
+    taken: u64,
+}
+
+impl Session {
+    /// Makes a job ready for a subject. Its ramp-up and its end are those of its pieces.
+    ///
+    /// # Errors
+    /// [`Error::Job`]: what cannot be run, in a sentence.
+    pub fn new(subject: Subject, job: Job) -> Result<Session> {
+        let layout = pattern::Layout::new(&job, subject.device().sectors().logical)?;
+        let ledger = job.verify.then(|| cells::Ledger::new(&job.range));
+        Ok(Session { subject, job, layout, ledger, pieces: 0, taken: 0 })
+    }
+
+    /// Runs one piece.
+    ///
+    /// # Errors
+    /// The first I/O error of any worker. Blocks that do not hold what was written there are not an error of the run:
+    /// they are in [`Measured::corruptions`].
+    pub fn run(&mut self, ramp_up: Duration, stop: Stop, watch: &dyn Watch) -> Result<Measured> {
+        self.job.ramp_up = ramp_up;
+        self.job.stop = stop;
+        let Session { subject, job, layout, ledger, pieces, taken } = &*self;
+        let start = worker::Start { piece: *pieces, taken: *taken };
+        let workers = job.pattern.workers as usize;
+        let barrier = Barrier::new(workers + 1);
+        let clock = OnceLock::new();
+        let (report, reports) = channel();
+        let measured = std::thread::scope(|scope| {
+            for index in 0..workers {
+                let (barrier, clock, report) = (&barrier, &clock, report.clone());
+                scope.spawn(move || {
+                    let outcome = worker::run(subject, job, layout, ledger.as_ref(), index, start, || {
+                        barrier.wait();
+                        *clock.get().expect("set before the barrier opens")
+                    });
+                    // The coordinator listens until every worker has reported.
+                    let _ = report.send((index, outcome));
                 });
-                // The coordinator listens until every worker has reported.
-                let _ = report.send((index, outcome));
-            });
-        }
-        drop(report);
-        coordinate(subject, job, watch, workers, &reports, || {
-            let now = Instant::now();
-            clock.set(worker::Clock::new(now, job)).expect("set once");
-            barrier.wait();
-            now
-        })
-    })
+            }
+            drop(report);
+            coordinate(subject, job, watch, workers, &reports, || {
+                let now = Instant::now();
+                clock.set(worker::Clock::new(now, job)).expect("set once");
+                barrier.wait();
+                now
+            })
+        })?;
+        self.pieces += 1;
+        self.taken += measured.issued.ios() / workers as u64;
+        Ok(measured)
+    }
 }
 
 type Reports = std::sync::mpsc::Receiver<(usize, Result<worker::Outcome>)>;
 
-/// Starts the workers, samples CPU time and free space while they run, and gathers what they report.
+/// Starts the workers, samples free space while they run, and gathers what they report. Processor time is counted from
+/// before the workers begin until all have ended, as their I/Os are: [`Measured::issued`].
 fn coordinate(
     subject: &Subject,
     job: &Job,
@@ -138,24 +182,16 @@ fn coordinate(
     reports: &Reports,
     open: impl FnOnce() -> Instant,
 ) -> Result<Measured> {
+    let cpu_before = CpuTime::now();
     let start = open();
     let measuring = start + job.ramp_up;
-    let end = match job.stop {
-        Stop::After(time) => Some(measuring + time),
-        Stop::Count(_) => None,
-    };
+    let end = job.stop.time().map(|time| measuring + time);
     let whole = end.map(|end| end - start);
     let mut outcomes: Vec<Option<worker::Outcome>> = (0..workers).map(|_| None).collect();
     let mut failure = None;
     let mut free = Vec::new();
-    let mut cpu_before = None;
-    let mut cpu_after = None;
-    if job.ramp_up.is_zero() {
-        watch.measuring();
-        cpu_before = Some(CpuTime::now());
-    }
     let mut reported = 0;
-    let mut tick = if cpu_before.is_some() { start + job.interval } else { measuring };
+    let mut tick = measuring + job.interval;
     while reported < workers {
         match reports.recv_timeout(tick.saturating_duration_since(Instant::now())) {
             Ok((index, outcome)) => {
@@ -166,42 +202,24 @@ fn coordinate(
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                let now = Instant::now();
-                if cpu_before.is_none() && now >= measuring {
-                    watch.measuring();
-                    cpu_before = Some(CpuTime::now());
-                } else {
-                    free.push(subject.free());
-                }
-                if cpu_after.is_none() && end.is_some_and(|end| now >= end) {
-                    cpu_after = Some(CpuTime::now());
-                    watch.measured();
-                }
-                watch.tick(now - start, whole);
+                free.push(subject.free());
+                watch.tick(Instant::now() - start, whole);
                 tick += job.interval;
-                if let Some(end) = end
-                    && now < end
-                {
-                    tick = tick.min(end);
-                }
             }
             // Every worker reports before it drops its sender; a panic in one is passed on by the scope.
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
+    let whole = start.elapsed();
     if let Some(error) = failure {
         return Err(error);
     }
-    let cpu_after = cpu_after.unwrap_or_else(|| {
-        watch.measured();
-        CpuTime::now()
-    });
-    let cpu = cpu_after.since(cpu_before.unwrap_or_default());
-    Ok(measure::gather(job, outcomes.into_iter().flatten(), free, cpu))
+    let cpu = CpuTime::now().since(cpu_before);
+    Ok(measure::gather(job, outcomes.into_iter().flatten(), free, cpu, whole))
 }
 
-/// Writes the whole range once, in order, as blocks that describe themselves, and makes it durable: so that no target
-/// is read where nothing was ever written, and verification knows what to expect.
+/// Writes a range once, in order, as blocks that describe themselves: so that no target is read where nothing was ever
+/// written, and verification knows what to expect. [`Subject::sync`] makes it durable.
 ///
 /// `progress(done, total)` is called after each piece, in bytes.
 pub fn prepare(
@@ -210,8 +228,7 @@ pub fn prepare(
     seed: u64,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    worker::prepare(subject, range, seed, progress)?;
-    subject.sync()
+    worker::prepare(subject, range, seed, progress)
 }
 
 impl Job {

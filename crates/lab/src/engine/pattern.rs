@@ -1,6 +1,7 @@
 //! Which block comes next.
 
 use super::Job;
+use super::worker::Start;
 use crate::Result;
 use fastrand::Rng;
 use std::ops::Range;
@@ -86,20 +87,24 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    pub fn new(job: &Job, layout: &Layout, worker: usize) -> Walk {
+    pub fn new(job: &Job, layout: &Layout, worker: usize, start: Start) -> Walk {
         let span = layout.span(worker as u64);
         let places = (span.end - span.start - layout.block) / layout.align + 1;
         // Sequential workers on a shared span begin apart, so that they do not read each other's blocks from a cache.
-        let next = if layout.own_span { 0 } else { places / layout.workers * worker as u64 };
+        let first = if layout.own_span { 0 } else { places / layout.workers * worker as u64 };
+        let step = layout.block.div_ceil(layout.align);
+        // Whole blocks that fit one after the other: where a walk in order comes round to its beginning.
+        let round = places.div_ceil(step);
+        let next = (first / step + start.taken) % round * step;
         Walk {
             start: span.start,
             places,
             align: layout.align,
-            step: layout.block.div_ceil(layout.align),
+            step,
             next,
             random_percent: job.pattern.random_percent,
             read_percent: job.pattern.read_percent,
-            rng: Rng::with_seed(job.seed.wrapping_add((worker as u64) << 32)),
+            rng: Rng::with_seed(job.seed.wrapping_add((worker as u64) << 32) ^ start.piece << 48),
         }
     }
 

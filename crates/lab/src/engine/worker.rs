@@ -1,7 +1,7 @@
 //! One thread that keeps its I/Os outstanding.
 
 use super::cells::{self, CELL, Ledger};
-use super::measure::{Interval, Latencies, Tally};
+use super::measure::{Interval, Issued, Latencies, Tally};
 use super::pattern::{Layout, Walk};
 use super::{Corruption, Durability, Job, Stop};
 use crate::{Error, Result, Subject};
@@ -13,23 +13,28 @@ use std::time::{Duration, Instant};
 /// The most corruptions a worker describes; it counts all.
 const DESCRIBED: usize = 16;
 
+/// Where a piece of a job begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    /// How many pieces came before.
+    pub piece: u64,
+    /// How many steps each worker took in them.
+    pub taken: u64,
+}
+
 /// The times that all workers share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     /// When measuring begins.
     measuring: Instant,
-    /// When it ends, if by time.
+    /// When the last I/O is issued, if that is by time.
     end: Option<Instant>,
 }
 
 impl Clock {
     pub fn new(start: Instant, job: &Job) -> Clock {
         let measuring = start + job.ramp_up;
-        let end = match job.stop {
-            Stop::After(time) => Some(measuring + time),
-            Stop::Count(_) => None,
-        };
-        Clock { measuring, end }
+        Clock { measuring, end: job.stop.time().map(|time| measuring + time) }
     }
 }
 
@@ -39,6 +44,7 @@ pub(crate) struct Outcome {
     pub reads: Tally,
     pub writes: Tally,
     pub syncs: Latencies,
+    pub issued: Issued,
     pub timeline: Vec<Interval>,
     pub last: Duration,
     pub verified: u64,
@@ -114,15 +120,16 @@ pub(crate) fn run(
     layout: &Layout,
     ledger: Option<&Ledger>,
     index: usize,
-    start: impl FnOnce() -> Clock,
+    start: Start,
+    wait: impl FnOnce() -> Clock,
 ) -> Result<Outcome> {
     let prepared = set_up(subject, job, index);
     // Every worker passes the barrier, also one that failed: the others wait for it.
-    let clock = start();
+    let clock = wait();
     let (queue, slots) = prepared?;
     let workers = u64::from(job.pattern.workers);
     let left = match job.stop {
-        Stop::After(_) => u64::MAX,
+        Stop::After(_) | Stop::Slice(_) => u64::MAX,
         Stop::Count(count) => count / workers + u64::from((index as u64) < count % workers),
     };
     let free = (0..slots.len()).rev().collect();
@@ -130,7 +137,7 @@ pub(crate) fn run(
         subject,
         job,
         ledger,
-        walk: Walk::new(job, layout, index),
+        walk: Walk::new(job, layout, index, start),
         queue,
         slots,
         free,
@@ -261,7 +268,16 @@ impl Worker<'_> {
             return Ok(false);
         }
         self.free.pop();
-        self.left -= 1;
+        let (block, issued_all) = (u64::from(self.job.pattern.block), &mut self.outcome.issued);
+        let (ios, bytes) = match self.slots[slot].read {
+            true => (&mut issued_all.reads, &mut issued_all.read_bytes),
+            false => (&mut issued_all.writes, &mut issued_all.write_bytes),
+        };
+        *ios += 1;
+        *bytes += block;
+        if issued >= self.clock.measuring {
+            self.left -= 1;
+        }
         Ok(true)
     }
 
@@ -420,7 +436,7 @@ impl Worker<'_> {
         };
         let ended = system.finish_sync(&mut self.sync, result);
         let now = Instant::now();
-        if self.counts(now) {
+        if self.counts(since, now) {
             self.outcome.syncs.record(now - since);
         }
         for index in 0..self.slots.len() {
@@ -446,7 +462,7 @@ impl Worker<'_> {
         self.subject.sync()?;
         let now = Instant::now();
         self.unsynced = 0;
-        if self.counts(now) {
+        if self.counts(before, now) {
             self.outcome.syncs.record(now - before);
         }
         while let Some(index) = self.waiting.pop() {
@@ -455,17 +471,24 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn counts(&self, now: Instant) -> bool {
-        now >= self.clock.measuring && self.clock.end.is_none_or(|end| now < end)
+    /// Whether what was issued at one time and completed at another counts.
+    fn counts(&self, issued: Instant, completed: Instant) -> bool {
+        match self.job.stop {
+            Stop::After(_) => {
+                completed >= self.clock.measuring && self.clock.end.is_none_or(|end| completed < end)
+            }
+            Stop::Slice(_) => completed >= self.clock.measuring,
+            Stop::Count(_) => issued >= self.clock.measuring,
+        }
     }
 
     /// Books an I/O that is done and frees its slot.
     fn record(&mut self, index: usize, now: Instant) {
         self.free.push(index);
-        if !self.counts(now) {
+        let slot = &self.slots[index];
+        if !self.counts(slot.issued, now) {
             return;
         }
-        let slot = &self.slots[index];
         let latency = now - slot.issued;
         let bytes = u64::from(self.job.pattern.block);
         let elapsed = now - self.clock.measuring;

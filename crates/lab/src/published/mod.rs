@@ -4,7 +4,7 @@
 //! the same load on two targets. A measured case corresponds by its load, not by its name, so that a published ratio
 //! can stand beside a measured one.
 
-use crate::report::document::{Case, Document};
+use crate::report::document::Case;
 use crate::report::{Cell, Column, Table};
 use serde::Deserialize;
 use std::sync::LazyLock;
@@ -163,58 +163,25 @@ impl Comparison {
     }
 }
 
-/// Published ratios beside the measured ones: a table for each baseline that the report measured, with a row for each
-/// case and target for which at least a published ratio is known. Empty where nothing corresponds.
-pub fn beside(document: &Document) -> Vec<Table> {
-    let mut tables: Vec<(String, Vec<Vec<Cell>>)> = Vec::new();
-    for source in sources() {
-        for comparison in source.comparisons() {
-            let Comparison { baseline, target, .. } = comparison;
-            let measured = document
-                .results
-                .iter()
-                .find(|result| result.target == *baseline && comparison.corresponds(&result.case));
-            let Some(base) = measured else { continue };
-            let index = tables.iter().position(|(name, _)| name == baseline).unwrap_or_else(|| {
-                tables.push((baseline.clone(), Vec::new()));
-                tables.len() - 1
-            });
-            let rows = &mut tables[index].1;
-            let ours = |name: &str| {
-                let result = document.find(name, &base.case)?;
-                document.relative_to(result, baseline).map(|relative| format!("{:.2}", relative.ratio))
-            };
-            let label = base.case.label();
-            // The other measured targets of this case come first, once, so that all ratios of a case stand together.
-            if !rows.iter().any(|row| row[0].text == label) {
-                for other in &document.targets {
-                    let published = source
-                        .comparisons()
-                        .iter()
-                        .any(|c| c.target == other.name && c.corresponds(&base.case));
-                    if other.name != *baseline && !published {
-                        let ratio = ours(&other.name).unwrap_or_default();
-                        let cells = [label.clone(), other.name.clone(), String::new(), ratio, String::new()];
-                        rows.push(cells.map(Cell::plain).to_vec());
-                    }
-                }
-            }
-            let published = format!("{:.2}", source.ratio(comparison).0);
-            let cells =
-                [label, target.clone(), published, ours(target).unwrap_or_default(), source.id.clone()];
-            rows.push(cells.map(Cell::plain).to_vec());
-        }
-    }
-    let table = |(baseline, rows): (String, Vec<Vec<Cell>>)| Table {
-        caption: format!("Published and measured, {baseline} = 1"),
-        columns: vec![
-            Column::words("Case"),
-            Column::words("Target"),
-            Column::figures("Published"),
-            Column::figures("Measured"),
-            Column::words("Source"),
-        ],
-        rows,
+/// The letter that stands for a source beside its figures.
+pub fn letter(source: &Source) -> char {
+    let place = sources().iter().position(|other| other.id == source.id).unwrap_or(0);
+    char::from(b'a' + place as u8)
+}
+
+/// Published ratios of two targets under the same load, each with its source. Targets correspond by their format, whatever
+/// clusters they have.
+pub fn ratios(case: &Case, target: &str, base: &str) -> Vec<(f64, &'static Source)> {
+    let format = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
+    let (target, base) = (format(target), format(base));
+    let of = |source: &'static Source| {
+        source
+            .comparisons()
+            .iter()
+            .filter(|comparison| comparison.target == target && comparison.baseline == base)
+            .filter(|comparison| comparison.corresponds(case))
+            .map(|comparison| (source.ratio(comparison).0, source))
+            .collect::<Vec<_>>()
     };
-    tables.into_iter().map(table).collect()
+    sources().iter().flat_map(of).collect()
 }

@@ -1,10 +1,11 @@
-//! CSV (RFC 4180, UTF-8, line feeds), one line for each run, for a spreadsheet or a data frame.
+//! CSV (RFC 4180, UTF-8, line feeds), one line for each ratio and for each result of the base, for a spreadsheet or a data
+//! frame.
 
-use super::Document;
-use super::document::{CaseResult, Run, Side, Traffic};
+use super::document::{CaseResult, Document, Estimate, Run};
+use crate::statistics::total;
 
-/// The columns: name, and the value for a run. Values that were not measured are empty.
-type Field = (&'static str, fn(&CaseResult, &Run) -> String);
+/// The columns: name, and the value. Values that were not measured are empty.
+type Field = (&'static str, fn(&CaseResult, Option<&Estimate>) -> String);
 
 const FIELDS: &[Field] = &[
     ("target", |result, _| result.target.clone()),
@@ -17,52 +18,53 @@ const FIELDS: &[Field] = &[
     ("random_percent", |result, _| result.case.random_percent.to_string()),
     ("read_percent", |result, _| result.case.read_percent.to_string()),
     ("durability", |result, _| result.case.durability.clone()),
-    ("repeat", |_, run| run.repeat.to_string()),
-    ("started_at_seconds", |_, run| run.started_at_seconds.to_string()),
-    ("seconds", |_, run| run.seconds.to_string()),
-    ("iops", |_, run| run.iops.to_string()),
-    ("mb_per_s", |_, run| run.mb_per_s.to_string()),
-    ("latency_mean_us", |_, run| run.latency_us.mean.to_string()),
-    ("latency_p50_us", |_, run| run.latency_us.p50.to_string()),
-    ("latency_p90_us", |_, run| run.latency_us.p90.to_string()),
-    ("latency_p95_us", |_, run| run.latency_us.p95.to_string()),
-    ("latency_p99_us", |_, run| run.latency_us.p99.to_string()),
-    ("latency_p99_9_us", |_, run| run.latency_us.p99_9.to_string()),
-    ("latency_p99_99_us", |_, run| run.latency_us.p99_99.to_string()),
-    ("latency_max_us", |_, run| run.latency_us.max.to_string()),
-    ("read_iops", |_, run| side(&run.reads, |side| side.iops)),
-    ("read_mb_per_s", |_, run| side(&run.reads, |side| side.mb_per_s)),
-    ("read_latency_mean_us", |_, run| side(&run.reads, |side| side.latency_us.mean)),
-    ("write_iops", |_, run| side(&run.writes, |side| side.iops)),
-    ("write_mb_per_s", |_, run| side(&run.writes, |side| side.mb_per_s)),
-    ("write_latency_mean_us", |_, run| side(&run.writes, |side| side.latency_us.mean)),
-    ("stalled_seconds", |_, run| run.stalled_seconds.to_string()),
-    ("cpu_user_s", |_, run| run.cpu.user_s.to_string()),
-    ("cpu_system_s", |_, run| run.cpu.system_s.to_string()),
-    ("cpu_us_per_io", |_, run| run.cpu.us_per_io.to_string()),
-    ("cpu_percent", |_, run| run.cpu.percent.to_string()),
-    ("requested_reads", |_, run| run.requested.reads.to_string()),
-    ("requested_read_bytes", |_, run| run.requested.read_bytes.to_string()),
-    ("requested_writes", |_, run| run.requested.writes.to_string()),
-    ("requested_write_bytes", |_, run| run.requested.write_bytes.to_string()),
-    ("device_reads", |_, run| device(run, |device| device.reads)),
-    ("device_read_bytes", |_, run| device(run, |device| device.read_bytes)),
-    ("device_writes", |_, run| device(run, |device| device.writes)),
-    ("device_write_bytes", |_, run| device(run, |device| device.write_bytes)),
-    ("device_flushes", |_, run| device(run, |device| device.flushes)),
-    ("device_discards", |_, run| device(run, |device| device.discards)),
-    ("errors", |_, run| run.errors.to_string()),
-    ("verified_blocks", |_, run| run.verified_blocks.to_string()),
-    ("corrupted_blocks", |_, run| run.corrupted_blocks.to_string()),
+    ("base", |_, estimate| estimate.map_or_else(String::new, |estimate| estimate.base.clone())),
+    ("ratio", |_, estimate| figure(estimate.map(|estimate| estimate.ratio))),
+    ("low", |_, estimate| figure(estimate.and_then(|estimate| estimate.low))),
+    ("high", |_, estimate| figure(estimate.and_then(|estimate| estimate.high))),
+    ("verdict", |_, estimate| estimate.map_or_else(String::new, |estimate| estimate.verdict.name().into())),
+    ("resolution_percent", |_, estimate| figure(estimate.and_then(|estimate| estimate.resolution_percent))),
+    ("passes", |_, estimate| estimate.map_or_else(String::new, |estimate| estimate.passes.to_string())),
+    ("iops", |result, _| result.iops.to_string()),
+    ("mb_per_s", |result, _| result.mb_per_s.to_string()),
+    ("latency_mean_us", |result, _| result.latency_us.mean.to_string()),
+    ("latency_p50_us", |result, _| result.latency_us.p50.to_string()),
+    ("latency_p90_us", |result, _| figure(result.latency_us.p90)),
+    ("latency_p95_us", |result, _| figure(result.latency_us.p95)),
+    ("latency_p99_us", |result, _| figure(result.latency_us.p99)),
+    ("latency_p99_9_us", |result, _| figure(result.latency_us.p99_9)),
+    ("latency_p99_99_us", |result, _| figure(result.latency_us.p99_99)),
+    ("latency_max_us", |result, _| result.latency_us.max.to_string()),
+    ("sync_latency_p50_us", |result, _| figure(result.sync_latency_us.map(|latency| latency.p50))),
+    ("sync_latency_p99_us", |result, _| figure(result.sync_latency_us.and_then(|latency| latency.p99))),
+    ("amplification", |result, _| figure(result.amplification)),
+    ("cpu_us_per_io", |result, _| result.cpu.us_per_io.to_string()),
+    ("cpu_percent", |result, _| result.cpu.percent.to_string()),
+    ("seconds", |result, _| seconds(result, |run| run.seconds)),
+    ("stalled_seconds", |result, _| seconds(result, |run| run.stalled_seconds)),
+    ("background_seconds", |result, _| seconds(result, |run| run.background_seconds)),
+    ("requested_reads", |result, _| sum(result, |run| run.requested.reads)),
+    ("requested_writes", |result, _| sum(result, |run| run.requested.writes)),
+    ("device_reads", |result, _| device(result, |run| run.device.as_ref().map(|device| device.reads))),
+    ("device_writes", |result, _| device(result, |run| run.device.as_ref().map(|device| device.writes))),
+    ("device_flushes", |result, _| device(result, |run| run.device.as_ref().map(|device| device.flushes))),
+    ("errors", |result, _| sum(result, |run| run.errors)),
+    ("verified_blocks", |result, _| sum(result, |run| run.verified_blocks)),
+    ("corrupted_blocks", |result, _| sum(result, |run| run.corrupted_blocks)),
 ];
 
-/// Every run of the report.
+/// Every ratio of the report, and the base's own results.
 pub fn render(document: &Document) -> String {
     let names: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
     let mut text = names.join(",") + "\n";
     for result in &document.results {
-        for run in &result.runs {
-            let values: Vec<String> = FIELDS.iter().map(|(_, value)| quoted(value(result, run))).collect();
+        let ratios: Vec<Option<&Estimate>> = match result.estimates.is_empty() {
+            true => vec![None],
+            false => result.estimates.iter().map(Some).collect(),
+        };
+        for estimate in ratios {
+            let values: Vec<String> =
+                FIELDS.iter().map(|(_, value)| quoted(value(result, estimate))).collect();
             text.push_str(&values.join(","));
             text.push('\n');
         }
@@ -70,12 +72,24 @@ pub fn render(document: &Document) -> String {
     text
 }
 
-fn side(side: &Option<Side>, figure: fn(&Side) -> f64) -> String {
-    side.as_ref().map_or_else(String::new, |side| figure(side).to_string())
+fn figure(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
 }
 
-fn device(run: &Run, figure: fn(&Traffic) -> u64) -> String {
-    run.device.as_ref().map_or_else(String::new, |device| figure(device).to_string())
+fn seconds(result: &CaseResult, figure: fn(&Run) -> f64) -> String {
+    result.runs.iter().map(figure).sum::<f64>().to_string()
+}
+
+fn sum(result: &CaseResult, count: fn(&Run) -> u64) -> String {
+    total(result.runs.iter().map(count)).to_string()
+}
+
+/// Empty where the device was not watched.
+fn device(result: &CaseResult, count: fn(&Run) -> Option<u64>) -> String {
+    let counts: Option<Vec<u64>> = result.runs.iter().map(count).collect();
+    counts
+        .filter(|counts| !counts.is_empty())
+        .map_or_else(String::new, |counts| total(counts.into_iter()).to_string())
 }
 
 fn quoted(value: String) -> String {

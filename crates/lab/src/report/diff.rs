@@ -1,11 +1,11 @@
 //! Two saved reports side by side: what became faster or slower, and what else was different.
 
-use super::document::{Document, Relative};
+use super::document::{CaseResult, Document};
 use super::table::{plain_markdown, styled};
-use super::tables::{NOISE_MARK, conditions, relative_cell};
+use super::tables::conditions;
 use super::terminal::wrapped;
-use super::{Cell, Column, Table, format};
-use crate::statistics::{geometric_mean, relative};
+use super::{Cell, Column, Table, Tone, format};
+use crate::estimate;
 use std::fmt::Write;
 
 /// What differs between two reports.
@@ -32,12 +32,48 @@ pub struct CaseDiff {
     pub target: String,
     /// Whether the load differs although the name is the same: block size, depth, workers, shares or durability.
     pub another_load: bool,
-    /// Median throughput before, MB/s.
+    /// Throughput before, MB/s.
     pub before: f64,
-    /// Median throughput after, MB/s.
+    /// Throughput after, MB/s.
     pub after: f64,
-    /// After as a multiple of before; `None` where there are no runs.
-    pub relative: Option<Relative>,
+    /// After as a multiple of before; `None` where it is no number.
+    pub ratio: Option<f64>,
+    /// Half the interval of the ratio as a share of it, from how far the slices of each report lie apart; `None` where
+    /// there are too few.
+    pub uncertainty: Option<f64>,
+}
+
+impl CaseDiff {
+    /// Whether the slices tell which one is faster.
+    pub fn is_told(&self) -> bool {
+        let far =
+            self.ratio.zip(self.uncertainty).is_some_and(|(ratio, half)| ratio.ln().abs() > half.ln_1p());
+        far && !self.another_load
+    }
+}
+
+const NOTE: &str = "Two reports lie apart in time: what else the machine did is in every difference. Faint ones could be chance.";
+
+/// `−27 % ±3`.
+fn change(case: &CaseDiff) -> Cell {
+    let Some(ratio) = case.ratio.filter(|_| !case.another_load) else { return Cell::default() };
+    let half =
+        case.uncertainty.map_or_else(|| "?".into(), |half| format!("±{}", format::percent_up(half * 100.0)));
+    let text = format!("{} {half}", format::change(ratio));
+    match case.is_told() {
+        true if ratio < 1.0 => Cell::toned(text, Tone::Worse(2)),
+        true => Cell::toned(text, Tone::Better(2)),
+        false => Cell::toned(text, Tone::Faint),
+    }
+}
+
+/// After against before, for one of so many cases.
+fn compared(before: &CaseResult, after: &CaseResult, cases: usize) -> (Option<f64>, Option<f64>) {
+    let ratio = after.mb_per_s / before.mb_per_s;
+    let rates = |result: &CaseResult| result.slices().map(|(_, slice)| slice.iops).collect::<Vec<f64>>();
+    let difference = estimate::apart(&rates(after), &rates(before));
+    let half = difference.half_width(estimate::ERRORS / cases.max(1) as f64);
+    (ratio.is_finite().then_some(ratio).filter(|ratio| *ratio > 0.0), (half < 100.0).then(|| half.exp_m1()))
 }
 
 impl Diff {
@@ -50,8 +86,9 @@ impl Diff {
             only_after: Vec::new(),
         };
         for ((name, old), (_, new)) in conditions(before).into_iter().zip(conditions(after)) {
-            // Two runs never start at the same time: that is no difference worth a line.
-            if old != new && name != "Started" {
+            // Two runs never start at the same time, and which chance counts follows from the figures: no differences worth
+            // a line.
+            if old != new && !["Started", "Told"].contains(&name) {
                 diff.conditions.push((name.into(), old, new));
             }
         }
@@ -61,6 +98,7 @@ impl Diff {
                 diff.only_before.push(format!("{}: {label} on {}", old.case.workload, old.target));
                 continue;
             };
+            let (ratio, uncertainty) = compared(old, new, before.results.len());
             diff.cases.push(CaseDiff {
                 workload: old.case.workload.clone(),
                 case: label,
@@ -68,7 +106,8 @@ impl Diff {
                 another_load: old.case != new.case,
                 before: old.mb_per_s,
                 after: new.mb_per_s,
-                relative: relative(&new.throughputs(), &old.throughputs()),
+                ratio,
+                uncertainty,
             });
         }
         for new in after.results.iter().filter(|new| before.find(&new.target, &new.case).is_none()) {
@@ -84,7 +123,7 @@ impl Diff {
             text.push('\n');
             text.push_str(&table.terminal(colour));
         }
-        let _ = writeln!(text, "\n{NOISE_MARK}  within the noise: the runs do not tell which one is faster.");
+        let _ = write!(text, "\n{}", wrapped(NOTE, ""));
         for (title, lines) in self.lists() {
             let _ = writeln!(text, "\n{}", styled(title, "1", colour));
             for line in lines {
@@ -101,7 +140,7 @@ impl Diff {
             text.push('\n');
             text.push_str(&table.markdown());
         }
-        let _ = writeln!(text, "\n{NOISE_MARK}: within the noise, the runs do not tell which one is faster.");
+        let _ = writeln!(text, "\n{NOTE}");
         for (title, lines) in self.lists() {
             let _ = writeln!(text, "\n## {title}\n");
             for line in lines {
@@ -112,20 +151,22 @@ impl Diff {
     }
 
     fn summary(&self) -> String {
-        let relatives: Vec<Relative> = self.cases.iter().filter_map(|case| case.relative).collect();
-        if relatives.is_empty() {
+        if self.cases.is_empty() {
             return "The reports have no case on the same target in common.".into();
         }
-        let count = |is: fn(&Relative) -> bool| relatives.iter().filter(|relative| is(relative)).count();
-        let ratios: Vec<f64> = relatives.iter().map(|relative| relative.ratio).collect();
-        format!(
-            "{} cases in common: {} faster, {} slower, {} within the noise; throughput {} on average (geometric mean).",
-            relatives.len(),
-            count(|relative| !relative.within_noise && relative.ratio > 1.0),
-            count(|relative| !relative.within_noise && relative.ratio < 1.0),
-            count(|relative| relative.within_noise),
-            format::change(geometric_mean(&ratios)),
-        )
+        let count = |is: fn(&CaseDiff) -> bool| self.cases.iter().filter(|case| is(case)).count();
+        let faster = count(|case| case.is_told() && case.ratio.is_some_and(|ratio| ratio > 1.0));
+        let slower = count(|case| case.is_told() && case.ratio.is_some_and(|ratio| ratio < 1.0));
+        let others = count(|case| case.another_load);
+        let mut text = format!(
+            "{} cases in common: {faster} faster, {slower} slower, {} not told apart",
+            self.cases.len(),
+            self.cases.len() - faster - slower - others,
+        );
+        if others > 0 {
+            let _ = write!(text, ", {others} under another load, which are not compared");
+        }
+        text + "."
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -142,7 +183,7 @@ impl Diff {
                 Column::words("Target"),
                 Column::figures("Before"),
                 Column::figures("After"),
-                Column::figures("Rel. %"),
+                Column::figures("Change"),
                 Column::words(""),
             ],
             rows: self
@@ -155,7 +196,7 @@ impl Diff {
                         Cell::plain(&case.target),
                         Cell::plain(format::figure(case.before)),
                         Cell::plain(format::figure(case.after)),
-                        relative_cell(case.relative),
+                        change(case),
                         Cell::plain(if case.another_load { "another load" } else { "" }),
                     ]
                 })

@@ -7,14 +7,15 @@
 //! report of a later version with the same schema name can be opened; [`JSON_SCHEMA`] describes exactly what this
 //! version writes.
 
+use crate::estimate::ERRORS;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The value of [`Document::schema`].
-pub const SCHEMA: &str = "platter-report/1";
+pub const SCHEMA: &str = "platter-report/2";
 
 /// The published JSON Schema (draft 2020-12) of the document.
-pub const JSON_SCHEMA: &str = include_str!("../../schema/platter-report-1.schema.json");
+pub const JSON_SCHEMA: &str = include_str!("../../schema/platter-report-2.schema.json");
 
 /// The name of the target that others are compared with.
 pub const RAW: &str = "raw";
@@ -39,6 +40,9 @@ pub struct Document {
     pub created: String,
     /// The command line that repeats it.
     pub command: String,
+    /// Why it holds less than was asked for; absent if it is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
     /// The machine and the device.
     pub environment: Environment,
     /// What was the same for every target.
@@ -47,12 +51,27 @@ pub struct Document {
     pub response_time_bins_us: Vec<u64>,
     /// What was compared, in the order in which reports show it.
     pub targets: Vec<Target>,
+    /// Comparisons that the report answers beside those with the base.
+    pub pairs: Vec<Pair>,
     /// One entry for each target and case.
     pub results: Vec<CaseResult>,
-    /// What it comes to, one entry for each workload.
-    pub verdicts: Vec<Verdict>,
+    /// The level at which differences are told and intervals are given: see [`crate::estimate`].
+    pub level: f64,
+    /// What it comes to, in sentences.
+    pub answer: Vec<String>,
+    /// What the machine had to do with the figures, as far as it tells.
+    pub machine: Vec<String>,
     /// What to know before trusting the figures.
     pub warnings: Vec<String>,
+}
+
+/// One target against another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// [`Target::name`].
+    pub target: String,
+    /// The target that stands for 1.
+    pub base: String,
 }
 
 /// The machine and the device.
@@ -101,25 +120,36 @@ pub struct DeviceInfo {
 /// What was the same for every target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// `quick`, `standard` or `full`, or what the user called it.
+    /// `quick` or `full`.
     pub preset: String,
-    /// Runs of each case on each target.
-    pub repeats: u32,
-    /// Seed of offsets and data.
+    /// The target that stands for 1.
+    pub base: String,
+    /// How often all cases were gone through.
+    pub rounds: u32,
+    /// Seed of offsets, data and the order of slices.
     pub seed: u64,
-    /// When a write counts as done: `direct`, `write-through` or `fsync_every = N`; what a workload asks for itself
-    /// stands in [`Case::durability`].
-    pub durability: String,
     /// Whether the caches of the host were bypassed.
     pub direct: bool,
+    /// Whether each target had a region of the device (or memory) of its own, so that all took turns slice by slice;
+    /// otherwise the same region was made anew for each, and all cases ran on it in a row.
+    pub own_regions: bool,
+    /// What each workload asked for.
+    pub workloads: Vec<WorkloadSettings>,
+}
+
+/// What a workload asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadSettings {
+    /// [`Case::workload`].
+    pub name: String,
+    /// As people call it.
+    pub title: String,
+    /// When a write counts as done: `direct`, `write-through` or `fsync_every=N`.
+    pub durability: String,
     /// Bytes that offsets are drawn from.
     pub span_bytes: u64,
-    /// Measured time of a run.
-    pub seconds_per_run: f64,
-    /// Load before measuring starts.
-    pub ramp_up_seconds: f64,
-    /// The turns as they ran, one entry each: `TARGET WORKLOAD #REPEAT`.
-    pub order: Vec<String>,
+    /// Measured time of a case on each target in a round; 0 where cases end by count.
+    pub seconds: f64,
 }
 
 /// What was compared.
@@ -129,6 +159,8 @@ pub struct Target {
     pub name: String,
     /// As a person would say it: `FAT32, 32 KiB clusters`.
     pub title: String,
+    /// What heads its column: the name, or `dir:ext4` for a directory.
+    pub short: String,
     /// `raw`, `volume` (a file system of ours on the device) or `directory` (of a mounted file system).
     pub kind: String,
     /// How it was made: cluster size, file system and options of a mount.
@@ -198,6 +230,11 @@ pub struct Case {
 }
 
 impl Case {
+    /// Whether both are the same case of the same workload.
+    pub fn is_same(&self, other: &Case) -> bool {
+        self.workload == other.workload && self.name == other.name && self.direction == other.direction
+    }
+
     /// `SEQ1M Q8T1 read`: unique inside its workload. A name that has the direction keeps it once.
     pub fn label(&self) -> String {
         let direction = self.direction.name();
@@ -218,21 +255,26 @@ pub struct CaseResult {
     /// The load.
     #[serde(flatten)]
     pub case: Case,
-    /// Every run, in the order they ran.
+    /// One for each round.
     pub runs: Vec<Run>,
-    /// Median of the runs.
+    /// Requests a second. This, [`CaseResult::mb_per_s`] and all ratios come from one fit over all slices of the case: see
+    /// [`crate::estimate`].
     pub iops: f64,
-    /// Median of the runs.
+    /// 1,000,000 bytes a second.
     pub mb_per_s: f64,
-    /// Each figure is the median of the runs' figures.
+    /// Response times of all slices together.
     pub latency_us: Latency,
-    /// Each figure is the median of the runs' figures.
-    pub cpu: Cpu,
-    /// How far the runs lie apart.
-    pub spread: Spread,
-    /// The same case on the raw device = 1; absent for the raw device and where it was not measured.
+    /// How long the syncs took that the durability asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub relative_to_raw: Option<Relative>,
+    pub sync_latency_us: Option<Latency>,
+    /// Over all runs.
+    pub cpu: Cpu,
+    /// Bytes at the device for each byte that was asked for, writes in a case that only writes, reads in one that only
+    /// reads; absent where it cannot be watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amplification: Option<f64>,
+    /// Against the base, and against the bases of pairs that it is the target of.
+    pub estimates: Vec<Estimate>,
     /// The figure that the tool which the case comes from would show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<Score>,
@@ -240,14 +282,71 @@ pub struct CaseResult {
     pub warnings: Vec<String>,
 }
 
-/// One run of a case.
+/// A rate as a multiple of another target's, and how sure that is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The target that stands for 1.
+    pub base: String,
+    /// The quotient of the rates.
+    pub ratio: f64,
+    /// The interval at [`Document::level`]; absent where too few slices ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Its upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Passes in which both had a slice.
+    pub passes: u32,
+    /// The smallest difference in percent that would have been told; absent where too few slices ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution_percent: Option<f64>,
+    /// What it says.
+    pub verdict: Verdict,
+    /// Why it is faster than the raw device, or that nothing explains it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+}
+
+/// What an estimate says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Its rate is lower: the interval lies below 1.
+    Slower,
+    /// Its rate is higher: the interval lies above 1.
+    Faster,
+    /// A difference of more than [`Estimate::resolution_percent`] would have been told.
+    NoDifference,
+    /// A difference of more than a tenth could hide.
+    #[default]
+    Unclear,
+}
+
+impl Verdict {
+    /// As in the document.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Slower => "slower",
+            Verdict::Faster => "faster",
+            Verdict::NoDifference => "no-difference",
+            Verdict::Unclear => "unclear",
+        }
+    }
+
+    /// Whether it tells a difference.
+    pub fn is_difference(self) -> bool {
+        matches!(self, Verdict::Slower | Verdict::Faster)
+    }
+}
+
+/// The slices of a case on a target in one round, put together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// From 1.
+    /// The round, from 1.
     pub repeat: u32,
-    /// When the run started, from the start of the comparison.
+    /// When its first slice began, from the start of the comparison.
     pub started_at_seconds: f64,
-    /// Measured time, without ramp-up.
+    /// Measured time of all slices.
     pub seconds: f64,
     /// Requests a second.
     pub iops: f64,
@@ -261,19 +360,27 @@ pub struct Run {
     /// The writes of a mix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Side>,
+    /// How long syncs took, where the durability asks for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_latency_us: Option<Latency>,
     /// Requests in each bin of [`Document::response_time_bins_us`].
     pub response_times: Vec<u64>,
-    /// Interval by interval, usually seconds.
+    /// Slice by slice.
+    pub slices: Vec<Slice>,
+    /// Interval by interval: measured time, in which what others did between slices is left out.
     pub timeline: Vec<Second>,
-    /// Length of all intervals in which no request completed.
+    /// Length of all intervals in which no request completed, and of the waits for the last requests of a slice beyond a
+    /// quarter of a second.
     pub stalled_seconds: f64,
+    /// Time that the volume went on working by itself after slices; it is in [`Run::seconds`].
+    pub background_seconds: f64,
     /// Processor time of the whole process.
     pub cpu: Cpu,
     /// Worker by worker.
     pub workers: Vec<Worker>,
-    /// What the application asked for.
+    /// What the application asked for, what did not count included.
     pub requested: Requested,
-    /// What the storage saw; absent where it cannot be watched (a directory of the host).
+    /// What the storage saw meanwhile; absent where it cannot be watched (a directory of the host).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Traffic>,
     /// Requests that failed.
@@ -284,39 +391,64 @@ pub struct Run {
     pub corrupted_blocks: u64,
 }
 
+/// One slice: a short run whose figures stand beside those of the other targets a moment before and after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// The pass in its round, from 1: slices of one pass ran one after the other on all targets.
+    pub pass: u32,
+    /// From the start of the comparison.
+    pub started_at_seconds: f64,
+    /// Measured time.
+    pub seconds: f64,
+    /// Requests a second.
+    pub iops: f64,
+    /// Mean response time.
+    pub latency_us: f64,
+}
+
 /// Response times in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
+    /// How many there are.
+    pub count: u64,
     /// Arithmetic mean.
     pub mean: f64,
     /// Median.
     pub p50: f64,
-    /// 90th percentile.
-    pub p90: f64,
+    /// 90th percentile. Percentiles that fewer than [`BEYOND`] requests lie beyond are absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p90: Option<f64>,
     /// 95th percentile.
-    pub p95: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p95: Option<f64>,
     /// 99th percentile.
-    pub p99: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
     /// 99.9th percentile.
-    pub p99_9: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_9: Option<f64>,
     /// 99.99th percentile.
-    pub p99_99: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_99: Option<f64>,
     /// The slowest request.
     pub max: f64,
 }
 
+/// A percentile that fewer requests lie beyond is luck.
+pub const BEYOND: u64 = 5;
+
 impl Latency {
     /// Every figure with its name, in ascending order of percentile, the mean first.
-    pub fn figures(&self) -> [(&'static str, f64); 8] {
+    pub fn figures(&self) -> [(&'static str, Option<f64>); 8] {
         [
-            ("mean", self.mean),
-            ("p50", self.p50),
+            ("mean", Some(self.mean)),
+            ("p50", Some(self.p50)),
             ("p90", self.p90),
             ("p95", self.p95),
             ("p99", self.p99),
             ("p99.9", self.p99_9),
             ("p99.99", self.p99_99),
-            ("max", self.max),
+            ("max", Some(self.max)),
         ]
     }
 }
@@ -419,49 +551,6 @@ pub struct SizeCount {
     pub count: u64,
 }
 
-/// How far runs lie apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
-    /// Of IOPS.
-    pub iops: Range,
-    /// Of throughput.
-    pub mb_per_s: Range,
-    /// Of the mean latency.
-    pub latency_us: Range,
-}
-
-/// Smallest, largest and typical distance from the median.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Range {
-    /// The smallest run.
-    pub min: f64,
-    /// The largest run.
-    pub max: f64,
-    /// Median of the distances from the median (median absolute deviation).
-    pub mad: f64,
-}
-
-/// A rate as a multiple of another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Relative {
-    /// Median over the rounds of the quotient of throughputs, see [`crate::statistics::relative_in_turns`]; of two
-    /// reports, the quotient of the medians.
-    pub ratio: f64,
-    /// The smallest quotient that the runs allow, see [`crate::statistics::relative`].
-    pub low: f64,
-    /// The largest quotient that the runs allow.
-    pub high: f64,
-    /// Whether the runs do not tell which one is faster: 1 lies between `low` and `high`.
-    pub within_noise: bool,
-}
-
-impl Relative {
-    /// The difference in percent, `-27.3` for a ratio of 0.727.
-    pub fn percent(&self) -> f64 {
-        (self.ratio - 1.0) * 100.0
-    }
-}
-
 /// The figure that the tool which the case comes from would show.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
@@ -473,40 +562,6 @@ pub struct Score {
     pub mb_per_s: f64,
     /// Mean response time.
     pub latency_us: f64,
-}
-
-/// What a workload comes to.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// The workload.
-    pub workload: String,
-    /// For people.
-    pub sentence: String,
-    /// The same in figures, one entry for each target that was compared with the baseline.
-    pub targets: Vec<TargetVerdict>,
-}
-
-/// What a workload comes to on one target.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TargetVerdict {
-    /// The target.
-    pub target: String,
-    /// What it was compared with: `raw`, or the first target where the raw device was not measured.
-    pub baseline: String,
-    /// Geometric mean of the ratios of throughput over all cases.
-    pub ratio: f64,
-    /// How many cases.
-    pub cases: u32,
-    /// In how many of them the difference is within the noise.
-    pub within_noise: u32,
-    /// The case with the lowest ratio, with its direction.
-    pub lowest_case: String,
-    /// Its ratio.
-    pub lowest_ratio: f64,
-    /// The case with the highest ratio, with its direction.
-    pub highest_case: String,
-    /// Its ratio.
-    pub highest_ratio: f64,
 }
 
 /// Why a saved report cannot be used.
@@ -536,12 +591,16 @@ impl Document {
             schema: SCHEMA.into(),
             created: rfc3339(started),
             command: command.into(),
+            partial: None,
             environment,
             settings,
             response_time_bins_us: RESPONSE_TIME_BINS_US.to_vec(),
             targets,
+            pairs: Vec::new(),
             results: Vec::new(),
-            verdicts: Vec::new(),
+            level: ERRORS,
+            answer: Vec::new(),
+            machine: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -570,12 +629,7 @@ impl Document {
 
     /// The result of a case on a target.
     pub fn find(&self, target: &str, case: &Case) -> Option<&CaseResult> {
-        self.results.iter().find(|result| {
-            result.target == target
-                && result.case.workload == case.workload
-                && result.case.name == case.name
-                && result.case.direction == case.direction
-        })
+        self.results.iter().find(|result| result.target == target && result.case.is_same(case))
     }
 
     /// The workloads in the order in which they first occur.
@@ -593,17 +647,43 @@ impl Document {
     pub fn cases(&self, workload: &str) -> Vec<&Case> {
         let mut cases: Vec<&Case> = Vec::new();
         for CaseResult { case, .. } in self.results.iter().filter(|result| result.case.workload == workload) {
-            if !cases.iter().any(|seen| seen.name == case.name && seen.direction == case.direction) {
+            if !cases.iter().any(|seen| seen.is_same(case)) {
                 cases.push(case);
             }
         }
         cases
     }
 
-    /// What others are compared with: the raw device, or the first target where it was not measured.
-    pub fn baseline(&self) -> Option<&str> {
-        let raw = self.targets.iter().find(|target| target.name == RAW);
-        raw.or(self.targets.first()).map(|target| target.name.as_str())
+    /// The target that stands for 1.
+    pub fn base(&self) -> &str {
+        &self.settings.base
+    }
+
+    /// A target by name.
+    pub fn target(&self, name: &str) -> Option<&Target> {
+        self.targets.iter().find(|target| target.name == name)
+    }
+
+    /// What heads a target's column.
+    pub fn short<'a>(&'a self, name: &'a str) -> &'a str {
+        self.target(name).map_or(name, |target| &target.short)
+    }
+
+    /// What a workload asked for.
+    pub fn workload(&self, name: &str) -> Option<&WorkloadSettings> {
+        self.settings.workloads.iter().find(|workload| workload.name == name)
+    }
+}
+
+impl CaseResult {
+    /// How it compares with a target.
+    pub fn against(&self, base: &str) -> Option<&Estimate> {
+        self.estimates.iter().find(|estimate| estimate.base == base)
+    }
+
+    /// All slices, with the round that each belongs to.
+    pub fn slices(&self) -> impl Iterator<Item = (u32, &Slice)> {
+        self.runs.iter().flat_map(|run| run.slices.iter().map(|slice| (run.repeat, slice)))
     }
 }
 

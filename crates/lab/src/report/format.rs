@@ -70,20 +70,36 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
     format!("{value:.decimals$} {}", units[unit])
 }
 
-/// A ratio as a difference in percent: `−27.3 %`, `+4.2 %`.
-pub fn change(ratio: f64) -> String {
-    let percent = (ratio - 1.0) * 100.0;
+/// A difference in percent without its sign of percent: `−27`, `+4.2`.
+pub fn percent(percent: f64) -> String {
+    let size = percent.abs();
+    let text = if size >= 9.95 { format!("{size:.0}") } else { format!("{size:.1}") };
     // "−0.0" would claim a direction that the figure does not show.
-    match format!("{:.1}", percent.abs()) {
-        zero if zero == "0.0" => "0.0 %".into(),
-        size if percent < 0.0 => format!("−{size} %"),
-        size => format!("+{size} %"),
+    match text.as_str() {
+        "0.0" => "0".into(),
+        _ if percent < 0.0 => format!("−{text}"),
+        _ => format!("+{text}"),
     }
 }
 
-/// A share of a whole: `94 %`, which does not break at the end of a line.
-pub fn share(ratio: f64) -> String {
-    format!("{:.0}\u{a0}%", ratio * 100.0)
+/// A bound in percent, never rounded down: `6`, `0.7`.
+pub fn percent_up(percent: f64) -> String {
+    if percent <= 0.9 {
+        format!("{:.1}", (percent * 10.0).ceil() / 10.0)
+    } else {
+        format!("{:.0}", percent.ceil())
+    }
+}
+
+/// A ratio as a difference in percent: `−27.3 %`, `+4.2 %`.
+pub fn change(ratio: f64) -> String {
+    format!("{} %", percent((ratio - 1.0) * 100.0))
+}
+
+/// A small chance: `0.0012`.
+pub fn chance(chance: f64) -> String {
+    let digits = if chance > 0.0 { (2.0 - chance.log10()).ceil().clamp(2.0, 12.0) as usize } else { 2 };
+    format!("{chance:.digits$}").trim_end_matches('0').to_owned()
 }
 
 /// Seconds as a length of time: `45 s`, `12 min`, `12 h`.
@@ -116,9 +132,10 @@ mod tests {
         assert_eq!(size(1 << 20), "1 MiB");
         assert_eq!(size(u64::MAX), "16 EiB");
         assert_eq!(volume(4.9e9), "4.9 GB");
-        assert_eq!(change(0.7267), "−27.3 %");
+        assert_eq!(change(0.7267), "−27 %");
         assert_eq!(change(1.0422), "+4.2 %");
-        assert_eq!(change(0.9999), "0.0 %");
+        assert_eq!(change(0.9999), "0 %");
+        assert_eq!((percent_up(5.01), percent_up(0.61)), ("6".into(), "0.7".into()));
         assert_eq!(duration(43_200.0), "12 h");
     }
 }

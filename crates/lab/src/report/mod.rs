@@ -1,12 +1,15 @@
 //! Reports: one JSON document is the truth, and everything people look at is made from it.
 //!
-//! [`Document`] holds what was measured; [`statistics`](crate::statistics) turns runs into medians, ratios, verdicts
-//! and warnings. A document that was saved can be rendered again at any time, on any machine, to the same result.
+//! [`Document`] holds what was measured; [`estimate`](crate::estimate) turns slices into ratios, intervals and
+//! verdicts. A document that was saved can be rendered again at any time, on any machine, to the same result.
 
+mod answer;
+mod conclude;
 pub mod csv;
 mod diff;
 pub mod document;
 pub(crate) mod format;
+mod grid;
 pub mod html;
 pub mod markdown;
 mod table;

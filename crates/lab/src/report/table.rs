@@ -9,10 +9,10 @@ pub enum Tone {
     /// Nothing in particular.
     #[default]
     Plain,
-    /// Better than what it is compared with.
-    Better,
-    /// Worse than what it is compared with.
-    Worse,
+    /// Better than what it is compared with: by so much, from 1 to 3.
+    Better(u8),
+    /// Worse than what it is compared with: by so much, from 1 to 3.
+    Worse(u8),
     /// Of less weight, such as a difference within the noise.
     Faint,
 }
@@ -141,6 +141,37 @@ impl Table {
         text
     }
 
+    /// The same in tables of at most so many columns of a terminal: the first column, and the second too if `keep`
+    /// says so, stand in each. A table with a single other column may be wider.
+    pub fn split(self, width: usize, keep: usize) -> Vec<Table> {
+        if self.width() <= width || self.columns.len() <= keep + 1 {
+            return vec![self];
+        }
+        let part = |columns: &[usize]| Table {
+            caption: self.caption.clone(),
+            columns: columns.iter().map(|&index| self.columns[index].clone()).collect(),
+            rows: self
+                .rows
+                .iter()
+                .map(|row| columns.iter().map(|&index| row[index].clone()).collect())
+                .collect(),
+        };
+        let kept: Vec<usize> = (0..keep).collect();
+        let mut parts = Vec::new();
+        let mut columns = kept.clone();
+        for index in keep..self.columns.len() {
+            columns.push(index);
+            if columns.len() > keep + 1 && part(&columns).width() > width {
+                columns.pop();
+                parts.push(part(&columns));
+                columns = kept.clone();
+                columns.push(index);
+            }
+        }
+        parts.push(part(&columns));
+        parts
+    }
+
     /// Columns that a terminal needs to show it.
     pub fn width(&self) -> usize {
         self.widths().iter().map(|width| width + 2).sum()
@@ -161,8 +192,11 @@ impl Tone {
     fn ansi(self) -> Option<&'static str> {
         match self {
             Tone::Plain => None,
-            Tone::Better => Some("32"),
-            Tone::Worse => Some("31"),
+            Tone::Better(3..) => Some("1;32"),
+            Tone::Better(_) => Some("32"),
+            Tone::Worse(3..) => Some("1;31"),
+            Tone::Worse(2) => Some("31"),
+            Tone::Worse(_) => Some("33"),
             Tone::Faint => Some("2"),
         }
     }
@@ -170,8 +204,12 @@ impl Tone {
     fn class(self) -> &'static str {
         match self {
             Tone::Plain => "plain",
-            Tone::Better => "better",
-            Tone::Worse => "worse",
+            Tone::Better(1) => "better1",
+            Tone::Better(2) => "better2",
+            Tone::Better(_) => "better3",
+            Tone::Worse(1) => "worse1",
+            Tone::Worse(2) => "worse2",
+            Tone::Worse(_) => "worse3",
             Tone::Faint => "faint",
         }
     }
@@ -214,7 +252,7 @@ mod tests {
             caption: "MB/s".into(),
             columns: vec![Column::words("Case"), Column::figures("raw"), Column::figures("Rel. %")],
             rows: vec![
-                vec![Cell::plain("a|b"), Cell::plain("7,004"), Cell::toned("−27.3 %", Tone::Worse)],
+                vec![Cell::plain("a|b"), Cell::plain("7,004"), Cell::toned("−27.3 %", Tone::Worse(2))],
                 vec![Cell::plain("µ"), Cell::plain("9"), Cell::default()],
             ],
         }

@@ -1,118 +1,8 @@
-//! The tables that every report shows.
+//! The tables behind the grids, and the conditions.
 
-use super::document::{CaseResult, Direction, Document, RAW, Relative};
-use super::{Cell, Column, Table, Tone, format};
+use super::document::{CaseResult, Direction, Document};
+use super::{Cell, Column, Table, Tone, format, grid};
 use crate::statistics::total;
-
-/// Mark of a difference that the runs do not prove.
-pub const NOISE_MARK: &str = "≈";
-
-/// `−27.3 %`, or `≈ −1.2 %` where the difference is within the noise.
-pub fn relative_cell(relative: Option<Relative>) -> Cell {
-    let Some(relative) = relative else { return Cell::default() };
-    let text = format::change(relative.ratio);
-    if relative.within_noise {
-        Cell::toned(format!("{NOISE_MARK} {text}"), Tone::Faint)
-    } else if relative.ratio < 1.0 {
-        Cell::toned(text, Tone::Worse)
-    } else {
-        Cell::toned(text, Tone::Better)
-    }
-}
-
-/// Whether people judge a workload by IOPS: all its requests are small.
-pub fn counts_iops(document: &Document, workload: &str) -> bool {
-    document.cases(workload).iter().all(|case| case.block_bytes <= 64 << 10)
-}
-
-/// Throughput of each target, and each but the baseline relative to it. As many tables as it takes
-/// to stay below `width` columns (`usize::MAX` for one).
-pub fn throughput(document: &Document, workload: &str, width: usize) -> Vec<Table> {
-    let by_iops = counts_iops(document, workload);
-    let unit = if by_iops { "IOPS" } else { "MB/s" };
-    let value = |result: &CaseResult| {
-        if by_iops { format::count(result.iops) } else { format::figure(result.mb_per_s) }
-    };
-    let caption = format!(
-        "{workload}: {unit}, median of the runs; relative to {}, median of the rounds",
-        baseline_name(document)
-    );
-    chunks(document, width, |targets| {
-        let baseline = targets.first().copied().unwrap_or_default();
-        let mut columns = vec![Column::words("Case")];
-        for (index, target) in targets.iter().enumerate() {
-            columns.push(Column::figures(*target));
-            if index > 0 {
-                columns.push(Column::figures("Rel. %"));
-            }
-        }
-        let rows = document.cases(workload).into_iter().map(|case| {
-            let mut row = vec![Cell::plain(case.label())];
-            for (index, target) in targets.iter().enumerate() {
-                let result = document.find(target, case);
-                row.push(Cell::plain(result.map_or_else(String::new, value)));
-                if index > 0 {
-                    let relative = result.and_then(|result| document.relative_to(result, baseline));
-                    row.push(relative_cell(relative));
-                }
-            }
-            row
-        });
-        Table { caption: caption.clone(), columns, rows: rows.collect() }
-    })
-}
-
-/// Median and 99th percentile of the response time of each target.
-pub fn latency(document: &Document, workload: &str, width: usize) -> Vec<Table> {
-    chunks(document, width, |targets| {
-        let mut columns = vec![Column::words("Case")];
-        for target in targets {
-            columns.push(Column::figures(format!("{target} p50")));
-            columns.push(Column::figures("p99"));
-        }
-        let rows = document.cases(workload).into_iter().map(|case| {
-            let mut row = vec![Cell::plain(case.label())];
-            for target in targets {
-                let result = document.find(target, case);
-                let cell = |us: fn(&CaseResult) -> f64| {
-                    Cell::plain(result.map_or_else(String::new, |r| format::micros(us(r))))
-                };
-                row.push(cell(|result| result.latency_us.p50));
-                row.push(cell(|result| result.latency_us.p99));
-            }
-            row
-        });
-        Table { caption: format!("{workload}: response time"), columns, rows: rows.collect() }
-    })
-}
-
-/// Processor time for each I/O, and what each target adds to the baseline's: what a file system itself costs.
-pub fn cpu(document: &Document, workload: &str, width: usize) -> Vec<Table> {
-    chunks(document, width, |targets| {
-        let mut columns = vec![Column::words("Case")];
-        for (index, target) in targets.iter().enumerate() {
-            columns.push(Column::figures(*target));
-            if index > 0 {
-                columns.push(Column::figures("added"));
-            }
-        }
-        let rows = document.cases(workload).into_iter().map(|case| {
-            let mut row = vec![Cell::plain(case.label())];
-            let of = |target: &str| document.find(target, case).map(|result| result.cpu.us_per_io);
-            let baseline = targets.first().and_then(|target| of(target));
-            for (index, target) in targets.iter().enumerate() {
-                let spent = of(target);
-                row.push(Cell::plain(spent.map_or_else(String::new, |us| format!("{us:.2}"))));
-                if index > 0 {
-                    let added = spent.zip(baseline).map(|(us, baseline)| us - baseline);
-                    row.push(Cell::plain(added.map_or_else(String::new, |us| format!("{us:+.2}"))));
-                }
-            }
-            row
-        });
-        Table { caption: format!("{workload}: CPU time for each I/O, µs"), columns, rows: rows.collect() }
-    })
-}
 
 /// Every figure of every result of a workload.
 pub fn every_figure(document: &Document, workload: &str) -> Table {
@@ -120,11 +10,8 @@ pub fn every_figure(document: &Document, workload: &str) -> Table {
         document.results.iter().any(|result| result.case.workload == workload && result.score.is_some());
     let mut columns = vec![Column::words("Case"), Column::words("Target")];
     let titles = [
-        "Rel. %",
+        "% of base",
         "MB/s",
-        "min",
-        "max",
-        "MAD",
         "IOPS",
         "mean",
         "p50",
@@ -134,8 +21,12 @@ pub fn every_figure(document: &Document, workload: &str) -> Table {
         "p99.9",
         "p99.99",
         "max",
+        "Sync p50",
+        "Sync p99",
         "CPU µs/I/O",
         "CPU %",
+        "Bytes at the device",
+        "Slices",
         "Stalled",
         "Errors",
     ];
@@ -147,23 +38,27 @@ pub fn every_figure(document: &Document, workload: &str) -> Table {
     for case in document.cases(workload) {
         for target in &document.targets {
             let Some(result) = document.find(&target.name, case) else { continue };
-            let baseline = document.baseline().unwrap_or(RAW);
-            let relative =
-                if target.name == baseline { None } else { document.relative_to(result, baseline) };
-            let spread = &result.spread.mb_per_s;
-            let mut row = vec![Cell::plain(case.label()), Cell::plain(&target.name), relative_cell(relative)];
-            row.extend(
-                [result.mb_per_s, spread.min, spread.max, spread.mad]
-                    .map(|value| Cell::plain(format::figure(value))),
-            );
-            row.push(Cell::plain(format::count(result.iops)));
-            row.extend(result.latency_us.figures().map(|(_, us)| Cell::plain(format::micros(us))));
+            let mut row = vec![
+                Cell::plain(case.label()),
+                Cell::plain(&target.name),
+                result.against(document.base()).map_or_else(Cell::default, grid::share),
+                Cell::plain(format::figure(result.mb_per_s)),
+                Cell::plain(format::count(result.iops)),
+            ];
+            let micros = |us: Option<f64>| Cell::plain(us.map_or_else(String::new, format::micros));
+            row.extend(result.latency_us.figures().map(|(_, us)| micros(us)));
+            row.push(micros(result.sync_latency_us.map(|latency| latency.p50)));
+            row.push(micros(result.sync_latency_us.and_then(|latency| latency.p99)));
             row.push(Cell::plain(format!("{:.2}", result.cpu.us_per_io)));
             row.push(Cell::plain(format!("{:.0}", result.cpu.percent)));
+            let amplification =
+                result.amplification.map_or_else(String::new, |factor| format!("×{factor:.2}"));
+            row.push(Cell::plain(amplification));
+            row.push(Cell::plain(result.slices().count().to_string()));
             let stalled: f64 = result.runs.iter().map(|run| run.stalled_seconds).sum();
             let errors = total(result.runs.iter().flat_map(|run| [run.errors, run.corrupted_blocks]));
             let alarm =
-                |bad: bool, text: String| Cell::toned(text, if bad { Tone::Worse } else { Tone::Faint });
+                |bad: bool, text: String| Cell::toned(text, if bad { Tone::Worse(3) } else { Tone::Faint });
             row.push(alarm(stalled > 0.0, format::duration(stalled)));
             row.push(alarm(errors > 0, errors.to_string()));
             if scored {
@@ -173,7 +68,7 @@ pub fn every_figure(document: &Document, workload: &str) -> Table {
             rows.push(row);
         }
     }
-    Table { caption: format!("{workload}: every figure"), columns, rows }
+    Table { caption: format!("{}: every figure", grid::title(document, workload)), columns, rows }
 }
 
 /// What the application asked for and what the storage saw, over all runs.
@@ -209,7 +104,11 @@ pub fn at_the_device(document: &Document, workload: &str) -> Option<Table> {
         Column::figures("Bytes × "),
         Column::figures("Sequential"),
     ];
-    (!rows.is_empty()).then(|| Table { caption: format!("{workload}: what the storage saw"), columns, rows })
+    (!rows.is_empty()).then(|| Table {
+        caption: format!("{}: what the storage saw", grid::title(document, workload)),
+        columns,
+        rows,
+    })
 }
 
 /// One direction of the traffic of all runs of a result.
@@ -309,6 +208,39 @@ impl Sides {
     }
 }
 
+/// The conditions in one line: device, span, seconds, slices.
+pub fn in_a_line(document: &Document) -> String {
+    let Document { environment, settings, .. } = document;
+    let device = &environment.device;
+    let mut what = device.model.clone().unwrap_or_else(|| device.name.clone());
+    if let Some(system) = &device.host_file_system {
+        what = format!("{what} on {system}");
+    }
+    let mut spans: Vec<String> =
+        settings.workloads.iter().map(|workload| format::size(workload.span_bytes)).collect();
+    spans.dedup();
+    let mut seconds: Vec<String> = settings
+        .workloads
+        .iter()
+        .filter(|workload| workload.seconds > 0.0)
+        .map(|workload| format::duration(workload.seconds * f64::from(settings.rounds)))
+        .collect();
+    seconds.dedup();
+    let seconds = if seconds.is_empty() { "by count".into() } else { seconds.join(" or ") };
+    let slices: Vec<usize> =
+        document.results.iter().map(|result| result.slices().count()).filter(|count| *count > 0).collect();
+    let slices = match (slices.iter().min(), slices.iter().max()) {
+        (Some(least), Some(most)) if least == most => format!(" in {}", counted(*most as u64, "slice")),
+        (Some(least), Some(most)) => format!(" in {least} to {most} slices"),
+        _ => String::new(),
+    };
+    format!("{what} · span {} · {seconds} a case and target{slices}", spans.join(" or "))
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {}", crate::statistics::plural(count, noun))
+}
+
 /// The conditions: name and value.
 pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
     let Document { environment, settings, .. } = document;
@@ -322,51 +254,37 @@ pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
     what.extend(device.host_file_system.as_ref().map(|name| format!("image on {name}")));
     let caches =
         if settings.direct { "caches of the host bypassed" } else { "through the caches of the host" };
+    let places = match settings.own_regions {
+        true => "each target in a region of its own, slices in turns",
+        false => "the same region made anew for each target in turn",
+    };
+    let loads = settings.workloads.iter().map(|workload| {
+        let seconds = match workload.seconds {
+            seconds if seconds > 0.0 => format!("{} a case", format::duration(seconds)),
+            _ => "cases end by count".into(),
+        };
+        format!(
+            "{}: span {}, {seconds}, writes {}",
+            workload.name,
+            format::size(workload.span_bytes),
+            workload.durability
+        )
+    });
     vec![
         ("Device", what.join(", ")),
-        ("Processor", format!("{}, {} cores", environment.cpu, environment.cores)),
+        ("Processor", format!("{}, {}", environment.cpu, counted(environment.cores.into(), "core"))),
         ("Memory", format::size(environment.memory_bytes)),
         ("System", format!("{}, {}", environment.os, environment.kernel)),
         ("Version", format!("Platter {}", environment.platter_version)),
         ("Started", document.created.clone()),
         (
-            "Runs",
-            format!(
-                "{} of each case, {} each after {} of ramp-up; preset {}",
-                settings.repeats,
-                format::duration(settings.seconds_per_run),
-                format::duration(settings.ramp_up_seconds),
-                settings.preset
-            ),
+            "Turns",
+            format!("{}; preset {}; {places}", counted(settings.rounds.into(), "round"), settings.preset),
         ),
-        ("Durability", format!("{}; {caches}", settings.durability)),
-        ("Span", format::size(settings.span_bytes)),
+        ("Loads", loads.collect::<Vec<_>>().join("; ")),
+        ("Caches", caches.into()),
+        ("Told", format!("differences at a level of {}", format::chance(document.level))),
         ("Seed", settings.seed.to_string()),
         ("Command", document.command.clone()),
     ]
-}
-
-/// `raw`, or the target that stands in for it.
-pub fn baseline_name(document: &Document) -> &str {
-    document.baseline().unwrap_or(RAW)
-}
-
-/// Splits the targets so that each table, which the baseline opens, is at most `width` columns wide.
-fn chunks(document: &Document, width: usize, build: impl Fn(&[&str]) -> Table) -> Vec<Table> {
-    let baseline = baseline_name(document);
-    let others: Vec<&str> =
-        document.targets.iter().map(|target| target.name.as_str()).filter(|name| *name != baseline).collect();
-    let with = |part: &[&str]| build(&[&[baseline], part].concat());
-    let mut tables = Vec::new();
-    let mut rest = others.as_slice();
-    loop {
-        // At least one other target per table, however wide it is.
-        let fits = (1..=rest.len()).rev().find(|&count| with(&rest[..count]).width() <= width);
-        let (part, after) = rest.split_at(fits.unwrap_or(1).min(rest.len()));
-        tables.push(with(part));
-        if after.is_empty() {
-            return tables;
-        }
-        rest = after;
-    }
 }

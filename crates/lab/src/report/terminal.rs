@@ -1,99 +1,137 @@
-//! For a terminal: verdicts, the tables people compare, warnings and conditions, in at most 100 columns.
+//! For a terminal: the answer, the grids, what to know, and on demand everything else.
 
-use super::Document;
 use super::table::{printable, styled};
-use super::tables::{NOISE_MARK, conditions, cpu, latency, throughput};
+use super::tables::{at_the_device, conditions, every_figure, in_a_line};
+use super::{Document, Table, answer, grid};
 use crate::published;
 use std::fmt::Write;
 
-/// Columns that a report takes at most, unless a single name is wider.
+/// Columns that a report takes where nobody says how wide the terminal is, unless a single name is wider.
 pub const WIDTH: usize = 100;
 
-/// How many results with warnings are named: on a busy machine nearly all have some.
-const NAMED: usize = 6;
+/// What to show, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Colours, for a terminal only; a file or a pipe wants plain text.
+    pub colour: bool,
+    /// Every figure, and what the storage saw.
+    pub details: bool,
+    /// The tables of the published comparisons.
+    pub published: bool,
+}
 
-/// The report. `colour` is for a terminal only; a file or a pipe wants plain text. `published` adds the figures of the
-/// published comparisons.
-pub fn render(document: &Document, colour: bool, published: bool) -> String {
-    let mut text = String::new();
-    for verdict in &document.verdicts {
-        let _ = writeln!(text, "{}", styled(&verdict.workload, "1", colour));
-        text.push_str(&wrapped(&verdict.sentence, "  "));
+impl Default for View {
+    fn default() -> View {
+        View { width: WIDTH, colour: false, details: false, published: false }
+    }
+}
+
+/// The report.
+pub fn render(document: &Document, view: View) -> String {
+    let View { width, colour, .. } = view;
+    let wrapped = |text: &str, indent: &str| wrapped_to(text, indent, width);
+    let mut text = format!("{}\n\n", styled(&answer::question(document), "1", colour));
+    if let Some(why) = &document.partial {
+        text.push_str(&wrapped(&format!("Partial: {why}."), "  "));
         text.push('\n');
     }
-    for workload in document.workloads() {
-        let tables = [throughput, latency, cpu].map(|tables| tables(document, workload, WIDTH));
-        for table in tables.iter().flatten() {
-            text.push_str(&table.terminal(colour));
+    for sentence in &document.answer {
+        text.push_str(&wrapped(sentence, "  "));
+    }
+    text.push('\n');
+    text.push_str(&wrapped(&in_a_line(document), "  "));
+    text.push('\n');
+    let mut show = |table: Table, keep: usize| {
+        for part in table.split(width, keep) {
+            text.push_str(&part.terminal(colour));
             text.push('\n');
         }
+    };
+    for workload in document.workloads() {
+        show(grid::shares(document, workload), 1);
+        if let Some(pairs) = grid::pairs(document, workload) {
+            show(pairs, 1);
+        }
     }
-    if document
-        .results
-        .iter()
-        .any(|result| result.relative_to_raw.is_some_and(|relative| relative.within_noise))
-    {
-        let _ = writeln!(text, "{NOISE_MARK}  within the noise: the runs do not tell which one is faster.\n");
+    if view.details {
+        for workload in document.workloads() {
+            for metric in &grid::METRICS {
+                if let Some(table) = grid::metric(document, workload, metric) {
+                    show(table, 1);
+                }
+            }
+            show(every_figure(document, workload), 2);
+            if let Some(table) = at_the_device(document, workload) {
+                show(table, 2);
+            }
+        }
+    }
+    for target in document.targets.iter().filter(|target| target.short != target.name) {
+        text.push_str(&wrapped(&format!("{} is {}: {}", target.short, target.name, target.details), "  "));
+    }
+    for note in grid::notes(document).iter().chain(&grid::published_sources(document)) {
+        text.push_str(&wrapped(note, "  "));
+    }
+    for sentence in &document.machine {
+        text.push_str(&wrapped(&format!("The machine: {sentence}."), "  "));
     }
     if !document.warnings.is_empty() {
-        let _ = writeln!(text, "{}", styled("Warnings", "1;33", colour));
+        let _ = writeln!(text, "\n{}", styled("Warnings", "1;33", colour));
         for warning in &document.warnings {
             text.push_str(&wrapped(warning, "  "));
         }
-        let doubtful = || document.results.iter().filter(|result| !result.warnings.is_empty());
-        for result in doubtful().take(NAMED) {
-            let what =
-                format!("{} on {}: {}", result.case.label(), result.target, result.warnings.join("; "));
-            text.push_str(&wrapped(&what, "    "));
-        }
-        if let more @ 1.. = doubtful().count().saturating_sub(NAMED) {
-            text.push_str(&wrapped(&format!("and {more} more results, named in the other reports"), "    "));
-        }
-        text.push('\n');
     }
-    let _ = writeln!(text, "{}", styled("Conditions", "1", colour));
-    for (name, value) in conditions(document) {
-        text.push_str(&wrapped(&format!("{name:<11} {value}"), "  "));
+    for result in document.results.iter().filter(|result| !result.warnings.is_empty()) {
+        let what = format!("{} on {}: {}", result.case.label(), result.target, result.warnings.join("; "));
+        text.push_str(&wrapped(&what, "    "));
     }
-    if published {
+    if view.details {
+        let _ = writeln!(text, "\n{}", styled("Conditions", "1", colour));
+        for (name, value) in conditions(document) {
+            text.push_str(&wrapped(&format!("{name:<11} {value}"), "  "));
+        }
+    }
+    if view.published {
         text.push('\n');
-        text.push_str(&published_section(Some(document), colour));
+        text.push_str(&published_section(width, colour));
     }
     text
 }
 
-/// The published figures by themselves, and beside what `document` measured where the two correspond.
-pub fn published_section(document: Option<&Document>, colour: bool) -> String {
+/// The figures that others published.
+pub fn published_section(width: usize, colour: bool) -> String {
     let mut text = String::new();
-    for comparison in document.into_iter().flat_map(published::beside) {
-        text.push_str(&comparison.terminal(colour));
-        text.push('\n');
-    }
     for source in published::sources() {
         let _ = writeln!(text, "{}", styled(&format!("{} ({})", source.title, source.id), "1", colour));
         for line in source.about() {
-            text.push_str(&wrapped(&line, "  "));
+            text.push_str(&wrapped_to(&line, "  ", width));
         }
         text.push('\n');
-        for table in source.tables() {
-            text.push_str(&table.terminal(colour));
+        for part in source.tables().into_iter().flat_map(|table| table.split(width, 1)) {
+            text.push_str(&part.terminal(colour));
             text.push('\n');
         }
         for note in &source.notes {
-            text.push_str(&wrapped(note, "  "));
+            text.push_str(&wrapped_to(note, "  ", width));
         }
         text.push('\n');
     }
     text
 }
 
-/// Breaks lines between words; lines after the first are indented by two more.
+/// Breaks lines between words at [`WIDTH`] columns; lines after the first are indented by two more.
 pub(super) fn wrapped(text: &str, indent: &str) -> String {
+    wrapped_to(text, indent, WIDTH)
+}
+
+fn wrapped_to(text: &str, indent: &str, width: usize) -> String {
     let mut lines = String::new();
     let mut line = String::from(indent);
     let mut empty = true;
     for word in printable(text).split(' ') {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+        if !empty && line.chars().count() + 1 + word.chars().count() > width {
             lines.push_str(line.trim_end());
             lines.push('\n');
             line = format!("{indent}  ");

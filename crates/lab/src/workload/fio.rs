@@ -95,7 +95,6 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Workload> {
         scoring: None,
         span,
         repeats: 1,
-        loops: 1,
         cases,
     })
 }
@@ -214,7 +213,7 @@ fn case(name: &str, job: String, mut keys: Keys) -> Result<(Case, Shared)> {
     };
     let count = if time_based { None } else { count };
     Ok((
-        Case { name: job, profiles: Vec::new(), direction, pattern, time, ramp_up, count },
+        Case { name: job, profiles: Vec::new(), direction, pattern, time, ramp_up, count, continuous: false },
         Shared { span, durability, buffered, seed },
     ))
 }

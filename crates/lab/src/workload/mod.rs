@@ -51,10 +51,8 @@ pub struct Workload {
     pub scoring: Option<Scoring>,
     /// Bytes that I/Os are spread over.
     pub span: u64,
-    /// Runs of each case on each target, interleaved.
+    /// How often all cases are gone through.
     pub repeats: u32,
-    /// Runs of each case in one turn.
-    pub loops: u32,
     /// The cases, in the order they run.
     pub cases: Vec<Case>,
 }
@@ -76,6 +74,8 @@ pub struct Case {
     pub ramp_up: Duration,
     /// End after this many I/Os instead of `time`.
     pub count: Option<u64>,
+    /// In one piece, also where other cases take turns in slices: what a long run comes to is the question.
+    pub continuous: bool,
 }
 
 /// The built-in workloads: name and text.
@@ -100,7 +100,8 @@ impl Workload {
         let (built_in_name, profile) =
             name.split_once(':').map_or((name, None), |(name, rest)| (name, Some(rest)));
         if let Some((_, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == built_in_name) {
-            let mut workload = Workload::from_toml(name, text, preset)?;
+            // The quick preset leaves cases out unless they are asked for by name.
+            let mut workload = Workload::read_toml(name, text, preset, profile.is_some())?;
             if let Some(profile) = profile {
                 workload.keep_profile(profile)?;
             }
@@ -140,6 +141,10 @@ impl Workload {
     /// # Errors
     /// [`Error::Input`]: an unknown key is one too.
     pub fn from_toml(name: &str, text: &str, preset: Preset) -> Result<Workload> {
+        Workload::read_toml(name, text, preset, false)
+    }
+
+    fn read_toml(name: &str, text: &str, preset: Preset, every_case: bool) -> Result<Workload> {
         let file: File = toml::from_str(text).map_err(|error| input(name, error))?;
         let scale = match preset {
             Preset::Quick => &file.quick,
@@ -150,7 +155,11 @@ impl Workload {
         for case in &file.case {
             let block = u32::try_from(size(name, &case.block)?)
                 .map_err(|_| input(name, format!("case {:?}: block is larger than 4 GiB", case.name)))?;
-            for &direction in &case.directions {
+            let directions = match (preset, &case.quick) {
+                (Preset::Quick, Some(quick)) if !every_case => quick,
+                _ => &case.directions,
+            };
+            for &direction in directions {
                 let read_percent = match (direction, case.read_percent) {
                     (Direction::Read, _) => 100,
                     (Direction::Write, _) => 0,
@@ -180,6 +189,7 @@ impl Workload {
                     time: duration(name, seconds)?,
                     ramp_up: duration(name, scale.ramp_up)?,
                     count: None,
+                    continuous: preset == Preset::Full && case.continuous,
                 });
             }
         }
@@ -196,7 +206,6 @@ impl Workload {
             scoring: file.scoring,
             span: size(name, &scale.span)?,
             repeats: scale.repeats.max(1),
-            loops: scale.loops.max(1),
             cases,
         })
     }
@@ -270,8 +279,6 @@ struct Scale {
     ramp_up: f64,
     #[serde(default = "one")]
     repeats: u32,
-    #[serde(default = "one")]
-    loops: u32,
 }
 
 fn one() -> u32 {
@@ -285,6 +292,8 @@ struct FileCase {
     #[serde(default)]
     profiles: Vec<String>,
     directions: Vec<Direction>,
+    /// Those that the quick preset runs, if not all.
+    quick: Option<Vec<Direction>>,
     read_percent: Option<u8>,
     block: Size,
     random_percent: u8,
@@ -293,6 +302,8 @@ struct FileCase {
     #[serde(default)]
     own_span: bool,
     full_seconds: Option<f64>,
+    #[serde(default)]
+    continuous: bool,
 }
 
 #[derive(Deserialize)]
@@ -315,7 +326,10 @@ mod tests {
         assert_eq!(read.time, Duration::from_secs(60));
         assert_eq!(iometer.cases[3].time, Duration::from_secs(12 * 3600));
         let cells = Workload::load("crystaldiskmark", Preset::Full).unwrap();
-        assert_eq!((cells.cases.len(), cells.loops, cells.scoring), (18, 5, Some(Scoring::Best)));
+        assert_eq!((cells.cases.len(), cells.repeats, cells.scoring), (18, 5, Some(Scoring::Best)));
+        let quick = ["iometer", "crystaldiskmark"]
+            .map(|name| Workload::load(name, Preset::Quick).unwrap().cases.len());
+        assert_eq!(quick, [3, 8]);
         assert_eq!(cells.cases[2].pattern.read_percent, 70);
         let nvme = Workload::load("crystaldiskmark:nvme", Preset::Quick).unwrap();
         let names: Vec<&str> = nvme.cases.iter().map(|case| case.name.as_str()).step_by(3).collect();

@@ -24,42 +24,45 @@ impl Dice {
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Raw device, FAT32, ReFS with integrity and a directory of the host, under both workloads.
+/// The seven targets of a default comparison, under both workloads.
 pub fn full() -> Document {
     document(
-        "platter compare --full --device /dev/nvme0n1 --targets raw,fat32,refs-integrity,dir:/tmp --repeat 3",
+        "platter compare --full --device /dev/nvme0n1",
         &[
-            ("raw", "Raw device", "raw", "no file system", 1.0),
-            ("fat32", "FAT32", "volume", "32 KiB clusters", 0.94),
-            ("refs-integrity", "ReFS, integrity on", "volume", "4 KiB clusters, integrity streams", 0.62),
-            ("dir:/tmp", "ext4 (/tmp)", "directory", "ext4, rw,relatime on /dev/nvme0n1p2", 0.81),
+            ("raw", "Raw device", "raw", "", 1.0),
+            ("ntfs", "NTFS 3.1, 4 KiB clusters", "volume", "a fresh volume", 0.97),
+            ("refs", "ReFS 3.14, 4 KiB clusters", "volume", "a fresh volume", 0.96),
+            ("refs+integrity", "ReFS 3.14, 4 KiB clusters, integrity on", "volume", "a fresh volume", 0.78),
+            ("exfat", "exFAT, 32 KiB clusters", "volume", "a fresh volume", 0.98),
+            ("fat32", "FAT32, 4 KiB clusters", "volume", "a fresh volume", 0.94),
+            ("dir:/tmp", "ext4 of the host", "directory", "ext4, rw,relatime on /dev/nvme0n1p2", 0.81),
         ],
-        3,
+        2,
         8664,
     )
 }
 
-/// What `compare --quick` gives on a small machine: three targets.
+/// Few targets.
 pub fn quick() -> Document {
     document(
-        "platter compare --quick",
+        "platter compare --targets raw,fat32,dir:/tmp",
         &[
-            ("raw", "Raw device", "raw", "no file system", 1.0),
-            ("fat32", "FAT32", "volume", "32 KiB clusters", 0.97),
-            ("dir:/tmp", "ext4 (/tmp)", "directory", "ext4, rw,relatime on /dev/vda1", 0.7),
+            ("raw", "Raw device", "raw", "", 1.0),
+            ("fat32", "FAT32, 4 KiB clusters", "volume", "a fresh volume", 0.97),
+            ("dir:/tmp", "ext4 of the host", "directory", "ext4, rw,relatime on /dev/vda1", 0.7),
         ],
-        3,
+        1,
         1,
     )
 }
 
-/// No raw device, one run: ratios are to the first target.
+/// No raw device: ratios are to the first target.
 pub fn two_volumes() -> Document {
     document(
-        "platter compare --targets fat32,refs --repeat 1",
+        "platter compare --targets fat32,refs",
         &[
-            ("fat32", "FAT32", "volume", "32 KiB clusters", 1.0),
-            ("refs", "ReFS", "volume", "4 KiB clusters", 0.9),
+            ("fat32", "FAT32, 4 KiB clusters", "volume", "a fresh volume", 1.0),
+            ("refs", "ReFS 3.14, 4 KiB clusters", "volume", "a fresh volume", 0.9),
         ],
         1,
         2,
@@ -105,7 +108,7 @@ fn cases() -> Vec<(Case, f64)> {
     all
 }
 
-fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], repeats: u32, seed: u64) -> Document {
+fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u32, seed: u64) -> Document {
     let mut dice = Dice(seed);
     let environment = Environment {
         cpu: "AMD EPYC 9354P 32-Core Processor".into(),
@@ -125,22 +128,29 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], repeats: u
             host_file_system: None,
         },
     };
+    let workload = |name: &str, title: &str, durability: &str| WorkloadSettings {
+        name: name.into(),
+        title: title.into(),
+        durability: durability.into(),
+        span_bytes: 32 * GIB,
+        seconds: 60.0,
+    };
     let settings = Settings {
         preset: "full".into(),
-        repeats,
+        base: String::new(),
+        rounds,
         seed: 8664,
-        durability: "as each workload says".into(),
         direct: true,
-        span_bytes: 32 * GIB,
-        seconds_per_run: 60.0,
-        ramp_up_seconds: 5.0,
-        order: (1..=repeats)
-            .flat_map(|repeat| targets.iter().map(move |target| format!("{} iometer #{repeat}", target.0)))
-            .collect(),
+        own_regions: true,
+        workloads: vec![
+            workload("iometer", "Iometer", "direct"),
+            workload("crystaldiskmark", "CrystalDiskMark", "write-through"),
+        ],
     };
     let described = targets.iter().map(|&(name, title, kind, details, _)| Target {
         name: name.into(),
         title: title.into(),
+        short: if kind == "directory" { "dir:ext4".into() } else { name.into() },
         kind: kind.into(),
         details: details.into(),
     });
@@ -149,17 +159,34 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], repeats: u
     let mut clock = 0.0;
     for (case, rate) in cases() {
         for &(name, _, kind, _, factor) in targets {
-            let lean = if name == "raw" { 1.0 } else { dice.about(0.12) };
-            let slow = if name.contains("integrity") && case.block_bytes == 4096 { 0.6 } else { 1.0 };
-            let runs = (1..=repeats).map(|repeat| {
+            let lean = if name == "raw" { 1.0 } else { dice.about(0.06) };
+            let slow = if name.contains("integrity") && case.block_bytes == 4096 { 0.8 } else { 1.0 };
+            let runs = (1..=rounds).map(|round| {
                 clock += 66.0;
-                let rate = rate * factor * lean * slow * dice.about(0.025);
-                run(&case, name, kind, rate, repeat, clock, &mut dice)
+                run(&case, name, kind, rate * factor * lean * slow, round, clock, &mut dice)
             });
-            let runs = runs.collect();
-            document.results.push(CaseResult::aggregate(name, case.clone(), runs));
+            let runs: Vec<Run> = runs.collect();
+            let of_all = runs[0].clone();
+            document.results.push(CaseResult {
+                target: name.into(),
+                case: case.clone(),
+                latency_us: of_all.latency_us,
+                sync_latency_us: of_all.sync_latency_us,
+                cpu: of_all.cpu,
+                runs,
+                ..CaseResult::default()
+            });
         }
     }
+    let has = |name: &str| targets.iter().any(|target| target.0 == name);
+    for (target, base) in [("refs", "ntfs"), ("refs+integrity", "refs")] {
+        if has(target) && has(base) {
+            document.pairs.push(Pair { target: target.into(), base: base.into() });
+        }
+    }
+    document.machine.push(
+        "another load used 0.4 processors meanwhile: end it, or give the comparison more --time".into(),
+    );
     document.conclude();
     document
 }
@@ -184,7 +211,19 @@ fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64
         .collect();
     let mb_per_s = timeline.iter().map(|second| second.mb_per_s).sum::<f64>() / f64::from(seconds);
     let iops = mb_per_s * 1e6 / case.block_bytes as f64;
-    let latency = latency(mean(case, mb_per_s), dice);
+    let latency = latency(mean(case, mb_per_s), (iops * f64::from(seconds)) as u64, dice);
+    let slices = (0..20_u32)
+        .map(|pass| {
+            let slice = dice.about(if case.queue_depth == 1 { 0.2 } else { 0.04 });
+            Slice {
+                pass: pass + 1,
+                started_at_seconds: clock + f64::from(pass) * 3.0,
+                seconds: 3.0,
+                iops: iops * slice,
+                latency_us: latency.mean / slice,
+            }
+        })
+        .collect();
     let requests = (iops * f64::from(seconds)) as u64;
     let reads = requests * u64::from(case.read_percent) / 100;
     let writes = requests - reads;
@@ -211,7 +250,10 @@ fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64
         latency_us: latency,
         reads: mixed.then(|| side(share, 0.8)),
         writes: mixed.then(|| side(1.0 - share, 1.5)),
+        sync_latency_us: (case.durability == "write-through" && writes > 0).then(|| scaled(&latency, 2.0)),
         response_times: bins(&latency, requests),
+        slices,
+        background_seconds: 0.0,
         stalled_seconds: timeline.iter().filter(|second| second.iops == 0.0).count() as f64,
         timeline,
         cpu: Cpu {
@@ -244,30 +286,33 @@ fn mean(case: &Case, mb_per_s: f64) -> f64 {
     f64::from(case.queue_depth * case.workers) * case.block_bytes as f64 / mb_per_s
 }
 
-fn latency(mean: f64, dice: &mut Dice) -> Latency {
+fn latency(mean: f64, count: u64, dice: &mut Dice) -> Latency {
     let mut of = |factor: f64| mean * factor * dice.about(0.04);
     Latency {
+        count,
         mean,
         p50: of(0.92),
-        p90: of(1.35),
-        p95: of(1.7),
-        p99: of(2.9),
-        p99_9: of(6.2),
-        p99_99: of(14.0),
+        p90: Some(of(1.35)),
+        p95: Some(of(1.7)),
+        p99: Some(of(2.9)),
+        p99_9: Some(of(6.2)),
+        p99_99: (count >= 50_000).then(|| of(14.0)),
         max: of(38.0),
     }
 }
 
 fn scaled(latency: &Latency, factor: f64) -> Latency {
-    let Latency { mean, p50, p90, p95, p99, p99_9, p99_99, max } = *latency;
+    let Latency { count, mean, p50, p90, p95, p99, p99_9, p99_99, max } = *latency;
+    let of = |figure: Option<f64>| figure.map(|figure| figure * factor);
     Latency {
+        count,
         mean: mean * factor,
         p50: p50 * factor,
-        p90: p90 * factor,
-        p95: p95 * factor,
-        p99: p99 * factor,
-        p99_9: p99_9 * factor,
-        p99_99: p99_99 * factor,
+        p90: of(p90),
+        p95: of(p95),
+        p99: of(p99),
+        p99_9: of(p99_9),
+        p99_99: of(p99_99),
         max: max * factor,
     }
 }
@@ -279,11 +324,11 @@ fn bins(latency: &Latency, requests: u64) -> Vec<u64> {
         (latency.p50 * 0.6, 0.05),
         (latency.p50 * 0.9, 0.45),
         (latency.p50 * 1.1, 0.3),
-        (latency.p90, 0.1),
-        (latency.p95, 0.05),
-        (latency.p99, 0.04),
-        (latency.p99_9, 0.009),
-        (latency.p99_99, 0.001),
+        (latency.p90.unwrap_or_default(), 0.1),
+        (latency.p95.unwrap_or_default(), 0.05),
+        (latency.p99.unwrap_or_default(), 0.04),
+        (latency.p99_9.unwrap_or_default(), 0.009),
+        (latency.max, 0.001),
     ];
     for (at, share) in steps {
         bins[response_time_bin(at as u64)] += (requests as f64 * share) as u64;

@@ -4,13 +4,14 @@ use super::lab::{Choices, exit_code, measure, save};
 use crate::failure::Outcome;
 use crate::output::Output;
 use clap::Args;
-use platter_lab::report::terminal;
+use platter_lab::report::terminal::{self, View};
 use std::path::PathBuf;
 
 /// Compare the raw device, file systems of ours on it, and directories of mounted ones under the same load
 ///
-/// Each target gets the same device region in turn, discarded and made anew; the turns are repeated (A B C A B C). The
-/// outcome is written as report.json, report.html, report.md and report.csv.
+/// Every target is made ready first, each in a region of the device of its own; then case by case all run in short slices
+/// in turns, so that what else the machine does meets all alike. The outcome is written as report.json, report.html,
+/// report.md and report.csv.
 ///
 /// Without --device everything happens on a temporary image file in the output directory, and the host's own file
 /// system is compared there too: no root, and nothing that is there is touched.
@@ -38,7 +39,11 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "platter-report")]
     out: PathBuf,
 
-    /// Show the figures that others published beside the measured ones
+    /// Print response times, processor time, what the storage saw and all conditions too
+    #[arg(long)]
+    details: bool,
+
+    /// Add the tables that others published
     #[arg(long)]
     published: bool,
 }
@@ -47,14 +52,21 @@ impl Arguments {
     pub fn run(self) -> Outcome {
         let mut targets = self.targets;
         if targets.is_empty() {
-            targets = vec!["raw".into(), "fat32".into(), format!("dir:{}", self.out.display())];
+            targets = ["raw", "ntfs", "refs", "refs+integrity", "exfat", "fat32"].map(String::from).into();
+            targets.push(format!("dir:{}", self.out.display()));
         }
         let comparison = self.choices.comparison(&targets, &self.workloads, &self.out)?;
         let document = measure(&comparison)?;
         // Saved first: what took long to measure is not lost to a reader who goes away.
         let paths = save(&document, &self.out, self.published)?;
         let mut output = Output::new();
-        output.bytes(terminal::render(&document, output.is_terminal(), self.published).as_bytes())?;
+        let view = View {
+            colour: output.is_terminal(),
+            details: self.details,
+            published: self.published,
+            ..View::default()
+        };
+        output.bytes(terminal::render(&document, view).as_bytes())?;
         output.line("")?;
         for path in paths {
             output.line(format!("wrote {}", path.display()))?;

@@ -4,8 +4,9 @@ use super::lab::{load, save};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use clap::Args;
-use platter_lab::report::{Diff, markdown, terminal};
-use std::path::PathBuf;
+use platter_lab::report::terminal::{self, View};
+use platter_lab::report::{Diff, Document, markdown};
+use std::path::{Path, PathBuf};
 
 /// Render a saved report again, compare two, or show published figures
 ///
@@ -25,6 +26,14 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "out")]
     markdown: bool,
 
+    /// The target that the others are compared with, instead of the report's own
+    #[arg(long, value_name = "TARGET")]
+    base: Option<String>,
+
+    /// Print response times, processor time, what the storage saw and all conditions too
+    #[arg(long)]
+    details: bool,
+
     /// Show the figures that others published
     #[arg(long)]
     published: bool,
@@ -34,19 +43,35 @@ impl Arguments {
     pub fn run(self) -> Outcome {
         let mut output = Output::new();
         let colour = output.is_terminal();
+        let view = View { colour, details: self.details, published: self.published, ..View::default() };
+        let document = |path: &Path| -> Result<Document, Failure> {
+            let mut document = load(path)?;
+            if let Some(base) = &self.base {
+                let names: Vec<&str> = document.targets.iter().map(|target| target.name.as_str()).collect();
+                if !names.contains(&base.as_str()) {
+                    return Err(Failure::new(
+                        "--base",
+                        format!("{base:?} is not among {}", names.join(", ")),
+                    ));
+                }
+                document.settings.base = base.clone();
+                document.conclude();
+            }
+            Ok(document)
+        };
         let text = match (&self.reports[..], &self.out) {
             ([one], Some(out)) => {
-                for path in save(&load(one)?, out, self.published)? {
+                for path in save(&document(one)?, out, self.published)? {
                     output.line(format!("wrote {}", path.display()))?;
                 }
                 output.finish()?;
                 return Ok(0);
             }
             (_, Some(_)) => return Err(Failure::new("--out", "needs exactly one report")),
-            ([], None) if self.markdown => markdown::published_section(None),
-            ([], None) => terminal::published_section(None, colour),
-            ([one], None) if self.markdown => markdown::render(&load(one)?, self.published),
-            ([one], None) => terminal::render(&load(one)?, colour, self.published),
+            ([], None) if self.markdown => markdown::published_section(),
+            ([], None) => terminal::published_section(terminal::WIDTH, colour),
+            ([one], None) if self.markdown => markdown::render(&document(one)?, self.published),
+            ([one], None) => terminal::render(&document(one)?, view),
             ([before, after, ..], None) => {
                 let diff = Diff::new(&load(before)?, &load(after)?);
                 if self.markdown { diff.markdown() } else { diff.terminal(colour) }

@@ -4,7 +4,7 @@ use super::lab::{Choices, exit_code, measure};
 use crate::failure::Outcome;
 use crate::output::Output;
 use clap::Args;
-use platter_lab::report::terminal;
+use platter_lab::report::terminal::{self, View};
 use std::path::PathBuf;
 
 /// Run one workload on one target and print what it measured
@@ -38,7 +38,10 @@ impl Arguments {
         let text = if self.json {
             document.to_json()
         } else {
-            terminal::render(&document, output.is_terminal(), false)
+            terminal::render(
+                &document,
+                View { colour: output.is_terminal(), details: true, ..View::default() },
+            )
         };
         output.bytes(text.as_bytes())?;
         output.finish()?;

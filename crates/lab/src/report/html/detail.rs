@@ -1,10 +1,10 @@
 //! Inside a case: response times, their distribution, the timeline, what the storage saw.
 
 use super::super::document::{Case, CaseResult, Document, Latency, Run, Second};
-use super::super::tables::{Sides, relative_cell};
-use super::super::{Cell, Column, Table, format, tables};
+use super::super::tables::Sides;
+use super::super::{Cell, Column, Table, format, grid};
 use super::plot::{Band, Plot, Point, Series, Tick, linear_ticks, log_ticks};
-use super::{bars, colour, escape};
+use super::{colour, escape, ordered};
 use std::fmt::Write;
 
 /// Points of a line at most; a longer timeline is drawn in steps of several intervals.
@@ -13,14 +13,14 @@ const POINTS: usize = 240;
 /// Shades for sizes at the device, from the smallest.
 const SHADES: usize = 6;
 
-/// Every case of a workload, folded; the first one and those that stalled are open.
+/// Every case of a workload, folded; those that stalled are open.
 pub fn cases(document: &Document, workload: &str) -> String {
-    let mut html = String::from("<h3>Inside each case</h3>");
-    for (index, case) in bars::ordered(document.cases(workload)).into_iter().enumerate() {
+    let mut html = String::new();
+    for case in ordered(document.cases(workload)) {
         let results: Vec<&CaseResult> =
             document.targets.iter().filter_map(|target| document.find(&target.name, case)).collect();
         let stalled = results.iter().any(|result| result.runs.iter().any(|run| run.stalled_seconds > 0.0));
-        let open = if index == 0 || stalled { " open" } else { "" };
+        let open = if stalled { " open" } else { "" };
         let _ = write!(
             html,
             "<details class=case{open}><summary><b>{}</b> <span>{}</span></summary><div class=figures>{}{}{}{}</div></details>",
@@ -35,12 +35,11 @@ pub fn cases(document: &Document, workload: &str) -> String {
     html
 }
 
-/// `fat32 −6.1 % · dir:/tmp ≈ −1.0 %`.
+/// `fat32 94 ±2 · dir:ext4 99 ±3`.
 fn summary(document: &Document, results: &[&CaseResult]) -> String {
-    let baseline = tables::baseline_name(document);
-    let others = results.iter().filter(|result| result.target != baseline);
-    let each = others.map(|result| {
-        format!("{} {}", result.target, relative_cell(document.relative_to(result, baseline)).text)
+    let each = results.iter().filter_map(|result| {
+        let estimate = result.against(document.base())?;
+        Some(format!("{} {}", document.short(&result.target), grid::share(estimate).text))
     });
     each.collect::<Vec<_>>().join(" · ")
 }
@@ -73,7 +72,7 @@ fn latency(document: &Document, case: &Case, results: &[&CaseResult]) -> String 
     // The mean is a figure of another kind than the percentiles and would bend the curve: it stands in the table.
     let percentiles = |latency: &Latency| latency.figures().into_iter().skip(1).collect::<Vec<_>>();
     let all: Vec<f64> =
-        results.iter().flat_map(|result| percentiles(&result.latency_us)).map(|(_, us)| us).collect();
+        results.iter().flat_map(|result| percentiles(&result.latency_us)).filter_map(|(_, us)| us).collect();
     let low = all.iter().copied().filter(|us| *us > 0.0).fold(f64::INFINITY, f64::min);
     let high = all.iter().copied().fold(0.0, f64::max);
     if high <= 0.0 {
@@ -93,7 +92,8 @@ fn latency(document: &Document, case: &Case, results: &[&CaseResult]) -> String 
             points: percentiles(&result.latency_us)
                 .into_iter()
                 .enumerate()
-                .map(|(index, (name, us))| Point {
+                .filter_map(|(index, (name, us))| Some((index, name, us?)))
+                .map(|(index, name, us)| Point {
                     x: across(index),
                     y: ((us.max(1e-3).log10() - from) / (to - from)).clamp(0.0, 1.0),
                     title: format!("{} {name}: {}", result.target, format::micros(us)),
@@ -107,11 +107,16 @@ fn latency(document: &Document, case: &Case, results: &[&CaseResult]) -> String 
     columns.extend(Latency::default().figures().map(|(name, _)| Column::figures(name)));
     let row = |result: &&CaseResult| {
         let mut row = vec![Cell::plain(&result.target)];
-        row.extend(result.latency_us.figures().map(|(_, us)| Cell::plain(format::micros(us))));
+        row.extend(
+            result
+                .latency_us
+                .figures()
+                .map(|(_, us)| Cell::plain(us.map_or_else(String::new, format::micros))),
+        );
         row
     };
     let table = Table {
-        caption: "Response time, median of the runs".into(),
+        caption: "Response time, all slices".into(),
         columns,
         rows: results.iter().map(row).collect(),
     };
@@ -257,7 +262,7 @@ fn timeline(document: &Document, case: &Case, results: &[&CaseResult]) -> String
     chart.push_str(&free_space(document, &runs, end, time()));
     let table = timeline_table(&runs, end);
     let key = key(document, runs.iter().map(|(target, _)| *target));
-    let note = "IOPS over seconds, of the run nearest to the median.";
+    let note = "IOPS over measured seconds, of the round nearest to the estimate; what other targets did between slices is left out.";
     figure("Timeline", note, &key, &chart, Some(table), true)
 }
 

@@ -1,16 +1,15 @@
 //! One self-contained HTML page: no script it needs, no font, no request. It opens offline, in light and dark, on a
 //! desk and on a phone.
 //!
-//! Bars are HTML, so that their text stays readable at every width; curves are SVG that stretches, with its labels in
+//! It opens with the answer and the grids; what is behind them is folded. Curves are SVG that stretches, with its labels in
 //! HTML around it. Every chart has its figures in a table below it.
 
-mod bars;
 mod detail;
 mod plot;
 
-use super::document::{CaseResult, Document, RAW};
-use super::tables::{at_the_device, baseline_name, conditions, every_figure};
-use super::{Table, format};
+use super::document::{Case, Document, RAW};
+use super::tables::{at_the_device, conditions, every_figure, in_a_line};
+use super::{Table, answer, grid};
 use crate::published;
 use std::fmt::Write;
 
@@ -19,26 +18,27 @@ const STYLE: &str = include_str!("page.css");
 /// Targets beyond this many share colours again; nobody tells more apart.
 const COLOURS: usize = 8;
 
-/// The page. `published` adds the figures of the published comparisons.
+/// The page. `published` adds the tables of the published comparisons.
 pub fn render(document: &Document, published: bool) -> String {
     let mut page = String::new();
-    let subject = subject(document);
+    let question = answer::question(document);
     let _ = write!(
         page,
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
          <meta name=viewport content=\"width=device-width,initial-scale=1\">\
-         <meta name=color-scheme content=\"light dark\"><title>{0}: storage comparison</title>\
-         <style>{STYLE}</style></head><body><header><p class=brand>Platter report</p>\
-         <h1>{0}</h1><p class=sub>{1}</p>{2}</header><main>",
-        escape(&subject),
-        escape(&subtitle(document)),
-        legend(document),
+         <meta name=color-scheme content=\"light dark\"><title>{0}</title>\
+         <style>{STYLE}</style></head><body><header><h1>{0}</h1>{1}<p class=sub>{2}</p></header><main>",
+        escape(&question),
+        answer_section(document),
+        escape(&in_a_line(document)),
     );
-    page.push_str(&verdicts(document));
-    page.push_str(&warnings(document));
     for (index, workload) in document.workloads().into_iter().enumerate() {
-        let _ = write!(page, "<section id=w{index}><h2>{}</h2>", escape(workload));
-        page.push_str(&bars::cards(document, workload, index));
+        page.push_str(&grids(document, workload, index));
+    }
+    page.push_str(&notes(document));
+    page.push_str(&warnings(document));
+    for workload in document.workloads() {
+        let _ = write!(page, "<section><h2>Inside {}</h2>", escape(grid::title(document, workload)));
         page.push_str(&detail::cases(document, workload));
         page.push_str(&folded("Every figure as a table", &every_figure(document, workload).html()));
         if let Some(table) = at_the_device(document, workload) {
@@ -47,7 +47,7 @@ pub fn render(document: &Document, published: bool) -> String {
         page.push_str("</section>");
     }
     if published {
-        page.push_str(&published_section(document));
+        page.push_str(&published_section());
     }
     page.push_str(&environment(document));
     let _ = writeln!(
@@ -59,21 +59,80 @@ pub fn render(document: &Document, published: bool) -> String {
     page
 }
 
-/// What was measured: the drive where it is known; the path of an image says little, its file system more.
-fn subject(document: &Document) -> String {
-    let device = &document.environment.device;
-    match (&device.model, &device.host_file_system) {
-        (Some(model), _) => model.clone(),
-        (None, Some(system)) => format!("{} on {system}", capitalised(&device.kind)),
-        (None, None) => format!("{} {}", capitalised(&device.kind), device.name).trim().into(),
+fn answer_section(document: &Document) -> String {
+    let mut section = String::from("<div class=answer>");
+    if let Some(why) = &document.partial {
+        let _ = write!(section, "<p class=partial><b>Partial:</b> {}.</p>", escape(why));
     }
+    for sentence in &document.answer {
+        let _ = write!(section, "<p>{}</p>", escape(sentence));
+    }
+    section + "</div>"
 }
 
-fn capitalised(text: &str) -> String {
-    let mut characters = text.chars();
-    characters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + characters.as_str())
+/// The grids of a workload: shares, and other figures one key away, without a script.
+fn grids(document: &Document, workload: &str, index: usize) -> String {
+    let mut views = vec![("% of base", grid::shares(document, workload))];
+    for metric in &grid::METRICS {
+        views.extend(grid::metric(document, workload, metric).map(|table| (metric.name, table)));
+    }
+    let mut html = format!(
+        "<section class=grids id=w{index}><h2>{}</h2><div class=metrics>",
+        escape(grid::title(document, workload))
+    );
+    for (number, (name, _)) in views.iter().enumerate() {
+        let checked = if number == 0 { " checked" } else { "" };
+        let _ = write!(
+            html,
+            "<input type=radio name=m{index} id=m{index}-{number} class=m{number}{checked}>\
+             <label for=m{index}-{number}>{}</label>",
+            escape(name)
+        );
+    }
+    for (number, (_, table)) in views.iter().enumerate() {
+        let _ = write!(html, "<div class=\"view v{number}\">{}</div>", grid_html(table));
+    }
+    html.push_str("</div>");
+    if let Some(pairs) = grid::pairs(document, workload) {
+        html.push_str(&grid_html(&pairs));
+    }
+    html + "</section>"
+}
+
+/// A grid as a table: what stands after ± is smaller, and left out where there is no room.
+fn grid_html(table: &Table) -> String {
+    let html = table.html().replacen("<div class=scroll", "<div class=\"scroll cells\"", 1);
+    let mut parts = html.split(" ±");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(['<', ' ']).unwrap_or(part.len());
+        let _ = write!(text, "<small> ±{}</small>{}", &part[..end], &part[end..]);
+    }
+    text
+}
+
+fn notes(document: &Document) -> String {
+    let mut list = String::new();
+    for target in document.targets.iter().filter(|target| target.title != target.name) {
+        let details = if target.details.is_empty() { String::new() } else { format!(", {}", target.details) };
+        let text = format!("{}: {}{details}", target.short, target.title);
+        let _ = write!(list, "<li>{}</li>", escape(&text));
+    }
+    for note in grid::notes(document).iter().chain(&grid::published_sources(document)) {
+        let _ = write!(list, "<li>{}</li>", escape(note));
+    }
+    for sentence in &document.machine {
+        let _ = write!(list, "<li>The machine: {}.</li>", escape(sentence));
+    }
+    if list.is_empty() { list } else { format!("<section><ul class=how>{list}</ul></section>") }
+}
+
+/// The cases so that those of one name stand together: read, write and mix in a row, as CrystalDiskMark shows them.
+fn ordered(cases: Vec<&Case>) -> Vec<&Case> {
+    let first = |case: &Case| cases.iter().position(|other| other.name == case.name);
+    let mut sorted = cases.clone();
+    sorted.sort_by_key(|case| (first(case), case.direction));
+    sorted
 }
 
 /// Text as HTML shows it, inside an element or a quoted attribute.
@@ -100,95 +159,26 @@ fn colour(document: &Document, target: &str) -> String {
     if target == RAW { "c0".into() } else { format!("c{}", 1 + (position.max(1) - 1) % (COLOURS - 1)) }
 }
 
-fn subtitle(document: &Document) -> String {
-    let date = document.created.replace('T', " ").replace('Z', " UTC");
-    let runs = document.settings.repeats;
-    let runs = if runs == 1 { "one run of each case".into() } else { format!("{runs} runs of each case") };
-    format!("{date} · {} · {runs}, preset {}", document.environment.cpu, document.settings.preset)
-}
-
-fn legend(document: &Document) -> String {
-    let mut list = String::from("<ul class=legend aria-label=\"Targets\">");
-    for target in &document.targets {
+fn warnings(document: &Document) -> String {
+    let mut list = String::new();
+    for warning in &document.warnings {
+        let _ = write!(list, "<li>{}</li>", escape(warning));
+    }
+    for result in document.results.iter().filter(|result| !result.warnings.is_empty()) {
         let _ = write!(
             list,
-            "<li class={}><i></i><b>{}</b> <span>{}</span></li>",
-            colour(document, &target.name),
-            escape(&target.title),
-            escape(&describe(&target.name, &target.details, &target.title))
+            "<li><b>{}</b> on {}: {}</li>",
+            escape(&result.case.label()),
+            escape(&result.target),
+            escape(&result.warnings.join("; "))
         );
     }
-    list + "</ul>"
-}
-
-/// Name and details, without what the title already says.
-fn describe(name: &str, details: &str, title: &str) -> String {
-    let parts = [name, details].into_iter().filter(|part| !part.is_empty() && *part != title);
-    parts.collect::<Vec<_>>().join(", ")
-}
-
-fn verdicts(document: &Document) -> String {
-    let mut section = String::from("<section class=verdicts aria-label=\"Verdicts\">");
-    for verdict in &document.verdicts {
-        let _ = write!(
-            section,
-            "<article class=verdict><h2>{}</h2><p>{}</p><div class=tiles>",
-            escape(&verdict.workload),
-            escape(&verdict.sentence)
-        );
-        for target in &verdict.targets {
-            let title = document.targets.iter().find(|other| other.name == target.target);
-            let baseline = if target.baseline == RAW { "the raw device" } else { &target.baseline };
-            let about = if target.within_noise == target.cases { "≈ " } else { "" };
-            let noise = match target.within_noise {
-                0 => String::new(),
-                some if some == target.cases => "every case within the noise".into(),
-                some => format!("{some} of {} cases within the noise", target.cases),
-            };
-            let _ = write!(
-                section,
-                "<div class=\"tile {}\"><p class=name><i></i>{}</p><p class=big>{about}{}</p><p class=of>of the throughput of {}</p>\
-                 <div class=track><div class=bar style=\"width:{:.1}%\"></div></div><p class=faint>{}</p></div>",
-                colour(document, &target.target),
-                escape(title.map_or(&target.target, |target| &target.title)),
-                format::share(target.ratio),
-                escape(baseline),
-                (target.ratio * 100.0).clamp(0.0, 100.0),
-                escape(&noise),
-            );
-        }
-        section.push_str("</div></article>");
+    if list.is_empty() {
+        return list;
     }
-    section + "</section>"
-}
-
-fn warnings(document: &Document) -> String {
-    let of_results: Vec<&CaseResult> =
-        document.results.iter().filter(|result| !result.warnings.is_empty()).collect();
-    if document.warnings.is_empty() && of_results.is_empty() {
-        return "<section class=calm><p>No drift, outliers, stalls or errors were found in the runs.</p></section>".into();
-    }
-    let mut section =
-        String::from("<section class=warn aria-label=\"Warnings\"><h2>Before you trust the figures</h2><ul>");
-    for warning in &document.warnings {
-        let _ = write!(section, "<li>{}</li>", escape(warning));
-    }
-    section.push_str("</ul>");
-    if !of_results.is_empty() {
-        let mut list = String::from("<ul>");
-        for result in of_results {
-            let _ = write!(
-                list,
-                "<li><b>{}</b>, {} on {}: {}</li>",
-                escape(&result.case.workload),
-                escape(&result.case.label()),
-                escape(&result.target),
-                escape(&result.warnings.join("; "))
-            );
-        }
-        section.push_str(&folded("Which runs", &(list + "</ul>")));
-    }
-    section + "</section>"
+    format!(
+        "<section class=warn aria-label=\"Warnings\"><h2>Before you trust the figures</h2><ul>{list}</ul></section>"
+    )
 }
 
 fn environment(document: &Document) -> String {
@@ -198,44 +188,25 @@ fn environment(document: &Document) -> String {
         let value = if name == "Command" { format!("<code>{value}</code>") } else { value };
         let _ = write!(section, "<dt>{name}</dt><dd>{value}</dd>");
     }
-    let mut durability: Vec<&str> = Vec::new();
-    for result in &document.results {
-        if !result.case.durability.is_empty() && !durability.contains(&result.case.durability.as_str()) {
-            durability.push(&result.case.durability);
-        }
-    }
-    let _ = write!(section, "<dt>Writes count as done</dt><dd>{}</dd></dl>", escape(&durability.join("; ")));
-    if !document.settings.order.is_empty() {
-        let turns: String =
-            document.settings.order.iter().map(|turn| format!("<li>{}</li>", escape(turn))).collect();
-        section.push_str(&folded("The order in which they ran", &format!("<ol class=order>{turns}</ol>")));
-    }
-    let how = format!(
-        "<ul class=how><li>Bars show medians of the runs; whiskers reach from the smallest to the largest run.</li>\
-         <li>1 MB is 1,000,000 bytes. Relative figures compare with {}, round \
-         by round: they are medians of the rounds' ratios.</li>\
-         <li>≈ marks a difference within the noise: the ranges of the runs overlap (of five or more runs without the \
-         extreme one at each end; a single run counts as ± 5 %).</li>\
-         <li>Averages over cases are geometric means of the ratios.</li>\
-         <li>Response times run from submission to completion; the bins are Iometer's.</li></ul>",
-        escape(if baseline_name(document) == RAW { "the raw device" } else { baseline_name(document) })
-    );
-    section.push_str(&folded("How to read this page", &how));
+    section.push_str("</dl>");
+    let how = "<ul class=how><li>A case runs in short slices on one target after the other, in an order that favours none; \
+         slices that lie a second or two apart are compared with each other.</li>\
+         <li>Figures are percent of the base. ± is half the interval that leaves out what chance does, for all figures of the \
+         page together; coloured ones are told from the base, and the darker the larger the difference.</li>\
+         <li>1 MB is 1,000,000 bytes. Response times run from submission to completion; the bins are Iometer's.</li></ul>";
+    section.push_str(&folded("How to read this page", how));
     section + "</section>"
 }
 
-fn published_section(document: &Document) -> String {
+fn published_section() -> String {
     let mut section = String::from("<section><h2>Published figures</h2>");
-    let html = |table: &Table| table.html();
-    let beside: String = published::beside(document).iter().map(html).collect();
-    section.push_str(&beside);
     for source in published::sources() {
         let mut inner = String::from("<ul>");
         for line in source.about() {
             let _ = write!(inner, "<li>{}</li>", escape(&line));
         }
         inner.push_str("</ul>");
-        inner.extend(source.tables().iter().map(html));
+        inner.extend(source.tables().iter().map(Table::html));
         inner.push_str("<ul class=notes>");
         for note in &source.notes {
             let _ = write!(inner, "<li>{}</li>", escape(note));

@@ -1,0 +1,319 @@
+//! A device whose content lies in stripes all over another.
+
+use crate::{
+    Completion, Device, Error, Kind, Operation, Queue, Request, Result, Sectors, Segment, Segments, Work,
+    check_copy, check_transfer,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Stripes of a device, put together in an order of their own.
+///
+/// Places on a disk differ in speed: tracks of a disk with platters, and extents of a virtual one. Several devices whose
+/// stripes alternate have the same of all of it.
+pub struct Stripes {
+    device: Arc<dyn Device>,
+    name: String,
+    /// Length of a stripe.
+    stripe: u64,
+    /// Where each begins on the device below.
+    starts: Vec<u64>,
+}
+
+impl Stripes {
+    /// Puts the stripes of `stripe` bytes together that begin at `starts` on a device, called `name`.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] if they are not whole sectors inside the device.
+    pub fn new(device: Arc<dyn Device>, stripe: u64, starts: Vec<u64>, name: String) -> Result<Stripes> {
+        let sector = u64::from(device.sectors().logical);
+        let is_outside = |start: &u64| {
+            !start.is_multiple_of(sector) || start.checked_add(stripe).is_none_or(|end| end > device.len())
+        };
+        let wrong = starts.iter().find(|start| is_outside(start));
+        if stripe == 0 || !stripe.is_multiple_of(sector) || wrong.is_some() {
+            let reason = format!(
+                "stripes of {stripe} bytes are not whole {sector}-byte sectors inside its {} bytes (one begins at {})",
+                device.len(),
+                wrong.copied().unwrap_or_default()
+            );
+            return Err(Error::Unusable { device: name.as_str().into(), reason });
+        }
+        Ok(Stripes { device, name, stripe, starts })
+    }
+
+    /// The pieces of a transfer that was checked: where each is on the device below, where in the buffer, and how long.
+    fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            if done >= length {
+                return None;
+            }
+            let at = offset + done;
+            let inside = at % self.stripe;
+            let piece = (self.stripe - inside).min(length - done);
+            let place = self.starts[(at / self.stripe) as usize] + inside;
+            done += piece;
+            Some((place, done - piece, piece))
+        })
+    }
+
+    /// Calls `transfer` for each piece of a part of a buffer, as a range of it.
+    fn each(
+        &self,
+        operation: Operation,
+        offset: u64,
+        length: usize,
+        mut transfer: impl FnMut(u64, std::ops::Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        check_transfer(self, operation, offset, length as u64)?;
+        self.pieces(offset, length as u64)
+            .try_for_each(|(place, at, length)| transfer(place, at as usize..(at + length) as usize))
+    }
+}
+
+impl Device for Stripes {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.stripe * self.starts.len() as u64
+    }
+
+    fn sectors(&self) -> Sectors {
+        self.device.sectors()
+    }
+
+    fn read_only(&self) -> bool {
+        self.device.read_only()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.each(Operation::Read, offset, buffer.len(), |place, range| {
+            self.device.read_at(place, &mut buffer[range])
+        })
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.each(Operation::Write, offset, data.len(), |place, range| {
+            self.device.write_at(place, &data[range])
+        })
+    }
+
+    fn copies(&self) -> usize {
+        self.device.copies()
+    }
+
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_copy(&self.name, copy, self.copies())?;
+        self.each(Operation::Read, offset, buffer.len(), |place, range| {
+            self.device.read_copy(copy, place, &mut buffer[range])
+        })
+    }
+
+    fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
+        check_copy(&self.name, copy, self.copies())?;
+        self.each(Operation::Write, offset, data.len(), |place, range| {
+            self.device.repair_copy(copy, place, &data[range])
+        })
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.device.flush()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<()> {
+        check_transfer(self, Operation::Discard, offset, length)?;
+        self.pieces(offset, length).try_for_each(|(place, _, length)| self.device.discard(place, length))
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        let below = self.device.queue(depth)?;
+        let slots = (0..depth).map(|_| None).collect();
+        Ok(Box::new(StripesQueue { stripes: self, below, slots, refused: Vec::new() }))
+    }
+
+    fn now(&self) -> Duration {
+        self.device.now()
+    }
+}
+
+/// What of a request on its way the caller gets back.
+struct Waiting {
+    tag: u64,
+    segments: Segments,
+}
+
+struct StripesQueue<'d> {
+    stripes: &'d Stripes,
+    below: Box<dyn Queue + 'd>,
+    /// Requests below go by the number of their slot.
+    slots: Vec<Option<Waiting>>,
+    /// Requests that reach outside: they must not get as far as the device.
+    refused: Vec<Completion>,
+}
+
+impl StripesQueue<'_> {
+    fn check(&self, request: &Request) -> Result<()> {
+        let operation = match request.kind {
+            Kind::Read => Operation::Read,
+            Kind::Write => Operation::Write,
+            Kind::Flush => return Ok(()),
+        };
+        request.segments.iter().try_for_each(|segment| {
+            check_transfer(self.stripes, operation, segment.offset, u64::from(segment.length))
+        })
+    }
+
+    /// The request as it goes to the device, unless it is refused.
+    fn placed(&mut self, mut request: Request) -> Option<Request> {
+        if let Err(error) = self.check(&request) {
+            let Request { tag, segments, buffer, .. } = request;
+            self.refused.push(Completion { tag, result: Err(error), segments, buffer });
+            return None;
+        }
+        let free = self.slots.iter().position(Option::is_none);
+        let slot = free.expect("more requests in flight than the queue's depth");
+        let mut placed = Segments::new();
+        for segment in &request.segments {
+            let pieces = self.stripes.pieces(segment.offset, u64::from(segment.length));
+            placed.extend(pieces.map(|(offset, at, length)| Segment {
+                offset,
+                at: segment.at + at as u32,
+                length: length as u32,
+            }));
+        }
+        let segments = std::mem::replace(&mut request.segments, placed);
+        self.slots[slot] = Some(Waiting { tag: request.tag, segments });
+        request.tag = slot as u64;
+        Some(request)
+    }
+}
+
+impl Queue for StripesQueue<'_> {
+    fn submit(&mut self, request: Request) {
+        if let Some(request) = self.placed(request) {
+            self.below.submit(request);
+        }
+    }
+
+    fn submit_beside(&mut self, request: Request, work: &mut dyn FnMut(&[u8])) -> Result<()> {
+        match self.placed(request) {
+            Some(request) => self.below.submit_beside(request, work),
+            None => self.kick(),
+        }
+    }
+
+    fn submit_in_parts(&mut self, request: Request) -> Result<()> {
+        match self.placed(request) {
+            Some(request) => self.below.submit_in_parts(request),
+            None => self.kick(),
+        }
+    }
+
+    fn kick(&mut self) -> Result<()> {
+        self.below.kick()
+    }
+
+    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
+        let least = least.saturating_sub(self.refused.len());
+        done.append(&mut self.refused);
+        let first = done.len();
+        let StripesQueue { below, slots, .. } = self;
+        let waited = below.wait_beside(least, done, &mut |slot, at, part| {
+            let waiting = slots[slot as usize].as_ref().expect("it is on its way");
+            work(waiting.tag, at, part);
+        });
+        for completion in &mut done[first..] {
+            let waiting = slots[completion.tag as usize].take().expect("it was on its way");
+            completion.tag = waiting.tag;
+            completion.segments = waiting.segments;
+        }
+        waited
+    }
+
+    fn in_flight(&self) -> usize {
+        self.below.in_flight() + self.refused.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Buffer, MemoryDevice};
+    use smallvec::smallvec;
+
+    /// Stripes of 4 KiB, the second half of a device in reverse.
+    fn reversed() -> (Arc<MemoryDevice>, Stripes) {
+        let device = Arc::new(MemoryDevice::new(32 << 10, Sectors::SMALL));
+        let starts = (4..8).rev().map(|stripe| stripe << 12).collect();
+        let stripes = Stripes::new(device.clone(), 4096, starts, "stripes".into()).unwrap();
+        (device, stripes)
+    }
+
+    #[test]
+    fn every_way_in_finds_the_same_bytes() {
+        let (device, stripes) = reversed();
+        assert_eq!(stripes.len(), 16 << 10);
+        let data: Vec<u8> = (0..8192_u32).map(|index| (index / 512) as u8 + 1).collect();
+        stripes.write_at(2048, &data).unwrap();
+        let image = device.to_image();
+        assert_eq!(image[(7 << 12) + 2048..8 << 12], data[..2048]);
+        assert_eq!(image[6 << 12..7 << 12], data[2048..6144]);
+        assert_eq!(image[5 << 12..(5 << 12) + 2048], data[6144..]);
+        let mut back = vec![0; 8192];
+        stripes.read_at(2048, &mut back).unwrap();
+        assert_eq!(back, data);
+
+        let mut queue = stripes.queue(2).unwrap();
+        let segments: Segments = smallvec![
+            Segment { offset: 2048, at: 0, length: 4096 },
+            Segment { offset: 8192, at: 4096, length: 2048 }
+        ];
+        for tag in [7, 7] {
+            let (segments, buffer) = (segments.clone(), Buffer::new(6144));
+            queue.submit(Request { tag, kind: Kind::Read, durable: false, segments, buffer });
+        }
+        let mut done = Vec::new();
+        queue.wait(2, &mut done).unwrap();
+        for completion in &done {
+            assert_eq!((completion.tag, &completion.segments), (7, &segments));
+            completion.result.as_ref().unwrap();
+            assert_eq!(completion.buffer[..4096], data[..4096]);
+            assert_eq!(completion.buffer[4096..6144], data[6144..]);
+        }
+        assert_eq!((done.len(), queue.in_flight()), (2, 0));
+        stripes.discard(0, 16 << 10).unwrap();
+        assert!(device.to_image().iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn nothing_outside_is_reached() {
+        let (device, stripes) = reversed();
+        assert!(
+            stripes.write_at(12 << 10, &[1; 8192]).is_err() && stripes.read_at(100, &mut [0; 512]).is_err()
+        );
+        let mut queue = stripes.queue(1).unwrap();
+        let segments = smallvec![Segment { offset: 16 << 10, at: 0, length: 512 }];
+        queue.submit(Request {
+            tag: 3,
+            kind: Kind::Write,
+            durable: false,
+            segments,
+            buffer: Buffer::from(&[1; 512][..]),
+        });
+        let mut done = Vec::new();
+        queue.wait(1, &mut done).unwrap();
+        assert!(done[0].tag == 3 && done[0].result.is_err());
+        assert!(device.to_image().iter().all(|byte| *byte == 0));
+        let wrong =
+            |stripe, starts: Vec<u64>| Stripes::new(device.clone(), stripe, starts, "x".into()).is_err();
+        assert!(
+            wrong(0, vec![])
+                && wrong(100, vec![0])
+                && wrong(4096, vec![30 << 10])
+                && wrong(4096, vec![u64::MAX])
+        );
+    }
+}

@@ -1,0 +1,327 @@
+//! Slices of a case on a target, put together in the report's words.
+
+use crate::report::document::{self as report, BEYOND, CaseResult, RESPONSE_TIME_BINS_US, Run};
+use crate::workload::{Case, Workload};
+use crate::{CpuTime, Issued, Job, Latencies, Measured, Stop, Tally};
+use platter_device::{DirectionTraffic, Traffic};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A wait for the last requests of a slice is a stall beyond this.
+const STALL: Duration = Duration::from_millis(250);
+
+/// One slice as it was measured.
+pub(super) struct Slice {
+    pub started: Duration,
+    pub measured: Measured,
+    /// What the volume did by itself afterwards.
+    pub background: Duration,
+    pub traffic: Option<Traffic>,
+    pub stop: Stop,
+}
+
+/// The slices of one case on one target.
+pub(super) struct Gathered {
+    pub target: String,
+    pub case: report::Case,
+    runs: Vec<Run>,
+    /// Over all rounds.
+    latencies: Latencies,
+    syncs: Latencies,
+    cpu: Total,
+    round: Round,
+}
+
+/// The round on its way.
+#[derive(Default)]
+struct Round {
+    run: Run,
+    reads: Tally,
+    writes: Tally,
+    syncs: Latencies,
+    issued: Issued,
+    total: Total,
+    seen: Seen,
+    workers: Vec<(u64, u64, f64)>,
+}
+
+/// Processor time, and what it is of.
+#[derive(Clone, Copy, Default)]
+struct Total {
+    cpu: CpuTime,
+    whole: Duration,
+    ios: u64,
+}
+
+impl Total {
+    fn add(&mut self, other: &Total) {
+        self.cpu.user += other.cpu.user;
+        self.cpu.system += other.cpu.system;
+        self.whole += other.whole;
+        self.ios += other.ios;
+    }
+
+    fn report(&self) -> report::Cpu {
+        let total = self.cpu.total().as_secs_f64();
+        report::Cpu {
+            user_s: self.cpu.user.as_secs_f64(),
+            system_s: self.cpu.system.as_secs_f64(),
+            us_per_io: if self.ios == 0 { 0.0 } else { total * 1e6 / self.ios as f64 },
+            percent: total / self.whole.as_secs_f64().max(1e-9) * 100.0,
+        }
+    }
+}
+
+impl Gathered {
+    pub fn new(target: String, case: report::Case) -> Gathered {
+        Gathered {
+            target,
+            case,
+            runs: Vec::new(),
+            latencies: Latencies::default(),
+            syncs: Latencies::default(),
+            cpu: Total::default(),
+            round: Round::default(),
+        }
+    }
+
+    /// Adds a slice to the round on its way.
+    pub fn add(&mut self, round: u32, pass: u32, slice: Slice) {
+        let Slice { started, measured, background, traffic, stop } = slice;
+        let Round { run, reads, writes, syncs, issued, total, seen, workers } = &mut self.round;
+        let seconds = (measured.elapsed + background).as_secs_f64().max(1e-9);
+        if run.slices.is_empty() {
+            run.repeat = round;
+            run.started_at_seconds = started.as_secs_f64();
+        }
+        let latencies = measured.latencies();
+        run.slices.push(report::Slice {
+            pass,
+            started_at_seconds: started.as_secs_f64(),
+            seconds,
+            iops: measured.ios() as f64 / seconds,
+            latency_us: latencies.mean() / 1e3,
+        });
+        self.latencies.add(&latencies);
+        self.syncs.add(&measured.syncs);
+        run.timeline.extend(timeline(&measured, stop, run.seconds, seconds));
+        let late = stop.time().map_or(Duration::ZERO, |time| measured.elapsed.saturating_sub(time));
+        let waited = if late > STALL { late.as_secs_f64() } else { 0.0 };
+        let standing = measured.stalled as f64 * interval_seconds(&measured, stop, seconds);
+        run.stalled_seconds += if waited > 0.0 { waited } else { standing };
+        run.seconds += seconds;
+        run.background_seconds += background.as_secs_f64();
+        run.verified_blocks += measured.verified;
+        run.corrupted_blocks += measured.corrupted;
+        reads.add(&measured.reads);
+        writes.add(&measured.writes);
+        syncs.add(&measured.syncs);
+        issued.add(&measured.issued);
+        let of_slice = Total { cpu: measured.cpu, whole: measured.whole, ios: measured.issued.ios() };
+        total.add(&of_slice);
+        self.cpu.add(&of_slice);
+        seen.add(traffic);
+        workers.resize(measured.workers.len(), Default::default());
+        for (sum, worker) in workers.iter_mut().zip(&measured.workers) {
+            sum.0 += worker.ios;
+            sum.1 += worker.bytes;
+            sum.2 += worker.mean_latency * worker.ios as f64;
+        }
+    }
+
+    /// Makes a run of the round; returns its IOPS and MB/s. `None` if it had no slice.
+    pub fn end_of_round(&mut self, _job: &Job) -> Option<(f64, f64)> {
+        if self.round.run.slices.is_empty() {
+            return None;
+        }
+        let Round { mut run, reads, writes, syncs, issued, total, seen, workers } =
+            std::mem::take(&mut self.round);
+        let seconds = run.seconds;
+        let mut latencies = reads.latencies.clone();
+        latencies.add(&writes.latencies);
+        let mb = |bytes: u64| bytes as f64 / 1e6 / seconds;
+        let side = |tally: &Tally| report::Side {
+            iops: tally.ios as f64 / seconds,
+            mb_per_s: mb(tally.bytes),
+            latency_us: latency(&tally.latencies),
+        };
+        let is_mixed = reads.ios > 0 && writes.ios > 0;
+        run.iops = (reads.ios + writes.ios) as f64 / seconds;
+        run.mb_per_s = mb(reads.bytes + writes.bytes);
+        run.latency_us = latency(&latencies);
+        run.reads = is_mixed.then(|| side(&reads));
+        run.writes = is_mixed.then(|| side(&writes));
+        run.sync_latency_us = (syncs.count() > 0).then(|| latency(&syncs));
+        run.response_times = response_times(&latencies);
+        run.cpu = total.report();
+        run.workers = workers
+            .iter()
+            .map(|&(ios, bytes, latency)| report::Worker {
+                iops: ios as f64 / seconds,
+                mb_per_s: mb(bytes),
+                latency_us: if ios == 0 { 0.0 } else { latency / ios as f64 / 1e3 },
+            })
+            .collect();
+        run.requested = report::Requested {
+            reads: issued.reads,
+            writes: issued.writes,
+            read_bytes: issued.read_bytes,
+            write_bytes: issued.write_bytes,
+        };
+        run.device = seen.report();
+        let rates = (run.iops, run.mb_per_s);
+        self.runs.push(run);
+        Some(rates)
+    }
+
+    /// What reports show of it; what follows from several targets comes when all are known.
+    pub fn result(self) -> CaseResult {
+        CaseResult {
+            target: self.target,
+            case: self.case,
+            runs: self.runs,
+            latency_us: latency(&self.latencies),
+            sync_latency_us: (self.syncs.count() > 0).then(|| latency(&self.syncs)),
+            cpu: self.cpu.report(),
+            ..CaseResult::default()
+        }
+    }
+}
+
+fn interval_seconds(measured: &Measured, stop: Stop, seconds: f64) -> f64 {
+    match stop {
+        Stop::Slice(_) => seconds,
+        _ => measured.interval.as_secs_f64(),
+    }
+}
+
+/// The intervals of a slice, `from` seconds after the first of the run.
+fn timeline(measured: &Measured, stop: Stop, from: f64, seconds: f64) -> Vec<report::Second> {
+    if matches!(stop, Stop::Slice(_)) {
+        return vec![report::Second {
+            second: from,
+            iops: measured.ios() as f64 / seconds,
+            mb_per_s: measured.bytes() as f64 / 1e6 / seconds,
+            latency_us: measured.latencies().mean() / 1e3,
+            free_bytes: measured.timeline.last().and_then(|interval| interval.free),
+        }];
+    }
+    let length = measured.interval.as_secs_f64().max(1e-9);
+    let second = |(index, part): (usize, &crate::Interval)| report::Second {
+        second: from + index as f64 * length,
+        iops: part.ios as f64 / length,
+        mb_per_s: part.bytes as f64 / 1e6 / length,
+        latency_us: if part.ios == 0 { 0.0 } else { part.latency_sum as f64 / 1e3 / part.ios as f64 },
+        free_bytes: part.free,
+    };
+    measured.timeline.iter().enumerate().map(second).collect()
+}
+
+pub(super) fn report_case(workload: &Workload, case: &Case) -> report::Case {
+    report::Case {
+        workload: workload.name.clone(),
+        name: case.name.clone(),
+        direction: case.direction,
+        block_bytes: u64::from(case.pattern.block),
+        queue_depth: case.pattern.queue_depth,
+        workers: case.pattern.workers,
+        random_percent: case.pattern.random_percent,
+        read_percent: case.pattern.read_percent,
+        durability: workload.durability.to_string(),
+        scoring: workload.scoring,
+    }
+}
+
+fn latency(latencies: &Latencies) -> report::Latency {
+    let count = latencies.count();
+    let us = |percent: f64| latencies.percentile(percent) as f64 / 1e3;
+    // So many lie beyond it.
+    let enough = |percent: f64| count as f64 * (100.0 - percent) / 100.0 >= BEYOND as f64 - 1e-9;
+    let known = |percent: f64| enough(percent).then(|| us(percent));
+    report::Latency {
+        count,
+        mean: latencies.mean() / 1e3,
+        p50: us(50.0),
+        p90: known(90.0),
+        p95: known(95.0),
+        p99: known(99.0),
+        p99_9: known(99.9),
+        p99_99: known(99.99),
+        max: latencies.max() as f64 / 1e3,
+    }
+}
+
+/// Counts in Iometer's bins.
+fn response_times(latencies: &Latencies) -> Vec<u64> {
+    let total = latencies.count();
+    // How many lie below each edge; what rounding of the histogram does to one edge, it does to both its bins.
+    let below = |edge_us: u64| if edge_us == 0 { 0 } else { latencies.count_between(0, edge_us * 1000 - 1) };
+    let edges: Vec<u64> = RESPONSE_TIME_BINS_US.iter().map(|&edge| below(edge).min(total)).collect();
+    (0..edges.len())
+        .map(|bin| edges.get(bin + 1).copied().unwrap_or(total).saturating_sub(edges[bin]))
+        .collect()
+}
+
+/// What the device saw in all slices.
+#[derive(Default)]
+struct Seen {
+    reads: Way,
+    writes: Way,
+    flushes: u64,
+    discards: u64,
+    is_watched: bool,
+}
+
+/// One direction of it.
+#[derive(Default)]
+struct Way {
+    count: u64,
+    bytes: u64,
+    sequential: u64,
+    sizes: BTreeMap<u64, u64>,
+}
+
+impl Way {
+    fn add(&mut self, traffic: &DirectionTraffic) {
+        self.count += traffic.count;
+        self.bytes += traffic.bytes;
+        self.sequential += traffic.sequential;
+        for (bin, count) in &traffic.sizes {
+            *self.sizes.entry(bin.least).or_default() += count;
+        }
+    }
+
+    fn sequential_percent(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sequential as f64 / self.count as f64 * 100.0 }
+    }
+
+    fn sizes(&self) -> Vec<report::SizeCount> {
+        self.sizes.iter().map(|(&bytes, &count)| report::SizeCount { bytes, count }).collect()
+    }
+}
+
+impl Seen {
+    fn add(&mut self, traffic: Option<Traffic>) {
+        let Some(traffic) = traffic else { return };
+        self.is_watched = true;
+        self.reads.add(&traffic.read);
+        self.writes.add(&traffic.write);
+        self.flushes += traffic.flushes;
+        self.discards += traffic.discards;
+    }
+
+    fn report(&self) -> Option<report::Traffic> {
+        self.is_watched.then(|| report::Traffic {
+            reads: self.reads.count,
+            writes: self.writes.count,
+            read_bytes: self.reads.bytes,
+            write_bytes: self.writes.bytes,
+            read_sizes: self.reads.sizes(),
+            write_sizes: self.writes.sizes(),
+            sequential_read_percent: self.reads.sequential_percent(),
+            sequential_write_percent: self.writes.sequential_percent(),
+            flushes: self.flushes,
+            discards: self.discards,
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! What the machine did beside the comparison, from `/proc`.
+
+use crate::CpuTime;
+use std::time::{Duration, Instant};
+
+/// The kernel counts processor time in hundredths of a second.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Another load below this many processors is the system's own.
+const NEGLIGIBLE: f64 = 0.15;
+
+/// Since when the machine is watched.
+pub(super) struct Machine {
+    began: Instant,
+    ticks: Option<Ticks>,
+    own: CpuTime,
+}
+
+/// Processor time of the machine so far, in ticks.
+#[derive(Clone, Copy)]
+struct Ticks {
+    busy: f64,
+    stolen: f64,
+}
+
+impl Machine {
+    pub fn watch() -> Machine {
+        Machine { began: Instant::now(), ticks: ticks(), own: CpuTime::now() }
+    }
+
+    /// What to know about it, in sentences. `asleep` are cases in which processors mostly waited, of `cases`.
+    pub fn sentences(&self, asleep: usize, cases: usize) -> Vec<String> {
+        let mut sentences = Vec::new();
+        let seconds = self.began.elapsed().max(Duration::from_millis(1)).as_secs_f64();
+        if let Some((before, now)) = self.ticks.zip(ticks()) {
+            let own = CpuTime::now().since(self.own).total().as_secs_f64();
+            let others = (now.busy - before.busy) / TICKS_PER_SECOND - own;
+            let others = others / seconds;
+            if others > NEGLIGIBLE {
+                sentences.push(format!(
+                    "another load used {others:.1} processors meanwhile: end it, or give the comparison more --time"
+                ));
+            }
+            let stolen = (now.stolen - before.stolen) / TICKS_PER_SECOND / seconds;
+            if stolen > NEGLIGIBLE {
+                sentences.push(format!(
+                    "the host of this virtual machine withheld {stolen:.1} processors meanwhile: another time is better"
+                ));
+            }
+        }
+        if asleep > 0 {
+            sentences.push(format!(
+                "processors slept between I/Os in {asleep} of {cases} cases, and how long they take to wake differs from \
+                 moment to moment: holding /dev/cpu_dma_latency at 0 (as root) keeps them awake"
+            ));
+        }
+        sentences
+    }
+}
+
+/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)).
+fn ticks() -> Option<Ticks> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let figures: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let stolen = figures.get(7).copied().unwrap_or(0.0);
+    Some(Ticks { busy: figures.get(..3)?.iter().sum::<f64>(), stolen })
+}

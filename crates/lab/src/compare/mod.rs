@@ -1,0 +1,743 @@
+//! The comparison: every workload on every target, slice by slice in turns.
+//!
+//! Every target is made ready first, each in a region of its own. Then case by case all have short slices one after the
+//! other, in an order that is balanced against place and carry-over ([`order`]), so that what the machine does meanwhile
+//! meets all alike. Where the device has no room for all, the same region is made anew for each in turn, and all cases
+//! run on it in a row; a pass is a whole round then.
+
+mod gather;
+mod machine;
+mod order;
+mod rest;
+
+use crate::environment::{device_info, environment};
+use crate::report::document::{self as report, Document, RAW, Settings, WorkloadSettings};
+use crate::stand::{OpenStand, Place, Stand};
+use crate::target::{Ready, Target};
+use crate::workload::{Case, Preset, Workload};
+use crate::{Durability, Error, Job, Measured, Result, Session, Stop, Watch};
+use gather::{Gathered, report_case};
+use machine::Machine;
+use order::Orders;
+use platter_device::{Caching, Recorder};
+use rest::Busy;
+use std::time::{Duration, Instant, SystemTime};
+
+/// What to compare, and how.
+#[derive(Clone)]
+pub struct Comparison {
+    /// On what.
+    pub stand: Stand,
+    /// What. One that is named twice stays two targets.
+    pub targets: Vec<Target>,
+    /// Under which loads.
+    pub workloads: Vec<Workload>,
+    /// How much of them.
+    pub preset: Preset,
+    /// The target that stands for 1, by name; the raw device, or else the first, if `None`.
+    pub base: Option<String>,
+    /// Rounds; each workload's own number if `None`.
+    pub repeats: Option<u32>,
+    /// When writes count as done; each workload's own choice if `None`.
+    pub durability: Option<Durability>,
+    /// Bytes that I/Os are spread over; each workload's own if `None`.
+    pub span: Option<u64>,
+    /// Measured time of a case on a target; each workload's own if `None`.
+    pub time: Option<Duration>,
+    /// Through the host's page cache, even if no workload asks for that.
+    pub buffered: bool,
+    /// Check every block that is read.
+    pub verify: bool,
+    /// Touch what is read and written: see [`Job::touch`].
+    pub touch: bool,
+    /// The command line that repeats it, for the report.
+    pub command: String,
+}
+
+/// Told how a comparison goes.
+pub trait Observer: Sync {
+    /// Something begins: "fat32: formatting". `done` of `total` units of the whole comparison's expected time.
+    fn stage(&self, what: &str, done: Duration, total: Duration);
+    /// A case ended on a target.
+    fn result(&self, target: &str, workload: &str, case: &str, iops: f64, mb_per_s: f64);
+    /// Asked between slices: whether to end now, with what was measured so far.
+    fn stop(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody watches.
+impl Observer for () {
+    fn stage(&self, _what: &str, _done: Duration, _total: Duration) {}
+    fn result(&self, _target: &str, _workload: &str, _case: &str, _iops: f64, _mb_per_s: f64) {}
+}
+
+/// FAT cannot hold larger files; every target's span is cut to this when FAT is among them.
+const LARGEST_FAT_FILE: u64 = (4 << 30) - (1 << 20);
+
+/// Slices are this long if the time of a case allows [`PASSES`] of them.
+const SLICE: Duration = Duration::from_millis(60);
+/// The least and the most that a slice takes.
+const SHORTEST: Duration = Duration::from_millis(30);
+const LONGEST: Duration = Duration::from_millis(200);
+/// So many passes tell a difference of a tenth on a quiet machine. Longer cases have three times as many before their
+/// slices become longer.
+const PASSES: u32 = 20;
+/// A slice of the slowest target has at least so many I/Os, if [`LONGEST`] allows.
+const LEAST_IOS: f64 = 32.0;
+/// A part of each slice goes by before it counts: pipelines fill, caches of the processor warm.
+const SETTLE_PART: u32 = 4;
+const SETTLE_MOST: Duration = Duration::from_millis(50);
+
+/// Bytes of each file that are written before it is the next one's turn.
+const FILE_PIECE: u64 = 16 << 20;
+
+/// Expected time to format and write a span once, for the progress bar only.
+fn span_time(span: u64) -> Duration {
+    const RATE: f64 = 800e6;
+    Duration::from_secs_f64(span as f64 / RATE)
+}
+
+/// Compares.
+///
+/// # Errors
+/// What stops everything before something was measured. Afterwards, what was measured is kept: the document is
+/// [partial](Document::partial) and says why. Blocks that read back wrong are warnings of the document, and counted in
+/// its runs.
+pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Document> {
+    let mut comparison = comparison.clone();
+    let mut warnings = Vec::new();
+    limit_spans(&mut comparison, &mut warnings);
+    let buffered = comparison.workloads.iter().filter(|workload| workload.buffered).count();
+    if buffered > 0 && buffered < comparison.workloads.len() && !comparison.buffered {
+        return Err(Error::Job("buffered and direct workloads cannot share a comparison".into()));
+    }
+    let caching =
+        if comparison.buffered || buffered > 0 { Caching::Buffered } else { Caching::DirectIfPossible };
+    let span = comparison.workloads.iter().map(|workload| workload.span).max().unwrap_or(0);
+    let on_device = comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64;
+    let directories = comparison.targets.len() as u64 - on_device;
+    let stand = OpenStand::open(&comparison.stand, span, on_device, directories * span, caching)?;
+    let room = stand.places.iter().map(|place| place.device.len()).min().unwrap_or(0);
+    if room < span {
+        return Err(Error::Job(format!(
+            "a span of {span} bytes does not fit {}, which has {room}",
+            stand.name,
+        )));
+    }
+    if !stand.direct && caching != Caching::Buffered {
+        warnings.push(format!(
+            "{} was measured through the page cache: the file system that holds it has no direct I/O",
+            stand.name
+        ));
+    }
+    let mut course = Course::new(&comparison, &stand, observer, span, warnings);
+    let outcome = if stand.has_room_for_all(on_device) { course.together() } else { course.in_turns() };
+    match outcome {
+        Err(error) if course.gathered.is_empty() => return Err(error),
+        Err(error) => course.partial.push(error.to_string()),
+        Ok(()) => {}
+    }
+    course.warnings.extend(stand.failures());
+    Ok(course.document())
+}
+
+/// Names that tell targets apart: the second of a name is `fat32 #2`.
+fn names(targets: &[Target]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for target in targets {
+        let name = target.name();
+        let before = targets[..names.len()].iter().filter(|other| other.name() == name).count();
+        names.push(if before == 0 { name } else { format!("{name} #{}", before + 1) });
+    }
+    names
+}
+
+/// Applies the command line's choices, and cuts spans to what every target can hold.
+fn limit_spans(comparison: &mut Comparison, warnings: &mut Vec<String>) {
+    let fat = comparison
+        .targets
+        .iter()
+        .any(|target| matches!(target, Target::Volume { format, .. } if format.name().starts_with("fat")));
+    for workload in &mut comparison.workloads {
+        workload.span = comparison.span.unwrap_or(workload.span);
+        workload.repeats = comparison.repeats.unwrap_or(workload.repeats);
+        workload.durability = comparison.durability.unwrap_or(workload.durability);
+        if fat && workload.span > LARGEST_FAT_FILE {
+            warnings.push(format!(
+                "{}: the span was cut from {} to {LARGEST_FAT_FILE} bytes for every target, because a file on FAT is \
+                 smaller than 4 GiB",
+                workload.name, workload.span
+            ));
+            workload.span = LARGEST_FAT_FILE;
+        }
+        for case in &mut workload.cases {
+            case.time = comparison.time.unwrap_or(case.time);
+        }
+    }
+}
+
+/// How a case is cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cut {
+    /// In one piece on each target.
+    Whole,
+    /// In slices of this length.
+    Slices(Duration),
+}
+
+impl Cut {
+    fn of(case: &Case, targets: usize) -> Cut {
+        let least = SHORTEST * 4;
+        if targets < 2 || case.count.is_some() || case.continuous || case.time < least {
+            return Cut::Whole;
+        }
+        // A case that is too short for all passes has shorter slices, a long one longer ones.
+        let length = SLICE.min(case.time / PASSES).max(case.time / (3 * PASSES));
+        Cut::Slices(length.clamp(SHORTEST, LONGEST))
+    }
+
+    /// Long enough for the slowest target, of which a trial gave so many I/Os a second.
+    fn for_rate(self, iops: f64) -> Cut {
+        match self {
+            Cut::Slices(length) if iops > 0.0 => {
+                let needed = Duration::from_secs_f64((LEAST_IOS / iops).min(1.0));
+                Cut::Slices(length.max(needed).min(LONGEST))
+            }
+            Cut::Slices(_) => Cut::Slices(LONGEST),
+            Cut::Whole => Cut::Whole,
+        }
+    }
+
+    fn passes(self, case: &Case) -> u32 {
+        match self {
+            Cut::Whole => 1,
+            Cut::Slices(length) => case.time.as_secs_f64().div_euclid(length.as_secs_f64()).max(1.0) as u32,
+        }
+    }
+}
+
+/// The part of a slice that goes by before it counts.
+fn settling(slice: Duration) -> Duration {
+    (slice / SETTLE_PART).min(SETTLE_MOST)
+}
+
+/// A target that is ready.
+struct Member {
+    /// Its name in reports.
+    name: String,
+    ready: Ready,
+    /// While others have their turn.
+    busy: Option<Busy>,
+}
+
+/// A comparison on its way.
+struct Course<'a> {
+    comparison: &'a Comparison,
+    stand: &'a OpenStand,
+    observer: &'a dyn Observer,
+    names: Vec<String>,
+    span: u64,
+    began: Instant,
+    started: SystemTime,
+    machine: Machine,
+    expected: Duration,
+    spent: Duration,
+    targets: Vec<report::Target>,
+    gathered: Vec<Gathered>,
+    warnings: Vec<String>,
+    /// Why less was measured than was asked for.
+    partial: Vec<String>,
+    /// Why targets are out.
+    failed: Vec<String>,
+}
+
+impl<'a> Course<'a> {
+    fn new(
+        comparison: &'a Comparison,
+        stand: &'a OpenStand,
+        observer: &'a dyn Observer,
+        span: u64,
+        warnings: Vec<String>,
+    ) -> Course<'a> {
+        let targets = comparison.targets.len() as u32;
+        let runs: Duration = comparison
+            .workloads
+            .iter()
+            .map(|workload| {
+                let cases: Duration = workload
+                    .cases
+                    .iter()
+                    .map(|case| match Cut::of(case, comparison.targets.len()) {
+                        // With what starting and settling takes.
+                        Cut::Slices(_) => case.time.mul_f64(1.4) + case.ramp_up,
+                        Cut::Whole => case.time + case.ramp_up,
+                    })
+                    .sum();
+                cases * workload.repeats * targets
+            })
+            .sum();
+        let times = if stand.has_room_for_all(targets.into()) { 1 } else { rounds(comparison) };
+        Course {
+            comparison,
+            stand,
+            observer,
+            names: names(&comparison.targets),
+            span,
+            began: Instant::now(),
+            started: SystemTime::now(),
+            machine: Machine::watch(),
+            expected: runs + span_time(span) * (targets + targets * times),
+            spent: Duration::ZERO,
+            targets: Vec::new(),
+            gathered: Vec::new(),
+            warnings,
+            partial: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    /// All targets side by side, each in its own place.
+    fn together(&mut self) -> Result<()> {
+        let comparison = self.comparison;
+        self.provide()?;
+        let mut places = self.stand.places.iter();
+        // A directory needs no place on the device; any will do.
+        let nowhere = self.stand.places.first();
+        let mut members = Vec::new();
+        for (target, name) in comparison.targets.iter().zip(self.names.clone()) {
+            let place = if target.is_on_device() { places.next() } else { nowhere };
+            let place = place.ok_or_else(|| Error::Job("there is no room for every target".into()))?;
+            let ready = self.make(target, &name, place);
+            members.extend(self.keep_or_drop(&name, "made ready", ready));
+        }
+        self.write_files(&mut members);
+        if members.is_empty() {
+            return Err(Error::Job(self.failed.join("; ")));
+        }
+        for round in 1..=rounds(comparison) {
+            for workload in comparison.workloads.iter().filter(|workload| round <= workload.repeats) {
+                for case in &workload.cases {
+                    self.case(&mut members, workload, case, round)?;
+                    if self.is_over() {
+                        break;
+                    }
+                }
+            }
+        }
+        members.into_iter().try_for_each(|member| self.end(member))
+    }
+
+    /// One target after the other in the same place.
+    fn in_turns(&mut self) -> Result<()> {
+        let comparison = self.comparison;
+        let stand = self.stand;
+        let place = &stand.places[0];
+        self.provide()?;
+        self.warnings.push(format!(
+            "{} has no room for every target at once: each had all of it in turn, so that a ratio rests on {} of \
+             slices that lie minutes apart",
+            stand.name,
+            crate::statistics::plural(rounds(comparison).into(), "pair")
+        ));
+        for round in 1..=rounds(comparison) {
+            for (target, name) in comparison.targets.iter().zip(self.names.clone()) {
+                if self.failed.iter().any(|failed| failed.starts_with(&format!("{name} "))) {
+                    continue;
+                }
+                let ready = self.make(target, &name, place);
+                let mut members: Vec<Member> =
+                    self.keep_or_drop(&name, "made ready", ready).into_iter().collect();
+                self.write_files(&mut members);
+                for workload in comparison.workloads.iter().filter(|workload| round <= workload.repeats) {
+                    for case in &workload.cases {
+                        if !members.is_empty() && !self.is_over() {
+                            self.case(&mut members, workload, case, round)?;
+                        }
+                    }
+                }
+                members.into_iter().try_for_each(|member| self.end(member))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether somebody wants it to end.
+    fn is_over(&mut self) -> bool {
+        let over = self.observer.stop();
+        if over && self.partial.is_empty() {
+            self.partial.push("it was interrupted".into());
+        }
+        over
+    }
+
+    fn provide(&mut self) -> Result<()> {
+        let (observer, spent, expected) = (self.observer, self.spent, self.expected);
+        let share = span_time(self.span) * self.stand.places.len() as u32;
+        self.stand.provide(&mut |done, total| {
+            let done = share.mul_f64(done as f64 / total.max(1) as f64);
+            observer.stage("writing the image once", spent + done, expected);
+        })?;
+        self.spent += share;
+        Ok(())
+    }
+
+    /// Writes the files of all members, a piece of each in turn, and makes them durable: what is written together lies
+    /// together below, which must favour none.
+    fn write_files(&mut self, members: &mut Vec<Member>) {
+        let seed = self.comparison.workloads.first().map_or(0, |workload| workload.seed);
+        let mut at = 0;
+        while at < self.span {
+            let piece = at..(at + FILE_PIECE).min(self.span);
+            let spent = self.spent + (span_time(at) * members.len() as u32);
+            self.observer.stage("writing the test files", spent, self.expected);
+            self.each(members, "written", |member| {
+                crate::prepare(&member.ready.subject, &piece, seed, &mut |_, _| {})
+            });
+            at = piece.end;
+        }
+        self.spent += span_time(self.span) * members.len() as u32;
+        self.each(members, "written", |member| member.ready.subject.sync());
+    }
+
+    /// Does the same for all members; those where it fails are left out from now on.
+    fn each(&mut self, members: &mut Vec<Member>, what: &str, act: impl Fn(&mut Member) -> Result<()>) {
+        members.retain_mut(|member| {
+            let done = act(member);
+            self.keep_or_drop(&member.name, what, done).is_some()
+        });
+    }
+
+    /// Makes a target ready.
+    fn make(&mut self, target: &Target, name: &str, place: &Place) -> Result<Member> {
+        self.observer.stage(&format!("{name}: formatting"), self.spent, self.expected);
+        let ready = target.set_up(name, place, self.stand.caching, self.span)?;
+        if !self.targets.iter().any(|target| target.name == name) {
+            self.targets.push(ready.description.clone());
+        }
+        if !ready.is_direct && self.stand.caching != Caching::Buffered {
+            let warning = format!(
+                "{name} was measured through the page cache: its file system has no direct I/O, so that it does another \
+                 job than the others"
+            );
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+        Ok(Member { name: name.into(), ready, busy: None })
+    }
+
+    /// Goes on without a target that failed, and says so.
+    fn keep_or_drop<T>(&mut self, name: &str, what: &str, outcome: Result<T>) -> Option<T> {
+        match outcome {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.failed.push(format!("{name} was left out, as it could not be {what}: {error}"));
+                None
+            }
+        }
+    }
+
+    fn end(&mut self, mut member: Member) -> Result<()> {
+        let Member { name, ready, busy } = &mut member;
+        let ended = busy.take().map_or(Ok(()), Busy::end).and_then(|()| ready.tear_down());
+        let name = name.clone();
+        self.keep_or_drop(&name, "unmounted", ended);
+        Ok(())
+    }
+
+    /// Runs one case on all members.
+    fn case(
+        &mut self,
+        members: &mut Vec<Member>,
+        workload: &Workload,
+        case: &Case,
+        round: u32,
+    ) -> Result<()> {
+        let label = report_case(workload, case).label();
+        let mut job = self.job(workload, case);
+        let cut = Cut::of(case, members.len());
+        let mut sessions = Vec::new();
+        let mut slowest = f64::INFINITY;
+        let mut at = 0;
+        while at < members.len() {
+            let trial = || -> Result<(Session, f64)> {
+                let member = &members[at];
+                if self.comparison.verify {
+                    // Verification expects every block as it was prepared.
+                    let subject = &member.ready.subject;
+                    crate::prepare(subject, &(0..workload.span), workload.seed, &mut |_, _| {})?;
+                    subject.sync()?;
+                }
+                let mut session = Session::new(member.ready.subject.clone(), job.clone())?;
+                let Cut::Slices(length) = cut else { return Ok((session, f64::INFINITY)) };
+                let measured = session.run(
+                    case.ramp_up,
+                    Stop::Slice(length),
+                    &self.watch(&members[at].name, workload, &label),
+                )?;
+                Ok((session, measured.iops()))
+            };
+            let trial = trial();
+            let name = members[at].name.clone();
+            match self.keep_or_drop(&name, &format!("measured under {label}"), trial) {
+                Some((session, iops)) => {
+                    sessions.push(session);
+                    slowest = slowest.min(iops);
+                    members[at].busy = Busy::begin(&members[at].ready.subject)?;
+                    at += 1;
+                }
+                None => {
+                    members.remove(at);
+                }
+            }
+        }
+        let cut = if slowest.is_finite() { cut.for_rate(slowest) } else { cut };
+        let (ramp_up, stop) = match (cut, case.count) {
+            (Cut::Slices(length), _) => (settling(length), Stop::Slice(length)),
+            (Cut::Whole, Some(count)) => (case.ramp_up, Stop::Count(count)),
+            (Cut::Whole, None) => (case.ramp_up, Stop::After(case.time)),
+        };
+        job.interval = interval(stop);
+        let mut orders = Orders::new(members.len(), workload.seed ^ u64::from(round) << 32);
+        let passes = cut.passes(case);
+        let first = self.gathered.len();
+        for pass in 1..=passes {
+            if self.observer.stop() && pass > 1 {
+                break;
+            }
+            let order: Vec<String> =
+                orders.next().into_iter().map(|place| members[place].name.clone()).collect();
+            for name in order {
+                let Some(place) = members.iter().position(|member| member.name == name) else { continue };
+                let outcome =
+                    self.slice(&mut members[place], &mut sessions[place], ramp_up, stop, workload, &label);
+                match self.keep_or_drop(&name, &format!("measured under {label}"), outcome) {
+                    Some(slice) => {
+                        self.gather(&name, workload, case, &job).add(round, pass, slice);
+                    }
+                    None => {
+                        members.remove(place);
+                        sessions.remove(place);
+                    }
+                }
+            }
+        }
+        for gathered in &mut self.gathered {
+            if let Some((iops, mb_per_s)) = gathered.end_of_round(&job) {
+                self.observer.result(&gathered.target, &workload.title, &label, iops, mb_per_s);
+            }
+        }
+        let _ = first;
+        self.rest_of(members, case)
+    }
+
+    /// Between cases: what was written is made durable, and volumes have their rest.
+    fn rest_of(&mut self, members: &mut [Member], case: &Case) -> Result<()> {
+        for member in &mut *members {
+            if let Some(busy) = member.busy.take() {
+                busy.end()?;
+            }
+        }
+        if case.pattern.read_percent == 100 {
+            return Ok(());
+        }
+        for member in &*members {
+            member.ready.subject.sync()?;
+        }
+        let recorders: Vec<Option<&Recorder>> =
+            members.iter().map(|member| member.ready.recorder.as_deref()).collect();
+        rest::rest(&recorders);
+        Ok(())
+    }
+
+    fn job(&self, workload: &Workload, case: &Case) -> Job {
+        Job {
+            pattern: case.pattern.clone(),
+            range: 0..workload.span,
+            seed: workload.seed,
+            ramp_up: case.ramp_up,
+            stop: Stop::After(case.time),
+            durability: workload.durability,
+            verify: self.comparison.verify,
+            touch: self.comparison.touch,
+            interval: interval(Stop::After(case.time)),
+        }
+    }
+
+    /// One target's slice.
+    fn slice(
+        &mut self,
+        member: &mut Member,
+        session: &mut Session,
+        ramp_up: Duration,
+        stop: Stop,
+        workload: &Workload,
+        label: &str,
+    ) -> Result<gather::Slice> {
+        if let Some(busy) = member.busy.take() {
+            busy.end()?;
+        }
+        let recorder = member.ready.recorder.as_deref();
+        let before = recorder.map(Recorder::traffic);
+        let started = self.began.elapsed();
+        let measured: Measured = session.run(ramp_up, stop, &self.watch(&member.name, workload, label))?;
+        let background = rest::settle(recorder);
+        let traffic = recorder.zip(before).map(|(recorder, before)| recorder.traffic().since(&before));
+        member.busy = Busy::begin(&member.ready.subject)?;
+        self.spent += measured.whole;
+        if let Some(first) = measured.corruptions.first() {
+            self.warnings.push(format!(
+                "{}, {label}: {} of {} blocks did not read back as written; the first at offset {}: {}",
+                member.name, measured.corrupted, measured.verified, first.offset, first.what
+            ));
+        }
+        Ok(gather::Slice { started: started + ramp_up, measured, background, traffic, stop })
+    }
+
+    fn watch<'s>(&'s self, name: &str, workload: &Workload, label: &str) -> Progress<'s> {
+        Progress {
+            observer: self.observer,
+            what: format!("{name}: {} {label}", workload.title),
+            spent: self.spent,
+            expected: self.expected,
+        }
+    }
+
+    /// Where a target's slices of a case are gathered.
+    fn gather(&mut self, target: &str, workload: &Workload, case: &Case, _job: &Job) -> &mut Gathered {
+        let case = report_case(workload, case);
+        let known = self
+            .gathered
+            .iter()
+            .position(|gathered| gathered.target == target && gathered.case.is_same(&case));
+        let index = known.unwrap_or_else(|| {
+            self.gathered.push(Gathered::new(target.into(), case));
+            self.gathered.len() - 1
+        });
+        &mut self.gathered[index]
+    }
+
+    fn document(mut self) -> Document {
+        let comparison = self.comparison;
+        let settings = Settings {
+            preset: comparison.preset.name().into(),
+            base: comparison.base.clone().unwrap_or_default(),
+            rounds: rounds(comparison),
+            seed: comparison.workloads.first().map_or(0, |workload| workload.seed),
+            direct: self.stand.direct && self.stand.caching != Caching::Buffered,
+            own_regions: self.stand.has_room_for_all(
+                comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64,
+            ),
+            workloads: comparison.workloads.iter().map(workload_settings).collect(),
+        };
+        let device = device_info(&*self.stand.device, &self.stand.name, self.stand.kind, &self.stand.place);
+        let mut document = Document::new(
+            self.started,
+            comparison.command.clone(),
+            environment(device),
+            settings,
+            self.targets,
+        );
+        self.partial.extend(self.failed);
+        document.partial = (!self.partial.is_empty()).then(|| self.partial.join("; "));
+        document.warnings = self.warnings;
+        document.results = self.gathered.into_iter().map(Gathered::result).collect();
+        // As the targets and cases were named, and not as slices happened to begin.
+        let place = |name: &str| self.names.iter().position(|other| other == name);
+        document.results.sort_by_key(|result| place(&result.target));
+        document.targets.sort_by_key(|target| place(&target.name));
+        document.pairs = questions(&document);
+        let busy = |result: &&report::CaseResult| result.target == RAW && result.cpu.percent < 60.0;
+        let asleep = document.results.iter().filter(busy).count();
+        let cases = document.results.iter().filter(|result| result.target == RAW).count();
+        document.machine = self.machine.sentences(asleep, cases);
+        document.conclude();
+        document
+    }
+}
+
+fn rounds(comparison: &Comparison) -> u32 {
+    comparison.workloads.iter().map(|workload| workload.repeats).max().unwrap_or(1)
+}
+
+fn workload_settings(workload: &Workload) -> WorkloadSettings {
+    let seconds =
+        workload.cases.iter().filter(|case| case.count.is_none()).map(|case| case.time.as_secs_f64());
+    WorkloadSettings {
+        name: workload.name.clone(),
+        title: workload.title.clone(),
+        durability: workload.durability.to_string(),
+        span_bytes: workload.span,
+        seconds: seconds.fold(0.0, f64::max),
+    }
+}
+
+/// What the published comparisons asked, for targets that are here: ReFS against NTFS, and integrity on against off.
+fn questions(document: &Document) -> Vec<report::Pair> {
+    let asked = [("refs", "ntfs"), ("refs+integrity", "refs")];
+    let of = |name: &str, format: &str| name == format || name.starts_with(&format!("{format}:"));
+    let first = |format: &str| document.targets.iter().find(|target| of(&target.name, format));
+    let pair = |(target, base): (&str, &str)| {
+        Some(report::Pair { target: first(target)?.name.clone(), base: first(base)?.name.clone() })
+    };
+    asked.into_iter().filter_map(pair).collect()
+}
+
+/// Passes a run's progress on as the comparison's.
+struct Progress<'a> {
+    observer: &'a dyn Observer,
+    what: String,
+    spent: Duration,
+    expected: Duration,
+}
+
+impl Watch for Progress<'_> {
+    fn tick(&self, elapsed: Duration, _whole: Option<Duration>) {
+        self.observer.stage(&self.what, self.spent + elapsed, self.expected);
+    }
+}
+
+/// The timeline of a run in one piece is kept by the second; of one that has hardly any, by the tenth of the run. A slice
+/// is one interval.
+fn interval(stop: Stop) -> Duration {
+    let second = Duration::from_secs(1);
+    match stop {
+        Stop::Slice(time) => time,
+        Stop::After(time) if time < second * 3 => (time / 10).max(Duration::from_millis(10)),
+        Stop::After(_) | Stop::Count(_) => second,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Preset;
+
+    #[test]
+    fn slices_fit_the_time_and_the_slowest_target() {
+        let mut case = Workload::load("overhead", Preset::Quick).unwrap().cases[0].clone();
+        let mut cut = |seconds: f64| {
+            case.time = Duration::from_secs_f64(seconds);
+            let cut = Cut::of(&case, 3);
+            (cut, cut.passes(&case))
+        };
+        let slices = |milliseconds| Cut::Slices(Duration::from_millis(milliseconds));
+        assert_eq!(cut(1.2), (slices(60), 20));
+        assert_eq!(cut(3.6), (slices(60), 60));
+        assert_eq!(cut(0.8), (slices(40), 20));
+        assert_eq!(cut(60.0).0, slices(200));
+        assert_eq!(cut(0.1), (Cut::Whole, 1));
+        assert_eq!(slices(60).for_rate(320.0), slices(100));
+        assert_eq!(slices(60).for_rate(10.0), slices(200));
+        assert_eq!(slices(60).for_rate(1e6), slices(60));
+        assert_eq!(Cut::of(&case, 1), Cut::Whole);
+    }
+
+    #[test]
+    fn targets_of_one_name_are_told_apart() {
+        let targets: Vec<Target> =
+            ["raw", "fat32", "raw", "raw"].map(|name| Target::parse(name).unwrap()).into();
+        assert_eq!(names(&targets), ["raw", "fat32", "raw #2", "raw #3"]);
+    }
+}

@@ -1,0 +1,285 @@
+//! From slices to ratios: how much faster one target is than another, how sure that is, and which differences count.
+//!
+//! Slices of a case on all targets that lie within a second or two of each other are a *pass*. What the machine does
+//! meanwhile meets all of them, so the logarithm of a rate is taken as the sum of an effect of the pass, an effect of
+//! the target and a residual. Effects are means in which a residual of more than [`CLIP`] times the usual one counts as
+//! that much (Huber's estimate, by the pseudo-values of Huber 1977, *Robust Methods of Estimation of Regression
+//! Coefficients*), for a slice in which the machine stood still must not decide. As there is one effect for each target,
+//! ratios fit together: a/c is a/b times b/c.
+//!
+//! Intervals are Student's t over the differences of pseudo-values in each pass, widened by the share of residuals that
+//! were not clipped, as the winsorised standard error of a trimmed mean is (Yuen 1974). Differences are told for all cells
+//! of a report together by the rule of Benjamini and Hochberg (1995): of those called different, at most [`ERRORS`] are
+//! expected to be none; and where there is no difference at all, the chance to call any is no more than that.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// A residual beyond so many standard deviations is an outlier.
+const CLIP: f64 = 2.0;
+
+/// With fewer passes nobody can tell an outlier: all count in full.
+const ENOUGH_TO_CLIP: usize = 8;
+
+/// With fewer passes nothing is told.
+pub const LEAST_PASSES: usize = 4;
+
+/// The share of differences called that may be none.
+pub const ERRORS: f64 = 0.05;
+
+/// Effects of targets, from the rates of the slices of one case.
+pub struct Fit {
+    /// The logarithm of each target's rate.
+    levels: Vec<f64>,
+    /// Pseudo-values: of each pass the logarithms, with what was clipped taken off.
+    values: Vec<Vec<f64>>,
+    /// Of each target, the share of residuals that were not clipped.
+    kept: Vec<f64>,
+}
+
+/// The ratio of two targets' rates, as a difference of logarithms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Difference {
+    /// Logarithm of the ratio.
+    pub logarithm: f64,
+    /// Its standard error; infinite where there are too few passes to know.
+    pub error: f64,
+    /// Degrees of freedom of the error.
+    pub freedom: f64,
+}
+
+impl Fit {
+    /// Fits `rates`: of each pass one positive rate for each target.
+    pub fn new(rates: &[Vec<f64>]) -> Fit {
+        let logs: Vec<Vec<f64>> =
+            rates.iter().map(|pass| pass.iter().map(|rate| rate.ln()).collect()).collect();
+        let targets = logs.first().map_or(0, Vec::len);
+        let mut levels: Vec<f64> = (0..targets).map(|target| median(column(&logs, target))).collect();
+        let clip = logs.len() >= ENOUGH_TO_CLIP;
+        let mut values = logs.clone();
+        let mut kept = vec![1.0; targets];
+        let mut passes: Vec<f64> = logs.iter().map(|pass| centre(pass, &levels, median)).collect();
+        // Converges fast; the last steps only polish.
+        for _ in 0..if clip { 30 } else { 1 } {
+            if clip {
+                for target in 0..targets {
+                    let residual = |pass: usize| logs[pass][target] - passes[pass] - levels[target];
+                    let usual = 1.4826 * median((0..logs.len()).map(|pass| residual(pass).abs()).collect());
+                    let bound = CLIP * usual.max(1e-9);
+                    let mut inside = 0;
+                    for pass in 0..logs.len() {
+                        let residual = residual(pass);
+                        inside += usize::from(residual.abs() <= bound);
+                        values[pass][target] = passes[pass] + levels[target] + residual.clamp(-bound, bound);
+                    }
+                    kept[target] = inside as f64 / logs.len() as f64;
+                }
+            }
+            passes = values.iter().map(|pass| centre(pass, &levels, mean)).collect();
+            for target in 0..targets {
+                let rests = values.iter().zip(&passes).map(|(pass, effect)| pass[target] - effect);
+                levels[target] = mean(rests.collect());
+            }
+            // Effects of passes have mean zero, so that a level is a rate.
+            let shift = mean(passes.clone());
+            passes.iter_mut().for_each(|pass| *pass -= shift);
+            levels.iter_mut().for_each(|level| *level += shift);
+        }
+        Fit { levels, values, kept }
+    }
+
+    /// A target's rate.
+    pub fn rate(&self, target: usize) -> f64 {
+        self.levels[target].exp()
+    }
+
+    /// One target against another.
+    pub fn difference(&self, target: usize, base: usize) -> Difference {
+        let logarithm = self.levels[target] - self.levels[base];
+        let count = self.values.len() as f64;
+        let kept = self.kept[target].midpoint(self.kept[base]);
+        if self.values.len() < LEAST_PASSES {
+            return Difference { logarithm, error: f64::INFINITY, freedom: 1.0 };
+        }
+        let differences: Vec<f64> = self.values.iter().map(|pass| pass[target] - pass[base]).collect();
+        let middle = mean(differences.clone());
+        let squares: f64 = differences.iter().map(|value| (value - middle).powi(2)).sum();
+        let error = (squares / (count - 1.0) / count).sqrt() / kept;
+        Difference { logarithm, error, freedom: (count * kept - 1.0).max(1.0) }
+    }
+}
+
+impl Difference {
+    /// The chance of a difference as large as this where there is none.
+    pub fn chance(&self) -> f64 {
+        if !self.error.is_finite() {
+            return 1.0;
+        }
+        if self.error == 0.0 {
+            return if self.logarithm == 0.0 { 1.0 } else { 0.0 };
+        }
+        2.0 * student(self.freedom).sf((self.logarithm / self.error).abs())
+    }
+
+    /// Half the width of the interval that leaves out the truth in `alpha` of all cases.
+    pub fn half_width(&self, alpha: f64) -> f64 {
+        if !self.error.is_finite() {
+            return f64::INFINITY;
+        }
+        self.error * student(self.freedom).inverse_cdf(1.0 - alpha / 2.0)
+    }
+}
+
+/// One target's slices against another's that were measured at another time: Welch's t over the logarithms. What the machine
+/// did differently is in the difference and not in its error.
+pub fn apart(rates: &[f64], base: &[f64]) -> Difference {
+    let moments = |rates: &[f64]| {
+        let logs: Vec<f64> = rates.iter().filter(|rate| **rate > 0.0).map(|rate| rate.ln()).collect();
+        let middle = mean(logs.clone());
+        let count = logs.len() as f64;
+        let squares: f64 = logs.iter().map(|value| (value - middle).powi(2)).sum();
+        (middle, squares / (count - 1.0) / count, count)
+    };
+    let (ours, theirs) = (moments(rates), moments(base));
+    let logarithm = ours.0 - theirs.0;
+    if ours.2.min(theirs.2) < LEAST_PASSES as f64 {
+        return Difference { logarithm, error: f64::INFINITY, freedom: 1.0 };
+    }
+    let variance = ours.1 + theirs.1;
+    let freedom = variance.powi(2) / (ours.1.powi(2) / (ours.2 - 1.0) + theirs.1.powi(2) / (theirs.2 - 1.0));
+    let freedom = if freedom.is_finite() { freedom.max(1.0) } else { 1.0 };
+    Difference { logarithm, error: variance.sqrt(), freedom }
+}
+
+fn student(freedom: f64) -> StudentsT {
+    StudentsT::new(0.0, 1.0, freedom).expect("freedom is at least 1")
+}
+
+/// The level at which differences with these chances are told, by the rule of Benjamini and Hochberg. Exactly those with a
+/// lower or equal chance have an interval at this level that leaves out no difference.
+pub fn level(chances: &[f64]) -> f64 {
+    let mut sorted = chances.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let each = ERRORS / chances.len().max(1) as f64;
+    let told = (1..=sorted.len()).rev().find(|&rank| sorted[rank - 1] <= each * rank as f64);
+    each * told.unwrap_or(1) as f64
+}
+
+fn column(rows: &[Vec<f64>], index: usize) -> Vec<f64> {
+    rows.iter().map(|row| row[index]).collect()
+}
+
+/// What is left of a pass when the targets' levels are taken off.
+fn centre(pass: &[f64], levels: &[f64], middle: fn(Vec<f64>) -> f64) -> f64 {
+    middle(pass.iter().zip(levels).map(|(value, level)| value - level).collect())
+}
+
+fn mean(values: Vec<f64>) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn median(values: Vec<f64>) -> f64 {
+    crate::statistics::median(&values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise that is the same on every run: about normal, with what a machine adds to all targets of a pass, and now and
+    /// then a slice in which it stood still.
+    struct Machine(fastrand::Rng);
+
+    impl Machine {
+        fn normal(&mut self) -> f64 {
+            (0..12).map(|_| self.0.f64()).sum::<f64>() - 6.0
+        }
+
+        fn passes(&mut self, count: usize, truth: &[f64], scatter: f64) -> Vec<Vec<f64>> {
+            (0..count)
+                .map(|_| {
+                    let weather = self.normal() * 0.3;
+                    truth
+                        .iter()
+                        .map(|rate| {
+                            let still = if self.0.u8(..40) == 0 { -1.5 } else { 0.0 };
+                            (rate.ln() + weather + scatter * self.normal() + still).exp()
+                        })
+                        .collect()
+                })
+                .collect()
+        }
+    }
+
+    /// Twelve cells of three targets: how many of the 24 differences are told.
+    fn told(machine: &mut Machine, passes: usize, truth: [f64; 3], scatter: f64) -> usize {
+        let cells: Vec<Difference> = (0..12)
+            .flat_map(|_| {
+                let fit = Fit::new(&machine.passes(passes, &truth, scatter));
+                [fit.difference(1, 0), fit.difference(2, 0)]
+            })
+            .collect();
+        let level = level(&cells.iter().map(Difference::chance).collect::<Vec<_>>());
+        cells.iter().filter(|cell| cell.logarithm.abs() > cell.half_width(level)).count()
+    }
+
+    #[test]
+    fn one_target_under_three_names_is_no_different() {
+        let mut machine = Machine(fastrand::Rng::with_seed(1));
+        for scatter in [0.02, 0.1, 0.2] {
+            let told: usize = (0..50).map(|_| told(&mut machine, 20, [1e4; 3], scatter)).sum();
+            assert!(told <= 1200 / 20, "{told} of 1,200 cells with a scatter of {scatter}");
+        }
+    }
+
+    #[test]
+    fn a_slower_target_is_found() {
+        let mut machine = Machine(fastrand::Rng::with_seed(2));
+        let mut found = |passes, slower: f64, scatter| {
+            let told: usize =
+                (0..20).map(|_| told(&mut machine, passes, [1e4, 1e4 * slower, 1e4 * slower], scatter)).sum();
+            told as f64 / 480.0
+        };
+        let found = [found(20, 0.9, 0.05), found(20, 0.8, 0.09), found(60, 0.95, 0.05)];
+        assert!(found.iter().all(|&share| share >= 0.95), "{found:?}");
+    }
+
+    #[test]
+    fn ratios_fit_together_and_a_standstill_decides_nothing() {
+        let mut rates: Vec<Vec<f64>> = (0..20)
+            .map(|pass| {
+                vec![100.0, 80.0, 50.0].into_iter().map(|rate| rate * (1.0 + f64::from(pass % 3))).collect()
+            })
+            .collect();
+        rates[3][1] = 0.5;
+        rates[9][0] = 900.0;
+        let fit = Fit::new(&rates);
+        let ratio = |target, base| fit.difference(target, base).logarithm.exp();
+        assert!(
+            (ratio(1, 0) - 0.8).abs() < 0.01 && (ratio(2, 0) - 0.5).abs() < 0.01,
+            "{} {}",
+            ratio(1, 0),
+            ratio(2, 0)
+        );
+        assert!((ratio(2, 1) * ratio(1, 0) - ratio(2, 0)).abs() < 1e-12);
+        assert!((fit.rate(1) / fit.rate(0) - ratio(1, 0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn few_passes_tell_nothing_and_equal_ones_are_equal() {
+        let few = Fit::new(&[vec![100.0, 50.0], vec![100.0, 50.0]]).difference(1, 0);
+        assert_eq!((few.chance(), few.half_width(0.05)), (1.0, f64::INFINITY));
+        assert!((few.logarithm.exp() - 0.5).abs() < 1e-12);
+        let same = Fit::new(&vec![vec![100.0, 100.0]; 10]).difference(1, 0);
+        assert_eq!(same.logarithm, 0.0);
+        let none = Fit::new(&[]);
+        assert!(none.levels.is_empty());
+    }
+
+    #[test]
+    fn the_level_tells_exactly_the_lowest_chances() {
+        assert_eq!(level(&[0.9, 0.5]), 0.025);
+        assert_eq!(level(&[0.01, 0.9]), 0.025);
+        assert_eq!(level(&[0.01, 0.04]), 0.05);
+        assert_eq!(level(&[]), 0.05);
+    }
+}

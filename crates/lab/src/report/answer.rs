@@ -1,0 +1,230 @@
+//! The answer in two or three sentences: which file system for this load here, what the pairs say, and how sure it is.
+
+use super::document::{Case, CaseResult, Direction, Document, Estimate, Verdict};
+use super::format;
+use crate::statistics::median;
+
+/// The question that the report answers: its title.
+pub(super) fn question(document: &Document) -> String {
+    let volumes = document.targets.iter().filter(|target| target.kind != "raw").count();
+    let asks_integrity = document.pairs.iter().any(|pair| pair.target.starts_with("refs+integrity"));
+    match (&document.targets[..], volumes) {
+        (_, 2..) if asks_integrity => "Which file system here, and what does integrity cost?".into(),
+        ([], _) => "Nothing was measured".into(),
+        ([one], _) => format!("How fast is {} here?", called(document, &one.name)),
+        (_, 2..) => "Which file system here?".into(),
+        ([one, two], _) => {
+            let other = if one.name == document.base() { two } else { one };
+            format!("What does {} cost here?", called(document, &other.name))
+        }
+        (_, _) => "How do they compare here?".into(),
+    }
+}
+
+/// What the report opens with.
+pub(super) fn sentences(document: &Document) -> Vec<String> {
+    let mut sentences = Vec::new();
+    sentences.extend(fastest(document));
+    sentences
+        .extend(document.pairs.iter().filter_map(|pair| pair_sentence(document, &pair.target, &pair.base)));
+    if document.pairs.is_empty() {
+        let others = document.targets.iter().filter(|target| target.name != document.base());
+        // With many targets the grid says it better.
+        let others: Vec<_> = others.collect();
+        if others.len() <= 3 {
+            let each =
+                others.iter().filter_map(|target| pair_sentence(document, &target.name, document.base()));
+            sentences.extend(each);
+        }
+    }
+    sentences.push(how_sure(document));
+    sentences
+}
+
+/// A target in a sentence.
+fn called(document: &Document, name: &str) -> String {
+    match document.target(name) {
+        Some(target) if target.kind == "raw" && name == "raw" => "the raw device".into(),
+        _ => document.short(name).to_owned(),
+    }
+}
+
+/// `a, b and c`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Which file systems are told to be slower than the fastest, and in how many cases: two are told apart where their
+/// intervals are.
+fn fastest(document: &Document) -> Option<String> {
+    let volumes: Vec<&str> = document
+        .targets
+        .iter()
+        .filter(|target| target.kind == "volume")
+        .map(|target| target.name.as_str())
+        .collect();
+    if volumes.len() < 2 {
+        return None;
+    }
+    let mut cases = 0;
+    let mut behind = vec![0; volumes.len()];
+    for workload in document.workloads() {
+        for case in document.cases(workload) {
+            let of = |name: &&str| interval(document, document.find(name, case)?);
+            let intervals: Vec<Option<(f64, f64)>> = volumes.iter().map(of).collect();
+            let Some(best) = intervals.iter().flatten().map(|(low, _)| *low).max_by(f64::total_cmp) else {
+                continue;
+            };
+            cases += 1;
+            for (count, interval) in behind.iter_mut().zip(&intervals) {
+                *count += u32::from(interval.is_some_and(|(_, high)| high < best));
+            }
+        }
+    }
+    if cases == 0 {
+        return Some("Which file system is the fastest was not measured well enough to tell.".into());
+    }
+    let mut slower: Vec<(u32, String)> = Vec::new();
+    let mut first: Vec<String> = Vec::new();
+    for (name, count) in volumes.iter().zip(&behind) {
+        match count {
+            0 => first.push(called(document, name)),
+            count => slower.push((*count, format!("{} in {count}", called(document, name)))),
+        }
+    }
+    slower.sort_by_key(|(count, _)| *count);
+    let slower: Vec<String> = slower.into_iter().map(|(_, text)| text).collect();
+    Some(match (first.len(), slower.len()) {
+        (_, 0) => format!("No file system is told from the fastest in any of {cases} cases."),
+        (0, _) => format!(
+            "No file system is the fastest everywhere. Of {cases} cases, slower than the fastest: {}.",
+            listed(&slower)
+        ),
+        (1, _) => format!(
+            "{} is nowhere slower than the fastest file system. Of {cases} cases, slower: {}.",
+            first[0],
+            listed(&slower)
+        ),
+        _ => format!(
+            "Nothing tells {} from the fastest file system. Of {cases} cases, slower: {}.",
+            listed(&first),
+            listed(&slower)
+        ),
+    })
+}
+
+/// A result's rate as a share of the base's, from and to; the base's own is 1.
+fn interval(document: &Document, result: &CaseResult) -> Option<(f64, f64)> {
+    if result.target == document.base() {
+        return Some((1.0, 1.0));
+    }
+    let estimate = result.against(document.base())?;
+    Some((estimate.low?, estimate.high?))
+}
+
+/// The kinds of cases that are told apart, as people ask for them.
+const KINDS: [&str; 5] =
+    ["sequential reads", "sequential writes", "random reads", "random writes", "mixed reads and writes"];
+
+fn kind(case: &Case) -> &'static str {
+    match (case.direction, case.random_percent >= 50) {
+        (Direction::Read, false) => KINDS[0],
+        (Direction::Write, false) => KINDS[1],
+        (Direction::Read, true) => KINDS[2],
+        (Direction::Write, true) => KINDS[3],
+        (Direction::Mix, _) => KINDS[4],
+    }
+}
+
+/// What one target against another comes to, kind by kind: `refs against ntfs: −3 to −12 % in sequential reads, …`.
+fn pair_sentence(document: &Document, target: &str, base: &str) -> Option<String> {
+    let mut parts: Vec<(String, Vec<&'static str>)> = Vec::new();
+    for name in KINDS {
+        let estimates: Vec<&Estimate> = document
+            .results
+            .iter()
+            .filter(|result| result.target == target && kind(&result.case) == name)
+            .filter_map(|result| result.against(base))
+            .collect();
+        if estimates.is_empty() {
+            continue;
+        }
+        let what = in_words(&estimates);
+        match parts.iter_mut().find(|(text, _)| *text == what) {
+            Some((_, kinds)) => kinds.push(name),
+            None => parts.push((what, vec![name])),
+        }
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let parts: Vec<String> = parts
+        .into_iter()
+        .map(|(what, kinds)| {
+            // "2 of 3 cases" are of a kind, everything else is in it.
+            let link = if what.ends_with("cases") { "of" } else { "in" };
+            format!(
+                "{what} {link} {}",
+                listed(&kinds.iter().map(|kind| (*kind).to_owned()).collect::<Vec<_>>())
+            )
+        })
+        .collect();
+    let (target, base) = (called(document, target), called(document, base));
+    Some(format!("{target} against {base}: {}.", parts.join("; ")))
+}
+
+/// What estimates of one kind say together.
+fn in_words(estimates: &[&Estimate]) -> String {
+    let told: Vec<f64> = estimates
+        .iter()
+        .filter(|estimate| estimate.verdict.is_difference())
+        .map(|estimate| (estimate.ratio - 1.0) * 100.0)
+        .collect();
+    if !told.is_empty() {
+        let low = told.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = told.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (low, high) = (format::percent(low), format::percent(high));
+        let range = if low == high { format!("{low}\u{a0}%") } else { format!("{low} to {high}\u{a0}%") };
+        return match told.len() {
+            count if count == estimates.len() => range,
+            count => format!("{range} in {count} of {} cases", estimates.len()),
+        };
+    }
+    let worst = |verdict| {
+        let of = estimates.iter().filter(|estimate| verdict == estimate.verdict);
+        of.filter_map(|estimate| estimate.resolution_percent).fold(0.0, f64::max)
+    };
+    if estimates.iter().all(|estimate| estimate.verdict == Verdict::NoDifference) {
+        format!("no difference above {}\u{a0}%", format::percent_up(worst(Verdict::NoDifference)))
+    } else {
+        "not measured well enough to tell".into()
+    }
+}
+
+/// How much was told, and what would tell more.
+fn how_sure(document: &Document) -> String {
+    let all: Vec<&Estimate> = document.results.iter().flat_map(|result| &result.estimates).collect();
+    if all.is_empty() {
+        return match document.targets.len() {
+            1 => "Only one target was measured, so there is nothing to compare.".into(),
+            _ => "Nothing was measured that could be compared.".into(),
+        };
+    }
+    let told = all.iter().filter(|estimate| estimate.verdict.is_difference()).count();
+    let limits: Vec<f64> = all.iter().filter_map(|estimate| estimate.resolution_percent).collect();
+    if limits.is_empty() {
+        return "Too few slices ran to know what is chance: give it more --time or --repeat.".into();
+    }
+    let worst = limits.iter().copied().fold(0.0, f64::max);
+    format!(
+        "{told} of {} ratios are told from chance; a typical one would have shown a difference of {}\u{a0}%, the least \
+         sure one of {}\u{a0}%. Four times the --time tells differences half as large.",
+        all.len(),
+        format::percent_up(median(&limits)),
+        format::percent_up(worst)
+    )
+}

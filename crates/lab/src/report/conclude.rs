@@ -1,0 +1,262 @@
+//! What follows from the slices: rates, ratios with their intervals, verdicts and warnings. All of it is made here, once,
+//! and every view shows the same.
+
+use super::document::{CaseResult, Document, Estimate, RAW, Run, Score, Scoring, Verdict};
+use crate::estimate::{self, Difference, Fit, LEAST_PASSES};
+use crate::statistics::{plural, total};
+
+/// An estimate that could hide a difference of more than this share says nothing.
+const TELLING: f64 = 0.10;
+
+/// What one case has to be compared: the positions of its results, and the fit of those with all passes.
+struct Fitted {
+    /// Positions in [`Document::results`], in the order of the fit's targets.
+    results: Vec<usize>,
+    passes: u32,
+    fit: Fit,
+}
+
+impl Document {
+    /// Fills in everything that follows from the results. Calling it again gives the same document; warnings that the
+    /// caller added stay.
+    pub fn conclude(&mut self) {
+        if !self.targets.iter().any(|target| target.name == self.settings.base) {
+            let raw = self.targets.iter().find(|target| target.name == RAW);
+            self.settings.base =
+                raw.or(self.targets.first()).map(|target| target.name.clone()).unwrap_or_default();
+        }
+        let cases = self.fit_cases();
+        let mut found: Vec<(usize, String, u32, Difference)> = Vec::new();
+        for case in &cases {
+            for (place, &index) in case.results.iter().enumerate() {
+                let result = &mut self.results[index];
+                let iops = case.fit.rate(place);
+                result.iops = if iops.is_finite() { iops } else { 0.0 };
+                result.mb_per_s = result.iops * result.case.block_bytes as f64 / 1e6;
+                for base in self.bases(&self.results[index].target) {
+                    let base_place =
+                        case.results.iter().position(|&other| self.results[other].target == base);
+                    if let Some(base_place) = base_place {
+                        let difference = case.fit.difference(place, base_place);
+                        found.push((index, base, case.passes, difference));
+                    }
+                }
+            }
+        }
+        let chances: Vec<f64> = found.iter().map(|(.., difference)| difference.chance()).collect();
+        self.level = estimate::level(&chances);
+        self.results.iter_mut().for_each(|result| result.estimates.clear());
+        for (index, base, passes, difference) in found {
+            let estimate = self.estimate(base, passes, difference, index);
+            self.results[index].estimates.push(estimate);
+        }
+        for result in &mut self.results {
+            result.amplification = amplification(result);
+            result.score = result.case.scoring.and_then(|rule| score(rule, &result.runs));
+            result.warnings = warnings(result);
+        }
+        for warning in self.overall_warnings() {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+        self.answer = super::answer::sentences(self);
+    }
+
+    /// What a target is compared with.
+    fn bases(&self, target: &str) -> Vec<String> {
+        let base = (target != self.base()).then(|| self.base().to_owned());
+        let pairs = self.pairs.iter().filter(|pair| pair.target == target && pair.base != self.base());
+        base.into_iter().chain(pairs.map(|pair| pair.base.clone())).collect()
+    }
+
+    fn fit_cases(&self) -> Vec<Fitted> {
+        let mut cases = Vec::new();
+        for workload in self.workloads() {
+            for case in self.cases(workload) {
+                let all: Vec<usize> = (0..self.results.len())
+                    .filter(|&index| self.results[index].case.is_same(case))
+                    .filter(|&index| self.results[index].slices().next().is_some())
+                    .collect();
+                let most = all.iter().map(|&index| self.results[index].slices().count()).max().unwrap_or(0);
+                // A target that failed on the way has fewer: it stands alone, and leaves the others their passes.
+                let (whole, cut): (Vec<usize>, Vec<usize>) =
+                    all.into_iter().partition(|&index| self.results[index].slices().count() == most);
+                let groups = std::iter::once(whole).chain(cut.into_iter().map(|index| vec![index]));
+                cases.extend(groups.filter(|group| !group.is_empty()).map(|group| self.fit(group)));
+            }
+        }
+        cases
+    }
+
+    fn fit(&self, results: Vec<usize>) -> Fitted {
+        let rates = |index: usize| -> Vec<f64> {
+            let slices = self.results[index].slices();
+            // In a slice without any progress there was less than one I/O; a rate of nothing has no logarithm.
+            let least = |seconds: f64| 0.5 / seconds.clamp(1e-6, 1e12);
+            slices.map(|(_, slice)| slice.iops.clamp(least(slice.seconds), 1e15)).collect()
+        };
+        let columns: Vec<Vec<f64>> = results.iter().map(|&index| rates(index)).collect();
+        let passes = columns.first().map_or(0, Vec::len);
+        let rows: Vec<Vec<f64>> =
+            (0..passes).map(|pass| columns.iter().map(|column| column[pass]).collect()).collect();
+        Fitted { results, passes: passes as u32, fit: Fit::new(&rows) }
+    }
+
+    fn estimate(&self, base: String, passes: u32, difference: Difference, index: usize) -> Estimate {
+        let half = difference.half_width(self.level);
+        let ratio = difference.logarithm.exp();
+        let known = passes as usize >= LEAST_PASSES && half < 100.0;
+        let (low, high) = ((difference.logarithm - half).exp(), (difference.logarithm + half).exp());
+        let verdict = match known {
+            false => Verdict::Unclear,
+            true if high < 1.0 => Verdict::Slower,
+            true if low > 1.0 => Verdict::Faster,
+            true if half.exp() - 1.0 <= TELLING => Verdict::NoDifference,
+            true => Verdict::Unclear,
+        };
+        let only = |figure: f64| known.then_some(figure);
+        let is_faster_than_raw = verdict == Verdict::Faster && base == RAW;
+        Estimate {
+            ratio,
+            low: only(low),
+            high: only(high),
+            passes,
+            resolution_percent: only((half.exp() - 1.0) * 100.0),
+            verdict,
+            remark: is_faster_than_raw.then(|| why_faster(&self.results[index])),
+            base,
+        }
+    }
+
+    fn overall_warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let runs = || self.results.iter().flat_map(|result| &result.runs);
+        let errors = total(runs().map(|run| run.errors));
+        if errors > 0 {
+            warnings.push(format!(
+                "{errors} {} failed: the figures are not comparable.",
+                plural(errors, "request")
+            ));
+        }
+        let corrupted = total(runs().map(|run| run.corrupted_blocks));
+        if corrupted > 0 {
+            let blocks = plural(corrupted, "block");
+            warnings.push(format!(
+                "{corrupted} {blocks} read back wrong: do not trust this storage, or report a defect."
+            ));
+        }
+        let stalled = self.results.iter().filter(|result| runs_stalled(result) > 0.0).count();
+        if stalled > 0 {
+            warnings.push(format!(
+                "{stalled} of {} results stalled: for a while no request completed.",
+                self.results.len()
+            ));
+        }
+        let few = self
+            .results
+            .iter()
+            .flat_map(|result| &result.estimates)
+            .filter(|estimate| estimate.low.is_none());
+        let few = few.count();
+        if few > 0 {
+            warnings.push(format!(
+                "{few} {} on fewer than {LEAST_PASSES} slices, which say nothing about chance: more --time or \
+                 --repeat tells.",
+                if few == 1 { "ratio rests" } else { "ratios rest" }
+            ));
+        }
+        warnings
+    }
+}
+
+fn runs_stalled(result: &CaseResult) -> f64 {
+    result.runs.iter().map(|run| run.stalled_seconds).sum()
+}
+
+/// How a file system can be faster than the device below it.
+fn why_faster(result: &CaseResult) -> String {
+    let Some((asked, seen)) = transfers(result) else {
+        return "faster than the device itself, and what reached the storage cannot be watched: implausible"
+            .into();
+    };
+    let joined = asked as f64 / seen.max(1) as f64;
+    if joined >= 1.2 {
+        format!("its requests were joined: the device saw one transfer for {joined:.1} of them")
+    } else if sequential(result) >= 20.0 && result.case.random_percent == 100 {
+        format!("{:.0} % of its random writes went to the device in order", sequential(result))
+    } else {
+        "faster than the device itself, and nothing that reached the storage explains it: implausible".into()
+    }
+}
+
+/// Requests that were asked for and transfers that the device saw, where it was watched.
+fn transfers(result: &CaseResult) -> Option<(u64, u64)> {
+    let watched = || result.runs.iter().filter_map(|run| Some((&run.requested, run.device.as_ref()?)));
+    watched().next()?;
+    let asked = total(watched().map(|(asked, _)| asked.reads.saturating_add(asked.writes)));
+    let seen = total(watched().map(|(_, device)| device.reads.saturating_add(device.writes)));
+    Some((asked, seen))
+}
+
+/// The share of writes that went to the device in order, in percent.
+fn sequential(result: &CaseResult) -> f64 {
+    let shares: Vec<f64> =
+        result.runs.iter().filter_map(|run| Some(run.device.as_ref()?.sequential_write_percent)).collect();
+    crate::statistics::median(&shares)
+}
+
+fn amplification(result: &CaseResult) -> Option<f64> {
+    let watched = || result.runs.iter().filter_map(|run| Some((&run.requested, run.device.as_ref()?)));
+    let (reads, writes) = (result.case.read_percent > 0, result.case.read_percent < 100);
+    let sum = |read: u64, write: u64| {
+        let of = |counts: bool, bytes| if counts { bytes } else { 0 };
+        of(reads, read).saturating_add(of(writes, write))
+    };
+    let asked = total(watched().map(|(asked, _)| sum(asked.read_bytes, asked.write_bytes)));
+    let seen = total(watched().map(|(_, device)| sum(device.read_bytes, device.write_bytes)));
+    (asked > 0).then(|| seen as f64 / asked as f64)
+}
+
+/// What a tool with this rule would show for these runs.
+fn score(rule: Scoring, runs: &[Run]) -> Option<Score> {
+    let Scoring::Best = rule;
+    Some(Score {
+        rule,
+        iops: runs.iter().map(|run| run.iops).max_by(f64::total_cmp)?,
+        mb_per_s: runs.iter().map(|run| run.mb_per_s).max_by(f64::total_cmp)?,
+        latency_us: runs.iter().map(|run| run.latency_us.mean).min_by(f64::total_cmp)?,
+    })
+}
+
+fn warnings(result: &CaseResult) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let sum = |figure: fn(&Run) -> u64| total(result.runs.iter().map(figure));
+    let errors = sum(|run| run.errors);
+    if errors > 0 {
+        warnings.push(format!("{errors} {} failed", plural(errors, "request")));
+    }
+    let corrupted = sum(|run| run.corrupted_blocks);
+    if corrupted > 0 {
+        warnings
+            .push(format!("{corrupted} {} did not hold what was written there", plural(corrupted, "block")));
+    }
+    if !result.runs.is_empty() && sum(|run| run.requested.reads.saturating_add(run.requested.writes)) == 0 {
+        warnings.push("nothing was measured: no request was issued".into());
+    }
+    let stalled = runs_stalled(result);
+    if stalled > 0.0 {
+        // As short as the figure allows: 6, 0.25.
+        let stalled = (stalled * 1000.0).round() / 1000.0;
+        warnings.push(format!("{stalled} s without any progress (stall)"));
+    }
+    let background: f64 = result.runs.iter().map(|run| run.background_seconds).sum();
+    let seconds: f64 = result.runs.iter().map(|run| run.seconds).sum();
+    if background > 0.05 * seconds {
+        warnings.push(format!(
+            "{:.0} % of the time is work that the volume did by itself after slices; it is counted",
+            background / seconds * 100.0
+        ));
+    }
+    warnings
+}

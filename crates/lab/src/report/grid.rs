@@ -1,0 +1,244 @@
+//! The grids: rows are cases, columns are targets. All views show these tables.
+
+use super::document::{Case, CaseResult, Document, Estimate, Verdict};
+use super::{Cell, Column, Table, Tone, format};
+use crate::published;
+
+/// Marks a ratio above the base that what reached the storage explains, and one that nothing explains.
+const EXPLAINED: &str = "*";
+const IMPLAUSIBLE: &str = "!";
+
+/// Whether people judge a workload by IOPS: all its requests are small.
+fn counts_iops(document: &Document, workload: &str) -> bool {
+    document.cases(workload).iter().all(|case| case.block_bytes <= 64 << 10)
+}
+
+/// The rate of a result as people judge its workload.
+fn rate(result: &CaseResult, by_iops: bool) -> String {
+    if by_iops { format::count(result.iops) } else { format::figure(result.mb_per_s) }
+}
+
+/// A workload's title.
+pub fn title<'a>(document: &'a Document, workload: &'a str) -> &'a str {
+    document.workload(workload).map_or(workload, |settings| &settings.title)
+}
+
+/// The targets with the base first.
+fn base_first(document: &Document) -> Vec<&str> {
+    let mut names: Vec<&str> = document.targets.iter().map(|target| target.name.as_str()).collect();
+    names.sort_by_key(|name| *name != document.base());
+    names
+}
+
+/// Every target as a share of the base, the base itself in its unit.
+pub fn shares(document: &Document, workload: &str) -> Table {
+    let by_iops = counts_iops(document, workload);
+    let (base, unit) = (document.short(document.base()), if by_iops { "IOPS" } else { "MB/s" });
+    let names = base_first(document);
+    let mut columns = vec![Column::words("Case")];
+    for (index, name) in names.iter().enumerate() {
+        let short = document.short(name);
+        columns.push(Column::figures(if index == 0 { format!("{short} {unit}") } else { short.to_owned() }));
+    }
+    let row = |case: &&Case| {
+        let mut row = vec![Cell::plain(case.label())];
+        for name in &names {
+            let cell = match document.find(name, case) {
+                None => Cell::toned("–", Tone::Faint),
+                Some(result) if *name == document.base() => Cell::plain(rate(result, by_iops)),
+                Some(result) => result.against(document.base()).map_or_else(Cell::default, share),
+            };
+            row.push(cell);
+        }
+        row
+    };
+    let caption = match names.len() {
+        1 => title(document, workload).to_owned(),
+        _ => format!("{}: % of {base} ± what chance may make of it", title(document, workload)),
+    };
+    Table { caption, columns, rows: document.cases(workload).iter().map(row).collect() }
+}
+
+/// `71 ±4`: percent of the base with half the interval; `? ±23` where more than a tenth could hide in it.
+pub fn share(estimate: &Estimate) -> Cell {
+    let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
+        return Cell::toned(format!("{} ?", percents(estimate.ratio)), Tone::Faint);
+    };
+    let half = format::percent_up((high - low) * 50.0);
+    let mark = match &estimate.remark {
+        Some(remark) if remark.ends_with("implausible") => IMPLAUSIBLE,
+        Some(_) => EXPLAINED,
+        None => "",
+    };
+    let text = format!("{} ±{half}{mark}", percents(estimate.ratio));
+    match estimate.verdict {
+        Verdict::Slower => Cell::toned(text, Tone::Worse(strength(estimate.ratio))),
+        Verdict::Faster => Cell::toned(text, Tone::Better(strength(1.0 / estimate.ratio))),
+        Verdict::NoDifference => Cell::plain(text),
+        Verdict::Unclear => {
+            let limit = estimate.resolution_percent.map(format::percent_up).unwrap_or_default();
+            Cell::toned(format!("? ±{limit}"), Tone::Faint)
+        }
+    }
+}
+
+/// How large an effect is: less than a tenth, less than a third, or more.
+fn strength(ratio: f64) -> u8 {
+    match ratio {
+        ratio if ratio > 0.9 => 1,
+        ratio if ratio > 2.0 / 3.0 => 2,
+        _ => 3,
+    }
+}
+
+fn percents(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    if percent < 9.95 { format!("{percent:.1}") } else { format::count(percent.round()) }
+}
+
+/// The pairs that the report answers, and what others published of the same.
+pub fn pairs(document: &Document, workload: &str) -> Option<Table> {
+    let known = |pair: &&super::document::Pair| {
+        let mut results = document.results.iter().filter(|result| result.case.workload == workload);
+        results.any(|result| result.target == pair.target && result.against(&pair.base).is_some())
+    };
+    let pairs: Vec<_> = document.pairs.iter().filter(known).collect();
+    let cases = document.cases(workload);
+    let mut columns = vec![Column::words("Case")];
+    let mut rows: Vec<Vec<Cell>> = cases.iter().map(|case| vec![Cell::plain(case.label())]).collect();
+    for pair in &pairs {
+        let (target, base) = (document.short(&pair.target), document.short(&pair.base));
+        columns.push(Column::figures(format!("{target} / {base}")));
+        let published: Vec<String> =
+            cases.iter().map(|case| published_cell(case, &pair.target, &pair.base)).collect();
+        let is_published = published.iter().any(|text| !text.is_empty());
+        if is_published {
+            columns.push(Column::figures("published"));
+        }
+        for ((row, case), published) in rows.iter_mut().zip(&cases).zip(published) {
+            let estimate = document.find(&pair.target, case).and_then(|result| result.against(&pair.base));
+            row.push(estimate.map_or_else(Cell::default, share));
+            if is_published {
+                row.push(Cell::plain(published));
+            }
+        }
+    }
+    let caption = format!("{}: pairs, % ± what chance may make of it", title(document, workload));
+    (!pairs.is_empty()).then_some(Table { caption, columns, rows })
+}
+
+/// `73 a`: published percents, each with the letter of its source.
+fn published_cell(case: &Case, target: &str, base: &str) -> String {
+    let ratios = published::ratios(case, target, base).into_iter();
+    ratios
+        .map(|(ratio, source)| format!("{} {}", percents(ratio), published::letter(source)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Who published what stands in [`pairs`]: `a  NTFS 3.1 vs ReFS 3.9 (…), 2023-09-09`.
+pub fn published_sources(document: &Document) -> Vec<String> {
+    let of = |source: &published::Source| {
+        document.workloads().into_iter().flat_map(|workload| document.cases(workload)).any(|case| {
+            document.pairs.iter().any(|pair| {
+                let ratios = published::ratios(case, &pair.target, &pair.base);
+                ratios.iter().any(|(_, other)| other.id == source.id)
+            })
+        })
+    };
+    let line = |source: &published::Source| {
+        let date = source.date.as_ref().map(|date| format!(", {date}")).unwrap_or_default();
+        format!("{}: {}{date}; {}", published::letter(source), source.title, source.hardware)
+    };
+    published::sources().iter().filter(|source| of(source)).map(line).collect()
+}
+
+/// What the marks mean, and what stands behind them in this report.
+pub fn notes(document: &Document) -> Vec<String> {
+    let mut notes = Vec::new();
+    let all = || {
+        document
+            .results
+            .iter()
+            .flat_map(|result| result.estimates.iter().map(move |estimate| (result, estimate)))
+    };
+    let any = |verdict| all().any(|(_, estimate)| estimate.verdict == verdict);
+    if any(Verdict::NoDifference) {
+        notes
+            .push("Plain figures could be chance: a difference larger than their ± would have shown.".into());
+    }
+    if any(Verdict::Unclear) {
+        notes
+            .push("? is not measured well enough to tell: a difference as large as its ± could hide.".into());
+    }
+    for (mark, implausible) in [(EXPLAINED, false), (IMPLAUSIBLE, true)] {
+        let mut why: Vec<(String, Vec<String>)> = Vec::new();
+        for (result, estimate) in all() {
+            let Some(remark) = &estimate.remark else { continue };
+            if remark.ends_with("implausible") == implausible {
+                let what = format!("{} in {}", document.short(&result.target), result.case.label());
+                match why.iter_mut().find(|(known, _)| known == remark) {
+                    Some((_, cells)) => cells.push(what),
+                    None => why.push((remark.clone(), vec![what])),
+                }
+            }
+        }
+        for (remark, cells) in why {
+            notes.push(format!("{mark} {}: {remark}.", cells.join("; ")));
+        }
+    }
+    notes
+}
+
+/// A figure that can stand in the grid instead of shares.
+pub struct Metric {
+    /// What it is called.
+    pub name: &'static str,
+    /// What is good.
+    pub hint: &'static str,
+    show: fn(&CaseResult) -> Option<String>,
+}
+
+/// The other figures of a grid.
+pub const METRICS: [Metric; 4] = [
+    Metric {
+        name: "p99 latency",
+        hint: "less is better",
+        show: |result| result.latency_us.p99.map(format::micros),
+    },
+    Metric {
+        name: "Sync p99",
+        hint: "less is better",
+        show: |result| result.sync_latency_us.and_then(|latency| latency.p99).map(format::micros),
+    },
+    Metric {
+        name: "Bytes at the device",
+        hint: "for each byte asked for",
+        show: |result| result.amplification.map(|factor| format!("×{factor:.2}")),
+    },
+    Metric {
+        name: "CPU per I/O",
+        hint: "less is better",
+        show: |result| (result.cpu.us_per_io > 0.0).then(|| format!("{:.2} µs", result.cpu.us_per_io)),
+    },
+];
+
+/// A grid of one metric; `None` where no result has it.
+pub fn metric(document: &Document, workload: &str, metric: &Metric) -> Option<Table> {
+    let names = base_first(document);
+    let mut columns = vec![Column::words("Case")];
+    columns.extend(names.iter().map(|name| Column::figures(document.short(name))));
+    let mut any = false;
+    let mut row = |case: &&Case| {
+        let mut row = vec![Cell::plain(case.label())];
+        for name in &names {
+            let text = document.find(name, case).and_then(metric.show);
+            any |= text.is_some();
+            row.push(text.map_or_else(|| Cell::toned("–", Tone::Faint), Cell::plain));
+        }
+        row
+    };
+    let rows = document.cases(workload).iter().map(&mut row).collect();
+    let caption = format!("{}: {}, {}", title(document, workload), metric.name, metric.hint);
+    any.then_some(Table { caption, columns, rows })
+}
