@@ -1,6 +1,6 @@
 //! What everything is compared on: a device, opened, and how it is made new for each turn.
 
-use crate::target::{free_space, temporary_file};
+use crate::target::free_space;
 use crate::{Error, Result};
 use platter_device::{Buffer, Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Sectors};
 use std::ops::Range;
@@ -86,7 +86,7 @@ impl OpenStand {
             }
             Stand::TemporaryImage(directory) => {
                 enough_space(directory, length + beside)?;
-                (temporary_file(directory, length, options)?, directory)
+                (FileDevice::temporary(directory, length, options)?, directory)
             }
             Stand::Path(path) => (open_file(path, length, options)?, path),
         };

@@ -99,7 +99,7 @@ impl Target {
             }
             Target::Directory(path) => {
                 let options = FileOptions { caching: stand.caching, ..FileOptions::default() };
-                let opened = temporary_file(path, length, options)?;
+                let opened = FileDevice::temporary(path, length, options)?;
                 let how = if opened.is_direct() { "past the page cache" } else { "through the page cache" };
                 let kind =
                     platter_device::host_file_system(path).unwrap_or_else(|| "unknown file system".into());
@@ -152,13 +152,4 @@ impl Ready {
         }
         Ok(())
     }
-}
-
-/// A file that has lost its name already: it is gone when it is closed, whatever ends this process.
-pub(crate) fn temporary_file(directory: &Path, length: u64, options: FileOptions) -> Result<FileDevice> {
-    let path = directory.join(format!("platter-{}.tmp", std::process::id()));
-    let file = FileDevice::create(&path, length, options)?;
-    std::fs::remove_file(&path)
-        .map_err(|source| Error::Io { what: format!("{}: cannot be removed", path.display()), source })?;
-    Ok(file)
 }

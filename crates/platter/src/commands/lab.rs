@@ -4,7 +4,7 @@ use crate::failure::{About, Failure};
 use crate::image::Image;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use platter_device::{Caching, FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
+use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
 use platter_lab::report::{Document, csv, html, markdown};
 use platter_lab::workload::parse_durability;
 use platter_lab::{Comparison, Durability, Observer, Preset, Stand, Target, Workload};
@@ -109,7 +109,7 @@ impl Choices {
         let mut image = Image::parse(Path::new(device))?;
         for path in image.paths.iter().filter(|path| !self.force && path.exists()) {
             refuse_in_use(path)?;
-            let options = FileOptions { read_only: true, caching: Caching::Buffered, exclusive: false };
+            let options = FileOptions { read_only: true, ..FileOptions::default() };
             refuse_contents(&FileDevice::open(path, options)?)?;
         }
         Ok(if image.is_mirror { Stand::Mirror(image.paths) } else { Stand::Path(image.paths.remove(0)) })
