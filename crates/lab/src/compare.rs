@@ -5,6 +5,7 @@
 //! of NTFS 3.1 and ReFS 3.9).
 
 use crate::environment::{device_info, environment};
+use crate::plan::{self, Plan};
 use crate::report::document::{self as report, CaseResult, Document, RESPONSE_TIME_BINS_US, Run, Settings};
 use crate::stand::{OpenStand, Stand};
 use crate::target::{Ready, Target};
@@ -50,6 +51,11 @@ pub trait Observer: Sync {
     fn stage(&self, what: &str, done: Duration, total: Duration);
     /// A run ended.
     fn result(&self, target: &str, workload: &str, case: &str, iops: f64, mb_per_s: f64);
+
+    /// Whether the comparison shall end with what it has measured so far.
+    fn stop(&self) -> bool {
+        false
+    }
 }
 
 /// Nobody watches.
@@ -57,9 +63,6 @@ impl Observer for () {
     fn stage(&self, _what: &str, _done: Duration, _total: Duration) {}
     fn result(&self, _target: &str, _workload: &str, _case: &str, _iops: f64, _mb_per_s: f64) {}
 }
-
-/// FAT cannot hold larger files; every target's span is cut to this when FAT is among them.
-const LARGEST_FAT_FILE: u64 = (4 << 30) - (1 << 20);
 
 /// Expected time to format and write a span once, for the progress bar only.
 fn span_time(span: u64) -> Duration {
@@ -73,25 +76,9 @@ fn span_time(span: u64) -> Duration {
 /// Whatever stops a run: a target that cannot be made, an I/O error. Blocks that read back wrong are warnings of the
 /// document, and counted in its runs.
 pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Document> {
-    let mut comparison = comparison.clone();
-    let mut warnings = Vec::new();
-    limit_spans(&mut comparison, &mut warnings);
-    let buffered = comparison.workloads.iter().filter(|workload| workload.buffered).count();
-    if buffered > 0 && buffered < comparison.workloads.len() && !comparison.buffered {
-        return Err(Error::Job("buffered and direct workloads cannot share a comparison".into()));
-    }
-    let caching =
-        if comparison.buffered || buffered > 0 { Caching::Buffered } else { Caching::DirectIfPossible };
-    let span = comparison.workloads.iter().map(|workload| workload.span).max().unwrap_or(0);
-    let has_directory = comparison.targets.iter().any(|target| matches!(target, Target::Directory(_)));
-    let stand = OpenStand::open(&comparison.stand, span, if has_directory { span } else { 0 }, caching)?;
-    if stand.device.len() < span {
-        return Err(Error::Job(format!(
-            "a span of {span} bytes does not fit {}, which has {}",
-            stand.name,
-            stand.device.len()
-        )));
-    }
+    let Plan { comparison, names, caching, mut warnings } = plan::check(comparison)?;
+    let span = plan::largest_span(&comparison);
+    let mut stand = OpenStand::open(&comparison.stand, span, caching)?;
     if !stand.direct && caching != Caching::Buffered {
         warnings.push(format!(
             "{} was measured through the page cache: the file system that holds it has no direct I/O",
@@ -106,36 +93,20 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
     turns.spent = span_time(span);
     let rounds = comparison.workloads.iter().map(|workload| workload.repeats).max().unwrap_or(1);
     for round in 1..=rounds {
-        for target in &comparison.targets {
-            turns.take(target, round)?;
+        for (target, name) in comparison.targets.iter().zip(&names).take_while(|_| !observer.stop()) {
+            turns.take(target, name, round)?;
         }
+    }
+    if observer.stop() {
+        if turns.gathered.is_empty() {
+            return Err(Error::Interrupted);
+        }
+        turns.warnings.push("the comparison was interrupted: this is what was measured until then".into());
     }
     turns.warnings.extend(stand.failures());
-    Ok(turns.document())
-}
-
-/// Applies the command line's choices, and cuts spans to what every target can hold.
-fn limit_spans(comparison: &mut Comparison, warnings: &mut Vec<String>) {
-    let fat = comparison
-        .targets
-        .iter()
-        .any(|target| matches!(target, Target::Volume { format, .. } if format.name().starts_with("fat")));
-    for workload in &mut comparison.workloads {
-        workload.span = comparison.span.unwrap_or(workload.span);
-        workload.repeats = comparison.repeats.unwrap_or(workload.repeats);
-        workload.durability = comparison.durability.unwrap_or(workload.durability);
-        if fat && workload.span > LARGEST_FAT_FILE {
-            warnings.push(format!(
-                "{}: the span was cut from {} to {LARGEST_FAT_FILE} bytes for every target, because a file on FAT is \
-                 smaller than 4 GiB",
-                workload.name, workload.span
-            ));
-            workload.span = LARGEST_FAT_FILE;
-        }
-        for case in &mut workload.cases {
-            case.time = comparison.time.unwrap_or(case.time);
-        }
-    }
+    let document = turns.document();
+    stand.keep();
+    Ok(document)
 }
 
 /// The runs of one case on one target, as they come.
@@ -199,14 +170,13 @@ impl<'a> Turns<'a> {
     }
 
     /// One target's turn: made anew, then every workload that has this many rounds.
-    fn take(&mut self, target: &Target, round: u32) -> Result<()> {
-        let name = target.name();
+    fn take(&mut self, target: &Target, name: &str, round: u32) -> Result<()> {
         let workloads: Vec<&Workload> =
             self.comparison.workloads.iter().filter(|workload| round <= workload.repeats).collect();
         self.observer.stage(&format!("{name}: formatting"), self.spent, self.expected);
         let ready = target.set_up(self.stand, self.span)?;
         if !self.targets.iter().any(|target| target.name == name) {
-            self.targets.push(ready.description.clone());
+            self.targets.push(report::Target { name: name.into(), ..ready.description.clone() });
         }
         let (observer, spent, expected) = (self.observer, self.spent, self.expected);
         let share = span_time(self.span);
@@ -219,8 +189,8 @@ impl<'a> Turns<'a> {
         for workload in workloads {
             self.order.push(format!("{name} {} #{round}", workload.name));
             for case in &workload.cases {
-                for _ in 0..workload.loops {
-                    self.run(&name, &ready, workload, case, round)?;
+                for _ in (0..workload.loops).take_while(|_| !observer.stop()) {
+                    self.run(name, &ready, workload, case, round)?;
                 }
             }
         }
@@ -244,7 +214,11 @@ impl<'a> Turns<'a> {
             range: 0..workload.span,
             seed: workload.seed,
             ramp_up: case.ramp_up,
-            stop: case.count.map_or(Stop::After(case.time), Stop::Count),
+            stop: match case.count {
+                None => Stop::After(case.time),
+                Some(count) if case.time.is_zero() => Stop::Count(count),
+                Some(count) => Stop::Within { count, time: case.time },
+            },
             durability: workload.durability,
             verify: self.comparison.verify,
             touch: self.comparison.touch,

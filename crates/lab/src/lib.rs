@@ -10,6 +10,7 @@ mod environment;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+mod plan;
 pub mod published;
 pub mod report;
 mod stand;
@@ -22,7 +23,7 @@ pub use compare::{Comparison, Observer, compare, report_run};
 pub use engine::*;
 pub use environment::{device_info, environment};
 pub use error::{Error, Result};
-pub use stand::Stand;
+pub use stand::{Stand, device_path};
 pub use subject::Subject;
 pub use target::Target;
-pub use workload::{Preset, Workload};
+pub use workload::{Preset, Share, Workload};

@@ -1,10 +1,12 @@
 //! What is compared: the raw device, a volume of ours on it, a directory of a mounted file system.
 
 use crate::report::document::{self as report, RAW};
-use crate::stand::OpenStand;
+use crate::stand::{OpenStand, typed};
 use crate::{Error, Result, Subject};
 use platter_device::{FileDevice, FileOptions, Recorder, parse_size, show_size};
 use platter_vfs::{Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,12 +34,15 @@ impl Target {
     ///
     /// # Errors
     /// [`Error::Input`] that lists what there is.
-    pub fn parse(text: &str) -> Result<Target> {
+    pub fn parse(name: impl AsRef<OsStr>) -> Result<Target> {
+        let name = name.as_ref();
+        let text = name.to_string_lossy();
         let wrong = |reason: String| Error::Input { name: format!("target {text:?}"), reason };
         if text == RAW {
             return Ok(Target::Raw);
         }
-        if let Some(path) = text.strip_prefix("dir:") {
+        if let Some(path) = name.as_bytes().strip_prefix(b"dir:") {
+            let path = Path::new(OsStr::from_bytes(path));
             return match std::fs::metadata(path) {
                 Ok(data) if data.is_dir() => Ok(Target::Directory(path.into())),
                 Ok(_) => Err(wrong("not a directory".into())),
@@ -45,16 +50,22 @@ impl Target {
             };
         }
         let (name, cluster) =
-            text.split_once(':').map_or((text, None), |(name, cluster)| (name, Some(cluster)));
+            text.split_once(':').map_or((&*text, None), |(name, cluster)| (name, Some(cluster)));
         let Some(format) = platter_formats::by_name(name) else {
-            let names =
-                platter_formats::registry().iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
-            return Err(wrong(format!(
-                "expected raw, dir:PATH, or a format with an optional :CLUSTER ({names})"
-            )));
+            return Err(wrong(format!("expected one of {}", Target::names())));
         };
         let cluster = cluster.map(parse_size).transpose().map_err(wrong)?;
         Ok(Target::Volume { format, cluster })
+    }
+
+    /// What there is to name, for people.
+    pub fn names() -> String {
+        let formats: Vec<&str> = platter_formats::registry().iter().map(|format| format.name()).collect();
+        format!(
+            "raw (the device itself); {} (each with an optional cluster size, fat32:32k or refs:64k); dir:PATH (a \
+             directory of a mounted file system)",
+            formats.join(", ")
+        )
     }
 
     /// As on the command line.
@@ -98,7 +109,8 @@ impl Target {
                 Ok(Ready { subject, recorder: Some(recorder), description })
             }
             Target::Directory(path) => {
-                let options = FileOptions { caching: stand.caching, ..FileOptions::default() };
+                let options =
+                    FileOptions { caching: stand.caching, bytewise: true, ..FileOptions::default() };
                 let opened = FileDevice::temporary(path, length, options)?;
                 let how = if opened.is_direct() { "past the page cache" } else { "through the page cache" };
                 let kind =
@@ -118,15 +130,6 @@ impl Target {
 
     fn describe(&self, title: &str, kind: &str, details: String) -> report::Target {
         report::Target { name: self.name(), title: title.into(), kind: kind.into(), details }
-    }
-}
-
-/// A cluster size as it is typed.
-fn typed(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
-        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
-        bytes => bytes.to_string(),
     }
 }
 

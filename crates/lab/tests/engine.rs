@@ -187,3 +187,16 @@ fn a_wrong_byte_is_caught_and_located() {
     let bad = run(&subject, &job, &()).unwrap();
     assert!(bad.corrupted > 0 && bad.corruptions.iter().all(|corruption| corruption.offset == at));
 }
+
+#[test]
+fn a_job_within_a_time_and_a_count_ends_at_whichever_comes_first() {
+    let mut job = job(0);
+    let hour = Duration::from_secs(3600);
+    job.stop = Stop::Within { count: 100, time: hour };
+    let (measured, _) = on_memory(&job);
+    assert!(measured.ios() == 100 && measured.elapsed < hour);
+    let short = Duration::from_millis(50);
+    job.stop = Stop::Within { count: u64::MAX, time: short };
+    let (measured, _) = on_memory(&job);
+    assert!(measured.ios() > 100 && measured.elapsed <= short);
+}

@@ -49,6 +49,13 @@ pub enum Stop {
     After(Duration),
     /// After this many I/Os, all workers together.
     Count(u64),
+    /// After this many I/Os or this long, whichever comes first.
+    Within {
+        /// I/Os of all workers together.
+        count: u64,
+        /// Ramp-up not counted.
+        time: Duration,
+    },
 }
 
 /// One access pattern, run once on one subject.
@@ -141,7 +148,7 @@ fn coordinate(
     let start = open();
     let measuring = start + job.ramp_up;
     let end = match job.stop {
-        Stop::After(time) => Some(measuring + time),
+        Stop::After(time) | Stop::Within { time, .. } => Some(measuring + time),
         Stop::Count(_) => None,
     };
     let whole = end.map(|end| end - start);

@@ -26,7 +26,7 @@ impl Clock {
     pub fn new(start: Instant, job: &Job) -> Clock {
         let measuring = start + job.ramp_up;
         let end = match job.stop {
-            Stop::After(time) => Some(measuring + time),
+            Stop::After(time) | Stop::Within { time, .. } => Some(measuring + time),
             Stop::Count(_) => None,
         };
         Clock { measuring, end }
@@ -123,7 +123,9 @@ pub(crate) fn run(
     let workers = u64::from(job.pattern.workers);
     let left = match job.stop {
         Stop::After(_) => u64::MAX,
-        Stop::Count(count) => count / workers + u64::from((index as u64) < count % workers),
+        Stop::Count(count) | Stop::Within { count, .. } => {
+            count / workers + u64::from((index as u64) < count % workers)
+        }
     };
     let free = (0..slots.len()).rev().collect();
     let worker = Worker {

@@ -1,7 +1,7 @@
 //! `platter report`: saved results, rendered again or compared.
 
-use super::lab::{load, save};
-use crate::failure::{Failure, Outcome};
+use super::lab::{Reports, load};
+use crate::failure::{Failure, Outcome, USAGE};
 use crate::output::Output;
 use clap::Args;
 use platter_lab::report::{Diff, markdown, terminal};
@@ -36,13 +36,14 @@ impl Arguments {
         let colour = output.is_terminal();
         let text = match (&self.reports[..], &self.out) {
             ([one], Some(out)) => {
-                for path in save(&load(one)?, out, self.published)? {
+                let document = load(one)?;
+                for path in Reports::prepare(out)?.save(&document, self.published)? {
                     output.line(format!("wrote {}", path.display()))?;
                 }
                 output.finish()?;
                 return Ok(0);
             }
-            (_, Some(_)) => return Err(Failure::new("--out", "needs exactly one report")),
+            (_, Some(_)) => return Err(Failure::new("--out", "needs exactly one report").with_code(USAGE)),
             ([], None) if self.markdown => markdown::published_section(None),
             ([], None) => terminal::published_section(None, colour),
             ([one], None) if self.markdown => markdown::render(&load(one)?, self.published),
