@@ -5,7 +5,7 @@ use crate::{
     Buffer, Device, Error, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue,
 };
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, SeekFrom};
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -34,6 +34,9 @@ pub struct FileOptions {
     /// Claim it alone. A block device (`O_EXCL`): fails while it is mounted or otherwise claimed. An image file
     /// (`flock`): fails while another process that asks for the same has it open.
     pub exclusive: bool,
+    /// A file that stands for no disk: through the page cache it takes transfers of any length at any offset, which a
+    /// sector of 1 byte says. Past it, and for block devices, this means nothing.
+    pub bytewise: bool,
 }
 
 /// An image file or a block device.
@@ -60,20 +63,30 @@ pub(crate) struct Shared {
 impl FileDevice {
     /// Opens an existing image file or block device.
     pub fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<FileDevice> {
-        FileDevice::open_with(path.as_ref(), options, None)
+        FileDevice::open_with(path.as_ref(), options, None, false)
     }
 
     /// Makes an image file of `length` bytes, or sets an existing one to that length; new bytes are a hole that reads
     /// as zeroes. Content that is there stays.
     pub fn create(path: impl AsRef<Path>, length: u64, options: FileOptions) -> Result<FileDevice> {
-        FileDevice::open_with(path.as_ref(), options, Some(length))
+        FileDevice::open_with(path.as_ref(), options, Some(length), false)
     }
 
-    fn open_with(path: &Path, options: FileOptions, create: Option<u64>) -> Result<FileDevice> {
+    /// Makes an image file of `length` bytes, a hole that reads as zeroes. Fails if there is anything of this name, were it
+    /// a symbolic link that leads nowhere.
+    pub fn create_new(path: impl AsRef<Path>, length: u64, options: FileOptions) -> Result<FileDevice> {
+        FileDevice::open_with(path.as_ref(), options, Some(length), true)
+    }
+
+    fn open_with(path: &Path, options: FileOptions, create: Option<u64>, is_new: bool) -> Result<FileDevice> {
         let name = path.display().to_string();
-        let failed = |source| Error::io(&name, Operation::Open, 0, 0, source);
-        let block = std::fs::metadata(path).is_ok_and(|data| data.file_type().is_block_device());
-        let open = |direct: bool| {
+        let kind = std::fs::metadata(path).map(|data| data.file_type());
+        if let Ok(kind) = kind {
+            // Before it is opened, since opening a FIFO waits for its other end.
+            refuse_kind(&name, kind)?;
+        }
+        let block = kind.is_ok_and(|kind| kind.is_block_device());
+        let opened = open_as(options.caching, |direct| {
             let mut flags = OFlags::CLOEXEC;
             flags.set(OFlags::DIRECT, direct);
             flags.set(OFlags::EXCL, block && options.exclusive);
@@ -81,36 +94,42 @@ impl FileDevice {
                 .read(true)
                 .write(!options.read_only)
                 .create(create.is_some() && !block)
+                .create_new(is_new)
                 .custom_flags(flags.bits() as i32)
                 .open(path)
-        };
-        let (file, direct) = match options.caching {
-            Caching::Buffered => (open(false), false),
-            Caching::Direct => (open(true), true),
-            Caching::DirectIfPossible => match open(true) {
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (open(false), false),
-                opened => (opened, true),
-            },
-        };
-        let file = file.map_err(failed)?;
+        });
+        let (file, direct) = opened.map_err(|source| Error::io(&name, Operation::Open, 0, 0, source))?;
+        FileDevice::of_file(file, name, direct, options, create)
+    }
+
+    /// A device of an open file, or of an open block device, whose length is set first if one is given.
+    pub(crate) fn of_file(
+        file: File,
+        name: String,
+        direct: bool,
+        options: FileOptions,
+        set_length: Option<u64>,
+    ) -> Result<FileDevice> {
+        let failed = |source| Error::io(&name, Operation::Open, 0, 0, source);
         let metadata = file.metadata().map_err(failed)?;
+        refuse_kind(&name, metadata.file_type())?;
+        let block = metadata.file_type().is_block_device();
         let (length, sectors) = if block {
             block_geometry(&file).map_err(failed)?
-        } else if metadata.is_file() {
+        } else {
             if options.exclusive {
                 lock(&file, &name)?;
             }
-            if let Some(length) = create {
+            if let Some(length) = set_length {
                 file.set_len(length).map_err(failed)?;
             }
-            let logical = if direct { direct_alignment(&file) } else { 512 };
+            let logical = match (direct, options.bytewise) {
+                (true, _) => direct_alignment(&file),
+                (false, true) => 1,
+                (false, false) => 512,
+            };
             let sectors = Sectors { logical, physical: logical };
             (file.metadata().map_err(failed)?.len(), sectors)
-        } else {
-            return Err(Error::Unusable {
-                device: name.into(),
-                reason: "neither a file nor a block device".into(),
-            });
         };
         let length = length / u64::from(sectors.logical) * u64::from(sectors.logical);
         let read_only = options.read_only;
@@ -137,6 +156,32 @@ impl FileDevice {
     pub fn is_block_device(&self) -> bool {
         self.shared.block
     }
+}
+
+/// Opens with direct I/O or without, as asked; tells which it was.
+pub(crate) fn open_as(caching: Caching, open: impl Fn(bool) -> io::Result<File>) -> io::Result<(File, bool)> {
+    match caching {
+        Caching::Buffered => Ok((open(false)?, false)),
+        Caching::Direct => Ok((open(true)?, true)),
+        Caching::DirectIfPossible => match open(true) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok((open(false)?, false)),
+            opened => Ok((opened?, true)),
+        },
+    }
+}
+
+/// Refuses what is neither a file nor a block device, and says what it is.
+fn refuse_kind(name: &str, kind: FileType) -> Result<()> {
+    let what = match () {
+        () if kind.is_file() || kind.is_block_device() => return Ok(()),
+        () if kind.is_dir() => "a directory",
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_socket() => "a socket",
+        () if kind.is_char_device() => "a character device",
+        () => "something else",
+    };
+    let reason = format!("expected an image file or a block device, found {what}");
+    Err(Error::Unusable { device: name.into(), reason })
 }
 
 /// Claims an image file until it is closed.
@@ -310,5 +355,45 @@ impl Device for FileDevice {
             Some(queue) => Ok(Box::new(queue)),
             None => Ok(Box::new(PositionalQueue::new(self, depth))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_image_is_called_by_its_name_and_never_waited_for() {
+        let place = std::env::temp_dir().join(format!("platter-kinds-{}", std::process::id()));
+        std::fs::create_dir_all(&place).unwrap();
+        let fifo = place.join("fifo");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        let socket = place.join("socket");
+        let _listening = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let read_only = FileOptions { read_only: true, ..FileOptions::default() };
+        for (path, what) in [
+            (place.as_path(), "a directory"),
+            (&fifo, "a FIFO"),
+            (&socket, "a socket"),
+            (Path::new("/dev/null"), "a character device"),
+        ] {
+            for options in [FileOptions::default(), read_only] {
+                let Err(error) = FileDevice::open(path, options) else { panic!("{}", path.display()) };
+                assert!(error.to_string().ends_with(&format!("found {what}")), "{error}");
+            }
+            assert!(FileDevice::create(path, 512, FileOptions::default()).is_err());
+        }
+        let link = place.join("link");
+        std::os::unix::fs::symlink(place.join("elsewhere"), &link).unwrap();
+        assert!(FileDevice::create_new(&link, 512, FileOptions::default()).is_err());
+        assert!(!place.join("elsewhere").exists());
+        std::fs::remove_dir_all(place).unwrap();
     }
 }

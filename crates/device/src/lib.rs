@@ -32,6 +32,7 @@ mod recorder;
 mod size;
 mod stripes;
 mod table;
+mod temporary;
 mod uring;
 
 pub use buffer::Buffer;
@@ -55,7 +56,8 @@ pub use table::{PartitionEntry, PartitionTable, Scheme, select_partition};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Sector sizes of a device, in bytes. Both are powers of two from 512 to 65,536, and `physical >= logical`.
+/// Sector sizes of a device, in bytes. Both are powers of two from 512 to 65,536, and `physical >= logical`; or both are
+/// 1, for a file that stands for no disk ([`FileOptions::bytewise`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sectors {
     /// The unit of addressing: offsets and lengths of every transfer are multiples of it.

@@ -11,18 +11,32 @@ pub fn environment(device: DeviceInfo) -> Environment {
         let line = text.lines().find_map(|line| line.strip_prefix(key))?;
         Some(line.trim_start_matches([' ', '\t', ':', '=']).trim_matches('"').trim().to_owned())
     };
-    let memory = after(&read("/proc/meminfo"), "MemTotal")
-        .and_then(|text| text.trim_end_matches(" kB").trim().parse::<u64>().ok())
-        .unwrap_or(0);
     Environment {
         cpu: after(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| std::env::consts::ARCH.into()),
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
-        memory_bytes: memory * 1024,
+        memory_bytes: memory_bytes(),
         kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
         os: after(&read("/etc/os-release"), "PRETTY_NAME=").unwrap_or_else(|| std::env::consts::OS.into()),
         platter_version: env!("CARGO_PKG_VERSION").into(),
         device,
     }
+}
+
+/// The machine's memory in bytes; 0 if that cannot be told.
+pub(crate) fn memory_bytes() -> u64 {
+    memory_info("MemTotal:")
+}
+
+/// Memory that programs could still have, in bytes; 0 if that cannot be told.
+pub(crate) fn memory_available() -> u64 {
+    memory_info("MemAvailable:")
+}
+
+/// A line of `/proc/meminfo`, as proc_meminfo(5) describes it.
+fn memory_info(key: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kilobytes = text.lines().find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB"));
+    kilobytes.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
 /// What is known about the device under test; `name` is what people call it, `place` its path or the

@@ -16,6 +16,9 @@ pub enum Error {
     /// The job makes no sense.
     #[error("this job cannot be run: {0}")]
     Job(String),
+    /// The observer wanted an end before there was anything to keep.
+    #[error("interrupted before anything was measured")]
+    Interrupted,
     /// A workload, job file or report cannot be read.
     #[error("{name}: {reason}")]
     Input {

@@ -10,7 +10,7 @@ pub fn input(bytes: &[u8]) {
     // Any outcome is right that is an outcome.
     let _ = parse_size(text);
     let _ = Workload::from_toml("fuzz", text, Preset::Full);
-    let _ = Workload::from_fio("fuzz", text);
+    let _ = Workload::from_fio("fuzz", text, None);
     if let Ok(document) = Document::from_json(text) {
         let view =
             terminal::View { colour: true, details: true, published: true, ..terminal::View::default() };

@@ -11,6 +11,7 @@ mod error;
 pub mod estimate;
 #[doc(hidden)]
 pub mod fuzzing;
+mod plan;
 pub mod published;
 pub mod report;
 mod stand;
@@ -23,7 +24,7 @@ pub use compare::{Comparison, Observer, compare};
 pub use engine::*;
 pub use environment::{device_info, environment};
 pub use error::{Error, Result};
-pub use stand::Stand;
+pub use stand::{Stand, device_path};
 pub use subject::Subject;
 pub use target::Target;
-pub use workload::{Preset, Workload};
+pub use workload::{Preset, Share, Workload};

@@ -1,11 +1,11 @@
 //! What everything is compared on: a device, opened, and how it is made new for each turn.
 
-use crate::target::{free_space, temporary_file};
 use crate::{Error, Result};
 use platter_device::{
     Buffer, Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Sectors, Stripes,
 };
 use std::ops::Range;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,10 +15,20 @@ pub enum Stand {
     /// An image file made for the comparison, in this directory, and removed after it.
     TemporaryImage(PathBuf),
     /// An image file or block device that may be overwritten: whoever asks has made sure of it. An image that is not
-    /// there is made.
-    Path(PathBuf),
+    /// there is made, and removed again if nothing is measured on it.
+    Path {
+        /// Where it is.
+        path: PathBuf,
+        /// Also while somebody else uses it.
+        force: bool,
+    },
     /// Several such, which all hold the same.
-    Mirror(Vec<PathBuf>),
+    Mirror {
+        /// Where they are.
+        paths: Vec<PathBuf>,
+        /// Also while somebody else uses one.
+        force: bool,
+    },
     /// Memory of this many bytes.
     Memory(u64),
 }
@@ -46,6 +56,7 @@ pub(crate) struct OpenStand {
     /// Where targets are made: a region (or memory) for each, or the whole device for one after the other.
     pub places: Vec<Place>,
     mirror: Option<Arc<Mirror>>,
+    made: Made,
 }
 
 /// Where a target is made.
@@ -53,46 +64,54 @@ pub(crate) struct Place {
     pub device: Arc<dyn Device>,
     /// Bytes from the beginning whose space is provided before anything is measured and never given back: see
     /// [`OpenStand::provide`].
-    pub provided: u64,
+    provided: u64,
 }
 
 impl OpenStand {
-    /// Opens it for so many targets that lie on the device; `beside` is what the same directory must hold besides a
-    /// temporary image, in bytes.
-    pub fn open(stand: &Stand, span: u64, targets: u64, beside: u64, caching: Caching) -> Result<OpenStand> {
-        // Room for a file system's own structures, and enough that FAT32 can have its 65,525 clusters.
-        let region = (span + span / 8).max(span + (256 << 20)).next_multiple_of(STRIPE);
-        let length = region * targets.max(1);
-        let options = FileOptions { caching, exclusive: true, ..FileOptions::default() };
-        let (file, place) = match stand {
+    /// Opens it for so many targets that lie on the device, for a comparison that a [`crate::plan`] has looked at.
+    pub fn open(stand: &Stand, span: u64, targets: u64, caching: Caching) -> Result<OpenStand> {
+        let length = image_length(span).saturating_mul(targets.max(1));
+        let options = |exclusive| FileOptions { caching, exclusive, ..FileOptions::default() };
+        match stand {
             Stand::Memory(length) => {
                 let memory = || Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
                 let places: Vec<Place> =
                     (0..targets.max(1)).map(|_| Place { device: memory(), provided: 0 }).collect();
-                let device = places[0].device.clone();
-                let name = device.name().to_string();
-                return Ok(OpenStand {
-                    device,
+                Ok(OpenStand {
+                    device: places[0].device.clone(),
                     kind: "memory",
                     direct: true,
                     caching,
-                    name,
+                    name: format!("mem:{}", typed(*length)),
                     place: PathBuf::new(),
                     places,
                     mirror: None,
-                });
+                    made: Made::default(),
+                })
             }
-            Stand::Mirror(paths) => {
+            Stand::TemporaryImage(directory) => {
+                let file = FileDevice::temporary(directory, length, options(false))?;
+                let name = format!("temporary image in {}", directory.display());
+                OpenStand::on_file(file, span, targets, caching, name, directory, Made::default())
+            }
+            Stand::Path { path, force } => {
+                let mut made = Made::default();
+                let file = open_file(path, length, options(!force), &mut made)?;
+                let name = file.name().to_string();
+                OpenStand::on_file(file, span, targets, caching, name, path, made)
+            }
+            Stand::Mirror { paths, force } => {
+                let mut made = Made::default();
                 let files = paths
                     .iter()
-                    .map(|path| open_file(path, length, options))
+                    .map(|path| open_file(path, length, options(!force), &mut made))
                     .collect::<Result<Vec<FileDevice>>>()?;
                 let direct = files.iter().all(FileDevice::is_direct);
                 let is_image = files.iter().any(FileDevice::is_image);
                 let copies = files.into_iter().map(|file| Arc::new(file) as Arc<dyn Device>).collect();
                 let mirror = Arc::new(Mirror::new(copies)?);
-                return Ok(OpenStand {
-                    places: divide(mirror.clone(), targets, region, is_image)?,
+                Ok(OpenStand {
+                    places: divide(&(mirror.clone() as Arc<dyn Device>), span, targets, is_image)?,
                     device: mirror.clone(),
                     kind: "mirror",
                     direct,
@@ -100,23 +119,40 @@ impl OpenStand {
                     name: mirror.name().to_string(),
                     place: paths.first().cloned().unwrap_or_default(),
                     mirror: Some(mirror),
-                });
+                    made,
+                })
             }
-            Stand::TemporaryImage(directory) => {
-                enough_space(directory, length + beside)?;
-                (temporary_file(directory, length, options)?, directory)
-            }
-            Stand::Path(path) => (open_file(path, length, options)?, path),
-        };
+        }
+    }
+
+    fn on_file(
+        file: FileDevice,
+        span: u64,
+        targets: u64,
+        caching: Caching,
+        name: String,
+        place: &Path,
+        made: Made,
+    ) -> Result<OpenStand> {
         let kind = if file.is_block_device() { "block device" } else { "image" };
-        let name = match stand {
-            Stand::TemporaryImage(directory) => format!("temporary image in {}", directory.display()),
-            _ => file.name().to_string(),
-        };
         let (direct, is_image) = (file.is_direct(), file.is_image());
         let device: Arc<dyn Device> = Arc::new(file);
-        let places = divide(device.clone(), targets, region, is_image)?;
-        Ok(OpenStand { device, kind, direct, caching, name, place: place.clone(), places, mirror: None })
+        Ok(OpenStand {
+            kind,
+            direct,
+            places: divide(&device, span, targets, is_image)?,
+            device,
+            caching,
+            name,
+            place: place.to_owned(),
+            mirror: None,
+            made,
+        })
+    }
+
+    /// Something was measured: an image that was made for it stays.
+    pub fn keep(&mut self) {
+        self.made.0.clear();
     }
 
     /// Whether there is a place for each of so many targets.
@@ -159,21 +195,29 @@ impl OpenStand {
     }
 }
 
-/// A region for each target, with room for at least `needed` bytes, made of stripes that alternate; the whole device where
-/// there is one target, or no room for all.
-fn divide(device: Arc<dyn Device>, targets: u64, needed: u64, is_image: bool) -> Result<Vec<Place>> {
-    let share = device.len() / targets.max(1) / STRIPE;
-    let most = PROVIDED * needed;
-    let provided = |length: u64| if is_image { length.min(most) } else { 0 };
-    if targets <= 1 || share * STRIPE < needed {
-        let provided = provided(device.len());
-        return Ok(vec![Place { device, provided }]);
+/// Bytes of the region that each of so many targets has on a device, `None` if there is no room for all: then they have
+/// the whole of it in turn.
+pub(crate) fn region_length(device: u64, span: u64, targets: u64) -> Option<u64> {
+    let share = device / targets.max(1) / STRIPE * STRIPE;
+    match targets {
+        0 | 1 => Some(device),
+        _ if share < image_length(span) => None,
+        _ => Some(share.min(PROVIDED.saturating_mul(image_length(span)))),
     }
-    let stripes = share.min(most / STRIPE);
+}
+
+/// A region for each target, made of stripes that alternate; the whole device where there is one target, or no room for
+/// all.
+fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> Result<Vec<Place>> {
+    let provided = |length: u64| if is_image { provided_length(length, span) } else { 0 };
+    let length = match region_length(device.len(), span, targets) {
+        Some(length) if targets > 1 => length,
+        _ => return Ok(vec![Place { device: device.clone(), provided: provided(device.len()) }]),
+    };
     let mut starts: Vec<Vec<u64>> = vec![Vec::new(); targets as usize];
     let mut rng = fastrand::Rng::with_seed(0);
     let mut order: Vec<usize> = (0..targets as usize).collect();
-    for row in 0..stripes {
+    for row in 0..length / STRIPE {
         // In every row another has the first: no target is always the one further in.
         rng.shuffle(&mut order);
         for (column, target) in (0..).zip(&order) {
@@ -183,7 +227,7 @@ fn divide(device: Arc<dyn Device>, targets: u64, needed: u64, is_image: bool) ->
     let region = |starts: Vec<u64>| {
         let name = device.name().to_string();
         let device = Arc::new(Stripes::new(device.clone(), STRIPE, starts, name)?);
-        Ok(Place { device, provided: provided(stripes * STRIPE) })
+        Ok(Place { device, provided: provided(length) })
     };
     starts.into_iter().map(region).collect()
 }
@@ -196,21 +240,80 @@ impl Place {
     }
 }
 
+/// Images that were made and are of no use to anyone yet: removed when dropped.
+#[derive(Default)]
+struct Made(Vec<PathBuf>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // An image that somebody else has removed already is gone all the same.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 /// Opens an image file or block device; an image that is not there is made.
-fn open_file(path: &Path, length: u64, options: FileOptions) -> Result<FileDevice> {
-    Ok(if path.exists() {
-        FileDevice::open(path, options)?
-    } else {
-        FileDevice::create(path, length, options)?
+fn open_file(path: &Path, length: u64, options: FileOptions, made: &mut Made) -> Result<FileDevice> {
+    let opened = match device_path(path)? {
+        Some(path) => FileDevice::open(path, options),
+        None => FileDevice::create_new(path, length, options).inspect(|_| made.0.push(path.to_owned())),
+    };
+    opened.map_err(|error| match error {
+        // Who was asked for `--force` has been asked before; what is left cannot be helped by it.
+        platter_device::Error::Protected { device, reason } => {
+            platter_device::Error::Unusable { device, reason }.into()
+        }
+        error => error.into(),
     })
 }
 
-fn enough_space(directory: &Path, bytes: u64) -> Result<()> {
-    let needed = bytes + (64 << 20);
-    match free_space(directory) {
-        Some(free) if free < needed => {
-            Err(Error::Job(format!("{} has {free} bytes free; {needed} are needed", directory.display())))
-        }
-        _ => Ok(()),
+/// The file or block device that a path names, or `None` if there is nothing. A symbolic link is followed to a block
+/// device, as those of `/dev/disk` lead to one. One that leads elsewhere is refused: whoever named it did not name what
+/// would be overwritten.
+///
+/// # Errors
+/// [`Error::Input`] for such a link, with where it leads; [`Error::Io`] if the path cannot be looked at.
+pub fn device_path(path: &Path) -> Result<Option<PathBuf>> {
+    let failed = |source| Error::Io { what: path.display().to_string(), source };
+    let metadata = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        metadata => metadata.map_err(failed)?,
+    };
+    if !metadata.is_symlink() {
+        return Ok(Some(path.to_owned()));
     }
+    let leads = match std::fs::canonicalize(path) {
+        Ok(real) if std::fs::metadata(&real).is_ok_and(|data| data.file_type().is_block_device()) => {
+            return Ok(Some(real));
+        }
+        Ok(real) => real,
+        Err(_) => std::fs::read_link(path).map_err(failed)?,
+    };
+    Err(Error::Input {
+        name: path.display().to_string(),
+        reason: format!(
+            "a symbolic link to {}; name that itself if its content may be lost",
+            leads.display()
+        ),
+    })
+}
+
+/// Bytes of an image that is made for a span: room for a file system's own structures, and enough that FAT32 can have
+/// its 65,525 clusters and ReFS the 320 MiB that its least volume has.
+pub(crate) fn image_length(span: u64) -> u64 {
+    let length = span.saturating_add(span / 8).max(span.saturating_add(384 << 20));
+    length.checked_next_multiple_of(STRIPE).unwrap_or(u64::MAX)
+}
+
+/// Bytes of an image of this length that are provided for a span.
+pub(crate) fn provided_length(length: u64, span: u64) -> u64 {
+    length.min(PROVIDED.saturating_mul(image_length(span)))
+}
+
+/// A size as it is typed.
+pub(crate) fn typed(bytes: u64) -> String {
+    let units = [(40, "T"), (30, "G"), (20, "M"), (10, "k")];
+    let unit = units.iter().find(|(shift, _)| bytes >> shift > 0 && bytes.trailing_zeros() >= *shift);
+    unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }

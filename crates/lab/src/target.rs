@@ -1,10 +1,12 @@
 //! What is compared: the raw device, a volume of ours on it, a directory of a mounted file system.
 
 use crate::report::document::{self as report, RAW};
-use crate::stand::Place;
+use crate::stand::{Place, typed};
 use crate::{Error, Result, Subject};
 use platter_device::{Caching, Device, FileDevice, FileOptions, Recorder, parse_size, show_size};
 use platter_vfs::{Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,12 +41,15 @@ impl Target {
     ///
     /// # Errors
     /// [`Error::Input`] that lists what there is.
-    pub fn parse(text: &str) -> Result<Target> {
+    pub fn parse(name: impl AsRef<OsStr>) -> Result<Target> {
+        let name = name.as_ref();
+        let text = name.to_string_lossy();
         let wrong = |reason: String| Error::Input { name: format!("target {text:?}"), reason };
         if text == RAW {
             return Ok(Target::Raw);
         }
-        if let Some(path) = text.strip_prefix("dir:") {
+        if let Some(path) = name.as_bytes().strip_prefix(b"dir:") {
+            let path = Path::new(OsStr::from_bytes(path));
             return match std::fs::metadata(path) {
                 Ok(data) if data.is_dir() => Ok(Target::Directory(path.into())),
                 Ok(_) => Err(wrong("not a directory".into())),
@@ -52,16 +57,22 @@ impl Target {
             };
         }
         let (name, cluster) =
-            text.split_once(':').map_or((text, None), |(name, cluster)| (name, Some(cluster)));
+            text.split_once(':').map_or((&*text, None), |(name, cluster)| (name, Some(cluster)));
         let Some(format) = platter_formats::by_name(name) else {
-            let names =
-                platter_formats::registry().iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
-            return Err(wrong(format!(
-                "expected raw, dir:PATH, or a format with an optional :CLUSTER ({names})"
-            )));
+            return Err(wrong(format!("expected one of {}", Target::names())));
         };
         let cluster = cluster.map(parse_size).transpose().map_err(wrong)?;
         Ok(Target::Volume { format, cluster })
+    }
+
+    /// What there is to name, for people.
+    pub fn names() -> String {
+        let formats: Vec<&str> = platter_formats::registry().iter().map(|format| format.name()).collect();
+        format!(
+            "raw (the device itself); {} (each with an optional cluster size, fat32:32k or refs:64k); dir:PATH (a \
+             directory of a mounted file system)",
+            formats.join(", ")
+        )
     }
 
     /// As on the command line.
@@ -96,7 +107,7 @@ impl Target {
                 let recorder = Arc::new(Recorder::new(device));
                 let subject = Subject::Device { device: recorder.clone(), free: None };
                 let description = describe(name, name, "raw device", "raw", String::new());
-                Ok(Ready { subject, recorder: Some(recorder), description, is_direct: true })
+                Ok(Ready { subject, recorder: Some(recorder), description })
             }
             Target::Volume { format, cluster } => {
                 place.discard()?;
@@ -112,12 +123,11 @@ impl Target {
                 let title = format!("{}, {} clusters{integrity}", info.format, show_size(info.cluster));
                 let description = describe(name, name, &title, "volume", details);
                 let subject = Subject::File { system, node };
-                Ok(Ready { subject, recorder: Some(recorder), description, is_direct: true })
+                Ok(Ready { subject, recorder: Some(recorder), description })
             }
             Target::Directory(path) => {
-                let options = FileOptions { caching, ..FileOptions::default() };
-                let opened = temporary_file(path, length, options)?;
-                let is_direct = opened.is_direct();
+                let options = FileOptions { caching, bytewise: true, ..FileOptions::default() };
+                let opened = FileDevice::temporary(path, length, options)?;
                 let how = if opened.is_direct() { "past the page cache" } else { "through the page cache" };
                 let kind =
                     platter_device::host_file_system(path).unwrap_or_else(|| "unknown file system".into());
@@ -129,7 +139,7 @@ impl Target {
                     device: Arc::new(opened),
                     free: Some(Arc::new(move || free_space(&directory))),
                 };
-                Ok(Ready { subject, recorder: None, description, is_direct })
+                Ok(Ready { subject, recorder: None, description })
             }
         }
     }
@@ -137,15 +147,6 @@ impl Target {
 
 fn describe(name: &str, short: &str, title: &str, kind: &str, details: String) -> report::Target {
     report::Target { name: name.into(), title: title.into(), short: short.into(), kind: kind.into(), details }
-}
-
-/// A cluster size as it is typed.
-fn typed(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
-        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
-        bytes => bytes.to_string(),
-    }
 }
 
 /// Bytes free for anyone in the file system that holds a path.
@@ -160,8 +161,6 @@ pub(crate) struct Ready {
     /// What the storage saw; `None` where it cannot be watched.
     pub recorder: Option<Arc<Recorder>>,
     pub description: report::Target,
-    /// Whether it is reached past the host's caches.
-    pub is_direct: bool,
 }
 
 impl Ready {
@@ -172,13 +171,4 @@ impl Ready {
         }
         Ok(())
     }
-}
-
-/// A file that has lost its name already: it is gone when it is closed, whatever ends this process.
-pub(crate) fn temporary_file(directory: &Path, length: u64, options: FileOptions) -> Result<FileDevice> {
-    let path = directory.join(format!("platter-{}.tmp", std::process::id()));
-    let file = FileDevice::create(&path, length, options)?;
-    std::fs::remove_file(&path)
-        .map_err(|source| Error::Io { what: format!("{}: cannot be removed", path.display()), source })?;
-    Ok(file)
 }

@@ -136,7 +136,7 @@ fn a_slice_counts_what_it_issued_and_the_next_goes_on() {
     let mut issued = 0;
     for _ in 0..3 {
         let time = Duration::from_millis(20);
-        let slice = session.run(Duration::from_millis(5), Stop::Slice(time), &()).unwrap();
+        let slice = session.run(Duration::from_millis(5), Stop::Slice(time), time, &()).unwrap();
         assert!(slice.elapsed >= time && slice.whole >= slice.elapsed + Duration::from_millis(5));
         assert!(slice.issued.reads > slice.ios() && slice.ios() > 0);
         issued += slice.issued.reads;
@@ -220,4 +220,17 @@ fn a_wrong_byte_is_caught_and_located() {
     job.pattern.read_percent = 100;
     let bad = run(&subject, &job, &()).unwrap();
     assert!(bad.corrupted > 0 && bad.corruptions.iter().all(|corruption| corruption.offset == at));
+}
+
+#[test]
+fn a_job_within_a_time_and_a_count_ends_at_whichever_comes_first() {
+    let mut job = job(0);
+    let hour = Duration::from_secs(3600);
+    job.stop = Stop::Within { count: 100, time: hour };
+    let (measured, _) = on_memory(&job);
+    assert!(measured.ios() == 100 && measured.elapsed < hour);
+    let short = Duration::from_millis(50);
+    job.stop = Stop::Within { count: u64::MAX, time: short };
+    let (measured, _) = on_memory(&job);
+    assert!(measured.ios() > 100 && measured.elapsed <= short);
 }

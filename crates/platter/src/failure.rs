@@ -1,6 +1,7 @@
 //! Why a command did not do what it was asked.
 
 use std::fmt;
+use std::io::Write;
 use std::path::Path;
 
 /// What a command returns: its exit code, or why it failed.
@@ -12,6 +13,8 @@ pub const USAGE: u8 = 2;
 pub const CHECK_USAGE: u8 = 16;
 /// Exit code of `check` when it could not be carried out, as in fsck(8).
 pub const CHECK_FAILED: u8 = 8;
+/// Exit code of what a person interrupted, as shells have it: 128 and the signal's number.
+pub const INTERRUPTED: u8 = 130;
 const FAILED: u8 = 1;
 
 /// What went wrong, as one line that is printed after `platter: `.
@@ -25,6 +28,11 @@ impl Failure {
     /// `what: why`, exit code 1.
     pub fn new(what: impl fmt::Display, why: impl fmt::Display) -> Failure {
         Failure { message: format!("{what}: {why}"), code: FAILED }
+    }
+
+    /// `what: why`, without the number that the standard library adds.
+    pub fn from_io(what: impl fmt::Display, why: &std::io::Error) -> Failure {
+        Failure::new(what, plain(why))
     }
 
     /// Nobody is left to be told: the reader of the output went away.
@@ -52,9 +60,14 @@ impl Failure {
     /// Prints it on standard error.
     pub fn print(&self) {
         if !self.is_silent() {
-            eprintln!("platter: {self}");
+            tell(format_args!("platter: {self}"));
         }
     }
+}
+
+/// Prints a line on standard error. Nothing can be done where that is full or closed.
+pub fn tell(line: impl fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 impl fmt::Display for Failure {
@@ -70,10 +83,16 @@ impl From<platter_device::Error> for Failure {
     }
 }
 
-/// The lab's errors say what they are about.
+/// The lab's errors say what they are about. What was asked and makes no sense is a wrong argument.
 impl From<platter_lab::Error> for Failure {
     fn from(error: platter_lab::Error) -> Failure {
-        Failure { message: error.to_string(), code: FAILED }
+        use platter_lab::Error;
+        let code = match &error {
+            Error::Job(_) | Error::Input { .. } => USAGE,
+            Error::Interrupted => INTERRUPTED,
+            _ => FAILED,
+        };
+        Failure { message: error.to_string(), code }
     }
 }
 
@@ -91,7 +110,7 @@ impl<T> About<T> for platter_vfs::Result<T> {
 
 impl<T> About<T> for std::io::Result<T> {
     fn about(self, what: impl fmt::Display) -> Result<T, Failure> {
-        self.map_err(|error| Failure::new(what, plain(&error)))
+        self.map_err(|error| Failure::from_io(what, &error))
     }
 }
 

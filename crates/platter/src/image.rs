@@ -1,6 +1,6 @@
 //! What an IMAGE argument names.
 
-use crate::failure::{About, Failure, shown};
+use crate::failure::{About, Failure, shown, tell};
 use platter_device::{Device, Mirror, MirrorEvent};
 use std::ffi::OsStr;
 use std::fs;
@@ -77,7 +77,7 @@ impl Told {
     fn tell(&self, event: &MirrorEvent<'_>) {
         let is_final = matches!(event, MirrorEvent::OutOfService { .. });
         if is_final || self.0.fetch_add(1, Ordering::Relaxed) < Told::MOST {
-            eprintln!("platter: {event}");
+            tell(format_args!("platter: {event}"));
         }
     }
 }
@@ -86,7 +86,7 @@ impl Drop for Told {
     fn drop(&mut self) {
         let more = self.0.load(Ordering::Relaxed).saturating_sub(Told::MOST);
         if more > 0 {
-            eprintln!("platter: and {more} more reads that one copy failed and another answered");
+            tell(format_args!("platter: and {more} more reads that one copy failed and another answered"));
         }
     }
 }

@@ -24,8 +24,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Nothing can be done if even the message cannot be written.
-            let _ = error.print();
+            if let Err(why) = error.print()
+                && !error.use_stderr()
+            {
+                return end(&output::failure(why));
+            }
             let is_check = arguments.get(1).is_some_and(|command| command == "check" || command == "scrub");
             return ExitCode::from(match (error.use_stderr(), is_check) {
                 (false, _) => 0,
@@ -36,9 +39,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match cli.command.run() {
         Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            failure.print();
-            ExitCode::from(failure.code())
-        }
+        Err(failure) => end(&failure),
     }
+}
+
+fn end(failure: &failure::Failure) -> ExitCode {
+    failure.print();
+    ExitCode::from(failure.code())
 }

@@ -25,6 +25,13 @@ impl Output {
         self.terminal
     }
 
+    /// Columns of the terminal that a person reads along on; `None` if there is none.
+    #[allow(dead_code, reason = "the tables of the lab's reports are the first to ask for it")]
+    pub fn width(&self) -> Option<usize> {
+        let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
+        Some(usize::from(width.0)).filter(|_| self.terminal)
+    }
+
     /// Bytes as they are.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.writer.write_all(bytes).map_err(failure)
@@ -60,11 +67,12 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-fn failure(error: io::Error) -> Failure {
+/// Why standard output could not be written.
+pub fn failure(error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         Failure::silent()
     } else {
-        Failure::new("standard output", error)
+        Failure::from_io("standard output", &error)
     }
 }
 

@@ -1,5 +1,6 @@
 //! How far a long operation is.
 
+use crate::failure::tell;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use platter_vfs::Progress;
 use std::io::IsTerminal;
@@ -42,7 +43,7 @@ impl Bar {
 
     /// Prints a line on standard error, above the bar if there is one.
     pub fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| tell(line));
     }
 }
 

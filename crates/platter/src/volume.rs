@@ -70,7 +70,7 @@ fn open_file_cached(path: &Path, access: Access, caching: Caching) -> Result<Arc
     if !force {
         refuse_in_use(path)?;
     }
-    let options = FileOptions { read_only, exclusive: !force, caching: Caching::default() };
+    let options = FileOptions { read_only, exclusive: !force, ..FileOptions::default() };
     let device = FileDevice::open(path, options)?;
     if caching == options.caching {
         return Ok(Arc::new(device));

@@ -59,9 +59,9 @@ fn a_report_tells_volumes_with_integrity_from_those_without() {
 }
 
 #[test]
-fn the_first_command_compares_raw_fat32_and_the_host_under_both_workloads() {
+fn the_first_command_compares_every_format_and_the_host_under_both_workloads() {
     let here = directory("first");
-    let text = succeeded(&platter(&here, &["compare", "--time", "0.05", "--repeat", "2", "--span", "16M"]));
+    let text = succeeded(&platter(&here, &["compare", "--time", "0.02", "--repeat", "2", "--span", "4M"]));
     for name in ["report.json", "report.html", "report.md", "report.csv"] {
         assert!(text.contains(&format!("wrote platter-report/{name}")), "{text}");
     }
@@ -74,7 +74,7 @@ fn the_first_command_compares_raw_fat32_and_the_host_under_both_workloads() {
     assert_eq!(left, ["report.csv", "report.html", "report.json", "report.md"]);
     let report = report_in(&here);
     let results = report["results"].as_array().unwrap();
-    for target in ["raw", "fat32", "dir:platter-report"] {
+    for target in ["raw", "ntfs", "refs", "refs+integrity", "exfat", "fat32", "dir:platter-report"] {
         for (workload, cases) in [("iometer", 4), ("crystaldiskmark", 18)] {
             let rows: Vec<&Value> =
                 results.iter().filter(|row| row["target"] == target && row["workload"] == workload).collect();

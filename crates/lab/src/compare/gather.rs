@@ -2,7 +2,7 @@
 
 use crate::report::document::{self as report, BEYOND, CaseResult, RESPONSE_TIME_BINS_US, Run};
 use crate::workload::{Case, Workload};
-use crate::{CpuTime, Issued, Job, Latencies, Measured, Stop, Tally};
+use crate::{CpuTime, Issued, Latencies, Measured, Stop, Tally};
 use platter_device::{DirectionTraffic, Traffic};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -130,7 +130,7 @@ impl Gathered {
     }
 
     /// Makes a run of the round; returns its IOPS and MB/s. `None` if it had no slice.
-    pub fn end_of_round(&mut self, _job: &Job) -> Option<(f64, f64)> {
+    pub fn end_of_round(&mut self) -> Option<(f64, f64)> {
         if self.round.run.slices.is_empty() {
             return None;
         }

@@ -11,6 +11,7 @@ mod order;
 mod rest;
 
 use crate::environment::{device_info, environment};
+use crate::plan::{self, Plan};
 use crate::report::document::{self as report, Document, RAW, Settings, WorkloadSettings};
 use crate::stand::{OpenStand, Place, Stand};
 use crate::target::{Ready, Target};
@@ -72,9 +73,6 @@ impl Observer for () {
     fn result(&self, _target: &str, _workload: &str, _case: &str, _iops: f64, _mb_per_s: f64) {}
 }
 
-/// FAT cannot hold larger files; every target's span is cut to this when FAT is among them.
-const LARGEST_FAT_FILE: u64 = (4 << 30) - (1 << 20);
-
 /// Slices are this long if the time of a case allows [`PASSES`] of them.
 const SLICE: Duration = Duration::from_millis(60);
 /// The least and the most that a slice takes.
@@ -105,76 +103,28 @@ fn span_time(span: u64) -> Duration {
 /// [partial](Document::partial) and says why. Blocks that read back wrong are warnings of the document, and counted in
 /// its runs.
 pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Document> {
-    let mut comparison = comparison.clone();
-    let mut warnings = Vec::new();
-    limit_spans(&mut comparison, &mut warnings);
-    let buffered = comparison.workloads.iter().filter(|workload| workload.buffered).count();
-    if buffered > 0 && buffered < comparison.workloads.len() && !comparison.buffered {
-        return Err(Error::Job("buffered and direct workloads cannot share a comparison".into()));
-    }
-    let caching =
-        if comparison.buffered || buffered > 0 { Caching::Buffered } else { Caching::DirectIfPossible };
-    let span = comparison.workloads.iter().map(|workload| workload.span).max().unwrap_or(0);
+    let Plan { comparison, names, caching, mut warnings } = plan::check(comparison)?;
+    let span = plan::largest_span(&comparison);
     let on_device = comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64;
-    let directories = comparison.targets.len() as u64 - on_device;
-    let stand = OpenStand::open(&comparison.stand, span, on_device, directories * span, caching)?;
-    let room = stand.places.iter().map(|place| place.device.len()).min().unwrap_or(0);
-    if room < span {
-        return Err(Error::Job(format!(
-            "a span of {span} bytes does not fit {}, which has {room}",
-            stand.name,
-        )));
-    }
+    let mut stand = OpenStand::open(&comparison.stand, span, on_device, caching)?;
     if !stand.direct && caching != Caching::Buffered {
         warnings.push(format!(
             "{} was measured through the page cache: the file system that holds it has no direct I/O",
             stand.name
         ));
     }
-    let mut course = Course::new(&comparison, &stand, observer, span, warnings);
+    let mut course = Course::new(&comparison, &stand, observer, names, span, warnings);
     let outcome = if stand.has_room_for_all(on_device) { course.together() } else { course.in_turns() };
     match outcome {
         Err(error) if course.gathered.is_empty() => return Err(error),
+        Ok(()) if course.gathered.is_empty() && observer.stop() => return Err(Error::Interrupted),
         Err(error) => course.partial.push(error.to_string()),
         Ok(()) => {}
     }
     course.warnings.extend(stand.failures());
-    Ok(course.document())
-}
-
-/// Names that tell targets apart: the second of a name is `fat32 #2`.
-fn names(targets: &[Target]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for target in targets {
-        let name = target.name();
-        let before = targets[..names.len()].iter().filter(|other| other.name() == name).count();
-        names.push(if before == 0 { name } else { format!("{name} #{}", before + 1) });
-    }
-    names
-}
-
-/// Applies the command line's choices, and cuts spans to what every target can hold.
-fn limit_spans(comparison: &mut Comparison, warnings: &mut Vec<String>) {
-    let fat = comparison
-        .targets
-        .iter()
-        .any(|target| matches!(target, Target::Volume { format, .. } if format.name().starts_with("fat")));
-    for workload in &mut comparison.workloads {
-        workload.span = comparison.span.unwrap_or(workload.span);
-        workload.repeats = comparison.repeats.unwrap_or(workload.repeats);
-        workload.durability = comparison.durability.unwrap_or(workload.durability);
-        if fat && workload.span > LARGEST_FAT_FILE {
-            warnings.push(format!(
-                "{}: the span was cut from {} to {LARGEST_FAT_FILE} bytes for every target, because a file on FAT is \
-                 smaller than 4 GiB",
-                workload.name, workload.span
-            ));
-            workload.span = LARGEST_FAT_FILE;
-        }
-        for case in &mut workload.cases {
-            case.time = comparison.time.unwrap_or(case.time);
-        }
-    }
+    let document = course.document();
+    stand.keep();
+    Ok(document)
 }
 
 /// How a case is cut.
@@ -257,6 +207,7 @@ impl<'a> Course<'a> {
         comparison: &'a Comparison,
         stand: &'a OpenStand,
         observer: &'a dyn Observer,
+        names: Vec<String>,
         span: u64,
         warnings: Vec<String>,
     ) -> Course<'a> {
@@ -282,7 +233,7 @@ impl<'a> Course<'a> {
             comparison,
             stand,
             observer,
-            names: names(&comparison.targets),
+            names,
             span,
             began: Instant::now(),
             started: SystemTime::now(),
@@ -394,10 +345,16 @@ impl<'a> Course<'a> {
             self.each(members, "written", |member| {
                 crate::prepare(&member.ready.subject, &piece, seed, &mut |_, _| {})
             });
+            // In every row another is the first.
+            if !members.is_empty() {
+                members.rotate_left(1);
+            }
             at = piece.end;
         }
         self.spent += span_time(self.span) * members.len() as u32;
         self.each(members, "written", |member| member.ready.subject.sync());
+        let place = |member: &Member| self.names.iter().position(|name| *name == member.name);
+        members.sort_by_key(place);
     }
 
     /// Does the same for all members; those where it fails are left out from now on.
@@ -414,15 +371,6 @@ impl<'a> Course<'a> {
         let ready = target.set_up(name, place, self.stand.caching, self.span)?;
         if !self.targets.iter().any(|target| target.name == name) {
             self.targets.push(ready.description.clone());
-        }
-        if !ready.is_direct && self.stand.caching != Caching::Buffered {
-            let warning = format!(
-                "{name} was measured through the page cache: its file system has no direct I/O, so that it does another \
-                 job than the others"
-            );
-            if !self.warnings.contains(&warning) {
-                self.warnings.push(warning);
-            }
         }
         Ok(Member { name: name.into(), ready, busy: None })
     }
@@ -455,7 +403,7 @@ impl<'a> Course<'a> {
         round: u32,
     ) -> Result<()> {
         let label = report_case(workload, case).label();
-        let mut job = self.job(workload, case);
+        let job = self.job(workload, case);
         let cut = Cut::of(case, members.len());
         let mut sessions = Vec::new();
         let mut slowest = f64::INFINITY;
@@ -474,6 +422,7 @@ impl<'a> Course<'a> {
                 let measured = session.run(
                     case.ramp_up,
                     Stop::Slice(length),
+                    length,
                     &self.watch(&members[at].name, workload, &label),
                 )?;
                 Ok((session, measured.iops()))
@@ -495,13 +444,12 @@ impl<'a> Course<'a> {
         let cut = if slowest.is_finite() { cut.for_rate(slowest) } else { cut };
         let (ramp_up, stop) = match (cut, case.count) {
             (Cut::Slices(length), _) => (settling(length), Stop::Slice(length)),
-            (Cut::Whole, Some(count)) => (case.ramp_up, Stop::Count(count)),
+            (Cut::Whole, Some(count)) if case.time.is_zero() => (case.ramp_up, Stop::Count(count)),
+            (Cut::Whole, Some(count)) => (case.ramp_up, Stop::Within { count, time: case.time }),
             (Cut::Whole, None) => (case.ramp_up, Stop::After(case.time)),
         };
-        job.interval = interval(stop);
         let mut orders = Orders::new(members.len(), workload.seed ^ u64::from(round) << 32);
         let passes = cut.passes(case);
-        let first = self.gathered.len();
         for pass in 1..=passes {
             if self.observer.stop() && pass > 1 {
                 break;
@@ -514,7 +462,7 @@ impl<'a> Course<'a> {
                     self.slice(&mut members[place], &mut sessions[place], ramp_up, stop, workload, &label);
                 match self.keep_or_drop(&name, &format!("measured under {label}"), outcome) {
                     Some(slice) => {
-                        self.gather(&name, workload, case, &job).add(round, pass, slice);
+                        self.gather(&name, workload, case).add(round, pass, slice);
                     }
                     None => {
                         members.remove(place);
@@ -524,11 +472,10 @@ impl<'a> Course<'a> {
             }
         }
         for gathered in &mut self.gathered {
-            if let Some((iops, mb_per_s)) = gathered.end_of_round(&job) {
+            if let Some((iops, mb_per_s)) = gathered.end_of_round() {
                 self.observer.result(&gathered.target, &workload.title, &label, iops, mb_per_s);
             }
         }
-        let _ = first;
         self.rest_of(members, case)
     }
 
@@ -581,7 +528,8 @@ impl<'a> Course<'a> {
         let recorder = member.ready.recorder.as_deref();
         let before = recorder.map(Recorder::traffic);
         let started = self.began.elapsed();
-        let measured: Measured = session.run(ramp_up, stop, &self.watch(&member.name, workload, label))?;
+        let measured: Measured =
+            session.run(ramp_up, stop, interval(stop), &self.watch(&member.name, workload, label))?;
         let background = rest::settle(recorder);
         let traffic = recorder.zip(before).map(|(recorder, before)| recorder.traffic().since(&before));
         member.busy = Busy::begin(&member.ready.subject)?;
@@ -605,7 +553,7 @@ impl<'a> Course<'a> {
     }
 
     /// Where a target's slices of a case are gathered.
-    fn gather(&mut self, target: &str, workload: &Workload, case: &Case, _job: &Job) -> &mut Gathered {
+    fn gather(&mut self, target: &str, workload: &Workload, case: &Case) -> &mut Gathered {
         let case = report_case(workload, case);
         let known = self
             .gathered
@@ -705,7 +653,7 @@ fn interval(stop: Stop) -> Duration {
     match stop {
         Stop::Slice(time) => time,
         Stop::After(time) if time < second * 3 => (time / 10).max(Duration::from_millis(10)),
-        Stop::After(_) | Stop::Count(_) => second,
+        Stop::After(_) | Stop::Count(_) | Stop::Within { .. } => second,
     }
 }
 
@@ -732,12 +680,5 @@ mod tests {
         assert_eq!(slices(60).for_rate(10.0), slices(200));
         assert_eq!(slices(60).for_rate(1e6), slices(60));
         assert_eq!(Cut::of(&case, 1), Cut::Whole);
-    }
-
-    #[test]
-    fn targets_of_one_name_are_told_apart() {
-        let targets: Vec<Target> =
-            ["raw", "fat32", "raw", "raw"].map(|name| Target::parse(name).unwrap()).into();
-        assert_eq!(names(&targets), ["raw", "fat32", "raw #2", "raw #3"]);
     }
 }

@@ -52,13 +52,20 @@ pub enum Stop {
     Slice(Duration),
     /// After this many I/Os, all workers together.
     Count(u64),
+    /// After this many I/Os or this long, whichever comes first.
+    Within {
+        /// I/Os of all workers together.
+        count: u64,
+        /// Ramp-up not counted.
+        time: Duration,
+    },
 }
 
 impl Stop {
     /// How long I/Os are issued, if that is by time.
     pub fn time(self) -> Option<Duration> {
         match self {
-            Stop::After(time) | Stop::Slice(time) => Some(time),
+            Stop::After(time) | Stop::Slice(time) | Stop::Within { time, .. } => Some(time),
             Stop::Count(_) => None,
         }
     }
@@ -104,7 +111,7 @@ impl Watch for () {
 /// # Errors
 /// As [`Session::new`] and [`Session::run`].
 pub fn run(subject: &Subject, job: &Job, watch: &dyn Watch) -> Result<Measured> {
-    Session::new(subject.clone(), job.clone())?.run(job.ramp_up, job.stop, watch)
+    Session::new(subject.clone(), job.clone())?.run(job.ramp_up, job.stop, job.interval, watch)
 }
 
 /// A job that runs in pieces: each goes on where the one before ended.
@@ -120,7 +127,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes a job ready for a subject. Its ramp-up and its end are those of its pieces.
+    /// Makes a job ready for a subject. Its ramp-up, its end and its interval are those of its pieces.
     ///
     /// # Errors
     /// [`Error::Job`]: what cannot be run, in a sentence.
@@ -130,12 +137,19 @@ impl Session {
         Ok(Session { subject, job, layout, ledger, pieces: 0, taken: 0 })
     }
 
-    /// Runs one piece.
+    /// Runs one piece, with a timeline of such intervals.
     ///
     /// # Errors
     /// The first I/O error of any worker. Blocks that do not hold what was written there are not an error of the run:
     /// they are in [`Measured::corruptions`].
-    pub fn run(&mut self, ramp_up: Duration, stop: Stop, watch: &dyn Watch) -> Result<Measured> {
+    pub fn run(
+        &mut self,
+        ramp_up: Duration,
+        stop: Stop,
+        interval: Duration,
+        watch: &dyn Watch,
+    ) -> Result<Measured> {
+        self.job.interval = interval;
         self.job.ramp_up = ramp_up;
         self.job.stop = stop;
         let Session { subject, job, layout, ledger, pieces, taken } = &*self;

@@ -130,7 +130,9 @@ pub(crate) fn run(
     let workers = u64::from(job.pattern.workers);
     let left = match job.stop {
         Stop::After(_) | Stop::Slice(_) => u64::MAX,
-        Stop::Count(count) => count / workers + u64::from((index as u64) < count % workers),
+        Stop::Count(count) | Stop::Within { count, .. } => {
+            count / workers + u64::from((index as u64) < count % workers)
+        }
     };
     let free = (0..slots.len()).rev().collect();
     let worker = Worker {
@@ -478,7 +480,7 @@ impl Worker<'_> {
                 completed >= self.clock.measuring && self.clock.end.is_none_or(|end| completed < end)
             }
             Stop::Slice(_) => completed >= self.clock.measuring,
-            Stop::Count(_) => issued >= self.clock.measuring,
+            Stop::Count(_) | Stop::Within { .. } => issued >= self.clock.measuring,
         }
     }
 

@@ -10,6 +10,9 @@ use crate::report::document::{Direction, Scoring};
 use crate::{Durability, Error, Pattern, Result};
 use platter_device::parse_size;
 use serde::Deserialize;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
 /// How much of a workload is run.
@@ -49,13 +52,21 @@ pub struct Workload {
     pub buffered: bool,
     /// The rule of the tool that it imitates, if that has one.
     pub scoring: Option<Scoring>,
-    /// Bytes that I/Os are spread over.
+    /// Bytes that I/Os are spread over; 0 until a comparison has worked out a `share`.
     pub span: u64,
+    /// The part of what there is that the span is, if it is no number of bytes.
+    pub share: Option<Share>,
     /// How often all cases are gone through.
     pub repeats: u32,
     /// The cases, in the order they run.
     pub cases: Vec<Case>,
+    /// What a reader should know: how the load differs from what its file would do elsewhere.
+    pub notes: Vec<String>,
 }
+
+/// A part of a target, in percent: 1 to 100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share(pub u8);
 
 /// One case of a workload, in one direction.
 #[derive(Clone, Debug)]
@@ -68,14 +79,17 @@ pub struct Case {
     pub direction: Direction,
     /// The load.
     pub pattern: Pattern,
-    /// Measured time of a run.
+    /// Measured time of a run; zero if it ends by count alone.
     pub time: Duration,
     /// Load before measuring starts.
     pub ramp_up: Duration,
-    /// End after this many I/Os instead of `time`.
+    /// End after this many I/Os of all workers, or after `time` if that comes first and is not zero.
     pub count: Option<u64>,
     /// In one piece, also where other cases take turns in slices: what a long run comes to is the question.
     pub continuous: bool,
+    /// End when each worker has done as many I/Os as its span has blocks, this many times over. A comparison makes a
+    /// `count` of it, once the span is known.
+    pub passes: Option<u32>,
 }
 
 /// The built-in workloads: name and text.
@@ -96,32 +110,36 @@ impl Workload {
     ///
     /// # Errors
     /// [`Error::Input`] that names what is wrong, or the names there are.
-    pub fn load(name: &str, preset: Preset) -> Result<Workload> {
-        let (built_in_name, profile) =
-            name.split_once(':').map_or((name, None), |(name, rest)| (name, Some(rest)));
-        if let Some((_, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == built_in_name) {
-            // The quick preset leaves cases out unless they are asked for by name.
-            let mut workload = Workload::read_toml(name, text, preset, profile.is_some())?;
-            if let Some(profile) = profile {
-                workload.keep_profile(profile)?;
-            }
-            return Ok(workload);
+    pub fn load(name: impl AsRef<OsStr>, preset: Preset) -> Result<Workload> {
+        let path = Path::new(name.as_ref());
+        if let Some(workload) = path.to_str().and_then(|name| Workload::built_in(name, preset)) {
+            return workload;
         }
-        let path = std::path::Path::new(name);
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let shown = path.display().to_string();
+        let text = read_text(path).map_err(|error| {
             let names = built_in().collect::<Vec<_>>().join(", ");
             input(
-                name,
+                &shown,
                 format!("no such workload ({error}); built in are {names}, others are .toml or .fio files"),
             )
         })?;
-        let stem =
-            path.file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+        let stem = path.file_stem().map_or(shown, |stem| stem.to_string_lossy().into_owned());
         if path.extension().is_some_and(|extension| extension == "fio") {
-            Workload::from_fio(&stem, &text)
+            Workload::from_fio(&stem, &text, path.parent())
         } else {
             Workload::from_toml(&stem, &text, preset)
         }
+    }
+
+    /// The built-in workload of this name, if there is one.
+    fn built_in(name: &str, preset: Preset) -> Option<Result<Workload>> {
+        let (title, profile) = name.split_once(':').map_or((name, None), |(name, rest)| (name, Some(rest)));
+        let (_, text) = BUILT_IN.iter().find(|(built_in, _)| *built_in == title)?;
+        // The quick preset leaves cases out unless they are asked for by name.
+        Some(Workload::read_toml(name, text, preset, profile.is_some()).and_then(|mut workload| {
+            profile.map_or(Ok(()), |profile| workload.keep_profile(profile))?;
+            Ok(workload)
+        }))
     }
 
     fn keep_profile(&mut self, profile: &str) -> Result<()> {
@@ -190,6 +208,7 @@ impl Workload {
                     ramp_up: duration(name, scale.ramp_up)?,
                     count: None,
                     continuous: preset == Preset::Full && case.continuous,
+                    passes: None,
                 });
             }
         }
@@ -205,18 +224,32 @@ impl Workload {
             buffered: file.buffered,
             scoring: file.scoring,
             span: size(name, &scale.span)?,
+            share: None,
             repeats: scale.repeats.max(1),
             cases,
+            notes: Vec::new(),
         })
     }
 
-    /// Reads a fio job file: see the crate's documentation of workloads for the keys.
+    /// Reads a fio job file; `folder` is where it is, for the files that it includes.
     ///
     /// # Errors
-    /// [`Error::Input`] that names a key or a value that is not understood.
-    pub fn from_fio(name: &str, text: &str) -> Result<Workload> {
-        fio::parse(name, text)
+    /// [`Error::Input`] that names line and key of what is not run as fio would run it.
+    pub fn from_fio(name: &str, text: &str, folder: Option<&Path>) -> Result<Workload> {
+        fio::parse(name, text, folder)
     }
+}
+
+/// The text of a file that a person wrote. What is no UTF-8, as in comments of another time, is replaced.
+fn read_text(path: &Path) -> std::io::Result<String> {
+    /// Longer than any such file.
+    const MOST: u64 = 16 << 20;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST {
+        return Err(std::io::Error::other(format!("larger than {MOST} bytes")));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// `direct`, `write-through` or `fsync_every=N`.

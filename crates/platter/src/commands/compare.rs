@@ -1,17 +1,18 @@
 //! `platter compare`: which file system should I put here, and what does it cost?
 
-use super::lab::{Choices, exit_code, measure, save};
+use super::lab::{Choices, Reports, exit_code, measure, targets_help, workloads_help};
 use crate::failure::Outcome;
 use crate::output::Output;
 use clap::Args;
 use platter_lab::report::terminal::{self, View};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Compare the raw device, file systems of ours on it, and directories of mounted ones under the same load
 ///
 /// Every target is made ready first, each in a region of the device of its own; then case by case all run in short slices
 /// in turns, so that what else the machine does meets all alike. The outcome is written as report.json, report.html,
-/// report.md and report.csv.
+/// report.md and report.csv; an older report there is kept under the time at which it was made.
 ///
 /// Without --device everything happens on a temporary image file in the output directory, and the host's own file
 /// system is compared there too: no root, and nothing that is there is touched.
@@ -20,20 +21,24 @@ pub struct Arguments {
     #[command(flatten)]
     choices: Choices,
 
-    /// What to compare: raw, fat12, fat16, fat32, exfat (each with an optional cluster size, fat32:32k), dir:PATH
-    /// for a directory of a mounted file system [default: raw,fat32,dir:OUT]
-    #[arg(long, value_delimiter = ',', value_name = "TARGET,...")]
-    targets: Vec<String>,
+    // The help of these is made of the lists of what there is.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "TARGET,...",
+        help = targets_help("What to compare"),
+        long_help = targets_help("What to compare") + "\n\n[default: " + &DEFAULT.join(",") + ",dir:OUT]"
+    )]
+    targets: Vec<OsString>,
 
-    /// Loads: iometer, crystaldiskmark (or one of its profiles, crystaldiskmark:default, crystaldiskmark:nvme),
-    /// overhead, or the path of a .toml workload or a .fio job file
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "WORKLOAD,...",
-        default_value = "iometer,crystaldiskmark"
+        default_value = "iometer,crystaldiskmark",
+        help = workloads_help("Loads")
     )]
-    workloads: Vec<String>,
+    workloads: Vec<OsString>,
 
     /// Where the reports go; made if it is not there
     #[arg(long, value_name = "DIR", default_value = "platter-report")]
@@ -48,17 +53,24 @@ pub struct Arguments {
     published: bool,
 }
 
+/// What is compared if nothing is named, besides the directory of the reports.
+const DEFAULT: [&str; 6] = ["raw", "ntfs", "refs", "refs+integrity", "exfat", "fat32"];
+
 impl Arguments {
     pub fn run(self) -> Outcome {
+        let reports = Reports::prepare(&self.out)?;
         let mut targets = self.targets;
         if targets.is_empty() {
-            targets = ["raw", "ntfs", "refs", "refs+integrity", "exfat", "fat32"].map(String::from).into();
-            targets.push(format!("dir:{}", self.out.display()));
+            targets = DEFAULT.iter().map(OsString::from).collect();
+            let mut directory = OsString::from("dir:");
+            directory.push(&self.out);
+            targets.push(directory);
         }
         let comparison = self.choices.comparison(&targets, &self.workloads, &self.out)?;
         let document = measure(&comparison)?;
-        // Saved first: what took long to measure is not lost to a reader who goes away.
-        let paths = save(&document, &self.out, self.published)?;
+        // Saved first: what took long to measure is not lost to a reader who goes away. And printed if it could not be
+        // saved.
+        let saved = reports.save(&document, self.published);
         let mut output = Output::new();
         let view = View {
             colour: output.is_terminal(),
@@ -68,10 +80,11 @@ impl Arguments {
         };
         output.bytes(terminal::render(&document, view).as_bytes())?;
         output.line("")?;
-        for path in paths {
+        for path in saved.iter().flatten() {
             output.line(format!("wrote {}", path.display()))?;
         }
         output.finish()?;
+        saved?;
         Ok(exit_code(&document))
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::cli::Cli;
 use crate::failure::Outcome;
+use crate::output::Output;
 use clap::{Args, CommandFactory};
-use std::io;
 
 /// Print a shell's completion script
 #[derive(Args)]
@@ -14,7 +14,12 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        clap_complete::generate(self.shell, &mut Cli::command(), "platter", &mut io::stdout());
+        // Made in memory first, since making it panics where it cannot be written.
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "platter", &mut script);
+        let mut output = Output::new();
+        output.bytes(&script)?;
+        output.finish()?;
         Ok(0)
     }
 }

@@ -95,7 +95,8 @@ fn parse_serial(text: &str) -> Result<u64, String> {
 impl Arguments {
     pub fn run(self) -> Outcome {
         let format = platter_formats::by_name(&self.file_system).expect("clap allows these names only");
-        let device = self.device()?;
+        let mut made = Made::default();
+        let device = self.device(&mut made)?;
         let Arguments { cluster, align, label, serial, full, checksum, integrity, version: variant, .. } =
             self;
         let (record, compress) = (self.mft_record, self.compress.then_some(true));
@@ -115,15 +116,16 @@ impl Arguments {
         format.make(&*device, &options, &bar).about(device.name())?;
         device.flush()?;
         drop(bar);
+        made.0.clear();
         report(format, device)
     }
 
     /// The device to make it on, with nothing on it that may not be lost, and nothing that others would take it for.
-    fn device(&self) -> Result<Arc<dyn Device>, Failure> {
+    fn device(&self, made: &mut Made) -> Result<Arc<dyn Device>, Failure> {
         let image = Image::parse(&self.image)?;
         // Each copy is asked before the first is touched.
         image.paths.iter().try_for_each(|path| self.ask(path))?;
-        let parts = image.paths.iter().map(|path| self.part(path)).collect::<Result<Vec<_>, _>>()?;
+        let parts = image.paths.iter().map(|path| self.part(path, made)).collect::<Result<Vec<_>, _>>()?;
         if !self.force {
             parts.iter().try_for_each(|part| refuse_contents(&**part))?;
         } else {
@@ -159,18 +161,38 @@ impl Arguments {
 
     /// Opens an image file or block device, after making the image file if that is what is asked for, and in it the
     /// partition that is meant.
-    fn part(&self, path: &Path) -> Result<Arc<dyn Device>, Failure> {
+    fn part(&self, path: &Path, made: &mut Made) -> Result<Arc<dyn Device>, Failure> {
         let device = match self.size {
             None => open_file(path, Access::Write { force: self.force })?,
             Some(size) => {
                 let options = FileOptions { exclusive: !self.force, ..FileOptions::default() };
-                Arc::new(FileDevice::create(path, size, options)?)
+                let device = match path.symlink_metadata() {
+                    Ok(_) => FileDevice::create(path, size, options)?,
+                    Err(_) => {
+                        let device = FileDevice::create_new(path, size, options)?;
+                        made.0.push(path.to_owned());
+                        device
+                    }
+                };
+                Arc::new(device)
             }
         };
         let Some(number) = self.partition else { return Ok(device) };
         match PartitionTable::read(&*device)? {
             Some(table) => Ok(Arc::new(table.open(device, number)?)),
             None => Err(Failure::new(shown(path), "has no partition table")),
+        }
+    }
+}
+
+/// Image files that were made for a volume and do not hold it yet: removed when dropped.
+#[derive(Default)]
+struct Made(Vec<PathBuf>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            let _ = fs::remove_file(path);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `platter report`: saved results, rendered again or compared.
 
-use super::lab::{load, save};
-use crate::failure::{Failure, Outcome};
+use super::lab::{Reports, load};
+use crate::failure::{Failure, Outcome, USAGE};
 use crate::output::Output;
 use clap::Args;
 use platter_lab::report::terminal::{self, View};
@@ -61,13 +61,14 @@ impl Arguments {
         };
         let text = match (&self.reports[..], &self.out) {
             ([one], Some(out)) => {
-                for path in save(&document(one)?, out, self.published)? {
+                let document = document(one)?;
+                for path in Reports::prepare(out)?.save(&document, self.published)? {
                     output.line(format!("wrote {}", path.display()))?;
                 }
                 output.finish()?;
                 return Ok(0);
             }
-            (_, Some(_)) => return Err(Failure::new("--out", "needs exactly one report")),
+            (_, Some(_)) => return Err(Failure::new("--out", "needs exactly one report").with_code(USAGE)),
             ([], None) if self.markdown => markdown::published_section(),
             ([], None) => terminal::published_section(terminal::WIDTH, colour),
             ([one], None) if self.markdown => markdown::render(&document(one)?, self.published),

@@ -1,11 +1,12 @@
 //! `platter run`: one workload on one target.
 
-use super::lab::{Choices, exit_code, measure};
+use super::lab::{Choices, exit_code, measure, targets_help, workloads_help};
 use crate::failure::Outcome;
 use crate::output::Output;
 use clap::Args;
 use platter_lab::report::terminal::{self, View};
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::Path;
 
 /// Run one workload on one target and print what it measured
 ///
@@ -13,13 +14,11 @@ use std::path::PathBuf;
 /// to standard output, for a script.
 #[derive(Args)]
 pub struct Arguments {
-    /// The load: iometer, crystaldiskmark (or one of its profiles, crystaldiskmark:default, crystaldiskmark:nvme),
-    /// overhead, or the path of a .toml workload or a .fio job file
-    workload: String,
+    #[arg(help = workloads_help("The load"))]
+    workload: OsString,
 
-    /// What to run it on: raw, fat32, exfat (with an optional cluster size, fat32:32k), dir:PATH
-    #[arg(long, default_value = "raw")]
-    target: String,
+    #[arg(long, default_value = "raw", help = targets_help("What to run it on"))]
+    target: OsString,
 
     #[command(flatten)]
     choices: Choices,
@@ -31,8 +30,7 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let here = PathBuf::from(".");
-        let comparison = self.choices.comparison(&[self.target], &[self.workload], &here)?;
+        let comparison = self.choices.comparison(&[self.target], &[self.workload], Path::new("."))?;
         let document = measure(&comparison)?;
         let mut output = Output::new();
         let text = if self.json {
@@ -40,7 +38,7 @@ impl Arguments {
         } else {
             terminal::render(
                 &document,
-                View { colour: output.is_terminal(), details: true, ..View::default() },
+                View { width: output.width(), colour: output.is_terminal(), details: true, ..View::default() },
             )
         };
         output.bytes(text.as_bytes())?;

@@ -1,0 +1,291 @@
+//! What is checked before the first byte is written: every case on every target on the device, and the room for all.
+
+mod room;
+
+use crate::environment::{memory_available, memory_bytes};
+use crate::stand::Stand;
+use crate::target::Target;
+use crate::workload::{Case, Workload};
+use crate::{CELL, Comparison, Error, Result, Share};
+use platter_device::{Caching, show_size};
+use room::Room;
+use std::collections::HashSet;
+
+/// A comparison that can be carried out.
+pub(crate) struct Plan {
+    /// With the command line's choices applied, and each span and count worked out.
+    pub comparison: Comparison,
+    /// What the targets are called, in their order; no two alike.
+    pub names: Vec<String>,
+    /// Past the page cache or through it.
+    pub caching: Caching,
+    /// What the report's reader should know.
+    pub warnings: Vec<String>,
+}
+
+/// Outstanding memory of a case, in bytes, that nobody needs more of.
+const MOST_OUTSTANDING: u64 = 1 << 30;
+/// As many jobs as fio has, and I/Os as a queue of io_uring.
+pub(crate) const MOST_WORKERS: u32 = 4096;
+pub(crate) const MOST_DEPTH: u32 = 32_768;
+/// What all workers together may have outstanding: each I/O takes memory of its own besides its data.
+const MOST_IOS: u64 = 262_144;
+
+/// Checks a comparison, and works out what depends on the device.
+///
+/// Nothing is written, but for files without a name in the directories that the comparison will write to, which tell
+/// whether they can be written and how.
+///
+/// # Errors
+/// [`Error::Job`]: the first thing that cannot be carried out, with what it is and what there is.
+pub(crate) fn check(comparison: &Comparison) -> Result<Plan> {
+    let mut comparison = comparison.clone();
+    let mut warnings = Vec::new();
+    if comparison.targets.is_empty() || comparison.workloads.is_empty() {
+        return refuse("there is nothing to measure: at least one target and one workload are needed");
+    }
+    let caching = caching(&comparison)?;
+    choose(&mut comparison);
+    for workload in &comparison.workloads {
+        warnings.append(&mut workload.notes.clone());
+        workload.cases.iter().try_for_each(|case| check_load(workload, case))?;
+    }
+    let names = distinct(comparison.targets.iter().map(Target::name));
+    let rooms = room::look(&comparison, &names, caching)?;
+    set_spans(&mut comparison, &rooms, &mut warnings)?;
+    for workload in &mut comparison.workloads {
+        for room in &rooms.targets {
+            check_blocks(workload, room, comparison.verify)?;
+        }
+        for case in &mut workload.cases {
+            set_count(workload.span, case);
+        }
+    }
+    let span = largest_span(&comparison);
+    rooms.check_space(&comparison, span)?;
+    check_memory(&comparison, &rooms)?;
+    warnings.extend(rooms.warnings(caching));
+    Ok(Plan { comparison, names, caching, warnings })
+}
+
+/// The largest span of a comparison's workloads, for which its targets are made.
+pub(crate) fn largest_span(comparison: &Comparison) -> u64 {
+    comparison.workloads.iter().map(|workload| workload.span).max().unwrap_or(0)
+}
+
+pub(crate) fn refuse<T>(reason: impl Into<String>) -> Result<T> {
+    Err(Error::Job(reason.into()))
+}
+
+fn caching(comparison: &Comparison) -> Result<Caching> {
+    let buffered = comparison.workloads.iter().filter(|workload| workload.buffered).count();
+    match (comparison.buffered, buffered) {
+        (false, 0) => Ok(Caching::DirectIfPossible),
+        (false, some) if some < comparison.workloads.len() => {
+            refuse("buffered and direct workloads cannot share a comparison")
+        }
+        _ => Ok(Caching::Buffered),
+    }
+}
+
+/// Applies the command line's choices, and gives what is alike different names.
+fn choose(comparison: &mut Comparison) {
+    let (span, time) = (comparison.span, comparison.time);
+    for workload in &mut comparison.workloads {
+        if let Some(span) = span {
+            (workload.span, workload.share) = (span, None);
+        }
+        workload.repeats = comparison.repeats.unwrap_or(workload.repeats);
+        workload.durability = comparison.durability.unwrap_or(workload.durability);
+        for case in &mut workload.cases {
+            if let Some(time) = time {
+                // What ends by count or size ends by time now.
+                (case.time, case.count, case.passes) = (time, None, None);
+            }
+        }
+        rename_cases(&mut workload.cases);
+    }
+    let names = distinct(comparison.workloads.iter().map(|workload| workload.name.clone()));
+    for (workload, name) in comparison.workloads.iter_mut().zip(names) {
+        if let Some(number) = name.strip_prefix(&workload.name).filter(|number| !number.is_empty()) {
+            workload.title += number;
+        }
+        workload.name = name;
+    }
+}
+
+/// Cases of one direction have different names: a report tells them apart by both.
+fn rename_cases(cases: &mut [Case]) {
+    use crate::report::document::Direction;
+    for direction in [Direction::Read, Direction::Write, Direction::Mix] {
+        let alike = || cases.iter().filter(|case| case.direction == direction);
+        let mut names = distinct(alike().map(|case| case.name.clone())).into_iter();
+        for case in cases.iter_mut().filter(|case| case.direction == direction) {
+            case.name = names.next().expect("one for each");
+        }
+    }
+}
+
+/// Names with a number behind each that was there before.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let names: Vec<String> = names.collect();
+    let mut taken: HashSet<String> = names.iter().cloned().collect();
+    let mut seen = HashSet::new();
+    let number = |name: &String| {
+        if seen.insert(name.clone()) {
+            return name.clone();
+        }
+        let numbered =
+            (2..).map(|number| format!("{name} #{number}")).find(|name| taken.insert(name.clone()));
+        numbered.expect("numbers do not end")
+    };
+    names.iter().map(number).collect()
+}
+
+/// What cannot be run on any target.
+fn check_load(workload: &Workload, case: &Case) -> Result<()> {
+    let pattern = &case.pattern;
+    let about = |reason: String| refuse(format!("{}, {}: {reason}", workload.name, case.name));
+    if pattern.block == 0 || pattern.workers == 0 || pattern.queue_depth == 0 {
+        return about("block, workers and queue depth must be at least 1".into());
+    }
+    if pattern.read_percent > 100 || pattern.random_percent > 100 {
+        return about("a share is at most 100 percent".into());
+    }
+    if case.time.is_zero() && case.count.is_none() && case.passes.is_none() {
+        return about("it has neither a time nor a count at which it ends".into());
+    }
+    let (workers, depth) = (pattern.workers, pattern.queue_depth);
+    if workers > MOST_WORKERS || depth > MOST_DEPTH || u64::from(workers) * u64::from(depth) > MOST_IOS {
+        return about(format!(
+            "{workers} workers with {depth} I/Os outstanding each; at most are {MOST_WORKERS} workers, {MOST_DEPTH} I/Os \
+             of each and {MOST_IOS} of all"
+        ));
+    }
+    let limit = match memory_bytes() {
+        0 => MOST_OUTSTANDING,
+        all => MOST_OUTSTANDING.min(all / 4),
+    };
+    if outstanding(case) > limit {
+        return about(format!(
+            "{workers} workers with {depth} I/Os of {} outstanding each need {} of memory; at most {} are given for that",
+            show_size(u64::from(pattern.block)),
+            show_size(outstanding(case)),
+            show_size(limit)
+        ));
+    }
+    Ok(())
+}
+
+/// Bytes of a case's I/Os in flight.
+fn outstanding(case: &Case) -> u64 {
+    let pattern = &case.pattern;
+    u64::from(pattern.block) * u64::from(pattern.workers) * u64::from(pattern.queue_depth)
+}
+
+/// Works out shares, and cuts spans to what every target can hold as one file.
+fn set_spans(comparison: &mut Comparison, rooms: &room::Rooms, warnings: &mut Vec<String>) -> Result<()> {
+    let asked = comparison.span;
+    for workload in &mut comparison.workloads {
+        if let Some(Share(percent)) = workload.share {
+            let Some(whole) = rooms.whole() else {
+                return refuse(format!(
+                    "{}: its size is {percent} % of the target, and an image is made as large as the span asks for: give \
+                     --span, or a --device that is there",
+                    workload.name
+                ));
+            };
+            workload.span = (u128::from(whole) * u128::from(percent) / 100) as u64;
+        }
+        let sector = rooms.sector();
+        if !workload.span.is_multiple_of(sector) {
+            if asked == Some(workload.span) {
+                return refuse(format!(
+                    "a span of {} bytes is no multiple of the {sector}-byte sector",
+                    workload.span
+                ));
+            }
+            // No whole block lies in what is left out.
+            workload.span -= workload.span % sector;
+        }
+        if let Some((target, largest)) = rooms.largest_file()
+            && workload.span > largest
+        {
+            warnings.push(format!(
+                "{}: the span was cut from {} to {largest} bytes for every target, because {target} holds no larger file",
+                workload.name, workload.span
+            ));
+            workload.span = largest;
+        }
+    }
+    Ok(())
+}
+
+/// What of a workload cannot be run on one target.
+fn check_blocks(workload: &Workload, room: &Room, verify: bool) -> Result<()> {
+    for case in &workload.cases {
+        let pattern = &case.pattern;
+        let (block, span) = (u64::from(pattern.block), workload.span);
+        let about =
+            |reason: String| refuse(format!("{}, {} on {}: {reason}", workload.name, case.name, room.name));
+        for (what, bytes) in [("block", block), ("alignment", u64::from(pattern.align))] {
+            if !bytes.is_multiple_of(room.sector) {
+                return about(format!(
+                    "a {what} of {bytes} bytes is no multiple of the {}-byte sector{}",
+                    room.sector, room.hint
+                ));
+            }
+        }
+        if verify && !block.is_multiple_of(CELL as u64) {
+            return about(format!("a block of {block} bytes is no multiple of {CELL}, as --verify needs"));
+        }
+        let align = if pattern.align == 0 { block } else { u64::from(pattern.align) };
+        let part = if pattern.own_span { span / u64::from(pattern.workers) / align * align } else { span };
+        if part < block {
+            let whose = if pattern.own_span { " of each worker" } else { "" };
+            return about(format!("a span{whose} of {part} bytes holds no block of {block} bytes"));
+        }
+        if span > room.bytes {
+            return about(format!(
+                "a span of {span} bytes ({}) does not fit: {}; choose another with --span",
+                show_size(span),
+                room.why
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Makes a count of what ends with the span.
+fn set_count(span: u64, case: &mut Case) {
+    let Some(passes) = case.passes.take() else { return };
+    let pattern = &case.pattern;
+    let workers = u64::from(pattern.workers);
+    let part = if pattern.own_span { span / workers } else { span };
+    let blocks = part / u64::from(pattern.block);
+    let all = blocks.saturating_mul(workers).saturating_mul(u64::from(passes));
+    case.count = Some(case.count.map_or(all, |count| count.min(all)));
+}
+
+/// Memory for a device in it and for what is outstanding.
+fn check_memory(comparison: &Comparison, rooms: &room::Rooms) -> Result<()> {
+    let ground = &rooms.ground;
+    let Stand::Memory(bytes) = comparison.stand else { return Ok(()) };
+    let cases = comparison.workloads.iter().flat_map(|workload| &workload.cases);
+    let all = bytes.saturating_mul(rooms.on_device.max(1));
+    let needed = all.saturating_add(cases.map(outstanding).max().unwrap_or(0));
+    let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_AS);
+    let there = memory_available().min(limit.map_or(u64::MAX, |(soft, _)| soft));
+    if there > 0 && needed > there {
+        return refuse(format!(
+            "{} for each target needs {} of memory with its I/Os, of which {} are free",
+            ground.name,
+            show_size(needed),
+            show_size(there)
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

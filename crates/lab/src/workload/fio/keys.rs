@@ -1,0 +1,318 @@
+//! Keys that change nothing here, and keys whose job cannot be run as it is written.
+//!
+//! Facts: fio's `HOWTO`, which describes each key.
+
+/// Keys that say what fio reports, where it puts its files, or how it does itself what the engine does in its own way for
+/// every target. The load and what is measured of it do not depend on them.
+const WITHOUT_MEANING: &[&str] = &[
+    // What is reported.
+    "description",
+    "group_reporting",
+    "new_group",
+    "stats",
+    "gtod_reduce",
+    "gtod_cpu",
+    "disable_lat",
+    "disable_clat",
+    "disable_slat",
+    "disable_bw_measurement",
+    "disable_bw",
+    "clocksource",
+    "lat_percentiles",
+    "clat_percentiles",
+    "slat_percentiles",
+    "percentile_list",
+    "block_error_percentiles",
+    "significant_figures",
+    "disk_util",
+    "unified_rw_reporting",
+    "unit_base",
+    "per_job_logs",
+    "write_bw_log",
+    "write_lat_log",
+    "write_iops_log",
+    "write_hist_log",
+    "bwavgtime",
+    "iopsavgtime",
+    "log_entries",
+    "log_avg_msec",
+    "log_window_value",
+    "log_hist_msec",
+    "log_hist_coarseness",
+    "log_max_value",
+    "log_offset",
+    "log_prio",
+    "log_compression",
+    "log_compression_cpus",
+    "log_store_compressed",
+    "log_unix_epoch",
+    "log_alternate_epoch",
+    "log_alternate_epoch_clock_id",
+    "error_dump",
+    "latency_run",
+    // Where the file is and how it comes to be: here it is written once before the first case.
+    "filename_format",
+    "unique_filename",
+    "create_serialize",
+    "create_fsync",
+    "create_on_open",
+    "allow_file_create",
+    "allow_mounted_write",
+    "fallocate",
+    "overwrite",
+    "unlink",
+    "unlink_each_loop",
+    "file_service_type",
+    "openfiles",
+    "lockfile",
+    // How fio itself works.
+    "thread",
+    "threads",
+    "mem",
+    "iomem",
+    "iomem_align",
+    "mem_align",
+    "hugepage-size",
+    "lockmem",
+    "fixedbufs",
+    "registerfiles",
+    "nonvectored",
+    "userspace_reap",
+    "fadvise_hint",
+    "profile",
+    // Seeds are fixed, and offsets are drawn with repetition, in either case.
+    "randrepeat",
+    "allrandrepeat",
+    "norandommap",
+    "softrandommap",
+    // The data is random, and no sector is like another.
+    "refill_buffers",
+    "scramble_buffers",
+];
+
+/// Keys whose job is another one without them, by the reason why it cannot be run here.
+const REFUSED: &[(&[&str], &str)] = &[
+    (
+        &[
+            "rate",
+            "rate_min",
+            "ratemin",
+            "rate_process",
+            "rate_cycle",
+            "rate_ignore_thinktime",
+            "rate_iops",
+            "rate_iops_min",
+            "io_submit_mode",
+        ],
+        "the engine keeps its queue full and has no rates",
+    ),
+    (
+        &["thinktime", "thinktime_spin", "thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime"],
+        "the engine keeps its queue full and does not pause",
+    ),
+    (&["flow", "flow_id", "flow_sleep", "flow_watermark"], "jobs that hold each other back are not run"),
+    (
+        &["latency_target", "latency_window", "latency_percentile", "max_latency"],
+        "the queue depth is what the job says and does not follow the latency",
+    ),
+    (
+        &[
+            "steadystate",
+            "ss",
+            "steadystate_duration",
+            "ss_dur",
+            "steadystate_ramp_time",
+            "ss_ramp",
+            "steadystate_check_interval",
+        ],
+        "a case ends by time or count; what its runs show of a steady state the report says",
+    ),
+    (
+        &[
+            "iodepth_batch",
+            "iodepth_batch_submit",
+            "iodepth_batch_complete",
+            "iodepth_batch_complete_min",
+            "iodepth_batch_complete_max",
+            "iodepth_low",
+        ],
+        "each I/O is given to the system by itself, and each completion answered before the next",
+    ),
+    (
+        &[
+            "hipri",
+            "sqthread_poll",
+            "sqthread_poll_cpu",
+            "uncached",
+            "nowait",
+            "force_async",
+            "serialize_overlap",
+        ],
+        "this way of doing I/O is not there",
+    ),
+    (
+        &["bssplit", "bs_unaligned", "blocksize_unaligned", "bs_is_seq_rand", "blocksize_range"],
+        "a case has one block size; write a section for each, with stonewall",
+    ),
+    (
+        &["random_distribution", "rw_sequencer", "random_generator"],
+        "offsets are drawn at random, each place as often as another",
+    ),
+    (
+        &[
+            "zonemode",
+            "zonesize",
+            "zonerange",
+            "zonecapacity",
+            "zoneskip",
+            "read_beyond_wp",
+            "max_open_zones",
+            "job_max_open_zones",
+            "ignore_zone_limits",
+            "zone_reset_threshold",
+            "zone_reset_frequency",
+        ],
+        "the span is one piece, without zones",
+    ),
+    (&["offset", "offset_align"], "a case's span begins at the beginning of the target"),
+    (&["nrfiles", "nr_files", "opendir"], "a case has one file, or one for each of numjobs"),
+    (
+        &["file_append", "fill_device", "fill_fs", "create_only"],
+        "a case goes over a file that is written before it",
+    ),
+    (
+        &[
+            "verify",
+            "do_verify",
+            "verify_only",
+            "verify_interval",
+            "verify_offset",
+            "verify_pattern",
+            "verify_pattern_interval",
+            "verify_fatal",
+            "verify_dump",
+            "verify_async",
+            "verify_async_cpus",
+            "verify_backlog",
+            "verify_backlog_batch",
+            "verify_header_seed",
+            "verify_state_load",
+            "verify_state_save",
+            "verify_write_sequence",
+            "experimental_verify",
+        ],
+        "data is checked with platter's own --verify",
+    ),
+    (
+        &["trim_percentage", "trim_verify_zero", "trim_backlog", "trim_backlog_batch", "num_range"],
+        "trims are not measured",
+    ),
+    (
+        &[
+            "zero_buffers",
+            "buffer_pattern",
+            "buffer_compress_percentage",
+            "buffer_compress_chunk",
+            "dedupe_percentage",
+            "dedupe_mode",
+            "dedupe_working_set_percentage",
+            "dedupe_global",
+        ],
+        "the data is random, and no sector is like another",
+    ),
+    (
+        &["end_fsync", "fsync_on_close", "sync_file_range", "write_barrier"],
+        "what counts is the load, with a sync after every N writes (fsync=N, fdatasync=N) or each (sync=dsync)",
+    ),
+    (&["pre_read"], "what is in the page cache is left to the system"),
+    (
+        &["atomic", "writefua", "readfua", "write_hint", "fdp", "fdp_pli", "plids"],
+        "this way of writing is not there",
+    ),
+    (
+        &["cpus_allowed", "cpumask", "cpus_allowed_policy", "numa_cpu_nodes", "numa_mem_policy"],
+        "start platter itself with taskset or numactl",
+    ),
+    (&["nice", "prio", "prioclass"], "start platter itself with nice or ionice"),
+    (
+        &["cmdprio", "cmdprio_percentage", "cmdprio_class", "cmdprio_bssplit", "cmdprio_hint"],
+        "all I/Os of a job have one priority",
+    ),
+    (
+        &["cgroup", "cgroup_weight", "cgroup_nodelete", "uid", "gid"],
+        "start platter itself in the group or as the user",
+    ),
+    (
+        &[
+            "write_iolog",
+            "read_iolog",
+            "read_iolog_chunked",
+            "replay_no_stall",
+            "replay_redirect",
+            "replay_scale",
+            "replay_align",
+            "replay_time_scale",
+            "replay_skip",
+            "merge_blktrace_file",
+            "merge_blktrace_scalars",
+            "merge_blktrace_iters",
+        ],
+        "recorded I/Os are neither kept nor replayed",
+    ),
+    (&["exec_prerun", "exec_postrun", "ioscheduler"], "a job file changes nothing else on this machine"),
+    (&["exitall", "exit_what", "exitall_on_error"], "cases run one after the other, and none ends another"),
+    (&["continue_on_error", "ignore_error"], "an I/O error ends the target's turn"),
+    (&["startdelay"], "a case begins when the one before it has ended"),
+];
+
+/// What a key that is no part of a load does.
+pub enum Meaning {
+    /// Nothing that a case depends on.
+    None,
+    /// The job is another one without it.
+    Refused(&'static str),
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What a key means that [`super::settings`] does not take.
+pub fn meaning(key: &str) -> Meaning {
+    if WITHOUT_MEANING.contains(&key) {
+        return Meaning::None;
+    }
+    match REFUSED.iter().find(|(keys, _)| keys.contains(&key)) {
+        Some((_, reason)) => Meaning::Refused(reason),
+        None => Meaning::Unknown,
+    }
+}
+
+/// Whether a value says that what its key asks for is not wanted, which is no other job.
+pub fn is_off(key: &str, value: Option<&str>) -> bool {
+    match (key, value) {
+        ("random_distribution", value) => matches!(value, Some("random" | "random:0")),
+        ("random_generator", value) => matches!(value, Some("tausworthe" | "tausworthe64")),
+        ("rw_sequencer", value) => value == Some("sequential"),
+        ("nrfiles" | "nr_files" | "iodepth_batch" | "iodepth_batch_submit", value) => value == Some("1"),
+        ("iodepth_batch_complete" | "iodepth_batch_complete_min", value) => value == Some("1"),
+        ("io_submit_mode", value) => value == Some("inline"),
+        // These are numbered from 0.
+        ("cpus_allowed" | "numa_cpu_nodes" | "uid" | "gid", _) => false,
+        // Without a check of data there is nothing to do or not to do afterwards.
+        ("do_verify", value) => value == Some("0"),
+        (_, value) => matches!(value, Some("0" | "none" | "0%")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_is_in_two_lists() {
+        let refused = REFUSED.iter().flat_map(|(keys, _)| keys.iter());
+        let mut all: Vec<&str> = WITHOUT_MEANING.iter().chain(refused).copied().collect();
+        all.sort_unstable();
+        let twice: Vec<_> = all.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+    }
+}

@@ -1,0 +1,227 @@
+//! Job files and what becomes of them.
+
+use super::parse;
+use crate::report::document::Direction;
+use crate::{Durability, Share, Workload};
+use std::time::Duration;
+
+/// A job file of one section, with these keys.
+fn one(keys: &str) -> crate::Result<Workload> {
+    parse("job", &format!("[a]\n{}\n", keys.replace(' ', "\n")), None)
+}
+
+fn read(keys: &str) -> Workload {
+    one(keys).unwrap_or_else(|error| panic!("{keys}: {error}"))
+}
+
+fn refused(keys: &str) -> String {
+    one(keys).err().unwrap_or_else(|| panic!("{keys} is not refused")).to_string()
+}
+
+const JOB: &str = "; a comment\n[global]\nioengine=io_uring\ndirect=1\nsize=1g\nruntime=30s\ntime_based\n\
+                   randseed=7\n[mixed]\nrw=randrw\nrwmixread=70\nbs=4k\niodepth=32\nnumjobs=2\nfilename=x\n\
+                   [seq]\nstonewall\nrw=read\nbs=1m\n";
+
+#[test]
+fn common_keys_mean_what_fio_means() {
+    let workload = parse("job", JOB, None).unwrap();
+    assert_eq!((workload.span, workload.seed, workload.cases.len()), (1 << 30, 7, 2));
+    assert!(!workload.buffered && workload.notes.is_empty(), "{:?}", workload.notes);
+    let mixed = &workload.cases[0];
+    assert_eq!((mixed.direction, mixed.pattern.read_percent, mixed.pattern.workers), (Direction::Mix, 70, 2));
+    assert_eq!((mixed.pattern.random_percent, mixed.pattern.queue_depth), (100, 32));
+    assert_eq!((mixed.time, mixed.count, mixed.passes), (Duration::from_secs(30), None, None));
+    let seq = &workload.cases[1];
+    assert_eq!((seq.pattern.block, seq.pattern.random_percent, seq.pattern.queue_depth), (1 << 20, 0, 1));
+}
+
+#[test]
+fn what_is_not_run_is_refused_by_name_and_line() {
+    let unknown = JOB.replace("randseed=7", "no_such_key=zbd");
+    let error = parse("job", &unknown, None).unwrap_err().to_string();
+    assert!(error.contains("line 8: no_such_key=zbd") && error.contains("[mixed]"), "{error}");
+    for (keys, line, words) in [
+        ("size=1m rw=randtrim", 3, "trims"),
+        ("rate_iops=1000 size=1m", 2, "no rates"),
+        ("size=1m thinktime=10", 3, "does not pause"),
+        ("size=1m bssplit=4k/50:8k/50", 3, "one block size"),
+        ("size=1m random_distribution=zipf:1.2", 3, "as often"),
+        ("size=1m zonemode=zbd", 3, "zones"),
+        ("size=1m verify=crc32c", 3, "--verify"),
+        ("size=1m offset=1m", 3, "beginning"),
+        ("size=1m ioengine=null", 3, "psync"),
+        ("size=1m ioengine=mmap", 3, "mapped"),
+        ("size=1m nrfiles=4", 3, "one file"),
+        ("size=1m filename=a:b", 3, "one file"),
+        ("size=1m iodepth_batch=8", 3, "by itself"),
+        ("size=1m cpus_allowed=0", 3, "taskset"),
+        ("size=1m startdelay=5", 3, "begins when"),
+        ("size=1m rw=randread:8", 3, "random place"),
+        ("size=1m rw=read:-8k", 3, "forwards"),
+        ("size=1m end_fsync=1", 3, "sync"),
+        ("size=1m exitall", 3, "none ends another"),
+        ("size=1m sync=perhaps", 3, "dsync"),
+        ("size=1m direct=2", 3, "0 or 1"),
+        ("size=1m kb_base=1001", 3, "1000 or 1024"),
+        ("size=1m bsrange=4k-8k", 3, "not a range"),
+        ("size=${NO_SUCH_VARIABLE}m", 2, "NO_SUCH_VARIABLE"),
+        // The engine is the reason, not a key of its own.
+        ("nfs_url=nfs://127.0.0.1/x size=1m ioengine=nfs", 4, "ioengine=nfs"),
+    ] {
+        let error = refused(keys);
+        assert!(error.contains(&format!("line {line}: ")) && error.contains(words), "{keys}: {error}");
+    }
+}
+
+#[test]
+fn keys_that_ask_for_nothing_do_no_harm() {
+    read(
+        "size=1m rate=0 thinktime=0 nrfiles=1 random_distribution=random verify=none zonemode=none offset=0 \
+         startdelay=0 iodepth_batch=1 do_verify=0 group_reporting thread write_bw_log=x fallocate=none invalidate=0 \
+         directory=/somewhere description=what name=other",
+    );
+}
+
+#[test]
+fn shares_and_counts_outside_of_their_range_are_refused() {
+    for keys in [
+        "rwmixread=150",
+        "rwmixwrite=101",
+        "percentage_random=200",
+        "iodepth=0",
+        "iodepth=4000000",
+        "numjobs=5000",
+        "numjobs=0",
+        "size=101%",
+        "size=0",
+        "loops=0",
+        "numjobs=5000000000",
+        "bs=0",
+        "bs=4g",
+        "runtime=-1",
+        "ramp_time=1y",
+    ] {
+        let error = refused(&format!("rw=randrw size=1m {keys}"));
+        assert!(error.contains(&format!("line 4: {keys}")), "{error}");
+    }
+}
+
+#[test]
+fn of_two_keys_for_one_thing_the_later_counts() {
+    assert!(!read("size=1m direct=0 buffered=0").buffered);
+    assert!(read("size=1m direct=1 buffered=1").buffered);
+    assert!(read("size=1m").buffered);
+    let mix = |keys| read(&format!("size=1m rw=rw {keys}")).cases[0].pattern.read_percent;
+    assert_eq!((mix("rwmixread=30 rwmixwrite=60"), mix("rwmixwrite=60 rwmixread=30"), mix("")), (40, 30, 50));
+}
+
+#[test]
+fn a_synchronous_engine_holds_one_io() {
+    let depth = |keys: &str| {
+        let workload = read(&format!("size=1m rw=write direct=1 iodepth=32 {keys}"));
+        (workload.cases[0].pattern.queue_depth, workload.notes.concat())
+    };
+    for engine in
+        ["", "ioengine=sync", "ioengine=psync", "ioengine=vsync", "ioengine=pvsync", "ioengine=pvsync2"]
+    {
+        let (depth, notes) = depth(engine);
+        assert!(
+            depth == 1 && notes.contains("ioengine") && notes.contains("iodepth=32"),
+            "{engine}: {notes}"
+        );
+    }
+    assert_eq!(depth("ioengine=libaio"), (32, String::new()));
+    assert_eq!(depth("ioengine=io_uring"), (32, String::new()));
+    let buffered = read("size=1m rw=write iodepth=8 ioengine=libaio").notes.concat();
+    assert!(buffered.contains("direct=1"), "{buffered}");
+}
+
+#[test]
+fn a_job_without_time_ends_when_it_has_gone_over_its_size() {
+    let workload = read("rw=write bs=64k size=1m direct=1 numjobs=3 filename=x fsync=4 loops=2");
+    assert_eq!((workload.cases[0].passes, workload.cases[0].count), (Some(2), None));
+    assert_eq!(workload.durability, Durability::FsyncEvery(4));
+    let ends = |keys: &str| {
+        let case = read(&format!("bs=64k size=1m direct=1 {keys}")).cases.remove(0);
+        (case.passes, case.count, case.time.as_secs())
+    };
+    assert_eq!(ends("number_ios=10 numjobs=3 loops=2"), (Some(2), Some(60), 0));
+    assert_eq!(ends("io_size=4m numjobs=2"), (None, Some(128), 0));
+    assert_eq!(ends("io_size=4m number_ios=5"), (None, Some(5), 0));
+    // At whichever comes first.
+    assert_eq!(ends("runtime=30"), (Some(1), None, 30));
+    assert_eq!(ends("timeout=30 time_based io_size=4m"), (None, None, 30));
+    assert!(refused("size=1m time_based").contains("runtime"));
+    assert!(refused("size=1m time_based runtime=1 number_ios=4").contains("number_ios"));
+    assert!(refused("size=1m io_size=1k").contains("no block"));
+}
+
+#[test]
+fn each_of_numjobs_has_its_own_file_unless_a_filename_is_given() {
+    let span = |keys: &str| {
+        let workload = read(&format!("direct=1 numjobs=4 {keys}"));
+        (workload.span, workload.share, workload.cases[0].pattern.own_span)
+    };
+    assert_eq!(span("size=16m directory=/somewhere"), (64 << 20, None, true));
+    assert_eq!(span("size=16m"), (64 << 20, None, true));
+    assert_eq!(span("size=16m filename=x"), (16 << 20, None, false));
+    assert_eq!(span("size=16m filename=x offset_increment=16m"), (64 << 20, None, true));
+    assert_eq!(span("size=25%"), (0, Some(Share(100)), true));
+    assert_eq!(span("size=25% filename=x"), (0, Some(Share(25)), false));
+    assert_eq!(span("filename=x"), (0, Some(Share(100)), false));
+    assert_eq!(span("filesize=8m filename=x"), (8 << 20, None, false));
+    assert!(refused("numjobs=4 size=26%").contains("more than there is"));
+    assert!(refused("numjobs=4 size=16m filename=x offset_increment=1m").contains("offset_increment"));
+    assert!(refused("size=16m filesize=17m").contains("filesize"));
+    let shared = read("direct=1 numjobs=4 size=16m filename=x").notes.concat();
+    assert!(shared.contains("begin evenly apart"), "{shared}");
+}
+
+#[test]
+fn block_sizes_may_differ_by_direction_if_only_one_counts() {
+    let block = |keys: &str| read(&format!("size=1m {keys}")).cases[0].pattern.block;
+    assert_eq!((block("bs=4k,8k rw=read"), block("bs=4k,8k rw=write")), (4096, 8192));
+    assert_eq!((block("bs=,8k rw=read"), block("bs=8k, rw=randwrite")), (4096, 4096));
+    assert_eq!((block("bsrange=8k-8k"), block("bs=2300"), block("blocksize=$pagesize")), (8192, 2300, 4096));
+    assert!(refused("size=1m bs=4k,8k rw=randrw").contains("bs must be the same"));
+    let align = |keys: &str| read(&format!("size=1m {keys}")).cases[0].pattern.align;
+    assert_eq!((align("rw=randread blockalign=16k"), align("rw=read blockalign=16k")), (16384, 0));
+}
+
+#[test]
+fn sections_that_run_at_the_same_time_in_fio_are_refused() {
+    let two = |keys: &str| {
+        let text = format!("[global]\nsize=1m\n[writer]\nrw=write\n[reader]\nrw=randread\n{keys}\n");
+        parse("job", &text, None).map(|workload| workload.cases.len()).map_err(|error| error.to_string())
+    };
+    let error = two("").unwrap_err();
+    for words in ["[writer] (line 3)", "[reader] (line 5)", "stonewall"] {
+        assert!(error.contains(words), "{error}");
+    }
+    assert_eq!((two("stonewall"), two("wait_for_previous=1"), two("wait_for=writer")), (Ok(2), Ok(2), Ok(2)));
+    assert!(two("stonewall=0").is_err());
+    assert!(two("wait_for=other").is_err());
+    // The third waits for the first, and so runs beside the second.
+    let three = "[global]\nsize=1m\n[a]\n[b]\nwait_for=a\n[c]\nwait_for=a\n";
+    assert!(parse("job", three, None).unwrap_err().to_string().contains("[b] (line 4) and [c] (line 6)"));
+    assert!(parse("job", &three.replace("for=a\n[c]", "for=a\n[c]\nwait_for=b"), None).is_err());
+    let chain = "[global]\nsize=1m\n[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n";
+    assert_eq!(parse("job", chain, None).unwrap().cases.len(), 3);
+}
+
+#[test]
+fn cases_of_a_file_share_what_a_workload_has_once() {
+    let two = |first: &str, second: &str| {
+        let text = format!("[a]\nsize=1m\n{first}\n[b]\nsize=1m\nstonewall\n{second}\n");
+        parse("job", &text, None).map_err(|error| error.to_string())
+    };
+    assert!(two("direct=1", "direct=0").unwrap_err().contains("direct must be the same as of [a] (line 1)"));
+    assert!(two("rw=write\nfsync=1", "rw=write").unwrap_err().contains("fsync"));
+    assert!(two("randseed=1", "randseed=2").unwrap_err().contains("randseed"));
+    assert!(two("", "size=2m").unwrap_err().contains("size"));
+    // What is said of writes does not concern reads.
+    assert_eq!(two("rw=read", "rw=write\nfdatasync=1").unwrap().durability, Durability::FsyncEvery(1));
+    assert_eq!(two("rw=write\nsync=dsync", "rw=read").unwrap().durability, Durability::WriteThrough);
+    assert!(refused("size=1m rw=write fsync=1 fdatasync=1").contains("one rule"));
+    assert!(refused("size=1m rw=write fsync=1 sync=1").contains("one rule"));
+}

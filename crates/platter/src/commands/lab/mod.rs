@@ -1,0 +1,225 @@
+//! What the lab's commands share: the choices of a comparison, its progress, and its reports on disk.
+
+mod interrupt;
+mod meter;
+mod reports;
+
+pub use reports::Reports;
+
+use crate::failure::{About, Failure, INTERRUPTED, USAGE};
+use crate::image::Image;
+use clap::Args;
+use meter::Meter;
+use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
+use platter_lab::report::Document;
+use platter_lab::workload::{built_in, parse_durability};
+use platter_lab::{Comparison, Durability, Preset, Stand, Target, Workload, device_path};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// On what and how a comparison runs.
+#[derive(Args)]
+pub struct Choices {
+    /// Few cases, a small span and short times: three minutes for seven targets. The default
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+
+    /// The spans and times of the published comparisons: hours
+    #[arg(long)]
+    full: bool,
+
+    /// The device: an image file (made if it is not there), a block device, several of them as mirror:IMAGE,IMAGE, or
+    /// mem:SIZE; its content is lost [default: a temporary image file]
+    #[arg(long, value_name = "IMAGE|DEVICE|mem:SIZE")]
+    device: Option<OsString>,
+
+    /// Overwrite a device that is in use, or that holds a file system or a partition table
+    #[arg(long)]
+    force: bool,
+
+    /// The target that the others are compared with [default: raw, or else the first]
+    #[arg(long, value_name = "TARGET")]
+    base: Option<String>,
+
+    /// How often all cases are gone through, instead of the workload's own number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: Option<u32>,
+
+    /// When a write counts as done, instead of the workload's own rule: direct (past the caches, volatile until a
+    /// flush), write-through (durable when the call returns), or fsync_every=N
+    #[arg(long, value_name = "RULE", value_parser = parse_durability)]
+    durability: Option<Durability>,
+
+    /// Through the host's page cache instead of past it: what an ordinary program sees, memory included
+    #[arg(long)]
+    buffered: bool,
+
+    /// Bytes that I/Os are spread over, instead of the workload's own
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    span: Option<u64>,
+
+    /// Measured seconds of each case on each target, instead of the workload's own: four times as many tell differences
+    /// half as large
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    time: Option<Duration>,
+
+    /// Check every block that is read against what was last written there; exit code 1 if one is wrong
+    #[arg(long)]
+    verify: bool,
+
+    /// Touch every cache line of what is read, and of what is written before it is, as programs do that use their data
+    /// and benchmarks do not
+    #[arg(long)]
+    touch: bool,
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_string())?;
+    if seconds > 0.0 && seconds < 1e9 {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("expected more than 0 seconds".into())
+    }
+}
+
+impl Choices {
+    /// The comparison that was asked for. A temporary image goes to `directory`.
+    pub fn comparison(
+        self,
+        targets: &[OsString],
+        workloads: &[OsString],
+        directory: &Path,
+    ) -> Result<Comparison, Failure> {
+        let preset = if self.full { Preset::Full } else { Preset::Quick };
+        let workloads =
+            workloads.iter().map(|name| Workload::load(name, preset)).collect::<Result<Vec<_>, _>>()?;
+        let targets = targets.iter().map(Target::parse).collect::<Result<Vec<_>, _>>()?;
+        let stand = self.stand(directory)?;
+        Ok(Comparison {
+            stand,
+            targets,
+            workloads,
+            preset,
+            base: self.base,
+            repeats: self.repeat,
+            durability: self.durability,
+            span: self.span,
+            time: self.time,
+            buffered: self.buffered,
+            verify: self.verify,
+            touch: self.touch,
+            command: command_line(),
+        })
+    }
+
+    fn stand(&self, directory: &Path) -> Result<Stand, Failure> {
+        let Some(device) = &self.device else { return Ok(Stand::TemporaryImage(directory.into())) };
+        if let Some(size) = device.as_bytes().strip_prefix(b"mem:") {
+            let size = parse_size(&String::from_utf8_lossy(size));
+            let wrong = |error| Failure::new(device.display(), error).with_code(USAGE);
+            return size.map(Stand::Memory).map_err(wrong);
+        }
+        let mut image = Image::parse(Path::new(device))?;
+        let force = self.force;
+        for path in &mut image.paths {
+            let Some(real) = device_path(path)? else { continue };
+            *path = real;
+            if !force {
+                refuse_in_use(path)?;
+                let options = FileOptions { read_only: true, ..FileOptions::default() };
+                refuse_contents(&FileDevice::open(&path, options)?)?;
+            }
+        }
+        Ok(match image.is_mirror {
+            true => Stand::Mirror { paths: image.paths, force },
+            false => Stand::Path { path: image.paths.remove(0), force },
+        })
+    }
+}
+
+/// What `--targets` and `--target` say of what there is.
+pub fn targets_help(before: &str) -> String {
+    format!("{before}: {}", Target::names())
+}
+
+/// What there is as a load, for the help.
+pub fn workloads_help(before: &str) -> String {
+    let names: Vec<&str> = built_in().collect();
+    format!(
+        "{before}: {} (crystaldiskmark:default and crystaldiskmark:nvme are its profiles), or the path of a .toml workload \
+         or a .fio job file",
+        names.join(", ")
+    )
+}
+
+/// The command as it was typed, with the program's own name.
+fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1).map(|argument| quoted(&argument));
+    std::iter::once("platter".to_string()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// An argument as a shell takes it.
+fn quoted(argument: &OsStr) -> String {
+    let Some(text) = argument.to_str().filter(|text| !text.contains(char::is_control)) else {
+        // Bash's and zsh's way to write any byte.
+        let byte = |byte: &u8| match byte {
+            b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
+            b' '..=b'~' => char::from(*byte).to_string(),
+            byte => format!("\\x{byte:02x}"),
+        };
+        return format!("$'{}'", argument.as_bytes().iter().map(byte).collect::<String>());
+    };
+    match !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_=:./,@+".contains(c)) {
+        true => text.to_string(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// Runs a comparison and shows how it goes.
+pub fn measure(comparison: &Comparison) -> Result<Document, Failure> {
+    let meter = Meter::new();
+    let document = platter_lab::compare(comparison, &meter);
+    meter.finish();
+    Ok(document?)
+}
+
+/// 1 if a block did not read back as it was written, 130 if the comparison was interrupted, otherwise 0.
+pub fn exit_code(document: &Document) -> u8 {
+    let mut runs = document.results.iter().flat_map(|result| &result.runs);
+    match runs.any(|run| run.corrupted_blocks > 0) {
+        true => 1,
+        false if interrupt::is_asked() => INTERRUPTED,
+        false => 0,
+    }
+}
+
+/// Reads a saved report.
+pub fn load(path: &Path) -> Result<Document, Failure> {
+    let text = std::fs::read_to_string(path).about(path.display())?;
+    Document::from_json(&text).map_err(|error| Failure::new(path.display(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_can_be_typed_again() {
+        let shown = |bytes: &[u8]| quoted(OsStr::from_bytes(bytes));
+        assert_eq!(shown(b"mem:1G"), "mem:1G");
+        assert_eq!(shown(b"it's"), r"'it'\''s'");
+        assert_eq!(shown(b""), "''");
+        assert_eq!(shown(b"b\xe9la's"), r"$'b\xe9la\'s'");
+        assert_eq!(shown(b"a\nb"), r"$'a\x0ab'");
+    }
+
+    #[test]
+    fn help_names_every_target() {
+        let help = targets_help("What to compare");
+        for format in platter_formats::registry() {
+            assert!(help.contains(format.name()), "{help}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The lab overwrites nothing that was not named.
+
+mod common;
+
+use common::{Place, content};
+use std::fs;
+use std::process::Command;
+
+const JOB: &str =
+    "[a]\ndirect=1\nsize=1m\ntime_based\nruntime=0.05\nrw=randwrite\nbs=4k\nioengine=io_uring\n";
+
+/// What temporary files were once called: the process's number could be foreseen, and a link of that name was followed.
+#[test]
+fn a_link_of_a_temporary_files_name_is_not_written_through() {
+    let here = Place::new("temporary-link");
+    fs::create_dir(here.path("d")).unwrap();
+    fs::write(here.path("victim"), content(1, 5000)).unwrap();
+    fs::write(here.path("j.fio"), JOB).unwrap();
+    let script = "ln -s ../victim d/platter-$$.tmp; exec \"$0\" run j.fio --device mem:64M --target dir:d";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_platter")]).current_dir(&here.0);
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(fs::read(here.path("victim")).unwrap() == content(1, 5000));
+}
+
+/// Runs a command that must fail in words, and returns them.
+fn refused(here: &Place, line: &str) -> String {
+    let output = here.platter(line);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(1 | 2)), "platter {line}: {output:?}");
+    assert!(words.starts_with("platter: ") && words.lines().count() == 1, "platter {line}: {words}");
+    words
+}
+
+fn job(here: &Place) {
+    fs::write(here.path("j.fio"), JOB).unwrap();
+}
+
+#[test]
+fn what_is_no_device_is_called_by_its_name() {
+    let here = Place::new("no-device");
+    job(&here);
+    here.tool("mkfifo", &["fifo"]);
+    fs::create_dir(here.path("directory")).unwrap();
+    let _listening = std::os::unix::net::UnixListener::bind(here.path("socket")).unwrap();
+    for (device, words) in [
+        ("fifo", "fifo: expected an image file or a block device, found a FIFO"),
+        ("directory", "found a directory"),
+        ("socket", "found a socket"),
+        ("/dev/null", "found a character device"),
+        ("mirror:fifo,fifo2", "found a FIFO"),
+    ] {
+        for force in ["", " --force"] {
+            let error = refused(&here, &format!("run j.fio --device {device}{force}"));
+            assert!(error.contains(words) && !error.contains("--force"), "{error}");
+        }
+        if !device.starts_with("mirror") {
+            assert!(refused(&here, &format!("mkfs exfat {device} --force")).contains(words));
+        }
+    }
+}
+
+#[test]
+fn a_link_is_no_name_for_what_it_leads_to() {
+    let here = Place::new("device-link");
+    job(&here);
+    let before = content(2, 1 << 20);
+    fs::write(here.path("victim"), &before).unwrap();
+    std::os::unix::fs::symlink("victim", here.path("link")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", here.path("dangling")).unwrap();
+    for line in ["--device link --force", "--device dangling", "--device mirror:link,new"] {
+        let error = refused(&here, &format!("run j.fio {line}"));
+        assert!(error.contains("a symbolic link to"), "{error}");
+    }
+    assert!(fs::read(here.path("victim")).unwrap() == before);
+    assert!(!here.path("elsewhere").exists() && !here.path("new").exists());
+}
+
+#[test]
+fn force_is_offered_where_it_helps_and_nowhere_else() {
+    let here = Place::new("force");
+    job(&here);
+    here.works("mkfs exfat i.img --size 64M");
+    assert!(refused(&here, "run j.fio --device i.img").contains("use --force"));
+    let holder = platter_device::FileDevice::open(
+        here.path("i.img"),
+        platter_device::FileOptions { exclusive: true, ..Default::default() },
+    );
+    // Somebody else works on it. Who says --force is not asked to say it.
+    let output = here.platter("run j.fio --device i.img --force");
+    assert!(output.status.success(), "{output:?}");
+    drop(holder);
+    assert!(!refused(&here, "run j.fio --device fresh.img --span 5000 --force").contains("--force"));
+}
+
+#[test]
+fn nothing_is_made_for_a_comparison_that_cannot_be() {
+    let here = Place::new("refused-plan");
+    job(&here);
+    fs::write(here.path("odd.fio"), format!("{JOB}[b]\nstonewall\nbs=1000\n")).unwrap();
+    for line in [
+        "compare --workloads odd.fio --targets raw --device i.img --out o",
+        "compare --workloads j.fio --targets raw,fat32:3k --device i.img --out o",
+        "compare --workloads j.fio --span 100E --device i.img --out o",
+        "compare --workloads j.fio --span 15E --device i.img --out o",
+        "compare --workloads j.fio --targets raw --device mem:0 --out o",
+        "compare --workloads none.fio --out o",
+    ] {
+        let output = here.platter(line);
+        assert_eq!(output.status.code(), Some(2), "platter {line}: {output:?}");
+        assert!(!here.path("i.img").exists() && !here.path("o").exists(), "platter {line}");
+    }
+    // A file that could not become a volume is gone too; one that was there stays.
+    assert!(here.fails("mkfs fat32 f.img --size 1M").contains("f.img"));
+    assert!(!here.path("f.img").exists());
+    fs::write(here.path("f.img"), []).unwrap();
+    here.fails("mkfs fat32 f.img --size 1M");
+    assert!(here.path("f.img").exists());
+}
+
+#[test]
+fn an_older_report_is_kept_under_the_time_at_which_it_was_made() {
+    let here = Place::new("older-report");
+    job(&here);
+    let compare = |out: &str| {
+        let line = format!("compare --workloads j.fio --targets raw --device mem:8M --out {out}");
+        let output = here.platter(&line);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(compare("o"), "");
+    let read = |name: &str| fs::read_to_string(here.path("o").join(name)).unwrap();
+    let [json, html] = ["report.json", "report.html"].map(read);
+    let created: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let stamp = created["created"].as_str().unwrap().replace(':', "-");
+    let said = compare("o");
+    assert!(said.contains(&format!("o/report-{stamp}.json, .html, .md, .csv")), "{said}");
+    assert!(read(&format!("report-{stamp}.json")) == json && read(&format!("report-{stamp}.html")) == html);
+    assert!(read("report.json") != json);
+    // Rendering the same again is no other report.
+    here.works("report o/report.json --out o");
+    assert_eq!(fs::read_dir(here.path("o")).unwrap().count(), 8);
+    // What is there may be no report at all.
+    fs::write(here.path("o/report.json"), "mine").unwrap();
+    compare("o");
+    let kept = fs::read_dir(here.path("o")).unwrap().map(|entry| entry.unwrap().path());
+    assert!(kept.into_iter().any(|path| fs::read(path).unwrap() == b"mine"));
+}
+
+#[test]
+fn reports_that_cannot_be_written_are_known_before() {
+    let here = Place::new("no-report");
+    job(&here);
+    fs::create_dir_all(here.path("o/report.html")).unwrap();
+    let line = "compare --workloads j.fio --targets raw --device i.img --out";
+    assert!(refused(&here, &format!("{line} o")).contains("o/report.html"));
+    assert!(refused(&here, &format!("{line} j.fio")).contains("j.fio"));
+    assert!(refused(&here, &format!("{line} /proc/nowhere")).contains("/proc/nowhere"));
+    assert!(!here.path("i.img").exists());
+}
+
+#[test]
+fn names_need_not_be_text() {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::OsStrExt;
+    let here = Place::new("no-text");
+    let folder = here.0.join(OsStr::from_bytes(b"b\xe9la"));
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("j.fio"), JOB).unwrap();
+    let inside = |name: &str| folder.join(name).into_os_string();
+    let mut target = OsString::from("raw,dir:");
+    target.push(&folder);
+    let arguments: [OsString; 9] = [
+        "compare".into(),
+        "--workloads".into(),
+        inside("j.fio"),
+        "--targets".into(),
+        target,
+        "--device".into(),
+        inside("i.img"),
+        "--out".into(),
+        inside("o"),
+    ];
+    let output = here.command(env!("CARGO_BIN_EXE_platter"), &arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.join("o/report.json")).unwrap()).unwrap();
+    assert!(json["command"].as_str().unwrap().contains(r"b\xe9la/o'"), "{}", json["command"]);
+}
+
+#[test]
+fn the_same_target_twice_is_two_targets() {
+    let here = Place::new("twice");
+    job(&here);
+    fs::create_dir(here.path("other")).unwrap();
+    fs::write(here.path("other/j.fio"), JOB).unwrap();
+    let output = here.platter(
+        "compare --workloads j.fio,other/j.fio --targets fat16,fat16 --device mem:64M --repeat 1 --out o",
+    );
+    assert!(output.status.success(), "{output:?}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&fs::read(here.path("o/report.json")).unwrap()).unwrap();
+    let results = json["results"].as_array().unwrap();
+    let mut rows: Vec<[&str; 2]> =
+        results.iter().map(|row| ["target", "workload"].map(|key| row[key].as_str().unwrap())).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [["fat16", "j"], ["fat16", "j #2"], ["fat16 #2", "j"], ["fat16 #2", "j #2"]]);
+    assert!(results.iter().all(|row| row["runs"].as_array().unwrap().len() == 1));
+}
+
+/// What was measured before a person had enough of it.
+#[test]
+fn an_interrupted_comparison_keeps_what_it_has() {
+    let here = Place::new("interrupted");
+    fs::write(here.path("j.fio"), JOB.replace("0.05", "0.2")).unwrap();
+    let line = "compare --workloads j.fio --targets raw,fat16 --device i.img --repeat 500 --span 8M --out o";
+    let arguments: Vec<&str> = line.split(' ').collect();
+    let mut running = here.command(env!("CARGO_BIN_EXE_platter"), &arguments);
+    let running = running.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    here.tool("kill", &["-INT", &running.id().to_string()]);
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(!output.stdout.is_empty());
+    let json: serde_json::Value =
+        serde_json::from_slice(&fs::read(here.path("o/report.json")).unwrap()).unwrap();
+    assert!(!json["results"].as_array().unwrap().is_empty());
+    let warnings = json["warnings"].to_string();
+    assert!(warnings.contains("interrupted"), "{warnings}");
+}
