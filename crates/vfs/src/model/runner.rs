@@ -148,7 +148,7 @@ impl Runner {
         of: impl Fn(&dyn FileSystem, bool) -> Result<T>,
     ) -> std::result::Result<Option<Answers<T>>, Difference> {
         let ours = of(&*self.system, true);
-        if let Err(Error::NoSpace) = ours {
+        if ours.as_ref().is_err_and(Error::is_full) {
             self.refused_for_space += 1;
             return Ok(Some(Answers::Refused));
         }
