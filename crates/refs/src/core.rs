@@ -8,8 +8,10 @@ mod clusters;
 mod commit;
 mod nodes;
 mod objects;
+mod room;
 mod syncing;
 
+pub use room::{Held, LIMIT};
 pub use syncing::Entry;
 
 use crate::attributes;

@@ -87,10 +87,42 @@ const CHECKED: u16 = 0xD0;
 const OTHER: u16 = 0x50;
 /// Rows have one size and no row header.
 const FIXED: u8 = 8;
-/// Bytes of runs, with their places in the index, that a stream's own row holds; more go to pages.
-const INLINE: usize = 720;
-/// Children that a stream's own row names; more get a level between.
-const INLINE_CHILDREN: usize = 8;
+
+/// How much of a stream's runs stands in its own row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As much as keeps what is looked at again and again at hand.
+    Roomy,
+    /// As little as can be, for records that have much else in them.
+    Tight,
+}
+
+/// Least bytes of a node in a stream's own row: others expect room for two runs.
+const LEAST_NODE: usize = 0x70;
+
+impl Form {
+    /// Bytes of runs, with their places in the index, that a stream's own row holds; more go to pages.
+    fn runs(self) -> usize {
+        match self {
+            Form::Roomy => 720,
+            Form::Tight => LEAST_NODE - NODE_HEADER,
+        }
+    }
+
+    /// Children that a stream's own row names; more get a level between.
+    fn children(self) -> usize {
+        match self {
+            Form::Roomy => 8,
+            Form::Tight => 1,
+        }
+    }
+
+    /// Most bytes of a node in a stream's own row.
+    pub fn largest_node(self, geometry: &Geometry) -> usize {
+        let runs = (NODE_HEADER + self.runs()).next_multiple_of(8);
+        runs.max(stored::inner_size(self.children(), geometry.reference))
+    }
+}
 
 struct Leaf {
     /// The first and the last cluster of the stream that it knows of.
@@ -369,6 +401,17 @@ impl Extents {
     /// The runs that are in memory, in order.
     pub fn in_memory(&self) -> impl Iterator<Item = Extent> + '_ {
         self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).flatten().copied()
+    }
+
+    /// Most bytes of the node that [`Extents::store`] makes for the stream's row in a form.
+    pub fn node_size(&self, geometry: &Geometry, form: Form) -> usize {
+        match &self.leaves[..] {
+            [] => LEAST_NODE,
+            [Leaf { rows: Some(rows), .. }] if stored::runs_size(rows) <= form.runs() => {
+                (NODE_HEADER + stored::runs_size(rows)).next_multiple_of(8).max(LEAST_NODE)
+            }
+            leaves => stored::inner_size(form.children().min(leaves.len()), geometry.reference),
+        }
     }
 
     /// Forgets the runs of leaves that are on disk as they are, to bound memory.

@@ -197,7 +197,7 @@ impl Tree {
     /// is touched. So where a page cannot be read, the tree is whole and holds what it held.
     pub fn put(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<bool> {
         if row_size(key, value) > Tree::LARGEST_ROW {
-            return Err(Error::InvalidArgument("a metadata row is too large"));
+            return Err(Error::RecordFull { format: "ReFS", what: crate::core::LIMIT });
         }
         let mut put = Put { key, flags, value, replaced: false, leaves: 0 };
         self.begin(pages)?;

@@ -13,6 +13,8 @@ impl Core {
             return Ok(());
         }
         entity.absorb_written();
+        let form = self.form_of(node)?;
+        let entity = self.entities.get_mut(&node).expect("seen just now");
         let mut record = entity.record.clone();
         if let Some(stream) = &entity.stream {
             let mut state = stream.write();
@@ -28,7 +30,7 @@ impl Core {
                 false => record.attributes &= !Record::SPARSE,
             }
             let versions = 1 + entity.named.iter().filter(|named| named.snapshot.is_some()).count() as u32;
-            record.rows.extend(stream::store_data(&mut state, versions, &mut self.pages, clock)?);
+            record.rows.extend(stream::store_data(&mut state, versions, form, &mut self.pages, clock)?);
             if let Content::Extents(extents) = &mut state.content
                 && extents.loaded() > MOST_RUNS
             {
@@ -39,8 +41,12 @@ impl Core {
             let mut state = named.stream.write();
             let pages = &mut self.pages;
             record.rows.extend(match &named.snapshot {
-                Some(snapshot) => stream::store_snapshot(&mut state, &named.name, snapshot, pages, clock)?,
-                None => stream::store_named(&mut state, &named.name, 0xF000 + index as u64, pages, clock)?,
+                Some(snapshot) => {
+                    stream::store_snapshot(&mut state, &named.name, snapshot, form, pages, clock)?
+                }
+                None => {
+                    stream::store_named(&mut state, &named.name, 0xF000 + index as u64, form, pages, clock)?
+                }
             });
         }
         stream::store_counter(&mut record.rows);
@@ -93,21 +99,6 @@ impl Core {
         let size = if self.geometry().version >= crate::layout::Version::V3_10 { 84 } else { 72 };
         let (tree, pages) = self.tree_mut(directory)?;
         tree.put(pages, &key::name(key::SHORT, name), 0, &entry.to_bytes(size)).map(drop)
-    }
-
-    /// How large a node's record would be, to refuse what does not fit before it is too late.
-    pub fn record_fits(&self, node: u64) -> Result<()> {
-        let entity = self.entity(node)?;
-        let mut size = entity.record.to_bytes().len() + 256;
-        for stream in entity.all_streams() {
-            let state = stream.read();
-            size += match &state.content {
-                Content::Inline(content) => 0x80 + content.len(),
-                Content::Extents(_) => 0x260,
-            };
-        }
-        size += entity.named.iter().map(|named| 2 * named.name.len() + 16).sum::<usize>();
-        if size > Tree::LARGEST_ROW { Err(Error::NoSpace) } else { Ok(()) }
     }
 
     /// Brings all rows up to date and collects what a commit writes. From here on, changes belong to the next one.

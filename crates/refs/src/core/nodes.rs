@@ -122,7 +122,9 @@ impl Core {
         let record = tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0))?.transpose()?;
         let mut record =
             record.ok_or_else(|| Error::damaged("directory", 0, "a row of its own record", "none"))?;
-        let found = stream::take_streams(&mut record, &mut self.pages, object)?;
+        let is_larger = room::is_larger(&record, key::OWN.len());
+        let mut found = stream::take_streams(&mut record, &mut self.pages, object)?;
+        found.only_read = found.only_read.or(is_larger);
         let only_read = found.only_read;
         let named = self.open_named(found, &record);
         let link = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK);
@@ -154,7 +156,13 @@ impl Core {
             (Id::File(home, _), _) => home,
             _ => return Err(Error::NotFound),
         };
+        let row_key = match &place {
+            Place::Long { name, .. } => 4 + 2 * name.len(),
+            _ => key::body(0, 0).len(),
+        };
+        let is_larger = room::is_larger(&record, row_key);
         let mut found = stream::take_streams(&mut record, &mut self.pages, table)?;
+        found.only_read = found.only_read.or(is_larger);
         let only_read = found.only_read;
         let node = self.next_node();
         let read_only = record.attributes & 1 != 0;

@@ -1,7 +1,7 @@
 //! The log of syncs: what goes into it, and what is made of it when a volume is opened.
 
 use super::*;
-use crate::extents::{Extent, Extents, Found};
+use crate::extents::{Extent, Extents, Form, Found};
 use crate::layout::crc32c;
 use crate::stream::LARGEST;
 use crate::sync_log::{self, Beside, Change, NAME, Purpose, SyncLog, UNIT, Written};
@@ -235,7 +235,7 @@ impl Core {
         record.size = state.size;
         record.allocated = state.allocated(self.geometry());
         let clock = self.checkpoint.clock + 1;
-        record.rows.extend(stream::store_data(&mut state, 1, &mut self.pages, clock)?);
+        record.rows.extend(stream::store_data(&mut state, 1, Form::Roomy, &mut self.pages, clock)?);
         stream::store_counter(&mut record.rows);
         let (tree, pages) = self.tree_mut(sync_log::DIRECTORY)?;
         tree.put(pages, &key::name(key::LONG, &name()), 1, &record.to_bytes()).map(drop)

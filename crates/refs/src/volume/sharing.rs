@@ -187,7 +187,7 @@ impl Volume {
             drop(state);
             core.entity_mut(node.0)?.named.push(named);
             let shared: Vec<(u64, u32)> = runs.iter().map(|run| (run.cluster, run.count)).collect();
-            let kept = core.record_fits(node.0).and_then(|()| core.share(&shared));
+            let kept = self.make_fit(&mut core, node.0, None).and_then(|()| core.share(&shared));
             if kept.is_err() {
                 core.entity_mut(node.0)?.named.pop();
                 return kept;
@@ -213,7 +213,7 @@ impl Volume {
             return if size > stream.read().size { self.resize(node, size) } else { Ok(()) };
         }
         if let Content::Inline(content) = &mut state.content
-            && end < self.geometry.version.least_outside()
+            && core.holds_inline(stream.node, end.max(size))
         {
             content.resize(size as usize, 0);
             if size > state.size {

@@ -14,7 +14,7 @@ impl Volume {
             return Ok(());
         }
         match &mut state.content {
-            Content::Inline(content) if size < self.geometry.version.least_outside() => {
+            Content::Inline(content) if core.holds_inline(stream.node, size) => {
                 content.resize(size as usize, 0)
             }
             _ => self.spill_inline(&mut core, &stream, &mut state)?,

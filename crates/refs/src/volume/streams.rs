@@ -95,7 +95,7 @@ impl RefsVolume {
             (None, Some(value)) => all.push((name.into(), value.to_vec())),
         }
         store_extended(&mut entity.record, &all);
-        if let Err(error) = core.record_fits(node.0) {
+        if let Err(error) = self.make_fit(&mut core, node.0, None) {
             core.entity_mut(node.0)?.record = before;
             return Err(error);
         }
@@ -132,7 +132,7 @@ impl RefsVolume {
             Some(_) if attributes::unreadable(&entity.record).is_some() => {
                 Some(Error::NotPermitted("what this tag stands for keeps the content elsewhere"))
             }
-            _ => core.record_fits(node.0).err(),
+            _ => self.make_fit(&mut core, node.0, None).err(),
         };
         let entity = core.entity_mut(node.0)?;
         if let Some(error) = refused {
@@ -174,7 +174,7 @@ impl RefsVolume {
                 let (name, stream_of) = (name.units().to_vec(), stream.clone());
                 let named = Named { name, node: number, stream: stream_of, snapshot: None };
                 core.entity_mut(node.0)?.named.push(named);
-                if let Err(error) = core.record_fits(node.0) {
+                if let Err(error) = self.make_fit(&mut core, node.0, None) {
                     core.entity_mut(node.0)?.named.pop();
                     return Err(error);
                 }

@@ -2,7 +2,7 @@
 
 use super::data::{BESIDE, IN_PLACE, Memory, NEW, SLOWLY, writer};
 use super::*;
-use crate::extents::{Extent as Run, Extents, Found};
+use crate::extents::{Extent as Run, Found};
 use crate::layout::crc32c;
 use crate::stream::Content;
 
@@ -145,6 +145,8 @@ impl Volume {
             stream.begin();
             return Ok(true);
         }
+        // Now, so that the record has room to say where the clusters are when they are written.
+        self.spill_inline(&mut core, stream, &mut state)?;
         // Where all is there and will move, it makes no difference what it is.
         let is_known = *is_moving
             && !state.shared
@@ -277,13 +279,8 @@ impl Volume {
             false => Err(Error::NotPermitted("the file's integrity was changed meanwhile")),
         });
         let recorded = written.and_then(|()| {
-            let extents = match &mut state.content {
-                Content::Extents(extents) => extents,
-                inline => {
-                    *inline = Content::Extents(Extents::new(&self.geometry, core.table_of(stream.node)));
-                    let Content::Extents(extents) = inline else { unreachable!("made just now") };
-                    extents
-                }
+            let Content::Extents(extents) = &mut state.content else {
+                return Err(Error::InvalidArgument("the content of a planned write went into the record"));
             };
             // Runs that follow each other in the stream go in at once, and all or none.
             let rows = || rows.chunk_by(|one, next| one.end() == next.at);
