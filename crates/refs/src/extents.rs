@@ -17,7 +17,7 @@ use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
 use crate::layout::{Node, NodeMut, PageReference};
 use crate::pages::{ANY_TABLE, Page, Pages};
-use crate::space::Tier;
+use crate::space::{Owed, Tier};
 use platter_vfs::{Error, Result};
 use smallvec::SmallVec;
 use stored::{Opening, readable_rows};
@@ -168,6 +168,18 @@ pub struct Extents {
     capacity: usize,
     /// The number that the pages carry: that of the directory.
     table: u64,
+    /// Leaves that are to be stored.
+    changed: usize,
+    /// Where pages for that are owed, how many, and how many children a page above leaves has.
+    owed: Owed,
+    owes: u64,
+    each: usize,
+}
+
+impl Drop for Extents {
+    fn drop(&mut self) {
+        self.owed.change(self.owes, 0);
+    }
 }
 
 /// A part of a stream: a run, or a hole.
@@ -194,8 +206,8 @@ pub enum Found {
 
 impl Extents {
     /// No runs.
-    pub fn new(geometry: &Geometry, table: u64) -> Extents {
-        let capacity = geometry.page() - 0x58 - NODE_HEADER;
+    pub fn new(pages: &Pages, table: u64) -> Extents {
+        let capacity = pages.geometry.page() - 0x58 - NODE_HEADER;
         Extents {
             leaves: Vec::new(),
             inner: Vec::new(),
@@ -205,12 +217,36 @@ impl Extents {
             runs: 0,
             capacity,
             table,
+            changed: 0,
+            owed: pages.space.runs_owed(),
+            owes: 0,
+            each: stored::children_of_page(&pages.geometry),
         }
+    }
+
+    /// Pages that its runs are in, where they do not stand in the stream's row.
+    pub fn pages(&self) -> u64 {
+        (self.leaves.len() + self.leaves.len() / self.each) as u64
+    }
+
+    /// Pages that so many new runs take at most, with those above them.
+    pub fn pages_of(runs: usize, geometry: &Geometry) -> u64 {
+        // A page that was split is half full.
+        let each = (geometry.page() - 0x58 - NODE_HEADER) / 36 / 2;
+        (runs / each + 8) as u64
+    }
+
+    /// Brings what is owed for the next [`Extents::store`] up to date, after a change.
+    fn owe(&mut self) {
+        // Those above the leaves are made anew where their number changes.
+        let above = || self.leaves.len() / self.each + 4;
+        let owes = if self.changed > 0 { (self.changed + above()) as u64 } else { 0 };
+        self.owed.change(std::mem::replace(&mut self.owes, owes), owes);
     }
 
     /// Reads the node that a stream's row holds. Its pages are loaded when they are needed, the ones between at once.
     pub fn open(pages: &mut Pages, table: u64, area: &[u8], (clusters, runs): (u64, u64)) -> Result<Extents> {
-        let mut extents = Extents::new(&pages.geometry, table);
+        let mut extents = Extents::new(pages, table);
         (extents.clusters, extents.runs) = (clusters, runs);
         let checked = |area: &[u8]| {
             Node::check(area).map_err(|(offset, expected, found)| {

@@ -139,9 +139,7 @@ fn mix(seed: u64) -> u64 {
 pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
     let (boot, geometry, guid) = plan(device, options)?;
     let label: Vec<u16> = options.label.as_deref().unwrap_or("").encode_utf16().collect();
-    if label.len() > 32 {
-        return Err(cannot("the label is longer than 32 UTF-16 units".into()));
-    }
+    system::check_label(&label).map_err(|reason| cannot(reason.into()))?;
     // What was on the device must not look like a part of the new volume, wherever a reader looks first.
     wipe(device, &geometry, options.full, progress)?;
     let now = file_time(device.now());
@@ -272,7 +270,7 @@ fn empty(
     let count = geometry.containers();
     let starts = (0..count).map(|index| index * u64::from(geometry.per_container)).collect();
     let map = ContainerMap::new(starts, geometry.per_container);
-    let space = Space::new(containers(geometry), geometry.per_container);
+    let space = Space::new(containers(geometry), geometry);
     // Nothing is read back while the volume is made: the pages need no device.
     let nothing: Arc<dyn Device> = Arc::new(platter_device::MemoryDevice::new(0, device.sectors()));
     let mut pages = Pages::new(geometry.clone(), map, space, nothing, usize::MAX);

@@ -211,12 +211,7 @@ impl Tree {
 
     /// Makes sure before a change that it will not end for want of pages in the middle.
     fn begin(&self, pages: &Pages) -> Result<()> {
-        let clusters = pages.geometry.page_clusters();
-        if pages.space.has_pages(self.tier, MOST_LEVELS as u64, clusters) {
-            Ok(())
-        } else {
-            Err(Error::NoSpace)
-        }
+        if pages.space.has_pages(self.tier, MOST_LEVELS as u64) { Ok(()) } else { Err(Error::NoSpace) }
     }
 
     /// Puts a row in below `at`, a page that can be changed.

@@ -106,24 +106,11 @@ impl Core {
         self.whole()?;
         let clock = self.checkpoint.clock + 1;
         self.pages.space.prepare();
-        let nodes = std::mem::take(&mut self.changed);
-        for &node in &nodes {
-            self.store_entity(node, clock)?;
-        }
-        for object in std::mem::take(&mut self.changed_objects) {
-            let entry = self.objects.get_mut(&object).expect("changed objects are open");
-            entry.tree.seal(&mut self.pages, clock)?;
-            let row = ObjectRow {
-                clock: clock as u32,
-                epoch: 1,
-                root: entry.tree.root,
-                last_child: entry.last_child,
-            };
-            let value = row.to_bytes(self.pages.geometry.reference);
-            for root in [Root::Objects, Root::ObjectsCopy] {
-                let (tree, pages) = self.root(root);
-                tree.put(pages, &ObjectRow::key(object), 0, &value)?;
-            }
+        let nodes = self.changed.take_nodes();
+        if let Err(error) = self.store_changed(&nodes, clock) {
+            // For the next commit, if this was for want of room.
+            nodes.iter().for_each(|&node| self.note_changed(node));
+            return Err(error);
         }
         let last = self.next_object - 1;
         for root in [Root::Objects, Root::ObjectsCopy] {
@@ -144,12 +131,37 @@ impl Core {
         self.pages.space.hand_over();
         self.shares.forget();
         (self.news, self.has_written) = (false, false);
+        self.pages.space.owe_rows(self.changed.pages());
         self.sync_log.iter_mut().for_each(SyncLog::clear);
         let batch = Batch { pages, checkpoint: self.checkpoint_at(self.slot) };
         for node in nodes {
             self.forget_idle(node)?;
         }
         Ok(batch)
+    }
+
+    /// Stores nodes, and the objects that changed by then.
+    fn store_changed(&mut self, nodes: &[u64], clock: u64) -> Result<()> {
+        for &node in nodes {
+            self.store_entity(node, clock)?;
+        }
+        while let Some(object) = self.changed.first_object() {
+            let entry = self.objects.get_mut(&object).expect("changed objects are open");
+            entry.tree.seal(&mut self.pages, clock)?;
+            let row = ObjectRow {
+                clock: clock as u32,
+                epoch: 1,
+                root: entry.tree.root,
+                last_child: entry.last_child,
+            };
+            let value = row.to_bytes(self.pages.geometry.reference);
+            for root in [Root::Objects, Root::ObjectsCopy] {
+                let (tree, pages) = self.root(root);
+                tree.put(pages, &ObjectRow::key(object), 0, &value)?;
+            }
+            self.changed.forget_object(object);
+        }
+        Ok(())
     }
 
     /// The checkpoint as it goes to a place: the offset on the device, and the bytes.

@@ -19,16 +19,23 @@ impl Core {
     /// The node of this number, to be changed: it will be stored at the next commit.
     pub fn entity_mut(&mut self, node: u64) -> Result<&mut Entity> {
         self.changeable(node)?;
-        self.changed.insert(node);
+        self.note_changed(node);
         self.news = true;
         self.entities.get_mut(&node).ok_or(Error::NotFound)
+    }
+
+    /// Notes that a node is to be stored, and owes the pages for it.
+    pub fn note_changed(&mut self, node: u64) {
+        let rows = |node| self.entities.get(&node).map_or(0, Entity::rows);
+        self.changed.node(node, rows(node) + rows(self.owner_of(node)));
+        self.pages.space.owe_rows(self.changed.pages());
     }
 
     /// Has a node stored at the next commit.
     pub fn mark(&mut self, node: u64) {
         self.news = true;
-        if !self.changed.contains(&node) && self.entities.contains_key(&node) {
-            self.changed.insert(node);
+        if !self.changed.has(node) && self.entities.contains_key(&node) {
+            self.note_changed(node);
         }
     }
 
@@ -267,7 +274,7 @@ impl Core {
         }
         if let Place::Part { of } = entity.place {
             let busy = entity.stream.as_ref().is_some_and(|stream| !stream.is_quiet());
-            if busy || self.changed.contains(&node) {
+            if busy || self.changed.has(node) {
                 entity.stream.iter().for_each(|stream| stream.is_forgotten.store(true, Ordering::SeqCst));
                 return Ok(());
             }
@@ -293,13 +300,13 @@ impl Core {
         if entity.place == Place::Nowhere {
             let entity = self.entities.remove(&node).expect("seen just now");
             self.ids.remove(&entity.id);
-            self.changed.remove(&node);
+            self.changed.forget(node);
             for stream in entity.all_streams() {
                 self.release_stream(stream)?;
             }
             return Ok(());
         }
-        if !self.changed.contains(&node) {
+        if !self.changed.has(node) {
             let entity = self.entities.remove(&node).expect("seen just now");
             self.ids.remove(&entity.id);
         }

@@ -41,8 +41,8 @@ impl Core {
         };
         if is_noted {
             self.has_written = true;
-            if !self.changed.contains(&node) {
-                self.changed.insert(node);
+            if !self.changed.has(node) {
+                self.note_changed(node);
             }
         } else {
             self.mark(node);
@@ -123,7 +123,7 @@ impl Core {
             return false;
         }
         self.has_written = true;
-        self.changed.insert(node);
+        self.note_changed(node);
         true
     }
 
@@ -191,8 +191,7 @@ impl Core {
         let bytes = (geometry.clusters * cluster / SHARE).clamp(LEAST, MOST) / cluster * cluster;
         let count = (bytes / cluster) as u32;
         let space = &mut self.pages.space;
-        let has_room = space.has_pages(Tier::Medium, PAGES, geometry.page_clusters())
-            && space.free() / 16 > u64::from(count);
+        let has_room = space.spares(PAGES) && space.free() / 16 > u64::from(count);
         let Some(run) = has_room.then(|| space.take_run(count)).flatten() else { return Ok(()) };
         let made = self.make_log(device, run, bytes, now);
         match made {
@@ -213,7 +212,7 @@ impl Core {
         let start = self.device_place(cluster)?;
         // What was in these clusters is nobody's business.
         device.write_at(start, &Buffer::new(bytes as usize))?;
-        let mut extents = Extents::new(self.geometry(), sync_log::DIRECTORY);
+        let mut extents = Extents::new(&self.pages, sync_log::DIRECTORY);
         let all = Extent { at: 0, count: run.count, cluster, checksum: None };
         extents.replace(0, run.count, &[all], &mut Vec::new());
         let content = Content::Extents(extents);

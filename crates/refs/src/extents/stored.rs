@@ -132,7 +132,7 @@ impl Opening {
 }
 
 /// Children that a page between names.
-fn children_of_page(geometry: &Geometry) -> usize {
+pub(super) fn children_of_page(geometry: &Geometry) -> usize {
     (geometry.page() - 0x58 - NODE_HEADER) / (32 + geometry.reference + 4)
 }
 
@@ -194,6 +194,8 @@ impl Extents {
         } else {
             self.store_pages(form, pages, clock)?
         };
+        self.changed = 0;
+        self.owe();
         self.free_left(pages)?;
         Ok(stored)
     }
@@ -323,6 +325,8 @@ impl Extents {
         }
         self.left.extend(self.inner.drain(..).flatten());
         self.is_regular = false;
+        self.changed = self.leaves.len();
+        self.owe();
     }
 
     /// Gives back the pages that were forgotten.
@@ -335,7 +339,8 @@ impl Extents {
         gone.extend(self.iter().map(|row| (row.cluster, row.count)));
         self.forget_pages();
         self.leaves.clear();
-        (self.clusters, self.runs) = (0, 0);
+        (self.clusters, self.runs, self.changed) = (0, 0, 0);
+        self.owe();
         self.free_left(pages)
     }
 }

@@ -20,7 +20,7 @@ fn a_change_of_few_rows_changes_the_pages_above_them_alone() {
     let volume = RefsVolume::open(device, OpenOptions::default()).unwrap();
     let mut core = volume.core();
     let pages = &mut core.pages;
-    let mut extents = Extents::new(&pages.geometry, TABLE);
+    let mut extents = Extents::new(pages, TABLE);
     let mut gone = Vec::new();
     // So many that there are two levels of pages between.
     let mut rows: Vec<Extent> = (0..800_000).map(|at| run(at, 0x10_0000 + u64::from(at))).collect();

@@ -197,7 +197,7 @@ impl RefsVolume {
     fn unname(&self, core: &mut Core, directory: u64, row_key: &[u8], node: u64) -> Result<()> {
         let entity = core.entity(node)?;
         if entity.place != Place::Body || entity.record.links < 2 {
-            core.load_streams(node)?;
+            core.load_streams(node, false)?;
         }
         let entity = core.entity(node)?;
         match (entity.id, entity.place.clone()) {
@@ -278,8 +278,16 @@ impl RefsVolume {
             nodes.iter().try_for_each(|&node| core.forget_idle(node))?;
         }
         changeable?;
+        // Each is stored with all its names, in both directories.
+        let mut pages = 0;
+        for &node in &nodes {
+            pages += core.pages_to_move(node)?;
+        }
+        if !core.spares(TO_CHANGE + pages) {
+            return Err(Error::NoSpace);
+        }
         for node in nodes {
-            core.load_streams(node)?;
+            core.load_streams(node, true)?;
             let links = core.entity(node)?.record.rows.iter().filter(|row| row.kind() == OBJECT_LINK);
             let home =
                 links.map(object_link).map(|(directory, _)| directory).find(|&directory| directory != object);
@@ -331,6 +339,7 @@ impl RefsVolume {
                 error => error,
             });
         }
+        core.note_changed(node.0);
         self.put_short(core, node.0, object, name.units())?;
         if let Place::Long { directory, name } = place {
             let (tree, pages) = core.tree_mut(directory)?;
@@ -403,6 +412,9 @@ impl RefsVolume {
                 return Err(Error::IntoItself);
             }
             core.fits_renamed(node, key::units(&source_key).len(), new_name.units().len())?;
+            if source_directory != target_directory && !is_directory {
+                core.load_streams(node, true)?;
+            }
             if let Some((target_key, target)) = self.row(core, target_directory, new_name)? {
                 let same_row = target_directory == source_directory && target_key == source_key;
                 if same_row && key::units(&source_key) == new_name.units() {
@@ -484,9 +496,6 @@ impl RefsVolume {
             }
             _ => {
                 let mut record = Record::from_bytes(&old.1, 0)?;
-                if from != to {
-                    core.load_streams(node)?;
-                }
                 let (tree, pages) = core.tree_mut(from)?;
                 tree.remove(pages, row_key)?;
                 if from != to {

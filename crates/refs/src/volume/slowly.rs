@@ -45,7 +45,7 @@ impl Volume {
     /// written sector by sector, so that nothing beside the bytes is touched.
     pub(super) fn write_slowly(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
-        let mut core = self.change()?;
+        let mut core = self.grow()?;
         let mut state = stream.write();
         let size = state.size.max(end);
         if let Content::Inline(content) = &mut state.content
@@ -169,7 +169,7 @@ impl Volume {
     ) -> Result<()> {
         let Content::Inline(content) = &mut state.content else { return Ok(()) };
         let content = std::mem::take(content);
-        state.content = Content::Extents(Extents::new(&self.geometry, table));
+        state.content = Content::Extents(Extents::new(&core.pages, table));
         state.generation += 1;
         // No entry of the log can tell of clusters of a file that has none on disk.
         core.mark(stream.node);

@@ -2,7 +2,7 @@
 
 use super::data::{BESIDE, IN_PLACE, Memory, NEW, SLOWLY, writer};
 use super::*;
-use crate::extents::{Extent as Run, Found};
+use crate::extents::{Extent as Run, Extents, Found};
 use crate::layout::crc32c;
 use crate::stream::Content;
 
@@ -133,8 +133,8 @@ impl Volume {
     /// that is overwritten moves, and no longer is: then nothing was done.
     fn take_new(&self, memory: &mut Memory, from: u32, to: u32, plan: &mut Plan) -> Result<bool> {
         let cluster = self.geometry.cluster;
-        let Memory { stream, taken, is_moving, .. } = memory;
-        let mut core = self.change()?;
+        let Memory { stream, taken, is_moving, owes, .. } = memory;
+        let mut core = self.grow()?;
         let mut state = stream.write();
         let end = plan.offset + plan.length as u64;
         let was_moving = std::mem::replace(is_moving, is_moved(&state, end));
@@ -216,6 +216,8 @@ impl Volume {
             plan.push(offset, here, run.count * cluster);
             at += run.count;
         }
+        *owes = Extents::pages_of((to - from) as usize, &self.geometry);
+        core.pages.space.runs_owed().change(0, *owes);
         stream.begin();
         Ok(true)
     }
@@ -261,10 +263,11 @@ impl Volume {
 
     /// Puts the clusters that a plan took on record.
     fn record_new(&self, memory: &mut Memory, plan: &Plan, done: platter_device::Result<()>) -> Result<()> {
-        let Memory { stream, taken, rows, gone, .. } = memory;
+        let Memory { stream, taken, rows, gone, owes, .. } = memory;
         let integrity = plan.notes[1] != 0;
         gone.clear();
         let mut core = self.core();
+        core.pages.space.runs_owed().change(std::mem::take(owes), 0);
         let mut state = stream.write();
         let state = &mut *state;
         let is_logged = tells_of(&core, stream, state);
