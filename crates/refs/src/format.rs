@@ -26,6 +26,9 @@ const LOG_CONTROL: u64 = 0x30;
 const CONTAINER: u64 = 64 << 20;
 /// Containers that the smallest volume has.
 const FEWEST: u64 = 5;
+/// Containers that the largest volume has that is made here: 64 TiB. The tables are made in memory, with 400 bytes for
+/// each container.
+const MOST: u64 = 1 << 20;
 
 /// A time as ReFS counts: units of 100 ns since 1601.
 pub fn file_time(since_1970: Duration) -> u64 {
@@ -106,6 +109,11 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
     if checksum != 0 {
         put(&mut instance, 0, mix(serial ^ 1));
         put(&mut instance, 8, mix(serial ^ 2));
+    }
+    if geometry.containers() > MOST {
+        let most = MOST * CONTAINER;
+        let reason = format!("the device has {} bytes; volumes of up to {most} are made", device.len());
+        return Err(cannot(reason));
     }
     // A volume of 3.14 without checksums is what Windows makes of an older one.
     let flags = match checksum {
@@ -231,9 +239,9 @@ fn put_log(device: &dyn Device, geometry: &Geometry, guid: [u8; 16]) -> Result<(
 /// The containers of a new volume, with nothing in them but what has a fixed place.
 fn containers(geometry: &Geometry) -> Vec<Container> {
     let (count, clusters) = (geometry.containers(), geometry.per_container);
-    // Both container tables, and as much again for their next copies.
+    // Both container tables, and as much again for their next copies, with what pages have besides rows.
     let row = crate::layout::ContainerRow::size(geometry.cluster, geometry.reference) as u64 + 20;
-    let small = (4 * count * row).div_ceil(CONTAINER).clamp(1, 3);
+    let small = (4 * count * row / 20 * 21 + (1 << 20)).div_ceil(CONTAINER);
     let mut all: Vec<Container> = (0..count)
         .map(|index| {
             let tier = match index {

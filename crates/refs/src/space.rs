@@ -58,6 +58,8 @@ pub struct Space {
     /// Pages that the next commit will take: those of runs, and all others.
     runs_owed: Owed,
     rows_owed: u64,
+    /// Pages that the rows of all containers take at most: in allocators, and in both container tables.
+    rows_most: [u64; 2],
     /// Where each writer's next data is looked for, and the next page of each tier.
     data: [Option<Place>; WRITERS],
     pages: [Place; 3],
@@ -66,9 +68,11 @@ pub struct Space {
     outside: Option<Place>,
 }
 
-/// Pages of the container tier that a container's row in an allocator takes at most; and some for the ways down.
+/// Pages that a container's row takes at most in an allocator, or in a container table; and some for the ways down.
 const ROWS_OF_A_CONTAINER: u64 = 3;
 const SOME: u64 = 12;
+/// Bytes that a container takes in a container table at most.
+const ROW_OF_A_TABLE: usize = 244;
 /// Pages of the medium tier that data leaves room for, besides those that are owed: for what adds to the volume, and
 /// then for what removes from it.
 const KEPT: u64 = 256;
@@ -91,6 +95,10 @@ impl Space {
     /// The space of a volume with these containers.
     pub fn new(containers: Vec<Container>, geometry: &Geometry) -> Space {
         let per_container = geometry.per_container;
+        let count = containers.len() as u64;
+        let most = |row: usize| (count * row as u64).div_ceil(geometry.page() as u64 / 2);
+        // Half-full pages, of rows with bitmaps and of rows of the tables.
+        let rows_most = [most(64 + per_container as usize / 8), 2 * most(ROW_OF_A_TABLE)];
         let room = Room::new(&containers, per_container, geometry.page_clusters());
         Space {
             containers,
@@ -103,6 +111,7 @@ impl Space {
             parked: 0,
             runs_owed: Owed::default(),
             rows_owed: 0,
+            rows_most,
             data: [None; WRITERS],
             pages: [Place::default(); 3],
             together: None,
@@ -139,7 +148,9 @@ impl Space {
 
     fn can_spare(&self, pages: u64, empty: u64) -> bool {
         let medium = self.rows_owed + self.runs_owed.pages() + pages;
-        self.room.has(medium, ROWS_OF_A_CONTAINER * self.changed.len() as u64 + SOME, empty)
+        let rows = ROWS_OF_A_CONTAINER * self.changed.len() as u64;
+        let (container, small) = (rows.min(self.rows_most[0]), (2 * rows).min(self.rows_most[1]));
+        self.room.has([medium, container + SOME, small + SOME], empty)
     }
 
     /// Whether data may go to a container: not to one with nothing in it that the next commit may need for pages.
@@ -347,9 +358,9 @@ impl Space {
     /// Whether a tier has room for so many pages, those that are owed included.
     pub fn has_pages(&self, tier: Tier, pages: u64) -> bool {
         match tier {
-            Tier::Medium => self.room.has(pages, 0, 0),
-            Tier::Container => self.room.has(0, pages, 0),
-            Tier::Small => self.room.pages(tier) >= pages,
+            Tier::Medium => self.room.has([pages, 0, 0], 0),
+            Tier::Container => self.room.has([0, pages, 0], 0),
+            Tier::Small => self.room.has([0, 0, pages], 0),
         }
     }
 
@@ -372,12 +383,11 @@ impl Space {
                 }
             },
             // A tier that is full takes over a container that nothing is in.
-            (None, Tier::Container) => {
+            (None, Tier::Container | Tier::Small) => {
                 let index = self.set_apart().ok_or(Error::NoSpace)?;
                 self.change(index, |one| one.tier = tier);
                 self.mark(index, 0, clusters)
             }
-            (None, Tier::Small) => return Err(Error::NoSpace),
         };
         self.pages[tier as usize] =
             Place { container: run.container as usize, cluster: run.start + run.count };

@@ -102,12 +102,12 @@ impl Room {
         self.pages[tier as usize]
     }
 
-    /// Whether there is room for so many pages of the medium and of the container tier, if `fewer` containers were empty
-    /// than are.
-    pub fn has(&self, medium: u64, container: u64, fewer: u64) -> bool {
+    /// Whether there is room for so many pages of each tier, if `fewer` containers were empty than are. A tier that is
+    /// full takes over an empty one.
+    pub fn has(&self, pages: [u64; 3], fewer: u64) -> bool {
         let each = u64::from(self.per_container / self.page);
-        let short = |tier, pages: u64| pages.saturating_sub(self.pages(tier)).div_ceil(each);
-        short(Tier::Medium, medium) + short(Tier::Container, container) + fewer <= self.empty
+        let short = |(wanted, there): (u64, &u64)| wanted.saturating_sub(*there).div_ceil(each);
+        pages.into_iter().zip(&self.pages).map(short).sum::<u64>() + fewer <= self.empty
     }
 
     /// What stands for a container in the tournament.
