@@ -253,3 +253,22 @@ fn a_directory_holds_what_its_record_does() {
     system.unmount().unwrap();
     check_clean(&*device).unwrap();
 }
+
+/// Two runs take less than the page that three go to.
+#[test]
+fn runs_have_their_room_before_they_come() {
+    for volume in VOLUMES {
+        holds(volume, |system, node| {
+            let stream = system.stream(node, &Name::from("stream"), true).unwrap();
+            system.write(stream, 0, &[1; 5000]).unwrap();
+            let most =
+                (0..7000).rev().find(|&length| put_attribute(system, node, "large", &content(1, length)));
+            assert!(most.unwrap() > 5000);
+            for number in 1..40 {
+                system.write(stream, number << 20, &[2; 5000]).unwrap();
+                system.sync_all().unwrap();
+            }
+            system.forget(stream, 1);
+        });
+    }
+}

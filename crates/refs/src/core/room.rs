@@ -88,6 +88,10 @@ impl Core {
             Some((node, held)) if node == stream.node => held,
             _ => match &stream.read().content {
                 Content::Inline(content) => Held::Inline(content.len()),
+                // Runs come without being asked for room, so in the tight form they have it beforehand.
+                Content::Extents(_) if form == Form::Tight => {
+                    Held::Outside(form.largest_node(self.geometry()))
+                }
                 Content::Extents(extents) => Held::Outside(extents.node_size(self.geometry(), form)),
             },
         };
