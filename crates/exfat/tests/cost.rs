@@ -3,7 +3,7 @@
 use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::Exfat;
 use platter_vfs::model::cost::{self, Hand, Planned};
-use platter_vfs::model::{Counted, counts};
+use platter_vfs::model::{Counted, counts, growing};
 use platter_vfs::{Change, CheckOptions, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::sync::Arc;
 
@@ -86,4 +86,9 @@ fn a_large_directory_is_checked() {
 #[ignore = "takes some ten seconds; it never ended when every name was looked at for every other"]
 fn the_largest_directory_is_checked() {
     assert!(check_directory(u64::MAX) > 430_000);
+}
+
+#[test]
+fn twice_as_much_costs_twice_as_much() {
+    growing::twice(&Exfat);
 }

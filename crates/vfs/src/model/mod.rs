@@ -16,6 +16,7 @@ pub mod cost;
 mod counted;
 mod cuts;
 pub mod fuzz;
+pub mod growing;
 mod growth;
 mod image;
 pub mod judge;
