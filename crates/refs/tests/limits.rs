@@ -272,3 +272,19 @@ fn runs_have_their_room_before_they_come() {
         });
     }
 }
+
+/// What one stream has no room for moves another, which nobody holds, to clusters; it is not enough, and what was moved
+/// is stored all the same.
+#[test]
+fn a_stream_that_makes_room_in_vain_is_stored() {
+    holds(V3_14, |system, node| {
+        assert!(put_stream(system, node, "one", &content(1, 1000)));
+        let other = system.stream(node, &Name::from("other"), true).unwrap();
+        let most = (0..7000).rev().find(|&length| put_attribute(system, node, "large", &content(1, length)));
+        assert!(most.is_some());
+        system.sync_all().unwrap();
+        let refused = system.write(other, 1 << 20, &[1; 700]);
+        assert!(matches!(refused, Err(Error::RecordFull { .. })), "{refused:?}");
+        system.forget(other, 1);
+    });
+}

@@ -140,6 +140,8 @@ impl Volume {
                 return Err(error);
             }
             let table = core.table_of(owner);
+            // Nobody need hold the stream itself.
+            core.mark(owner);
             self.move_outside(core, &stream, &mut state, table)?;
         }
         Ok(())
