@@ -190,6 +190,8 @@ pub struct Core {
     changed: Changed,
     /// Whether anything changed since the last commit that needs another.
     pub news: bool,
+    /// Why a node was left as it is on disk by the commit that was gathered last, if one was.
+    pub unstored: Option<Error>,
     /// Whether files were written since, of which an entry of the log can tell.
     pub has_written: bool,
     /// The log of syncs, if the volume has one.
@@ -237,6 +239,7 @@ impl Core {
             next_node: Node::ROOT.0 + 1,
             changed: Changed::default(),
             news: false,
+            unstored: None,
             has_written: false,
             sync_log: None,
             is_log_refused: false,

@@ -55,6 +55,8 @@ pub struct Space {
     leaving: Vec<(u32, Set)>,
     /// Clusters for data that are freed but parked.
     parked: u64,
+    /// Whether the next checkpoint counts them as in use.
+    keeps_parked: bool,
     /// Pages that the next commit will take: those of runs, and all others.
     runs_owed: Owed,
     rows_owed: u64,
@@ -109,6 +111,7 @@ impl Space {
             leaving: Vec::new(),
             page: geometry.page_clusters(),
             parked: 0,
+            keeps_parked: false,
             runs_owed: Owed::default(),
             rows_owed: 0,
             rows_most,
@@ -445,8 +448,25 @@ impl Space {
         self.touch(run.container as usize);
     }
 
-    /// A commit takes over what is parked.
+    /// Whether the next checkpoint counts what is parked as in use.
+    pub fn keeps_parked(&self) -> bool {
+        self.keeps_parked
+    }
+
+    /// Has the next checkpoint count what is parked as in use, or no longer: something on disk that it does not replace
+    /// may have it.
+    pub fn keep_parked(&mut self, is_kept: bool) {
+        if std::mem::replace(&mut self.keeps_parked, is_kept) && !is_kept {
+            let parking = self.parking.clone();
+            parking.into_iter().for_each(|container| self.touch(container as usize));
+        }
+    }
+
+    /// A commit takes over what is parked, unless that is to be kept.
     pub fn hand_over(&mut self) {
+        if self.keeps_parked {
+            return;
+        }
         for container in std::mem::take(&mut self.parking) {
             self.leaving.push((container, self.containers[container as usize].hand_over()));
         }

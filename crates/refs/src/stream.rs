@@ -311,8 +311,6 @@ fn version(number: u64, flags: u16, value: Vec<u8>) -> Attribute {
 pub fn store_counter(rows: &mut Vec<Attribute>) {
     let numbers = rows.iter().filter(|row| row.kind() == DATA && !row.is_single()).map(version_number);
     let Some(next) = numbers.filter(|&number| number != COUNTER).max().map(|last| last + 1) else { return };
-    let is_counter =
-        |row: &Attribute| row.kind() == DATA && !row.is_single() && version_number(row) == COUNTER;
     let position = rows.iter().position(is_counter).unwrap_or_else(|| {
         rows.push(version(COUNTER, 0, vec![0; 40]));
         rows.len() - 1
@@ -321,6 +319,11 @@ pub fn store_counter(rows: &mut Vec<Attribute>) {
     if counter.len() >= 0x28 && u64_at(counter, 0x20) < next {
         put(counter, 0x20, next);
     }
+}
+
+/// Whether a row says which number the next version of the data gets.
+pub fn is_counter(row: &Attribute) -> bool {
+    row.kind() == DATA && !row.is_single() && version_number(row) == COUNTER
 }
 
 /// The number of the next version of the data, as the attributes of a record tell.

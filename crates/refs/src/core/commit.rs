@@ -107,7 +107,20 @@ impl Core {
         let clock = self.checkpoint.clock + 1;
         self.pages.space.prepare();
         let nodes = self.changed.take_nodes();
-        if let Err(error) = self.store_changed(&nodes, clock) {
+        // What was asked for was counted before, so that all fit. If one does not, it stays on disk as it is, with all
+        // that it has there; the others are stored.
+        let (mut fitting, mut left) = (Vec::with_capacity(nodes.len()), Vec::new());
+        for &node in &nodes {
+            // Who was forgotten meanwhile has nothing to be stored.
+            match self.is_too_large(node).unwrap_or(false) {
+                true => left.push(node),
+                false => fitting.push(node),
+            }
+        }
+        let full = Error::RecordFull { format: "ReFS", what: LIMIT };
+        self.unstored = (!left.is_empty()).then_some(full);
+        self.pages.space.keep_parked(!left.is_empty());
+        if let Err(error) = self.store_changed(&fitting, clock) {
             // For the next commit, if this was for want of room.
             nodes.iter().for_each(|&node| self.note_changed(node));
             return Err(error);
@@ -130,7 +143,8 @@ impl Core {
         let pages = self.pages.take_dirty()?;
         self.pages.space.hand_over();
         self.shares.forget();
-        (self.news, self.has_written) = (false, false);
+        (self.news, self.has_written) = (!left.is_empty(), false);
+        left.into_iter().for_each(|node| self.note_changed(node));
         self.pages.space.owe_rows(self.changed.pages());
         self.sync_log.iter_mut().for_each(SyncLog::clear);
         let batch = Batch { pages, checkpoint: self.checkpoint_at(self.slot) };

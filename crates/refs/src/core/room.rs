@@ -36,9 +36,7 @@ const COUNTER: usize = 40;
 fn own(held: Held) -> usize {
     match held {
         Held::Inline(length) => attribute(KEY, SUMMARY + length.next_multiple_of(8)),
-        Held::Outside(node) => {
-            attribute(KEY + VERSION, EXTENTS_HEADER + node) + attribute(KEY + VERSION, COUNTER)
-        }
+        Held::Outside(node) => attribute(KEY + VERSION, EXTENTS_HEADER + node),
     }
 }
 
@@ -96,7 +94,13 @@ impl Core {
             },
         };
         let mut size = entity.record.to_bytes().len();
-        size += entity.stream.as_ref().map_or(0, |stream| own(held(stream)));
+        let own_data = entity.stream.as_ref().map(|stream| held(stream));
+        size += own_data.map_or(0, own);
+        let has_versions = matches!(own_data, Some(Held::Outside(_)))
+            || entity.named.iter().any(|named| named.snapshot.is_some());
+        if has_versions && !entity.record.rows.iter().any(stream::is_counter) {
+            size += attribute(KEY + VERSION, COUNTER);
+        }
         for one in &entity.named {
             let of = if one.snapshot.is_some() { snapshot } else { named };
             size += of(one.name.len(), held(&one.stream));
@@ -146,8 +150,19 @@ impl Core {
         let inside = Held::Inline(length);
         Ok(match entity.named.iter().find(|one| one.node == stream.node) {
             Some(one) => named(one.name.len(), node) < named(one.name.len(), inside),
-            None => own(node) < own(inside),
+            None => own(node) + attribute(KEY + VERSION, COUNTER) < own(inside),
         })
+    }
+
+    /// Whether a node's row is too large to be stored, as it is now. Nothing that is asked for makes it so.
+    pub(super) fn is_too_large(&self, node: u64) -> Result<bool> {
+        /// What is counted may be so much more than what the rows of older versions take.
+        const SLACK: usize = 512;
+        let node = self.owner_of(node);
+        if self.entity(node)?.place == Place::Nowhere || self.has_only_data(node)? {
+            return Ok(false);
+        }
+        Ok(self.row_bytes(node, Form::Tight, None)? > Tree::LARGEST_ROW + SLACK)
     }
 
     /// In which form a commit stores a node.
@@ -178,6 +193,52 @@ pub const LIMIT: &str = "its names, streams, attributes and what else is in its 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nothing asked for makes such a record; should there be one all the same, the commit leaves that file as it is on
+    /// disk, with its old content, stores all others, and says so.
+    #[test]
+    fn a_record_that_does_not_fit_costs_no_other() {
+        use crate::windows::{checked, content, file, made, name, open};
+        use platter_vfs::{FileSystem, OpenOptions};
+        let device = made();
+        let volume = open(&device);
+        let node = file(&volume, "large", &[1; 20_000]);
+        let other = file(&volume, "other", b"before");
+        volume.sync_all().unwrap();
+        let row = |length| Attribute::new(record::MULTIPLE, 0x70, 0, b"x", 0, vec![7; length]);
+        let put = |length| {
+            let mut core = volume.core();
+            let entity = core.entity_mut(node.0).unwrap();
+            entity.record.rows.retain(|row| row.kind() != 0x70);
+            entity.record.rows.extend((length > 0).then(|| row(length)));
+        };
+        put(8000);
+        // Its clusters are parked, and must not be used by others meanwhile.
+        volume.write(node, 0, &[2; 10_000]).unwrap();
+        volume
+            .set_attributes(node, &platter_vfs::Change { size: Some(10_000), ..Default::default() })
+            .unwrap();
+        volume.write(other, 0, b"behind").unwrap();
+        for round in 0..3 {
+            let told = volume.sync_all();
+            assert!(matches!(told, Err(Error::RecordFull { .. })), "{told:?}");
+            file(&volume, &format!("{round}"), &[round; 60_000]);
+        }
+        let seen = Arc::new(platter_device::MemoryDevice::from_image(
+            &device.to_image(),
+            platter_device::Sectors::SMALL,
+        ));
+        let cut = crate::RefsVolume::open(seen, OpenOptions::default()).unwrap();
+        let now = |of: &str| content(&cut, cut.lookup(Node::ROOT, &name(of)).unwrap()).unwrap();
+        assert_eq!(now("large").len(), 20_000);
+        assert!(now("large")[10_000..].iter().all(|&byte| byte == 1));
+        assert_eq!((now("other"), now("1")), (b"behind".to_vec(), vec![1; 60_000]));
+        put(0);
+        volume.sync_all().unwrap();
+        assert_eq!(content(&volume, node).unwrap(), [2; 10_000]);
+        volume.unmount().unwrap();
+        checked(&device, &[]);
+    }
 
     #[test]
     fn sizes_are_those_of_the_rows() {

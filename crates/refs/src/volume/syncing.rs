@@ -156,7 +156,7 @@ impl Volume {
 
     /// Commits. Returns how many streams that were written in place there was no room for.
     fn commit_once(&self, memory: &mut Buffer) -> Result<usize> {
-        let (batch, left) = {
+        let (batch, left, unstored) = {
             let mut core = self.core();
             if core.failed {
                 core.writable()?;
@@ -169,7 +169,7 @@ impl Volume {
             }
             core.writable()?;
             match core.gather() {
-                Ok(batch) => (batch, left),
+                Ok(batch) => (batch, left, core.unstored.take()),
                 // Nothing is written, and all that is new is still there.
                 Err(error) if error.is_full() && !core.pages.is_broken => return Err(error),
                 Err(error) => return Err(self.freeze(&mut core, error)),
@@ -181,7 +181,7 @@ impl Volume {
         let mut core = self.core();
         core.pages.space.settle();
         core.pages.make_room();
-        Ok(left)
+        unstored.map_or(Ok(left), Err)
     }
 
     /// Notes the times of streams that were written in place, as far as there is room to store them. Returns how many

@@ -7,6 +7,9 @@ use crate::{CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOpti
 /// Bytes of a cluster of [`Counted`].
 const CLUSTER: u64 = 4096;
 
+/// What is done with so many of something.
+type Act = fn(&mut Steps<'_>, u64);
+
 /// What was asked of the device: transfers, and bytes.
 type Cost = (u64, u64);
 
@@ -141,7 +144,7 @@ fn names(steps: &mut Steps<'_>, count: u64) {
     });
 }
 
-fn costs(format: &dyn Format, of: fn(&mut Steps<'_>, u64), count: u64) -> Vec<(&'static str, Cost)> {
+fn costs(format: &dyn Format, of: Act, count: u64) -> Vec<(&'static str, Cost)> {
     let mut steps = Steps { format, counted: Counted::new(format), costs: Vec::new() };
     of(&mut steps, count);
     steps.costs
@@ -155,8 +158,7 @@ pub fn twice(format: &dyn Format) {
     /// Transfers and bytes that something costs however little there is.
     const ALWAYS: Cost = (64, 1 << 20);
     let sparse = Counted::new(format).volume.capabilities().sparse;
-    let kinds: [(&str, fn(&mut Steps<'_>, u64)); 3] =
-        [("extents", extents), ("names", names), ("holes", holes)];
+    let kinds: [(&str, Act); 3] = [("extents", extents), ("names", names), ("holes", holes)];
     for (kind, of) in kinds.into_iter().take(if sparse { 3 } else { 2 }) {
         let (few, many) = (costs(format, of, 4_000), costs(format, of, 8_000));
         for ((what, few), (_, many)) in few.into_iter().zip(many) {
