@@ -1,9 +1,11 @@
 //! What I/O costs, in counts: device requests and allocations. Nothing here looks at a clock, but for the campaign.
 
+use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::Exfat;
-use platter_vfs::Change;
 use platter_vfs::model::cost::{self, Hand, Planned};
-use platter_vfs::model::{Counted, counts};
+use platter_vfs::model::{Counted, counts, growing};
+use platter_vfs::{Change, CheckOptions, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
+use std::sync::Arc;
 
 #[test]
 fn an_aligned_overwrite_is_one_device_write() {
@@ -49,4 +51,44 @@ fn nanoseconds_of_a_plan() {
     for (threads, write) in [(1, false), (1, true), (2, false), (2, true)] {
         planned.tell_nanoseconds(threads, write);
     }
+}
+
+/// A directory with so many long names, or as many as there can be, is checked.
+fn check_directory(most: u64) -> u64 {
+    let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
+    let options = FormatOptions { cluster: Some(32768), ..FormatOptions::default() };
+    Exfat.make(&*device, &options, &Silent).unwrap();
+    let system = Exfat.open(device.clone(), OpenOptions::default()).unwrap();
+    let mut count = 0;
+    while count < most {
+        let name = format!("{count:06}{}", "n".repeat(249));
+        match system.create(Node::ROOT, &Name::from(name.as_str()), Kind::File) {
+            Ok(node) => system.forget(node, 1),
+            Err(error) if error.is_full() => break,
+            Err(error) => panic!("{error}"),
+        }
+        count += 1;
+    }
+    system.unmount().unwrap();
+    let report = Exfat.check(&*device, CheckOptions::default(), &Silent).unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
+    assert_eq!(report.files, count);
+    count
+}
+
+/// Every name is looked at a few times, not once for every other: that took minutes.
+#[test]
+fn a_large_directory_is_checked() {
+    check_directory(64_000);
+}
+
+#[test]
+#[ignore = "takes some ten seconds; it never ended when every name was looked at for every other"]
+fn the_largest_directory_is_checked() {
+    assert!(check_directory(u64::MAX) > 430_000);
+}
+
+#[test]
+fn twice_as_much_costs_twice_as_much() {
+    growing::twice(&Exfat);
 }

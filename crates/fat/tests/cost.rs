@@ -3,7 +3,7 @@
 use platter_device::{MemoryDevice, Sectors};
 use platter_fat::{Fat, FatVolume};
 use platter_vfs::model::cost::{self, Hand, Planned};
-use platter_vfs::model::{Counted, counts};
+use platter_vfs::model::{Counted, counts, growing};
 use platter_vfs::{FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Silent};
 use std::sync::Arc;
 
@@ -95,4 +95,9 @@ fn nanoseconds_of_a_plan() {
     for (threads, write) in [(1, false), (1, true), (2, false), (2, true)] {
         planned.tell_nanoseconds(threads, write);
     }
+}
+
+#[test]
+fn twice_as_much_costs_twice_as_much() {
+    growing::twice(&Fat::FAT32);
 }

@@ -382,7 +382,11 @@ impl Target {
                 };
                 // Space in one piece, and a file that will not fit is known before its content is moved.
                 if system.capabilities().preallocate && room > 0 {
-                    let allocated = system.allocate(child.node, 0..room, true).about(&path);
+                    let allocated = match system.allocate(child.node, 0..room, true) {
+                        // Files with integrity have nothing allocated ahead.
+                        Err(Error::Unsupported { .. }) => Ok(()),
+                        allocated => allocated.about(&path),
+                    };
                     if allocated.is_err() {
                         self.remove(name);
                     }

@@ -123,21 +123,23 @@ impl Container {
         }
     }
 
-    /// Clusters in use as the next checkpoint sees it.
-    pub fn used(&self, clusters: u32) -> u32 {
-        let invisible = self.mixed.as_ref().map_or(0, |mixed| mixed.parked.count + mixed.held.count);
+    /// Clusters in use as the next checkpoint sees it: what is parked is not, unless something on disk may still have it.
+    pub fn used(&self, clusters: u32, with_parked: bool) -> u32 {
+        let parked = |mixed: &Mixed| if with_parked { 0 } else { mixed.parked.count };
+        let invisible = self.mixed.as_ref().map_or(0, |mixed| parked(mixed) + mixed.held.count);
         clusters - self.free - invisible
     }
 
     /// Clusters in use as the next checkpoint sees it, and the bitmap of them where it is neither all nor none.
-    pub fn row(&self, clusters: u32) -> (u32, Option<Bits>) {
-        let used = self.used(clusters);
+    pub fn row(&self, clusters: u32, with_parked: bool) -> (u32, Option<Bits>) {
+        let used = self.used(clusters, with_parked);
         if used == 0 || used == clusters {
             return (used, None);
         }
         let bits = self.mixed.as_ref().map(|mixed| {
             let mut bits = mixed.taken.clone();
-            for hidden in [&mixed.parked, &mixed.held] {
+            let parked = (!with_parked).then_some(&mixed.parked);
+            for hidden in parked.into_iter().chain([&mixed.held]) {
                 if let Some(hidden) = hidden.bits.as_ref().filter(|_| hidden.count > 0) {
                     bits.iter_mut().zip(hidden).for_each(|(word, hidden)| *word &= !hidden);
                 }

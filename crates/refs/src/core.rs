@@ -4,14 +4,18 @@
 //! Rows of trees are changed at once, in memory. What is known of a node in use (times, sizes, extents) stays with the
 //! node, and goes to its row when a commit *gathers*.
 
+mod changed;
 mod clusters;
 mod commit;
 mod nodes;
 mod objects;
+mod room;
 mod syncing;
 
+pub use room::{Held, LIMIT};
 pub use syncing::Entry;
 
+use self::changed::Changed;
 use crate::attributes;
 use crate::batch::Batch;
 use crate::bulk::Bulk;
@@ -28,7 +32,7 @@ use crate::sync_log::SyncLog;
 use crate::tree::{Order, Tree};
 use platter_device::Device;
 use platter_vfs::{Error, Kind, Listings, Name, Node, Result};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -124,6 +128,22 @@ impl Entity {
         }
     }
 
+    /// Rows that storing it puts into trees, at most, and what else takes as many pages: a stream whose runs go from the
+    /// record to pages.
+    fn rows(&self) -> u64 {
+        let streams = match self.record.rows.is_empty() && self.named.is_empty() {
+            true => 0,
+            false => 1 + self.named.len() as u64,
+        };
+        streams
+            + match self.place {
+                Place::Directory { .. } => 2,
+                Place::Long { .. } => 1,
+                Place::Body => 1 + u64::from(self.record.links),
+                Place::Nowhere | Place::Part { .. } => 0,
+            }
+    }
+
     /// The streams of its own data and of the named ones.
     pub fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
         self.stream.iter().chain(self.named.iter().map(|named| &named.stream))
@@ -163,14 +183,15 @@ pub struct Core {
     /// Upper-case letters.
     pub upper: Arc<[u16]>,
     objects: HashMap<u64, Object>,
-    changed_objects: BTreeSet<u64>,
     next_object: u64,
     entities: HashMap<u64, Entity>,
     ids: HashMap<Id, u64>,
     next_node: u64,
-    changed: BTreeSet<u64>,
+    changed: Changed,
     /// Whether anything changed since the last commit that needs another.
     pub news: bool,
+    /// Why a node was left as it is on disk by the commit that was gathered last, if one was.
+    pub unstored: Option<Error>,
     /// Whether files were written since, of which an entry of the log can tell.
     pub has_written: bool,
     /// The log of syncs, if the volume has one.
@@ -212,13 +233,13 @@ impl Core {
             slot,
             upper,
             objects: HashMap::new(),
-            changed_objects: BTreeSet::new(),
             next_object: FIRST_OBJECT,
             entities: HashMap::new(),
             ids,
             next_node: Node::ROOT.0 + 1,
-            changed: BTreeSet::new(),
+            changed: Changed::default(),
             news: false,
+            unstored: None,
             has_written: false,
             sync_log: None,
             is_log_refused: false,
@@ -242,6 +263,11 @@ impl Core {
             Some(reason) => Err(Error::ReadOnly(reason.clone())),
             None => self.whole(),
         }
+    }
+
+    /// Whether so many pages can be taken now, and the next commit finds what it needs.
+    pub fn spares(&self, pages: u64) -> bool {
+        self.pages.space.spares(pages)
     }
 
     /// Refuses to go on from a change that failed half-way.

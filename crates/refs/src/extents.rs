@@ -17,7 +17,7 @@ use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
 use crate::layout::{Node, NodeMut, PageReference};
 use crate::pages::{ANY_TABLE, Page, Pages};
-use crate::space::Tier;
+use crate::space::{Owed, Tier};
 use platter_vfs::{Error, Result};
 use smallvec::SmallVec;
 use stored::{Opening, readable_rows};
@@ -87,10 +87,42 @@ const CHECKED: u16 = 0xD0;
 const OTHER: u16 = 0x50;
 /// Rows have one size and no row header.
 const FIXED: u8 = 8;
-/// Bytes of runs, with their places in the index, that a stream's own row holds; more go to pages.
-const INLINE: usize = 720;
-/// Children that a stream's own row names; more get a level between.
-const INLINE_CHILDREN: usize = 8;
+
+/// How much of a stream's runs stands in its own row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As much as keeps what is looked at again and again at hand.
+    Roomy,
+    /// As little as can be, for records that have much else in them.
+    Tight,
+}
+
+/// Least bytes of a node in a stream's own row: others expect room for two runs.
+const LEAST_NODE: usize = 0x70;
+
+impl Form {
+    /// Bytes of runs, with their places in the index, that a stream's own row holds; more go to pages.
+    fn runs(self) -> usize {
+        match self {
+            Form::Roomy => 720,
+            Form::Tight => LEAST_NODE - NODE_HEADER,
+        }
+    }
+
+    /// Children that a stream's own row names; more get a level between.
+    fn children(self) -> usize {
+        match self {
+            Form::Roomy => 8,
+            Form::Tight => 1,
+        }
+    }
+
+    /// Most bytes of a node in a stream's own row.
+    pub fn largest_node(self, geometry: &Geometry) -> usize {
+        let runs = (NODE_HEADER + self.runs()).next_multiple_of(8);
+        runs.max(stored::inner_size(self.children(), geometry.reference))
+    }
+}
 
 struct Leaf {
     /// The first and the last cluster of the stream that it knows of.
@@ -136,6 +168,18 @@ pub struct Extents {
     capacity: usize,
     /// The number that the pages carry: that of the directory.
     table: u64,
+    /// Leaves that are to be stored.
+    changed: usize,
+    /// Where pages for that are owed, how many, and how many children a page above leaves has.
+    owed: Owed,
+    owes: u64,
+    each: usize,
+}
+
+impl Drop for Extents {
+    fn drop(&mut self) {
+        self.owed.change(self.owes, 0);
+    }
 }
 
 /// A part of a stream: a run, or a hole.
@@ -162,8 +206,8 @@ pub enum Found {
 
 impl Extents {
     /// No runs.
-    pub fn new(geometry: &Geometry, table: u64) -> Extents {
-        let capacity = geometry.page() - 0x58 - NODE_HEADER;
+    pub fn new(pages: &Pages, table: u64) -> Extents {
+        let capacity = pages.geometry.page() - 0x58 - NODE_HEADER;
         Extents {
             leaves: Vec::new(),
             inner: Vec::new(),
@@ -173,12 +217,36 @@ impl Extents {
             runs: 0,
             capacity,
             table,
+            changed: 0,
+            owed: pages.space.runs_owed(),
+            owes: 0,
+            each: stored::children_of_page(&pages.geometry),
         }
+    }
+
+    /// Pages that its runs are in, where they do not stand in the stream's row.
+    pub fn pages(&self) -> u64 {
+        (self.leaves.len() + self.leaves.len() / self.each) as u64
+    }
+
+    /// Pages that so many new runs take at most, with those above them.
+    pub fn pages_of(runs: usize, geometry: &Geometry) -> u64 {
+        // A page that was split is half full.
+        let each = (geometry.page() - 0x58 - NODE_HEADER) / 36 / 2;
+        (runs / each + 8) as u64
+    }
+
+    /// Brings what is owed for the next [`Extents::store`] up to date, after a change.
+    fn owe(&mut self) {
+        // Those above the leaves are made anew where their number changes.
+        let above = || self.leaves.len() / self.each + 4;
+        let owes = if self.changed > 0 { (self.changed + above()) as u64 } else { 0 };
+        self.owed.change(std::mem::replace(&mut self.owes, owes), owes);
     }
 
     /// Reads the node that a stream's row holds. Its pages are loaded when they are needed, the ones between at once.
     pub fn open(pages: &mut Pages, table: u64, area: &[u8], (clusters, runs): (u64, u64)) -> Result<Extents> {
-        let mut extents = Extents::new(&pages.geometry, table);
+        let mut extents = Extents::new(pages, table);
         (extents.clusters, extents.runs) = (clusters, runs);
         let checked = |area: &[u8]| {
             Node::check(area).map_err(|(offset, expected, found)| {
@@ -369,6 +437,17 @@ impl Extents {
     /// The runs that are in memory, in order.
     pub fn in_memory(&self) -> impl Iterator<Item = Extent> + '_ {
         self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).flatten().copied()
+    }
+
+    /// Most bytes of the node that [`Extents::store`] makes for the stream's row in a form.
+    pub fn node_size(&self, geometry: &Geometry, form: Form) -> usize {
+        match &self.leaves[..] {
+            [] => LEAST_NODE,
+            [Leaf { rows: Some(rows), .. }] if stored::runs_size(rows) <= form.runs() => {
+                (NODE_HEADER + stored::runs_size(rows)).next_multiple_of(8).max(LEAST_NODE)
+            }
+            leaves => stored::inner_size(form.children().min(leaves.len()), geometry.reference),
+        }
     }
 
     /// Forgets the runs of leaves that are on disk as they are, to bound memory.

@@ -26,6 +26,9 @@ const LOG_CONTROL: u64 = 0x30;
 const CONTAINER: u64 = 64 << 20;
 /// Containers that the smallest volume has.
 const FEWEST: u64 = 5;
+/// Containers that the largest volume has that is made here: 64 TiB. The tables are made in memory, with 400 bytes for
+/// each container.
+const MOST: u64 = 1 << 20;
 
 /// A time as ReFS counts: units of 100 ns since 1601.
 pub fn file_time(since_1970: Duration) -> u64 {
@@ -107,6 +110,11 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
         put(&mut instance, 0, mix(serial ^ 1));
         put(&mut instance, 8, mix(serial ^ 2));
     }
+    if geometry.containers() > MOST {
+        let most = MOST * CONTAINER;
+        let reason = format!("the device has {} bytes; volumes of up to {most} are made", device.len());
+        return Err(cannot(reason));
+    }
     // A volume of 3.14 without checksums is what Windows makes of an older one.
     let flags = match checksum {
         _ if is_old => 0x06,
@@ -139,9 +147,7 @@ fn mix(seed: u64) -> u64 {
 pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
     let (boot, geometry, guid) = plan(device, options)?;
     let label: Vec<u16> = options.label.as_deref().unwrap_or("").encode_utf16().collect();
-    if label.len() > 32 {
-        return Err(cannot("the label is longer than 32 UTF-16 units".into()));
-    }
+    system::check_label(&label).map_err(|reason| cannot(reason.into()))?;
     // What was on the device must not look like a part of the new volume, wherever a reader looks first.
     wipe(device, &geometry, options.full, progress)?;
     let now = file_time(device.now());
@@ -233,9 +239,9 @@ fn put_log(device: &dyn Device, geometry: &Geometry, guid: [u8; 16]) -> Result<(
 /// The containers of a new volume, with nothing in them but what has a fixed place.
 fn containers(geometry: &Geometry) -> Vec<Container> {
     let (count, clusters) = (geometry.containers(), geometry.per_container);
-    // Both container tables, and as much again for their next copies.
+    // Both container tables, and as much again for their next copies, with what pages have besides rows.
     let row = crate::layout::ContainerRow::size(geometry.cluster, geometry.reference) as u64 + 20;
-    let small = (4 * count * row).div_ceil(CONTAINER).clamp(1, 3);
+    let small = (4 * count * row / 20 * 21 + (1 << 20)).div_ceil(CONTAINER);
     let mut all: Vec<Container> = (0..count)
         .map(|index| {
             let tier = match index {
@@ -272,7 +278,7 @@ fn empty(
     let count = geometry.containers();
     let starts = (0..count).map(|index| index * u64::from(geometry.per_container)).collect();
     let map = ContainerMap::new(starts, geometry.per_container);
-    let space = Space::new(containers(geometry), geometry.per_container);
+    let space = Space::new(containers(geometry), geometry);
     // Nothing is read back while the volume is made: the pages need no device.
     let nothing: Arc<dyn Device> = Arc::new(platter_device::MemoryDevice::new(0, device.sectors()));
     let mut pages = Pages::new(geometry.clone(), map, space, nothing, usize::MAX);

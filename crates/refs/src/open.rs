@@ -240,7 +240,7 @@ fn space(pages: &mut Pages, roots: &[Tree], for_pages: Vec<bool>) -> Result<(Spa
         Ok(())
     })?;
     all.iter_mut().zip(for_pages).for_each(|(one, for_pages)| one.for_pages = for_pages);
-    Ok((Space::new(all, clusters), ranges))
+    Ok((Space::new(all, &pages.geometry), ranges))
 }
 
 /// Opens the metadata of a volume. Copies of tables that are not needed to read are looked at only if it is to be
@@ -272,7 +272,7 @@ fn core_at(
     to_write: bool,
 ) -> Result<Core> {
     let geometry = anchors.geometry.clone();
-    let none = Space::new(Vec::new(), geometry.per_container);
+    let none = Space::new(Vec::new(), &geometry);
     let mut pages = Pages::new(geometry, ContainerMap::default(), none, device.clone(), CACHE);
     let mut roots: Vec<Tree> =
         Root::ALL.iter().map(|&root| root_tree(root, checkpoint.roots[root as usize])).collect();

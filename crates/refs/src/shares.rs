@@ -7,6 +7,7 @@
 //! shared, it *pins* them: whoever gives them up last on disk leaves them held until the pin goes.
 
 use crate::core::Core;
+use crate::extents::Extents;
 use crate::layout::{Root, ShareRow};
 use platter_vfs::{Error, Result};
 use std::collections::{BTreeSet, HashMap};
@@ -119,9 +120,7 @@ impl Core {
             }
         }
         // Every range may take a page of its own, and some above.
-        let clusters = self.geometry().page_clusters();
-        let needed = 2 * ranges.len() as u64 + 16;
-        if !self.pages.space.has_pages(crate::space::Tier::Medium, needed, clusters) {
+        if !self.spares(2 * ranges.len() as u64 + 16) {
             return Err(Error::NoSpace);
         }
         for cluster in each() {
@@ -130,6 +129,27 @@ impl Core {
             self.shares.changed.insert(cluster / ShareRow::CLUSTERS * ShareRow::CLUSTERS);
         }
         self.store_shares()
+    }
+
+    /// Pages that giving up a range of a stream takes at most: rows of the table, where clusters are shared.
+    pub fn pages_to_give_up(&self, extents: &Extents, range: std::ops::Range<u32>) -> u64 {
+        if self.shares.is_trivial() {
+            return 0;
+        }
+        let mut rows = 0;
+        // Runs that are not in memory are looked at by whoever loads them.
+        let each = |piece: crate::extents::Piece| {
+            rows += piece.run.map_or(0, |run| 2 + u64::from(run.count) / ShareRow::CLUSTERS);
+            Ok(())
+        };
+        let _ = extents.walk(range.start, range.end, each);
+        2 * rows + 16
+    }
+
+    /// Refuses to give up a range of a stream where there is no room to say so.
+    pub fn can_give_up(&self, extents: &Extents, range: std::ops::Range<u32>) -> Result<()> {
+        let pages = self.pages_to_give_up(extents, range);
+        if pages == 0 || self.spares(pages) { Ok(()) } else { Err(Error::NoSpace) }
     }
 
     /// Gives up runs that a stream had: those that nobody else has are free once the next checkpoint is on disk.

@@ -8,8 +8,14 @@
 //! refers to is never handed out again. So a freed run is *parked* until a checkpoint that does not refer to it is on
 //! disk. In the rows that this checkpoint is made of, it is free already.
 
+mod owed;
+mod room;
+
 use crate::container::{Container, Set};
+use crate::geometry::Geometry;
+pub use owed::Owed;
 use platter_vfs::{Error, Result};
+use room::Room;
 use smallvec::SmallVec;
 
 /// Which allocator has a container.
@@ -37,17 +43,25 @@ pub struct Run {
 /// All containers.
 pub struct Space {
     containers: Vec<Container>,
+    room: Room,
     per_container: u32,
+    /// Clusters of a page.
+    page: u32,
     /// Containers whose rows on disk must be written again.
     changed: Vec<u32>,
     /// Containers with parked runs.
     parking: Vec<u32>,
     /// What the commit under way will make free.
     leaving: Vec<(u32, Set)>,
-    /// Clusters that can be handed out for data.
-    free: u64,
     /// Clusters for data that are freed but parked.
     parked: u64,
+    /// Whether the next checkpoint counts them as in use.
+    keeps_parked: bool,
+    /// Pages that the next commit will take: those of runs, and all others.
+    runs_owed: Owed,
+    rows_owed: u64,
+    /// Pages that the rows of all containers take at most: in allocators, and in both container tables.
+    rows_most: [u64; 2],
     /// Where each writer's next data is looked for, and the next page of each tier.
     data: [Option<Place>; WRITERS],
     pages: [Place; 3],
@@ -55,6 +69,15 @@ pub struct Space {
     together: Option<usize>,
     outside: Option<Place>,
 }
+
+/// Pages that a container's row takes at most in an allocator, or in a container table; and some for the ways down.
+const ROWS_OF_A_CONTAINER: u64 = 3;
+const SOME: u64 = 12;
+/// Bytes that a container takes in a container table at most.
+const ROW_OF_A_TABLE: usize = 244;
+/// Pages of the medium tier that data leaves room for, besides those that are owed: for what adds to the volume, and
+/// then for what removes from it.
+const KEPT: u64 = 256;
 
 /// Parts of a container that are emptied one at a time.
 const WINDOWS: u32 = 16;
@@ -72,16 +95,26 @@ struct Place {
 
 impl Space {
     /// The space of a volume with these containers.
-    pub fn new(containers: Vec<Container>, per_container: u32) -> Space {
-        let free = containers.iter().filter(|one| one.is_for_data()).map(|one| u64::from(one.free())).sum();
+    pub fn new(containers: Vec<Container>, geometry: &Geometry) -> Space {
+        let per_container = geometry.per_container;
+        let count = containers.len() as u64;
+        let most = |row: usize| (count * row as u64).div_ceil(geometry.page() as u64 / 2);
+        // Half-full pages, of rows with bitmaps and of rows of the tables.
+        let rows_most = [most(64 + per_container as usize / 8), 2 * most(ROW_OF_A_TABLE)];
+        let room = Room::new(&containers, per_container, geometry.page_clusters());
         Space {
             containers,
+            room,
             per_container,
             changed: Vec::new(),
             parking: Vec::new(),
             leaving: Vec::new(),
-            free,
+            page: geometry.page_clusters(),
             parked: 0,
+            keeps_parked: false,
+            runs_owed: Owed::default(),
+            rows_owed: 0,
+            rows_most,
             data: [None; WRITERS],
             pages: [Place::default(); 3],
             together: None,
@@ -91,18 +124,61 @@ impl Space {
 
     /// Sets a container apart for pages if those that are have little room left, and one has nothing in it.
     pub fn prepare(&mut self) {
-        let for_pages = self.containers.iter().filter(|one| one.tier == Tier::Medium && one.for_pages);
-        let room: u64 = for_pages.map(|one| u64::from(one.free())).sum();
-        if room < u64::from(self.per_container / 4) {
+        if self.room.pages(Tier::Medium) * u64::from(self.page) < u64::from(self.per_container / 4) {
             self.set_apart();
         }
+    }
+
+    /// Changes a container, and what is counted of all.
+    fn change<T>(&mut self, index: usize, with: impl FnOnce(&mut Container) -> T) -> T {
+        self.room.change(&mut self.containers, index, with)
+    }
+
+    /// What runs owe.
+    pub fn runs_owed(&self) -> Owed {
+        self.runs_owed.clone()
+    }
+
+    /// So many pages are owed by all else.
+    pub fn owe_rows(&mut self, pages: u64) {
+        self.rows_owed = pages;
+    }
+
+    /// Whether so many pages can be taken now, and those that the next commit needs are left.
+    pub fn spares(&self, pages: u64) -> bool {
+        self.can_spare(pages, 0)
+    }
+
+    fn can_spare(&self, pages: u64, empty: u64) -> bool {
+        let medium = self.rows_owed + self.runs_owed.pages() + pages;
+        let rows = ROWS_OF_A_CONTAINER * self.changed.len() as u64;
+        let (container, small) = (rows.min(self.rows_most[0]), (2 * rows).min(self.rows_most[1]));
+        self.room.has([medium, container + SOME, small + SOME], empty)
+    }
+
+    /// Whether data may go to a container: not to one with nothing in it that the next commit may need for pages.
+    fn may_begin(&self, index: usize) -> bool {
+        self.containers[index].free() < self.per_container || self.can_spare(KEPT, 1)
+    }
+
+    /// The container with most room for data, but for some.
+    fn roomiest(&mut self, others: &[usize]) -> Option<usize> {
+        let index = self.room.roomiest(&self.containers, others)?;
+        if self.may_begin(index) {
+            return Some(index);
+        }
+        let suits = |&(index, one): &(usize, &Container)| {
+            let is_begun = one.is_for_data() && one.free() > 0 && one.free() < self.per_container;
+            is_begun && !others.contains(&index)
+        };
+        let all = self.containers.iter().enumerate().filter(suits);
+        all.max_by_key(|&(index, one)| (one.free(), std::cmp::Reverse(index))).map(|(index, _)| index)
     }
 
     fn set_apart(&mut self) -> Option<usize> {
         let is_empty = |one: &Container| one.is_for_data() && one.free() == self.per_container;
         let index = self.containers.iter().position(is_empty)?;
-        self.containers[index].for_pages = true;
-        self.free -= u64::from(self.per_container);
+        self.change(index, |one| one.for_pages = true);
         self.touch(index);
         Some(index)
     }
@@ -127,7 +203,7 @@ impl Space {
 
     /// Clusters that users see as free: what can be handed out, and what a commit will bring back.
     pub fn free(&self) -> u64 {
-        self.free + self.parked
+        self.room.data() + self.parked
     }
 
     /// Clusters that a commit would bring back.
@@ -138,7 +214,7 @@ impl Space {
     /// Takes up to `most` clusters for data, as one run: at `near` if that is free, else where this writer's last data
     /// went. `writer` is less than [`WRITERS`].
     pub fn take_data(&mut self, most: u32, near: Option<(u32, u32)>, writer: usize) -> Option<Run> {
-        let allowed = self.free.min(u64::from(most)) as u32;
+        let allowed = self.room.data().min(u64::from(most)) as u32;
         if allowed == 0 {
             return None;
         }
@@ -147,6 +223,7 @@ impl Space {
             && one.is_for_data()
             && cluster < self.per_container
             && !one.is_taken(cluster)
+            && self.may_begin(container as usize)
             && let Some((start, count)) = one.find(cluster, allowed, 1, self.per_container)
         {
             let run = self.mark(container as usize, start, count);
@@ -164,36 +241,24 @@ impl Space {
         if let Some(place) = self.data[writer]
             && let one = &self.containers[place.container]
             && one.is_for_data()
+            && self.may_begin(place.container)
             && let Some((start, count)) = one.find(place.cluster, most, 1, self.per_container)
         {
             return Some(self.mark(place.container, start, count));
         }
         self.data[writer] = None;
-        let index = self.roomiest(&self.writers()).or_else(|| self.roomiest(&[]))?;
+        let writers = self.writers();
+        let index = self.roomiest(&writers).or_else(|| self.roomiest(&[]))?;
         let (start, count) = self.containers[index].find(0, most, 1, self.per_container)?;
         Some(self.mark(index, start, count))
-    }
-
-    /// The container that new data goes to: the one with most room, but if nothing of it was ever used, only where no
-    /// used one is nearly empty. So data stays together, and an image file does not grow without need.
-    fn roomiest(&self, others: &[usize]) -> Option<usize> {
-        let nearly = self.per_container / 4 * 3;
-        let rank = |one: &Container| match (one.was_used, one.free()) {
-            (true, free) if free >= nearly => (2, free),
-            (false, free) if free >= nearly => (1, free),
-            (_, free) => (0, free),
-        };
-        let suits = |&(index, one): &(usize, &Container)| {
-            one.is_for_data() && one.free() > 0 && !others.contains(&index)
-        };
-        let all = self.containers.iter().enumerate().filter(suits);
-        all.max_by_key(|&(index, one)| (rank(one), std::cmp::Reverse(index))).map(|(index, _)| index)
     }
 
     /// Takes a whole run of clusters for data, where the last such was taken or in the container with most room.
     pub fn take_run(&mut self, count: u32) -> Option<Run> {
         for index in [self.together, self.roomiest(&[])].into_iter().flatten() {
-            if let Some(start) = self.run_in(index, count) {
+            if self.may_begin(index)
+                && let Some(start) = self.run_in(index, count)
+            {
                 self.together = Some(index);
                 let run = self.mark(index, start, count);
                 self.hold(run);
@@ -239,17 +304,21 @@ impl Space {
     /// Takes up to `most` clusters for data, as one run, anywhere but in this container.
     pub fn take_outside(&mut self, most: u32, container: usize) -> Option<Run> {
         let index = match self.outside {
-            Some(place) if place.container != container => place,
+            Some(place) if place.container != container && self.may_begin(place.container) => place,
             _ => Place { container: self.roomiest(&[container])?, cluster: 0 },
         };
-        let find = |place: Place| {
-            let one = &self.containers[place.container];
-            let found = one.is_for_data().then(|| one.find(place.cluster, most, 1, self.per_container));
+        let clusters = self.per_container;
+        let find = |containers: &[Container], place: Place| {
+            let one = &containers[place.container];
+            let found = one.is_for_data().then(|| one.find(place.cluster, most, 1, clusters));
             found.flatten().map(|(start, count)| (place.container, start, count))
         };
-        let (index, start, count) = match find(index) {
+        let (index, start, count) = match find(&self.containers, index) {
             Some(found) => found,
-            None => find(Place { container: self.roomiest(&[container])?, cluster: 0 })?,
+            None => {
+                let place = Place { container: self.roomiest(&[container])?, cluster: 0 };
+                find(&self.containers, place)?
+            }
         };
         self.outside = Some(Place { container: index, cluster: start + count });
         let run = self.mark(index, start, count);
@@ -289,20 +358,13 @@ impl Space {
         }
     }
 
-    /// Whether a tier has room for so many pages.
-    pub fn has_pages(&self, tier: Tier, pages: u64, clusters: u32) -> bool {
-        let mut room = 0;
-        for one in &self.containers {
-            if one.tier == tier && (tier != Tier::Medium || one.for_pages) {
-                room += u64::from(one.free() / clusters);
-            } else if tier != Tier::Small && one.is_for_data() && one.free() == self.per_container {
-                room += u64::from(self.per_container / clusters);
-            }
-            if room >= pages {
-                return true;
-            }
+    /// Whether a tier has room for so many pages, those that are owed included.
+    pub fn has_pages(&self, tier: Tier, pages: u64) -> bool {
+        match tier {
+            Tier::Medium => self.room.has([pages, 0, 0], 0),
+            Tier::Container => self.room.has([0, pages, 0], 0),
+            Tier::Small => self.room.has([0, 0, pages], 0),
         }
-        false
     }
 
     /// Takes the clusters of one page.
@@ -324,12 +386,11 @@ impl Space {
                 }
             },
             // A tier that is full takes over a container that nothing is in.
-            (None, Tier::Container) => {
+            (None, Tier::Container | Tier::Small) => {
                 let index = self.set_apart().ok_or(Error::NoSpace)?;
-                self.containers[index].tier = tier;
+                self.change(index, |one| one.tier = tier);
                 self.mark(index, 0, clusters)
             }
-            (None, Tier::Small) => return Err(Error::NoSpace),
         };
         self.pages[tier as usize] =
             Place { container: run.container as usize, cluster: run.start + run.count };
@@ -360,11 +421,8 @@ impl Space {
     }
 
     fn mark(&mut self, index: usize, start: u32, count: u32) -> Run {
-        let one = &mut self.containers[index];
-        one.take(start, count, self.per_container);
-        if one.is_for_data() {
-            self.free -= u64::from(count);
-        }
+        let clusters = self.per_container;
+        self.change(index, |one| one.take(start, count, clusters));
         self.touch(index);
         Run { container: index as u32, start, count }
     }
@@ -385,16 +443,30 @@ impl Space {
     /// Gives a run back that nothing on disk ever referred to.
     pub fn give_back(&mut self, run: Run) {
         self.keep(run);
-        let one = &mut self.containers[run.container as usize];
-        one.release(run.start, run.count, self.per_container);
-        if one.is_for_data() {
-            self.free += u64::from(run.count);
-        }
+        let clusters = self.per_container;
+        self.change(run.container as usize, |one| one.release(run.start, run.count, clusters));
         self.touch(run.container as usize);
     }
 
-    /// A commit takes over what is parked.
+    /// Whether the next checkpoint counts what is parked as in use.
+    pub fn keeps_parked(&self) -> bool {
+        self.keeps_parked
+    }
+
+    /// Has the next checkpoint count what is parked as in use, or no longer: something on disk that it does not replace
+    /// may have it.
+    pub fn keep_parked(&mut self, is_kept: bool) {
+        if std::mem::replace(&mut self.keeps_parked, is_kept) && !is_kept {
+            let parking = self.parking.clone();
+            parking.into_iter().for_each(|container| self.touch(container as usize));
+        }
+    }
+
+    /// A commit takes over what is parked, unless that is to be kept.
     pub fn hand_over(&mut self) {
+        if self.keeps_parked {
+            return;
+        }
         for container in std::mem::take(&mut self.parking) {
             self.leaving.push((container, self.containers[container as usize].hand_over()));
         }
@@ -403,10 +475,10 @@ impl Space {
     /// The checkpoint is on disk: what was parked when it was made can be handed out.
     pub fn settle(&mut self) {
         for (container, left) in std::mem::take(&mut self.leaving) {
-            let one = &mut self.containers[container as usize];
-            let freed = u64::from(one.settle(&left, self.per_container));
-            if one.is_for_data() {
-                (self.free, self.parked) = (self.free + freed, self.parked - freed);
+            let clusters = self.per_container;
+            let freed = self.change(container as usize, |one| one.settle(&left, clusters));
+            if self.containers[container as usize].is_for_data() {
+                self.parked -= u64::from(freed);
             }
         }
     }

@@ -102,7 +102,7 @@ impl Core {
         let clusters = self.geometry().per_container;
         let container = &self.pages.space.containers()[index];
         if container.tier == tier {
-            return Some(match container.used(clusters) {
+            return Some(match container.used(clusters, self.pages.space.keeps_parked()) {
                 0 => Use::Free,
                 used if used == clusters => Use::Full,
                 _ => Use::Part,
@@ -119,7 +119,8 @@ impl Core {
         let index = self.pages.map.at(first);
         match (uniform, index) {
             (None, Some(index)) => {
-                let (used, bits) = self.pages.space.containers()[index].row(clusters);
+                let (used, bits) =
+                    self.pages.space.containers()[index].row(clusters, self.pages.space.keeps_parked());
                 AllocatorRow { start, count: whole, used: u64::from(used), bits }
             }
             (Some(Use::Free), _) => AllocatorRow { start, count: whole, used: 0, bits: None },
@@ -132,7 +133,7 @@ impl Core {
         let geometry = self.geometry();
         let clusters = geometry.per_container;
         let container = &self.pages.space.containers()[index];
-        let used = container.used(clusters);
+        let used = container.used(clusters, self.pages.space.keeps_parked());
         let flags = match (container.tier, used) {
             (Tier::Medium, 0) if !container.for_pages => ContainerRow::EMPTY,
             (Tier::Medium, _) if !container.for_pages => ContainerRow::DATA,

@@ -1,6 +1,6 @@
 //! A stream's data: its size, and where it is. Reading and writing in place need nothing but this.
 
-use crate::extents::Extents;
+use crate::extents::{Extents, Form};
 use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::{self, Attribute, DATA, MULTIPLE, NAMED_DATA, SINGLE, STREAM_EXTENTS};
@@ -16,7 +16,13 @@ pub const LIVE: u64 = 0x1000;
 /// The row that names the next of these numbers.
 pub const COUNTER: u64 = 8;
 /// Bytes of a stream summary.
-const SUMMARY: usize = 0x3C;
+pub const SUMMARY: usize = 0x3C;
+/// Bytes of the row that names a stream whose content is not in the record.
+pub const HEAD: usize = 0x74;
+/// Bytes before the node in a value that holds extents.
+pub const EXTENTS_HEADER: usize = 0x88;
+/// Bytes that the node of a large named stream has besides.
+pub const ADDED_TO_NAMED: usize = 0x60;
 
 /// Where a stream's bytes are.
 pub enum Content {
@@ -274,6 +280,7 @@ pub const LARGEST: u64 = (u32::MAX as u64 - 1) << 12;
 pub fn store_data(
     state: &mut StreamState,
     versions: u32,
+    form: Form,
     pages: &mut Pages,
     clock: u64,
 ) -> Result<Vec<Attribute>> {
@@ -288,7 +295,7 @@ pub fn store_data(
         value[SUMMARY..SUMMARY + content.len()].copy_from_slice(content);
         return Ok(vec![Attribute::new(SINGLE, DATA, 0, &[], 0, value)]);
     }
-    let value = store_extents(state, versions, pages, clock)?;
+    let value = store_extents(state, versions, form, pages, clock)?;
     Ok(vec![version(LIVE, 1, value)])
 }
 
@@ -304,8 +311,6 @@ fn version(number: u64, flags: u16, value: Vec<u8>) -> Attribute {
 pub fn store_counter(rows: &mut Vec<Attribute>) {
     let numbers = rows.iter().filter(|row| row.kind() == DATA && !row.is_single()).map(version_number);
     let Some(next) = numbers.filter(|&number| number != COUNTER).max().map(|last| last + 1) else { return };
-    let is_counter =
-        |row: &Attribute| row.kind() == DATA && !row.is_single() && version_number(row) == COUNTER;
     let position = rows.iter().position(is_counter).unwrap_or_else(|| {
         rows.push(version(COUNTER, 0, vec![0; 40]));
         rows.len() - 1
@@ -314,6 +319,11 @@ pub fn store_counter(rows: &mut Vec<Attribute>) {
     if counter.len() >= 0x28 && u64_at(counter, 0x20) < next {
         put(counter, 0x20, next);
     }
+}
+
+/// Whether a row says which number the next version of the data gets.
+pub fn is_counter(row: &Attribute) -> bool {
+    row.kind() == DATA && !row.is_single() && version_number(row) == COUNTER
 }
 
 /// The number of the next version of the data, as the attributes of a record tell.
@@ -348,7 +358,7 @@ impl Snapshot {
     pub fn new(number: u64, state: &StreamState, now: u64, geometry: &Geometry) -> Snapshot {
         let sizes = (state.size, state.valid());
         let mut head =
-            summary(0x74, state.allocated(geometry), sizes, summary_flags(geometry, state.integrity));
+            summary(HEAD, state.allocated(geometry), sizes, summary_flags(geometry, state.integrity));
         put(&mut head, 0x02, Snapshot::FLAGS);
         put(&mut head, 0x10, 2u16);
         put(&mut head, 0x44, number as u32);
@@ -372,21 +382,28 @@ pub fn store_snapshot(
     state: &mut StreamState,
     name: &[u16],
     snapshot: &Snapshot,
+    form: Form,
     pages: &mut Pages,
     clock: u64,
 ) -> Result<Vec<Attribute>> {
-    let value = store_extents(state, 1, pages, clock)?;
+    let value = store_extents(state, 1, form, pages, clock)?;
     let units: Vec<u8> = name.iter().flat_map(|unit| unit.to_le_bytes()).collect();
     let head = Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, snapshot.head.clone());
     Ok(vec![head, version(snapshot.number, 1, value)])
 }
 
 /// Stores the extents and returns the value that holds them.
-fn store_extents(state: &mut StreamState, versions: u32, pages: &mut Pages, clock: u64) -> Result<Vec<u8>> {
+fn store_extents(
+    state: &mut StreamState,
+    versions: u32,
+    form: Form,
+    pages: &mut Pages,
+    clock: u64,
+) -> Result<Vec<u8>> {
     let Content::Extents(extents) = &mut state.content else {
         return Err(Error::InvalidArgument("an inline stream has no extents"));
     };
-    let stored = extents.store(pages, clock)?;
+    let stored = extents.store(form, pages, clock)?;
     Ok(extents_value(state, versions, &pages.geometry, &stored))
 }
 
@@ -395,6 +412,7 @@ pub fn store_named(
     state: &mut StreamState,
     name: &[u16],
     number: u64,
+    form: Form,
     pages: &mut Pages,
     clock: u64,
 ) -> Result<Vec<Attribute>> {
@@ -407,12 +425,12 @@ pub fn store_named(
         value[SUMMARY..].copy_from_slice(content);
         return Ok(vec![Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, value)]);
     }
-    let mut value = store_extents(state, 1, pages, clock)?;
+    let mut value = store_extents(state, 1, form, pages, clock)?;
     pad_named(&mut value);
     let mut key = [0; 0x40];
     put(&mut key, 0x20, number);
     let extents = Attribute::new(MULTIPLE, STREAM_EXTENTS, 0, &key, 1, value);
-    let mut head = summary(0x74, state.allocated(&pages.geometry), (state.size, state.valid()), flags);
+    let mut head = summary(HEAD, state.allocated(&pages.geometry), (state.size, state.valid()), flags);
     put(&mut head, 0x02, 0x1000u16);
     put(&mut head, 0x3C, number);
     put(&mut head, 0x44, number);
@@ -425,7 +443,7 @@ fn pad_named(value: &mut Vec<u8>) {
     let area = value.len() - 0x88;
     let (index, count) = (u32_at(value, 0x88 + 0x10) as usize, u32_at(value, 0x88 + 0x14) as usize);
     let places: Vec<u8> = value[0x88 + index..].to_vec();
-    let more = 0x60;
+    let more = ADDED_TO_NAMED;
     value.resize(value.len() + more, 0);
     value[0x88 + index..].fill(0);
     let length = value.len();
@@ -548,7 +566,7 @@ impl Taking<'_> {
             return Ok(None);
         }
         let (size, number) = (u64_at(&row.value, 0x20), u64_at(&row.value, 0x3C));
-        let large = u32_at(&row.value, 0) & 0x1000_0000 != 0 && row.value.len() == 0x74;
+        let large = u32_at(&row.value, 0) & 0x1000_0000 != 0 && row.value.len() == HEAD;
         let of = |is_its: &dyn Fn(&(u64, Attribute)) -> bool| self.spare.iter().position(is_its);
         let runs =
             of(&|(other, _)| *other == number).or_else(|| of(&|(_, runs)| u64_at(&runs.value, 0x38) == size));

@@ -197,7 +197,7 @@ impl Tree {
     /// is touched. So where a page cannot be read, the tree is whole and holds what it held.
     pub fn put(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<bool> {
         if row_size(key, value) > Tree::LARGEST_ROW {
-            return Err(Error::InvalidArgument("a metadata row is too large"));
+            return Err(Error::RecordFull { format: "ReFS", what: crate::core::LIMIT });
         }
         let mut put = Put { key, flags, value, replaced: false, leaves: 0 };
         self.begin(pages)?;
@@ -211,12 +211,7 @@ impl Tree {
 
     /// Makes sure before a change that it will not end for want of pages in the middle.
     fn begin(&self, pages: &Pages) -> Result<()> {
-        let clusters = pages.geometry.page_clusters();
-        if pages.space.has_pages(self.tier, MOST_LEVELS as u64, clusters) {
-            Ok(())
-        } else {
-            Err(Error::NoSpace)
-        }
+        if pages.space.has_pages(self.tier, MOST_LEVELS as u64) { Ok(()) } else { Err(Error::NoSpace) }
     }
 
     /// Puts a row in below `at`, a page that can be changed.

@@ -30,7 +30,6 @@ use crate::geometry::Geometry;
 use crate::layout::record::key;
 use crate::layout::{BootRecord, Record, ShortEntry};
 use crate::open::{self, Notes};
-use crate::space::Tier;
 use crate::stream::{LARGEST, Stream, StreamState};
 use crate::system;
 use keeper::Keeper;
@@ -181,21 +180,42 @@ impl Volume {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The core, for a change.
+    /// The core, for a change that takes no more of the volume than there was.
     fn change(&self) -> Result<MutexGuard<'_, Core>> {
-        let core = self.core();
-        core.writable()?;
-        Ok(core)
+        self.change_with(TO_CHANGE)
     }
 
-    /// Like [`Volume::change`], with a stream too, of which no plan is under way.
+    /// The core, for a change that may add to the volume.
+    fn grow(&self) -> Result<MutexGuard<'_, Core>> {
+        self.change_with(TO_ADD)
+    }
+
+    /// The core, for a change with room for so many pages besides those that the next commit takes for what was changed
+    /// before. If they are not there, a commit may bring them.
+    fn change_with(&self, room: u64) -> Result<MutexGuard<'_, Core>> {
+        let core = self.core();
+        core.writable()?;
+        if core.spares(room) {
+            return Ok(core);
+        }
+        drop(core);
+        if self.is_waiting() {
+            self.commit()?;
+        }
+        let core = self.core();
+        core.writable()?;
+        if core.spares(room) { Ok(core) } else { Err(Error::NoSpace) }
+    }
+
+    /// Like [`Volume::change_with`], with a stream too, of which no plan is under way.
     fn change_quiet<'a>(
         &'a self,
         stream: &'a Stream,
+        room: u64,
     ) -> Result<(MutexGuard<'a, Core>, RwLockWriteGuard<'a, StreamState>)> {
         loop {
             stream.wait_quiet();
-            let core = self.change()?;
+            let core = self.change_with(room)?;
             let state = stream.write();
             if stream.is_quiet() {
                 return Ok((core, state));
@@ -206,10 +226,7 @@ impl Volume {
     /// Makes a change of several rows, with room for so many pages. If it fails when some of them are changed already,
     /// nothing of it is ever written.
     fn as_one<T>(&self, room: u64, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
-        let mut core = self.change()?;
-        if !core.pages.space.has_pages(Tier::Medium, room, self.geometry.page_clusters()) {
-            return Err(Error::NoSpace);
-        }
+        let mut core = self.change_with(room)?;
         let before = core.pages.edits;
         let changed = change(&mut core);
         core.pages.is_broken |= changed.is_err() && core.pages.edits != before;

@@ -2,7 +2,7 @@
 
 use platter_device::{Buffer, Kind as Direction, Request};
 use platter_refs::Refs;
-use platter_vfs::model::{Counted, Random, cost, counts};
+use platter_vfs::model::{Counted, Random, cost, counts, growing};
 use platter_vfs::{Node, Plan, SyncScope};
 
 const CLUSTER: usize = 4096;
@@ -219,4 +219,10 @@ fn a_planned_sync_is_one_write() {
     let (reads, _, writes, bytes, flushes) = counts(&seen);
     assert_eq!((reads, bytes, flushes), (0, (DEPTH as usize + 1) as u64 * CLUSTER as u64, 0));
     assert!(writes <= 4, "{writes} writes");
+}
+
+#[test]
+fn twice_as_much_costs_twice_as_much() {
+    growing::twice(&Refs::ANY);
+    growing::twice(&Refs::INTEGRITY);
 }

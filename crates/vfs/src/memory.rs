@@ -69,7 +69,8 @@ impl Default for MemoryOptions {
 /// * A directory's modification time changes when a name in it appears, disappears or changes.
 /// * A named stream has the times, flags and links of the node that it belongs to; writing it changes those.
 /// * A new file or directory has the integrity of its directory, a symbolic link none; a named stream has that of its
-///   node. Renaming and linking change nothing.
+///   node. Renaming and linking change nothing. Nothing is allocated ahead for a file with integrity, as every write of
+///   it takes new clusters.
 /// * A name that could not be created is not an error to look for: it is just not there.
 pub struct MemoryFileSystem {
     options: MemoryOptions,
@@ -799,6 +800,7 @@ impl FileSystem for MemoryFileSystem {
         }
         self.check_size(Some(range.end))?;
         let grows = !keep_size && range.end > data.len() as u64;
+        self.require(!state.face(node)?.integrity, "clusters taken ahead for files with integrity")?;
         drop(state);
         if grows { self.rewrite(node, |file| file.resize(range.end as usize, 0)) } else { Ok(()) }
     }

@@ -142,7 +142,10 @@ pub trait FileSystem: Send + Sync {
     /// Writes all of `data` at any `offset`, extending the file as needed.
     fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()>;
 
-    /// Allocates the range without changing its content; `keep_size` leaves the file's size alone.
+    /// Allocates the range without changing its content; `keep_size` leaves the file's size alone. All of it or nothing.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]; [`Error::Unsupported`] for files of which every write takes new clusters, too.
     fn allocate(&self, _node: Node, _range: Range<u64>, _keep_size: bool) -> Result<()> {
         self.unsupported("preallocation")
     }

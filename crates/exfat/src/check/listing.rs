@@ -12,6 +12,8 @@ const PIECE: usize = 1 << 20;
 /// A directory's slots. Those at its end that are all zero are not kept.
 pub struct Listing {
     slots: Vec<[u8; SLOT]>,
+    /// The first that says that nothing follows; their number if none does. Known, as it is asked for with every entry.
+    end: usize,
     /// Device offsets of its clusters, and how many slots each has.
     clusters: Vec<u64>,
     in_cluster: usize,
@@ -51,7 +53,9 @@ impl Listing {
                 },
             };
         }
-        Ok(Listing { slots, clusters: offsets, in_cluster: size / SLOT })
+        let mut listing = Listing { slots, end: 0, clusters: offsets, in_cluster: size / SLOT };
+        listing.look_for_end(0);
+        Ok(listing)
     }
 
     /// The slots up to the last that is not all zero.
@@ -76,7 +80,13 @@ impl Listing {
 
     /// The first slot that says that nothing follows; the number of slots if none does.
     pub fn end(&self) -> usize {
-        self.slots.iter().position(|slot| Primary::of(slot) == Primary::End).unwrap_or(self.slots.len())
+        self.end
+    }
+
+    /// Looks for the end in the slots from one on, before which it is not.
+    fn look_for_end(&mut self, from: usize) {
+        let is_end = |slot: &[u8; SLOT]| Primary::of(slot) == Primary::End;
+        self.end = from + self.slots[from..].iter().take_while(|slot| !is_end(slot)).count();
     }
 
     /// Changes a slot here and in what is to be written.
@@ -85,6 +95,11 @@ impl Listing {
             self.slots.resize(at + 1, [0; SLOT]);
         }
         self.slots[at] = slot;
+        if at < self.end && Primary::of(&slot) == Primary::End {
+            self.end = at;
+        } else if at == self.end {
+            self.look_for_end(at);
+        }
         disk.edit(self.offset(at), slot);
     }
 

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Pages for the rows of a change of a node, in two directories.
+const SOME: u64 = 48;
+
 impl Core {
     /// The run of clusters from a virtual one on.
     pub fn run(&self, cluster: u64, count: u32) -> Result<Run> {
@@ -41,15 +44,36 @@ impl Core {
         self.park(&gone, is_nameless)
     }
 
-    /// Has all extents of a node's streams in memory, so that what is done with all of them will not fail half-way.
-    pub fn load_streams(&mut self, node: u64) -> Result<()> {
+    /// Has all extents of a node's streams in memory, and sees that there is room, so that what is done with all of them
+    /// will not fail half-way: they are given up, or moved to another directory.
+    pub fn load_streams(&mut self, node: u64, is_moved: bool) -> Result<()> {
         let streams: Vec<Arc<Stream>> = self.entity(node)?.all_streams().cloned().collect();
+        let mut pages = 0;
         for stream in streams {
             if let Content::Extents(extents) = &mut stream.write().content {
                 extents.load_range(&mut self.pages, 0, u32::MAX)?;
+                pages += match is_moved {
+                    true => 0,
+                    false => self.pages_to_give_up(extents, 0..u32::MAX),
+                };
             }
         }
-        Ok(())
+        if is_moved {
+            pages += self.pages_to_move(node)?;
+        }
+        // What is there of a file that goes is smaller than what it takes to say so only where it shares clusters.
+        if pages == 0 || self.spares(SOME + pages) { Ok(()) } else { Err(Error::NoSpace) }
+    }
+
+    /// Pages that storing a node in another directory takes at most.
+    pub fn pages_to_move(&self, node: u64) -> Result<u64> {
+        let entity = self.entity(node)?;
+        let of = |stream: &Arc<Stream>| match &stream.read().content {
+            Content::Extents(extents) => extents.pages() + 4,
+            Content::Inline(_) => 0,
+        };
+        let streams: u64 = entity.all_streams().map(of).sum();
+        Ok(streams + Changed::of_rows(4 + entity.rows()))
     }
 
     /// Has the pages of a stream's extents written anew with the number of another directory.

@@ -13,6 +13,8 @@ impl Core {
             return Ok(());
         }
         entity.absorb_written();
+        let form = self.form_of(node)?;
+        let entity = self.entities.get_mut(&node).expect("seen just now");
         let mut record = entity.record.clone();
         if let Some(stream) = &entity.stream {
             let mut state = stream.write();
@@ -28,7 +30,7 @@ impl Core {
                 false => record.attributes &= !Record::SPARSE,
             }
             let versions = 1 + entity.named.iter().filter(|named| named.snapshot.is_some()).count() as u32;
-            record.rows.extend(stream::store_data(&mut state, versions, &mut self.pages, clock)?);
+            record.rows.extend(stream::store_data(&mut state, versions, form, &mut self.pages, clock)?);
             if let Content::Extents(extents) = &mut state.content
                 && extents.loaded() > MOST_RUNS
             {
@@ -39,8 +41,12 @@ impl Core {
             let mut state = named.stream.write();
             let pages = &mut self.pages;
             record.rows.extend(match &named.snapshot {
-                Some(snapshot) => stream::store_snapshot(&mut state, &named.name, snapshot, pages, clock)?,
-                None => stream::store_named(&mut state, &named.name, 0xF000 + index as u64, pages, clock)?,
+                Some(snapshot) => {
+                    stream::store_snapshot(&mut state, &named.name, snapshot, form, pages, clock)?
+                }
+                None => {
+                    stream::store_named(&mut state, &named.name, 0xF000 + index as u64, form, pages, clock)?
+                }
             });
         }
         stream::store_counter(&mut record.rows);
@@ -95,44 +101,29 @@ impl Core {
         tree.put(pages, &key::name(key::SHORT, name), 0, &entry.to_bytes(size)).map(drop)
     }
 
-    /// How large a node's record would be, to refuse what does not fit before it is too late.
-    pub fn record_fits(&self, node: u64) -> Result<()> {
-        let entity = self.entity(node)?;
-        let mut size = entity.record.to_bytes().len() + 256;
-        for stream in entity.all_streams() {
-            let state = stream.read();
-            size += match &state.content {
-                Content::Inline(content) => 0x80 + content.len(),
-                Content::Extents(_) => 0x260,
-            };
-        }
-        size += entity.named.iter().map(|named| 2 * named.name.len() + 16).sum::<usize>();
-        if size > Tree::LARGEST_ROW { Err(Error::NoSpace) } else { Ok(()) }
-    }
-
     /// Brings all rows up to date and collects what a commit writes. From here on, changes belong to the next one.
     pub fn gather(&mut self) -> Result<Batch> {
         self.whole()?;
         let clock = self.checkpoint.clock + 1;
         self.pages.space.prepare();
-        let nodes = std::mem::take(&mut self.changed);
+        let nodes = self.changed.take_nodes();
+        // What was asked for was counted before, so that all fit. If one does not, it stays on disk as it is, with all
+        // that it has there; the others are stored.
+        let (mut fitting, mut left) = (Vec::with_capacity(nodes.len()), Vec::new());
         for &node in &nodes {
-            self.store_entity(node, clock)?;
-        }
-        for object in std::mem::take(&mut self.changed_objects) {
-            let entry = self.objects.get_mut(&object).expect("changed objects are open");
-            entry.tree.seal(&mut self.pages, clock)?;
-            let row = ObjectRow {
-                clock: clock as u32,
-                epoch: 1,
-                root: entry.tree.root,
-                last_child: entry.last_child,
-            };
-            let value = row.to_bytes(self.pages.geometry.reference);
-            for root in [Root::Objects, Root::ObjectsCopy] {
-                let (tree, pages) = self.root(root);
-                tree.put(pages, &ObjectRow::key(object), 0, &value)?;
+            // Who was forgotten meanwhile has nothing to be stored.
+            match self.is_too_large(node).unwrap_or(false) {
+                true => left.push(node),
+                false => fitting.push(node),
             }
+        }
+        let full = Error::RecordFull { format: "ReFS", what: LIMIT };
+        self.unstored = (!left.is_empty()).then_some(full);
+        self.pages.space.keep_parked(!left.is_empty());
+        if let Err(error) = self.store_changed(&fitting, clock) {
+            // For the next commit, if this was for want of room.
+            nodes.iter().for_each(|&node| self.note_changed(node));
+            return Err(error);
         }
         let last = self.next_object - 1;
         for root in [Root::Objects, Root::ObjectsCopy] {
@@ -152,13 +143,39 @@ impl Core {
         let pages = self.pages.take_dirty()?;
         self.pages.space.hand_over();
         self.shares.forget();
-        (self.news, self.has_written) = (false, false);
+        (self.news, self.has_written) = (!left.is_empty(), false);
+        left.into_iter().for_each(|node| self.note_changed(node));
+        self.pages.space.owe_rows(self.changed.pages());
         self.sync_log.iter_mut().for_each(SyncLog::clear);
         let batch = Batch { pages, checkpoint: self.checkpoint_at(self.slot) };
         for node in nodes {
             self.forget_idle(node)?;
         }
         Ok(batch)
+    }
+
+    /// Stores nodes, and the objects that changed by then.
+    fn store_changed(&mut self, nodes: &[u64], clock: u64) -> Result<()> {
+        for &node in nodes {
+            self.store_entity(node, clock)?;
+        }
+        while let Some(object) = self.changed.first_object() {
+            let entry = self.objects.get_mut(&object).expect("changed objects are open");
+            entry.tree.seal(&mut self.pages, clock)?;
+            let row = ObjectRow {
+                clock: clock as u32,
+                epoch: 1,
+                root: entry.tree.root,
+                last_child: entry.last_child,
+            };
+            let value = row.to_bytes(self.pages.geometry.reference);
+            for root in [Root::Objects, Root::ObjectsCopy] {
+                let (tree, pages) = self.root(root);
+                tree.put(pages, &ObjectRow::key(object), 0, &value)?;
+            }
+            self.changed.forget_object(object);
+        }
+        Ok(())
     }
 
     /// The checkpoint as it goes to a place: the offset on the device, and the bytes.

@@ -19,16 +19,23 @@ impl Core {
     /// The node of this number, to be changed: it will be stored at the next commit.
     pub fn entity_mut(&mut self, node: u64) -> Result<&mut Entity> {
         self.changeable(node)?;
-        self.changed.insert(node);
+        self.note_changed(node);
         self.news = true;
         self.entities.get_mut(&node).ok_or(Error::NotFound)
+    }
+
+    /// Notes that a node is to be stored, and owes the pages for it.
+    pub fn note_changed(&mut self, node: u64) {
+        let rows = |node| self.entities.get(&node).map_or(0, Entity::rows);
+        self.changed.node(node, rows(node) + rows(self.owner_of(node)));
+        self.pages.space.owe_rows(self.changed.pages());
     }
 
     /// Has a node stored at the next commit.
     pub fn mark(&mut self, node: u64) {
         self.news = true;
-        if !self.changed.contains(&node) && self.entities.contains_key(&node) {
-            self.changed.insert(node);
+        if !self.changed.has(node) && self.entities.contains_key(&node) {
+            self.note_changed(node);
         }
     }
 
@@ -122,7 +129,9 @@ impl Core {
         let record = tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0))?.transpose()?;
         let mut record =
             record.ok_or_else(|| Error::damaged("directory", 0, "a row of its own record", "none"))?;
-        let found = stream::take_streams(&mut record, &mut self.pages, object)?;
+        let is_larger = room::is_larger(&record, key::OWN.len());
+        let mut found = stream::take_streams(&mut record, &mut self.pages, object)?;
+        found.only_read = found.only_read.or(is_larger);
         let only_read = found.only_read;
         let named = self.open_named(found, &record);
         let link = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK);
@@ -154,7 +163,13 @@ impl Core {
             (Id::File(home, _), _) => home,
             _ => return Err(Error::NotFound),
         };
+        let row_key = match &place {
+            Place::Long { name, .. } => 4 + 2 * name.len(),
+            _ => key::body(0, 0).len(),
+        };
+        let is_larger = room::is_larger(&record, row_key);
         let mut found = stream::take_streams(&mut record, &mut self.pages, table)?;
+        found.only_read = found.only_read.or(is_larger);
         let only_read = found.only_read;
         let node = self.next_node();
         let read_only = record.attributes & 1 != 0;
@@ -259,7 +274,7 @@ impl Core {
         }
         if let Place::Part { of } = entity.place {
             let busy = entity.stream.as_ref().is_some_and(|stream| !stream.is_quiet());
-            if busy || self.changed.contains(&node) {
+            if busy || self.changed.has(node) {
                 entity.stream.iter().for_each(|stream| stream.is_forgotten.store(true, Ordering::SeqCst));
                 return Ok(());
             }
@@ -285,13 +300,13 @@ impl Core {
         if entity.place == Place::Nowhere {
             let entity = self.entities.remove(&node).expect("seen just now");
             self.ids.remove(&entity.id);
-            self.changed.remove(&node);
+            self.changed.forget(node);
             for stream in entity.all_streams() {
                 self.release_stream(stream)?;
             }
             return Ok(());
         }
-        if !self.changed.contains(&node) {
+        if !self.changed.has(node) {
             let entity = self.entities.remove(&node).expect("seen just now");
             self.ids.remove(&entity.id);
         }

@@ -48,7 +48,8 @@ impl Core {
     /// An object's tree, with the pages, to be changed.
     pub fn tree_mut(&mut self, number: u64) -> Result<(&mut Tree, &mut Pages)> {
         self.object(number)?;
-        self.changed_objects.insert(number);
+        self.changed.object(number);
+        self.pages.space.owe_rows(self.changed.pages());
         self.news = true;
         let object = self.objects.get_mut(&number).expect("opened");
         Ok((&mut object.tree, &mut self.pages))
@@ -67,7 +68,8 @@ impl Core {
         let tree = Tree::create(&mut self.pages, number, schema, order, Tier::Medium, &vec![0; extra], kind)?;
         self.objects.insert(number, Object { tree, last_child });
         self.pages.edits += 1;
-        self.changed_objects.insert(number);
+        self.changed.object(number);
+        self.pages.space.owe_rows(self.changed.pages());
         self.news = true;
         Ok(())
     }
@@ -82,7 +84,8 @@ impl Core {
     pub fn remove_object(&mut self, number: u64) -> Result<()> {
         self.object(number)?;
         let object = self.objects.remove(&number).expect("opened");
-        self.changed_objects.remove(&number);
+        self.changed.forget_object(number);
+        self.pages.space.owe_rows(self.changed.pages());
         object.tree.destroy(&mut self.pages)?;
         for root in [Root::Objects, Root::ObjectsCopy] {
             let (tree, pages) = self.root(root);

@@ -1,7 +1,7 @@
 //! The log of syncs: what goes into it, and what is made of it when a volume is opened.
 
 use super::*;
-use crate::extents::{Extent, Extents, Found};
+use crate::extents::{Extent, Extents, Form, Found};
 use crate::layout::crc32c;
 use crate::stream::LARGEST;
 use crate::sync_log::{self, Beside, Change, NAME, Purpose, SyncLog, UNIT, Written};
@@ -41,8 +41,8 @@ impl Core {
         };
         if is_noted {
             self.has_written = true;
-            if !self.changed.contains(&node) {
-                self.changed.insert(node);
+            if !self.changed.has(node) {
+                self.note_changed(node);
             }
         } else {
             self.mark(node);
@@ -123,7 +123,7 @@ impl Core {
             return false;
         }
         self.has_written = true;
-        self.changed.insert(node);
+        self.note_changed(node);
         true
     }
 
@@ -191,8 +191,7 @@ impl Core {
         let bytes = (geometry.clusters * cluster / SHARE).clamp(LEAST, MOST) / cluster * cluster;
         let count = (bytes / cluster) as u32;
         let space = &mut self.pages.space;
-        let has_room = space.has_pages(Tier::Medium, PAGES, geometry.page_clusters())
-            && space.free() / 16 > u64::from(count);
+        let has_room = space.spares(PAGES) && space.free() / 16 > u64::from(count);
         let Some(run) = has_room.then(|| space.take_run(count)).flatten() else { return Ok(()) };
         let made = self.make_log(device, run, bytes, now);
         match made {
@@ -213,7 +212,7 @@ impl Core {
         let start = self.device_place(cluster)?;
         // What was in these clusters is nobody's business.
         device.write_at(start, &Buffer::new(bytes as usize))?;
-        let mut extents = Extents::new(self.geometry(), sync_log::DIRECTORY);
+        let mut extents = Extents::new(&self.pages, sync_log::DIRECTORY);
         let all = Extent { at: 0, count: run.count, cluster, checksum: None };
         extents.replace(0, run.count, &[all], &mut Vec::new());
         let content = Content::Extents(extents);
@@ -235,7 +234,7 @@ impl Core {
         record.size = state.size;
         record.allocated = state.allocated(self.geometry());
         let clock = self.checkpoint.clock + 1;
-        record.rows.extend(stream::store_data(&mut state, 1, &mut self.pages, clock)?);
+        record.rows.extend(stream::store_data(&mut state, 1, Form::Roomy, &mut self.pages, clock)?);
         stream::store_counter(&mut record.rows);
         let (tree, pages) = self.tree_mut(sync_log::DIRECTORY)?;
         tree.put(pages, &key::name(key::LONG, &name()), 1, &record.to_bytes()).map(drop)

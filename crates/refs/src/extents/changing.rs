@@ -25,9 +25,21 @@ impl Extents {
             self.is_regular = false;
         }
         let (start, end) = self.span(from, to).into_inner();
-        if new.len() == (to - from) as usize && self.replace_alike(start..=end, new, gone) {
-            return;
+        if new.len() != (to - from) as usize || !self.replace_alike(start..=end, new, gone) {
+            self.replace_any((start, end), (from, to), new, gone);
         }
+        // One whose runs stand in the stream's row is new with every change of them.
+        self.changed = self.changed.max(1);
+        self.owe();
+    }
+
+    fn replace_any(
+        &mut self,
+        (start, end): (usize, usize),
+        (from, to): (u32, u32),
+        new: &[Extent],
+        gone: &mut Vec<(u64, u32)>,
+    ) {
         self.clusters += new.iter().map(|row| u64::from(row.count)).sum::<u64>();
         for index in start..=end {
             let leaf = &mut self.leaves[index];
@@ -65,6 +77,7 @@ impl Extents {
             let position = low.saturating_sub(1);
             join(rows, position, low + here.len() + 3);
             self.runs = (self.runs + rows.len() as u64).saturating_sub(before);
+            self.changed += usize::from(leaf.news == News::Nothing);
             leaf.news = News::All;
         }
         self.mend(start, end);
@@ -102,6 +115,7 @@ impl Extents {
             let here;
             (here, rest) = rest.split_at(count);
             leaf.rows.as_mut().expect("seen just now")[position..][..count].copy_from_slice(here);
+            self.changed += usize::from(leaf.news == News::Nothing);
             match &mut leaf.news {
                 News::All => {}
                 News::Rows(changed) if changed.len() + count > MOST_ROWS => leaf.news = News::All,
@@ -124,7 +138,9 @@ impl Extents {
                 continue;
             };
             if rows.is_empty() {
-                self.left.extend(self.leaves.remove(index).page);
+                let leaf = self.leaves.remove(index);
+                self.changed = self.changed.saturating_sub(usize::from(leaf.news != News::Nothing));
+                self.left.extend(leaf.page);
                 self.is_regular = false;
                 if end == 0 {
                     break;
@@ -147,6 +163,7 @@ impl Extents {
                 let rest = rows.split_off(keep);
                 let (first, last) = (rest[0].at, rest[rest.len() - 1].end() - 1);
                 self.leaves.insert(index + 1, Leaf::new(first, last, rest));
+                self.changed += 1;
                 self.is_regular = false;
                 end += 1;
             }

@@ -80,6 +80,16 @@ fn store_rows(area: &mut [u8], rows: &[Extent], flags: u8, embedded: bool) {
     put(area, 0x14, rows.len() as u32);
 }
 
+/// Bytes that runs take in a node, with their places in the index.
+pub(super) fn runs_size(rows: &[Extent]) -> usize {
+    rows.iter().map(|row| row.size() + 4).sum()
+}
+
+/// Bytes of a node in a stream's own row that names so many children, with a reference of so many bytes each.
+pub(super) fn inner_size(children: usize, reference: usize) -> usize {
+    (NODE_HEADER + children * (32 + reference + 4)).next_multiple_of(8).max(LEAST_NODE)
+}
+
 /// What [`Extents::store`] made of the runs.
 pub struct Stored {
     /// The node for the stream's row.
@@ -107,7 +117,7 @@ pub(super) struct Opening {
 impl Opening {
     /// For the tree below this node.
     pub fn new(geometry: &Geometry, top: &Node<'_>) -> Opening {
-        let is_regular = top.len() <= INLINE_CHILDREN;
+        let is_regular = top.len() <= Form::Roomy.children();
         Opening { first: 0, inner: 0, each: children_of_page(geometry), short: Vec::new(), is_regular }
     }
 
@@ -122,7 +132,7 @@ impl Opening {
 }
 
 /// Children that a page between names.
-fn children_of_page(geometry: &Geometry) -> usize {
+pub(super) fn children_of_page(geometry: &Geometry) -> usize {
     (geometry.page() - 0x58 - NODE_HEADER) / (32 + geometry.reference + 4)
 }
 
@@ -166,43 +176,42 @@ impl Extents {
 
     /// Brings the pages up to date and returns the node for the stream's row. Pages that are no longer needed are given
     /// back.
-    pub fn store(&mut self, pages: &mut Pages, clock: u64) -> Result<Stored> {
+    pub fn store(&mut self, form: Form, pages: &mut Pages, clock: u64) -> Result<Stored> {
         let inline = match &self.leaves[..] {
             [] => true,
-            [leaf] => leaf
-                .rows
-                .as_ref()
-                .is_some_and(|rows| rows.iter().map(|row| row.size() + 4).sum::<usize>() <= INLINE),
+            [leaf] => leaf.rows.as_ref().is_some_and(|rows| runs_size(rows) <= form.runs()),
             _ => false,
         };
         let stored = if inline {
             self.forget_pages();
             let rows: &[Extent] = self.leaves.first().and_then(|leaf| leaf.rows.as_deref()).unwrap_or(&[]);
-            let bytes: usize = rows.iter().map(Extent::size).sum();
-            // Others expect room for two runs, and the whole row to end on 8 bytes.
-            let length = (NODE_HEADER + bytes + 4 * rows.len()).next_multiple_of(8).max(0x70);
+            // The whole row ends on 8 bytes.
+            let length = (NODE_HEADER + runs_size(rows)).next_multiple_of(8).max(LEAST_NODE);
             let mut node = vec![0; length];
             let flags = if rows.is_empty() { ROOT | STREAM } else { ROOT | STREAM | FIXED };
             store_rows(&mut node, rows, flags, true);
             Stored { node, leaf_pages: 0, runs: self.runs }
         } else {
-            self.store_pages(pages, clock)?
+            self.store_pages(form, pages, clock)?
         };
+        self.changed = 0;
+        self.owe();
         self.free_left(pages)?;
         Ok(stored)
     }
 
-    fn store_pages(&mut self, pages: &mut Pages, clock: u64) -> Result<Stored> {
+    fn store_pages(&mut self, form: Form, pages: &mut Pages, clock: u64) -> Result<Stored> {
         let each = children_of_page(&pages.geometry);
         let changed = self.store_leaves(pages, clock)?;
+        let top = self.inner.last().map_or(self.leaves.len(), Vec::len);
+        self.is_regular &= top <= form.children();
         if !self.is_regular || !self.point(pages, clock, changed, each)? {
-            self.store_inner(pages, clock, each)?;
+            self.store_inner(form, pages, clock, each)?;
         }
         let reference = pages.geometry.reference;
         let top = self.children(self.inner.len(), each);
         let level = self.inner.len() as u8 + 1;
-        let mut node =
-            vec![0; (NODE_HEADER + top.len() * (32 + reference + 4)).next_multiple_of(8).max(0x70)];
+        let mut node = vec![0; inner_size(top.len(), reference)];
         store_children(&mut node, &top, level, ROOT | STREAM | INNER, reference);
         Ok(Stored { node, leaf_pages: self.leaves.len() as u64, runs: self.runs })
     }
@@ -272,11 +281,11 @@ impl Extents {
     }
 
     /// Makes the pages between anew.
-    fn store_inner(&mut self, pages: &mut Pages, clock: u64, each: usize) -> Result<()> {
+    fn store_inner(&mut self, form: Form, pages: &mut Pages, clock: u64, each: usize) -> Result<()> {
         self.left.extend(self.inner.drain(..).flatten());
         loop {
             let below = self.children(self.inner.len(), each);
-            if below.len() <= INLINE_CHILDREN {
+            if below.len() <= form.children() {
                 break;
             }
             let level = self.inner.len() as u8 + 1;
@@ -316,6 +325,8 @@ impl Extents {
         }
         self.left.extend(self.inner.drain(..).flatten());
         self.is_regular = false;
+        self.changed = self.leaves.len();
+        self.owe();
     }
 
     /// Gives back the pages that were forgotten.
@@ -328,7 +339,8 @@ impl Extents {
         gone.extend(self.iter().map(|row| (row.cluster, row.count)));
         self.forget_pages();
         self.leaves.clear();
-        (self.clusters, self.runs) = (0, 0);
+        (self.clusters, self.runs, self.changed) = (0, 0, 0);
+        self.owe();
         self.free_left(pages)
     }
 }

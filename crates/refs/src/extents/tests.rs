@@ -20,14 +20,14 @@ fn a_change_of_few_rows_changes_the_pages_above_them_alone() {
     let volume = RefsVolume::open(device, OpenOptions::default()).unwrap();
     let mut core = volume.core();
     let pages = &mut core.pages;
-    let mut extents = Extents::new(&pages.geometry, TABLE);
+    let mut extents = Extents::new(pages, TABLE);
     let mut gone = Vec::new();
     // So many that there are two levels of pages between.
     let mut rows: Vec<Extent> = (0..800_000).map(|at| run(at, 0x10_0000 + u64::from(at))).collect();
     for piece in rows.chunks(4096) {
         extents.replace(piece[0].at, piece[0].at + piece.len() as u32, piece, &mut gone);
     }
-    let leaf_pages = extents.store(pages, 2).unwrap().leaf_pages;
+    let leaf_pages = extents.store(Form::Roomy, pages, 2).unwrap().leaf_pages;
     let all = pages.take_dirty().unwrap().len() as u64;
     let between = all - leaf_pages;
     assert!(between > 8 && extents.inner.len() == 2, "{between} pages between");
@@ -42,7 +42,7 @@ fn a_change_of_few_rows_changes_the_pages_above_them_alone() {
             extents.replace(at, at + 1, &[row], &mut gone);
             leaves.insert(extents.leaf(at));
         }
-        extents.store(pages, clock).unwrap();
+        extents.store(Form::Roomy, pages, clock).unwrap();
         let changed = pages.take_dirty().unwrap().len();
         let most = leaves.len() + if leaves.is_empty() { 0 } else { between as usize };
         assert!((leaves.len()..=most).contains(&changed), "{changed} pages for {} leaves", leaves.len());
@@ -62,7 +62,7 @@ fn a_change_of_few_rows_changes_the_pages_above_them_alone() {
     assert_eq!(gone.iter().map(|(_, count)| count).sum::<u32>(), 256);
     rows[border as usize - 100..][..256].copy_from_slice(&new);
     assert_eq!(shape(&extents), before);
-    let mut stored = extents.store(pages, 40).unwrap();
+    let mut stored = extents.store(Form::Roomy, pages, 40).unwrap();
     assert!((4..=5).contains(&pages.take_dirty().unwrap().len()));
     let again = |extents: &Extents, pages: &mut Pages, stored: &Stored| {
         let mut again = Extents::open(pages, TABLE, &stored.node, (extents.clusters, stored.runs)).unwrap();
@@ -78,19 +78,19 @@ fn a_change_of_few_rows_changes_the_pages_above_them_alone() {
     }
     rows.drain(2000..2010);
     extents.replace(2000, 2010, &[], &mut gone);
-    stored = extents.store(pages, 42).unwrap();
+    stored = extents.store(Form::Roomy, pages, 42).unwrap();
     pages.take_dirty().unwrap();
     let mut reopened = again(&extents, pages, &stored);
     assert!(reopened.iter().eq(rows.iter().copied()));
     // What was opened goes on as what was built.
     reopened.replace(7, 8, &[run(7, 0x400_0000)], &mut gone);
     rows[7] = run(7, 0x400_0000);
-    stored = reopened.store(pages, 43).unwrap();
+    stored = reopened.store(Form::Roomy, pages, 43).unwrap();
     assert_eq!(pages.take_dirty().unwrap().len(), 3);
     assert!(again(&reopened, pages, &stored).iter().eq(rows.iter().copied()));
     // Pages that are not in memory are not read to be changed: they are made anew.
     pages.forget_clean();
     reopened.replace(7, 8, &[run(7, 0x500_0000)], &mut gone);
-    reopened.store(pages, 43).unwrap();
+    reopened.store(Form::Roomy, pages, 43).unwrap();
     assert_eq!(pages.take_dirty().unwrap().len() as u64, 1 + between);
 }

@@ -121,7 +121,7 @@ pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
         }
     }
     tables.values_mut().for_each(|pages| pages.sort_by_key(|page| std::cmp::Reverse(page.clock)));
-    let none = Space::new(Vec::new(), geometry.per_container);
+    let none = Space::new(Vec::new(), &geometry);
     let pages = Pages::new(geometry, ContainerMap::default(), none, device.clone(), CACHE);
     let mut scan = Scan { pages, tables, used };
     scan.pages.map = container_map(&scan, &found);

@@ -32,6 +32,16 @@ pub fn volume_information_rows(label: &[u16], version: Version, created: u64, mo
     vec![label_row(label), (key(METADATA), metadata), (key(COUNTS), counts)]
 }
 
+/// Why these units are no label, if so.
+pub fn check_label(label: &[u16]) -> std::result::Result<(), &'static str> {
+    match (label.len() > 32, label.contains(&0)) {
+        (true, _) => Err("a label is at most 32 UTF-16 units long"),
+        // It would end there.
+        (_, true) => Err("a label has no NUL in it"),
+        _ => Ok(()),
+    }
+}
+
 /// The row of a label.
 pub fn label_row(label: &[u16]) -> Row {
     // Some readers show a zero at the end as part of the label; none needs it.
@@ -65,6 +75,13 @@ mod tests {
         assert_eq!(rows[2].1, [35, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
         let old = volume_information_rows(&[], Version::V3_4, 0, 0);
         assert_eq!(old[1].1[0x80..0x88], [3, 4, 3, 4, 0x80, 1, 0, 0]);
+    }
+
+    #[test]
+    fn labels_that_would_come_back_otherwise_are_none() {
+        assert_eq!(check_label(&[0x61; 32]), Ok(()));
+        assert!(check_label(&[0x61; 33]).is_err());
+        assert!(check_label(&[0]).is_err() && check_label(&[0x61, 0, 0x62]).is_err());
     }
 
     #[test]

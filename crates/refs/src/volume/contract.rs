@@ -68,11 +68,8 @@ impl FileSystem for RefsVolume {
 
     fn set_label(&self, label: &str) -> Result<()> {
         let units: Vec<u16> = label.encode_utf16().collect();
-        if units.len() > 32 {
-            return Err(Error::InvalidName {
-                name: label.into(),
-                reason: "a label is at most 32 UTF-16 units long",
-            });
+        if let Err(reason) = system::check_label(&units) {
+            return Err(Error::InvalidName { name: label.into(), reason });
         }
         let (key, value) = system::label_row(&units);
         self.as_one(TO_CHANGE, |core| {

@@ -26,6 +26,8 @@ pub(super) struct Memory {
     /// For writes: what goes on record, once there are checksums for it if it needs any; and what that puts out of use.
     pub(super) rows: Vec<Run>,
     pub(super) gone: Vec<(u64, u32)>,
+    /// For writes: pages that are owed for their runs until these are on record.
+    pub(super) owes: u64,
     /// Whether the last write of this stream, which had integrity, went to new clusters: then so will the next.
     pub(super) is_moving: bool,
 }
@@ -84,6 +86,7 @@ impl Volume {
             taken: SmallVec::new(),
             rows: Vec::new(),
             gone: Vec::new(),
+            owes: 0,
             is_moving: false,
         }))
     }

@@ -162,7 +162,7 @@ fn work(orders: &Orders, volume: &Weak<Volume>) {
             rest.looks = 0;
         }
         is_scattered = !volume.scattered().is_empty();
-        if done.is_err() {
+        if done.is_err_and(|error| !error.is_full()) {
             // The volume is frozen, and whoever writes next hears why.
             return;
         }

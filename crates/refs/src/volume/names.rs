@@ -3,10 +3,13 @@
 use super::*;
 use crate::attributes;
 use crate::core::{FIRST_OBJECT, make_object_link, object_link};
+use crate::extents::Form;
 use crate::format::{add_directory, parent_child};
 use crate::layout::Root;
+use crate::layout::node::row_size;
 use crate::layout::record::OBJECT_LINK;
 use crate::stream::{Limits, StreamState};
+use crate::tree::Tree;
 
 impl RefsVolume {
     /// The row that a name leads to in a directory: its key as it stands there, and what it says.
@@ -121,7 +124,13 @@ impl RefsVolume {
                 stream.iter().for_each(|stream| stream.is_link.store(target.is_some(), Ordering::SeqCst));
                 let mut row = record.clone();
                 if let Some(stream) = &stream {
-                    row.rows.extend(crate::stream::store_data(&mut stream.write(), 1, &mut core.pages, 0)?);
+                    row.rows.extend(crate::stream::store_data(
+                        &mut stream.write(),
+                        1,
+                        Form::Roomy,
+                        &mut core.pages,
+                        0,
+                    )?);
                 }
                 let (tree, pages) = core.tree_mut(object)?;
                 tree.put(pages, &key::name(key::LONG, name.units()), 1, &row.to_bytes())?;
@@ -188,7 +197,7 @@ impl RefsVolume {
     fn unname(&self, core: &mut Core, directory: u64, row_key: &[u8], node: u64) -> Result<()> {
         let entity = core.entity(node)?;
         if entity.place != Place::Body || entity.record.links < 2 {
-            core.load_streams(node)?;
+            core.load_streams(node, false)?;
         }
         let entity = core.entity(node)?;
         match (entity.id, entity.place.clone()) {
@@ -269,8 +278,16 @@ impl RefsVolume {
             nodes.iter().try_for_each(|&node| core.forget_idle(node))?;
         }
         changeable?;
+        // Each is stored with all its names, in both directories.
+        let mut pages = 0;
+        for &node in &nodes {
+            pages += core.pages_to_move(node)?;
+        }
+        if !core.spares(TO_CHANGE + pages) {
+            return Err(Error::NoSpace);
+        }
         for node in nodes {
-            core.load_streams(node)?;
+            core.load_streams(node, true)?;
             let links = core.entity(node)?.record.rows.iter().filter(|row| row.kind() == OBJECT_LINK);
             let home =
                 links.map(object_link).map(|(directory, _)| directory).find(|&directory| directory != object);
@@ -306,25 +323,31 @@ impl RefsVolume {
             return Err(Error::Exists);
         }
         let entity = core.entity_mut(node.0)?;
-        let link = make_object_link(object, name.units());
-        if entity.record.to_bytes().len() + link.key.len() > crate::tree::Tree::LARGEST_ROW / 2 {
-            return Err(Error::NotPermitted("no further name fits the file's record"));
+        let (before, place) = (entity.record.clone(), entity.place.clone());
+        if let Place::Long { directory, name } = &place {
+            entity.record.rows.push(make_object_link(*directory, name));
+            entity.place = Place::Body;
         }
-        if let Place::Long { directory, name } = entity.place.clone() {
+        entity.record.rows.push(make_object_link(object, name.units()));
+        entity.record.links += 1;
+        entity.record.times[2] = now;
+        if let Err(error) = self.make_fit(core, node.0, None) {
+            let entity = core.entity_mut(node.0)?;
+            (entity.record, entity.place) = (before, place);
+            return Err(match error {
+                Error::RecordFull { format, what } => Error::TooManyLinks { format, what },
+                error => error,
+            });
+        }
+        core.note_changed(node.0);
+        self.put_short(core, node.0, object, name.units())?;
+        if let Place::Long { directory, name } = place {
             let (tree, pages) = core.tree_mut(directory)?;
             tree.remove(pages, &key::name(key::LONG, &name))?;
-            let entity = core.entity_mut(node.0)?;
-            entity.record.rows.push(make_object_link(directory, &name));
-            entity.place = Place::Body;
             // From now on the record is found by its number, also by whoever removes this directory.
             let clock = core.checkpoint.clock + 1;
             core.store_entity(node.0, clock)?;
         }
-        self.put_short(core, node.0, object, name.units())?;
-        let entity = core.entity_mut(node.0)?;
-        entity.record.rows.push(link);
-        entity.record.links += 1;
-        entity.record.times[2] = now;
         self.touch_directory(core, object, now)
     }
 
@@ -387,6 +410,10 @@ impl RefsVolume {
                 && self.is_inside(core, target_directory, object)?
             {
                 return Err(Error::IntoItself);
+            }
+            core.fits_renamed(node, key::units(&source_key).len(), new_name.units().len())?;
+            if source_directory != target_directory && !is_directory {
+                core.load_streams(node, true)?;
             }
             if let Some((target_key, target)) = self.row(core, target_directory, new_name)? {
                 let same_row = target_directory == source_directory && target_key == source_key;
@@ -469,17 +496,20 @@ impl RefsVolume {
             }
             _ => {
                 let mut record = Record::from_bytes(&old.1, 0)?;
-                if from != to {
-                    core.load_streams(node)?;
-                }
                 let (tree, pages) = core.tree_mut(from)?;
                 tree.remove(pages, row_key)?;
                 if from != to {
                     record.ordinal = core.rehome(node, to)?;
                 }
-                let (tree, pages) = core.tree_mut(to)?;
-                tree.put(pages, &key::name(key::LONG, &units), old.0, &record.to_bytes())?;
+                let (row_key, value) = (key::name(key::LONG, &units), record.to_bytes());
                 core.entity_mut(node)?.place = Place::Long { directory: to, name: units };
+                // What the row holds was stored for the old name, and may be too much beside a longer one.
+                if row_size(&row_key, &value) > Tree::LARGEST_ROW {
+                    let clock = core.checkpoint.clock + 1;
+                    return core.store_entity(node, clock);
+                }
+                let (tree, pages) = core.tree_mut(to)?;
+                tree.put(pages, &row_key, old.0, &value)?;
             }
         }
         Ok(())

@@ -42,7 +42,7 @@ impl Volume {
         loop {
             source.wait_quiet();
             target.wait_quiet();
-            let mut core = self.change()?;
+            let mut core = self.grow()?;
             if target.read().orphan || !self.is_sharable(&source, end) {
                 return Ok(false);
             }
@@ -119,6 +119,10 @@ impl Volume {
         let moved: Vec<Run> = runs.iter().map(|run| Run { at: run.at - first + from, ..*run }).collect();
         let Content::Extents(extents) = &mut state.content else { return Ok(()) };
         extents.load_range(&mut core.pages, from, to)?;
+        let pages = Extents::pages_of(runs.len(), &self.geometry) + core.pages_to_give_up(extents, from..to);
+        if !core.spares(TO_CHANGE + pages) {
+            return Err(Error::NoSpace);
+        }
         let shared: Vec<(u64, u32)> = runs.iter().map(|run| (run.cluster, run.count)).collect();
         core.share(&shared)?;
         let mut gone = Vec::new();
@@ -142,7 +146,7 @@ impl Volume {
         let stream = self.data_of(node)?;
         loop {
             stream.wait_quiet();
-            let mut core = self.change()?;
+            let mut core = self.grow()?;
             core.changeable(node.0)?;
             let upper = core.upper.clone();
             let entity = core.entity(node.0)?;
@@ -162,7 +166,10 @@ impl Volume {
             // Only what is in clusters can be kept.
             self.spill_inline(&mut core, &stream, &mut state)?;
             let runs = self.runs(&mut core, &mut state, 0, u32::MAX - 1)?;
-            let mut extents = Extents::new(&self.geometry, core.table_of(node.0));
+            if !core.spares(TO_CHANGE + Extents::pages_of(runs.len(), &self.geometry)) {
+                return Err(Error::NoSpace);
+            }
+            let mut extents = Extents::new(&core.pages, core.table_of(node.0));
             extents.replace(0, u32::MAX - 1, &runs, &mut Vec::new());
             let kept = StreamState {
                 size: state.size,
@@ -187,7 +194,7 @@ impl Volume {
             drop(state);
             core.entity_mut(node.0)?.named.push(named);
             let shared: Vec<(u64, u32)> = runs.iter().map(|run| (run.cluster, run.count)).collect();
-            let kept = core.record_fits(node.0).and_then(|()| core.share(&shared));
+            let kept = self.make_fit(&mut core, node.0, None).and_then(|()| core.share(&shared));
             if kept.is_err() {
                 core.entity_mut(node.0)?.named.pop();
                 return kept;
@@ -205,15 +212,18 @@ impl Volume {
         }
         let end = self.check_size(Some(range.end))?;
         let cluster = u64::from(self.geometry.cluster);
-        let (mut core, mut state) = self.change_quiet(&stream)?;
+        let (mut core, mut state) = self.change_quiet(&stream, TO_ADD)?;
         let size = if keep_size { state.size } else { state.size.max(end) };
-        // Every write of a file with integrity takes new clusters: what was taken before would be of no use.
+        // Every write of a file with integrity takes new clusters: what was taken before would be of no use, and nobody
+        // could rely on it.
         if state.integrity {
-            drop((state, core));
-            return if size > stream.read().size { self.resize(node, size) } else { Ok(()) };
+            return Err(Error::Unsupported {
+                format: "ReFS",
+                what: "clusters taken ahead for files with integrity",
+            });
         }
         if let Content::Inline(content) = &mut state.content
-            && end < self.geometry.version.least_outside()
+            && core.holds_inline(stream.node, end.max(size))
         {
             content.resize(size as usize, 0);
             if size > state.size {
@@ -226,17 +236,25 @@ impl Volume {
         self.spill_inline(&mut core, &stream, &mut state)?;
         let valid = state.valid();
         let (from, to) = ((range.start / cluster) as u32, end.div_ceil(cluster) as u32);
-        let taken = self.fill_holes(&mut core, &mut state, from..to, valid);
-        // What was taken stays, as far as it went.
+        let mut taken = Vec::new();
+        let filled = self.fill_holes(&mut core, &mut state, from..to, valid, &mut taken);
+        state.generation += 1;
+        core.mark(stream.node);
+        if let (Err(_), Content::Extents(extents)) = (&filled, &mut state.content) {
+            // Nothing on disk knows of what was taken.
+            for (at, run) in taken {
+                extents.replace(at, at + run.count, &[], &mut Vec::new());
+                core.pages.space.give_back(run);
+            }
+            return filled;
+        }
         state.unwritten = Some(valid);
-        if taken.is_ok() && size > state.size {
+        if size > state.size {
             state.size = size;
             self.stamp(&stream);
         }
         state.extend(valid, cluster);
-        state.generation += 1;
-        core.mark(stream.node);
-        taken
+        Ok(())
     }
 
     /// Gives back clusters ahead of the data: of a stream with integrity every write takes new ones.
@@ -261,19 +279,29 @@ impl Volume {
         core.park(&gone, state.orphan)
     }
 
-    /// Takes clusters for the holes of a range: those before `valid` are filled with zeroes.
+    /// Takes clusters for the holes of a range: those before `valid` are filled with zeroes. What was taken is in `taken`,
+    /// also if it was not enough.
     fn fill_holes(
         &self,
         core: &mut Core,
         state: &mut StreamState,
         range: Range<u32>,
         valid: u64,
+        taken: &mut Vec<(u32, crate::space::Run)>,
     ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let written = valid.div_ceil(cluster);
         let orphan = state.orphan;
         let Content::Extents(extents) = &mut state.content else { return Ok(()) };
         extents.load_range(&mut core.pages, range.start.saturating_sub(1), range.end)?;
+        let mut missing = 0;
+        extents.walk(range.start, range.end, |piece| {
+            missing += piece.run.map_or(u64::from(piece.end - piece.at), |_| 0);
+            Ok(())
+        })?;
+        if missing > core.pages.space.free() - core.pages.space.parked() {
+            return Err(Error::NoSpace);
+        }
         let mut at = range.start;
         let zeroes = Buffer::new((1 << 20).max(cluster as usize));
         while at < range.end {
@@ -291,6 +319,10 @@ impl Volume {
                 }
                 _ => None,
             };
+            // Where what is free lies in many parts, the runs take pages too.
+            if !core.spares(TO_CHANGE) {
+                return Err(Error::NoSpace);
+            }
             let run =
                 core.pages.space.take_data(next - at, near, super::data::writer()).ok_or(Error::NoSpace)?;
             let number = core.cluster(&run);
@@ -309,6 +341,7 @@ impl Volume {
             if !orphan {
                 core.pages.space.keep(run);
             }
+            taken.push((at, run));
             at = row.end();
         }
         Ok(())

@@ -9,12 +9,13 @@ impl Volume {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         self.check_size(Some(size))?;
-        let (mut core, mut state) = self.change_quiet(&stream)?;
+        let room = if size > stream.read().size { TO_ADD } else { TO_CHANGE };
+        let (mut core, mut state) = self.change_quiet(&stream, room)?;
         if size == state.size {
             return Ok(());
         }
         match &mut state.content {
-            Content::Inline(content) if size < self.geometry.version.least_outside() => {
+            Content::Inline(content) if core.holds_inline(stream.node, size) => {
                 content.resize(size as usize, 0)
             }
             _ => self.spill_inline(&mut core, &stream, &mut state)?,
@@ -27,6 +28,7 @@ impl Volume {
             let from = size.div_ceil(u64::from(self.geometry.cluster)) as u32;
             let mut gone = Vec::new();
             extents.load_range(&mut core.pages, from, u32::MAX)?;
+            core.can_give_up(extents, from..u32::MAX)?;
             extents.replace(from, u32::MAX, &[], &mut gone);
             state.generation += 1;
             core.park(&gone, state.orphan)?;
@@ -70,13 +72,14 @@ impl Volume {
                 at = end;
             }
         }
-        let (mut core, mut state) = self.change_quiet(&stream)?;
+        let (mut core, mut state) = self.change_quiet(&stream, TO_CHANGE)?;
         let state = &mut *state;
         match &mut state.content {
             Content::Inline(content) => content[range.start as usize..range.end as usize].fill(0),
             Content::Extents(extents) if from < to => {
                 let mut gone = Vec::new();
                 extents.load_range(&mut core.pages, from, to)?;
+                core.can_give_up(extents, from..to)?;
                 extents.replace(from, to, &[], &mut gone);
                 state.generation += 1;
                 core.park(&gone, state.orphan)?;

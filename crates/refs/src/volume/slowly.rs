@@ -2,6 +2,7 @@
 
 use super::data::writer;
 use super::*;
+use crate::core::Held;
 use crate::extents::{Extent as Run, Extents, Found};
 use crate::layout::crc32c;
 use crate::stream::{Content, StreamState};
@@ -44,11 +45,11 @@ impl Volume {
     /// written sector by sector, so that nothing beside the bytes is touched.
     pub(super) fn write_slowly(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
-        let mut core = self.change()?;
+        let mut core = self.grow()?;
         let mut state = stream.write();
         let size = state.size.max(end);
         if let Content::Inline(content) = &mut state.content
-            && size < self.geometry.version.least_outside()
+            && core.holds_inline(stream.node, size)
         {
             content.resize(size as usize, 0);
             content[offset as usize..end as usize].copy_from_slice(data);
@@ -117,6 +118,35 @@ impl Volume {
         Ok(count)
     }
 
+    /// Sees to it that a node's record fits into its row, with one of its streams held in another way than it is:
+    /// content of the others that stands in the record goes to clusters, the largest first.
+    ///
+    /// # Errors
+    /// [`Error::RecordFull`] if that is not enough, and what taking clusters may fail with: whoever put something into
+    /// the record must take it out again.
+    pub(super) fn make_fit(&self, core: &mut Core, node: u64, instead: Option<(u64, Held)>) -> Result<()> {
+        let owner = core.owner_of(node);
+        while let Err(error) = core.record_fits(owner, instead) {
+            let length = |stream: &Arc<Stream>| match &stream.read().content {
+                Content::Inline(content) => content.len(),
+                Content::Extents(_) => 0,
+            };
+            let streams = core.entity(owner)?.all_streams().cloned();
+            let streams = streams.filter(|stream| instead.is_none_or(|(known, _)| known != stream.node));
+            let longest = streams.map(|stream| (length(&stream), stream)).max_by_key(|(length, _)| *length);
+            let Some((length, stream)) = longest.filter(|&(length, _)| length > 0) else { return Err(error) };
+            let mut state = stream.write();
+            if !core.is_smaller_outside(owner, &stream, length)? {
+                return Err(error);
+            }
+            let table = core.table_of(owner);
+            // Nobody need hold the stream itself.
+            core.mark(owner);
+            self.move_outside(core, &stream, &mut state, table)?;
+        }
+        Ok(())
+    }
+
     /// Moves content that stands in the record into clusters.
     pub(super) fn spill_inline(
         &self,
@@ -124,11 +154,27 @@ impl Volume {
         stream: &Stream,
         state: &mut StreamState,
     ) -> Result<()> {
+        if state.extents().is_none() {
+            self.make_fit(core, stream.node, Some((stream.node, Held::Outside(0))))?;
+        }
+        let table = core.table_of(stream.node);
+        self.move_outside(core, stream, state, table)
+    }
+
+    /// The same where it is known to fit; `table` is the number that pages of extents carry.
+    fn move_outside(
+        &self,
+        core: &mut Core,
+        stream: &Stream,
+        state: &mut StreamState,
+        table: u64,
+    ) -> Result<()> {
         let Content::Inline(content) = &mut state.content else { return Ok(()) };
         let content = std::mem::take(content);
-        let table = core.table_of(stream.node);
-        state.content = Content::Extents(Extents::new(&self.geometry, table));
+        state.content = Content::Extents(Extents::new(&core.pages, table));
         state.generation += 1;
+        // No entry of the log can tell of clusters of a file that has none on disk.
+        core.mark(stream.node);
         if content.is_empty() {
             return Ok(());
         }

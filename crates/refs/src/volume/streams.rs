@@ -78,7 +78,7 @@ impl RefsVolume {
                 "an extended attribute has a name of 1 to 254 bytes and at most 65535 bytes",
             ));
         }
-        let mut core = self.change()?;
+        let mut core = if value.is_some() { self.grow()? } else { self.change()? };
         if matches!(core.entity(node.0)?.place, Place::Part { .. }) {
             return Err(Error::InvalidArgument("a named stream has no extended attributes"));
         }
@@ -95,7 +95,7 @@ impl RefsVolume {
             (None, Some(value)) => all.push((name.into(), value.to_vec())),
         }
         store_extended(&mut entity.record, &all);
-        if let Err(error) = core.record_fits(node.0) {
+        if let Err(error) = self.make_fit(&mut core, node.0, None) {
             core.entity_mut(node.0)?.record = before;
             return Err(error);
         }
@@ -108,7 +108,7 @@ impl RefsVolume {
             return Err(Error::InvalidArgument("a reparse point has a tag and at most 16 KiB of data"));
         }
         let now = self.now();
-        let mut core = self.change()?;
+        let mut core = if point.is_some() { self.grow()? } else { self.change()? };
         let entity = core.entity_mut(node.0)?;
         let Id::File(..) = entity.id else {
             return match entity.kind() {
@@ -132,7 +132,7 @@ impl RefsVolume {
             Some(_) if attributes::unreadable(&entity.record).is_some() => {
                 Some(Error::NotPermitted("what this tag stands for keeps the content elsewhere"))
             }
-            _ => core.record_fits(node.0).err(),
+            _ => self.make_fit(&mut core, node.0, None).err(),
         };
         let entity = core.entity_mut(node.0)?;
         if let Some(error) = refused {
@@ -148,7 +148,14 @@ impl RefsVolume {
 
     pub(super) fn open_stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
         NAMES.check(name)?;
-        let mut core = self.core();
+        // A stream that is there is opened however full the volume is.
+        let mut core = match create {
+            true => self.grow().or_else(|error| match error {
+                Error::NoSpace | Error::ReadOnly(_) => Ok(self.core()),
+                error => Err(error),
+            })?,
+            false => self.core(),
+        };
         let upper = core.upper.clone();
         let entity = core.entity(node.0)?;
         if matches!(entity.place, Place::Part { .. }) {
@@ -164,6 +171,9 @@ impl RefsVolume {
             None if !create => return Err(Error::NotFound),
             None => {
                 core.writable()?;
+                if !core.spares(TO_ADD) {
+                    return Err(Error::NoSpace);
+                }
                 core.changeable(node.0)?;
                 let integrity = core.entity(node.0)?.record.attributes & Record::INTEGRITY != 0;
                 let number = core.next_node();
@@ -174,7 +184,7 @@ impl RefsVolume {
                 let (name, stream_of) = (name.units().to_vec(), stream.clone());
                 let named = Named { name, node: number, stream: stream_of, snapshot: None };
                 core.entity_mut(node.0)?.named.push(named);
-                if let Err(error) = core.record_fits(node.0) {
+                if let Err(error) = self.make_fit(&mut core, node.0, None) {
                     core.entity_mut(node.0)?.named.pop();
                     return Err(error);
                 }
@@ -207,7 +217,7 @@ impl RefsVolume {
     pub(super) fn delete_named(&self, node: Node, name: &Name, is_snapshot: bool) -> Result<()> {
         let mut core = self.change()?;
         let upper = core.upper.clone();
-        core.load_streams(node.0)?;
+        core.load_streams(node.0, false)?;
         let entity = core.entity_mut(node.0)?;
         // Before the stream goes, with the time it was written: who holds it sees the file's times as they were.
         entity.absorb_written();
@@ -291,7 +301,7 @@ impl RefsVolume {
         let mut buffer = Buffer::new(PIECE as usize * cluster);
         loop {
             // Writes in place must not pass between reading and the checksum.
-            let (mut core, mut state) = self.change_quiet(stream)?;
+            let (mut core, mut state) = self.change_quiet(stream, TO_ADD)?;
             state.integrity = true;
             if enabled {
                 self.give_back_unwritten(&mut core, stream, &mut state)?;

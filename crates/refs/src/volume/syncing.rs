@@ -100,8 +100,9 @@ impl Volume {
             if core.failed {
                 core.writable()?;
             }
-            if with_times {
-                self.absorb(&mut core);
+            if with_times && self.absorb(&mut core) > 0 {
+                drop(core);
+                return self.commit_in_turn(memory);
             }
             match (core.news, core.waits_for_entry()) {
                 (false, false) => None,
@@ -141,20 +142,36 @@ impl Volume {
         self.commit_in_turn(&mut memory)
     }
 
+    /// What was written in place may be too much to be stored at once: then the rest comes with another commit, for
+    /// which the first has made room.
     fn commit_in_turn(&self, memory: &mut Buffer) -> Result<()> {
-        let batch = {
+        let mut left = usize::MAX;
+        loop {
+            let before = std::mem::replace(&mut left, self.commit_once(memory)?);
+            if left == 0 || left >= before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Commits. Returns how many streams that were written in place there was no room for.
+    fn commit_once(&self, memory: &mut Buffer) -> Result<usize> {
+        let (batch, left, unstored) = {
             let mut core = self.core();
             if core.failed {
                 core.writable()?;
             }
-            self.absorb(&mut core);
+            let left = self.absorb(&mut core);
             if !core.news && !core.has_written {
                 drop(core);
-                return Ok(self.device.flush()?);
+                self.device.flush()?;
+                return Ok(left);
             }
             core.writable()?;
             match core.gather() {
-                Ok(batch) => batch,
+                Ok(batch) => (batch, left, core.unstored.take()),
+                // Nothing is written, and all that is new is still there.
+                Err(error) if error.is_full() && !core.pages.is_broken => return Err(error),
                 Err(error) => return Err(self.freeze(&mut core, error)),
             }
         };
@@ -164,13 +181,15 @@ impl Volume {
         let mut core = self.core();
         core.pages.space.settle();
         core.pages.make_room();
-        Ok(())
+        unstored.map_or(Ok(left), Err)
     }
 
-    /// Notes the times of streams that were written in place.
-    fn absorb(&self, core: &mut Core) {
-        let touched = std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
-        for node in touched {
+    /// Notes the times of streams that were written in place, as far as there is room to store them. Returns how many
+    /// are left.
+    fn absorb(&self, core: &mut Core) -> usize {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        while core.spares(0) {
+            let Some(node) = touched.pop() else { break };
             if core.is_logged(node) {
                 core.note_written(node, &[]);
                 continue;
@@ -182,6 +201,7 @@ impl Volume {
             };
             let _ = core.entity_mut(owner);
         }
+        touched.len()
     }
 
     /// Before the next change, commits if more pages wait than the reserve can take.

@@ -133,8 +133,8 @@ impl Volume {
     /// that is overwritten moves, and no longer is: then nothing was done.
     fn take_new(&self, memory: &mut Memory, from: u32, to: u32, plan: &mut Plan) -> Result<bool> {
         let cluster = self.geometry.cluster;
-        let Memory { stream, taken, is_moving, .. } = memory;
-        let mut core = self.change()?;
+        let Memory { stream, taken, is_moving, owes, .. } = memory;
+        let mut core = self.grow()?;
         let mut state = stream.write();
         let end = plan.offset + plan.length as u64;
         let was_moving = std::mem::replace(is_moving, is_moved(&state, end));
@@ -145,6 +145,8 @@ impl Volume {
             stream.begin();
             return Ok(true);
         }
+        // Now, so that the record has room to say where the clusters are when they are written.
+        self.spill_inline(&mut core, stream, &mut state)?;
         // Where all is there and will move, it makes no difference what it is.
         let is_known = *is_moving
             && !state.shared
@@ -214,6 +216,8 @@ impl Volume {
             plan.push(offset, here, run.count * cluster);
             at += run.count;
         }
+        *owes = Extents::pages_of((to - from) as usize, &self.geometry);
+        core.pages.space.runs_owed().change(0, *owes);
         stream.begin();
         Ok(true)
     }
@@ -259,10 +263,11 @@ impl Volume {
 
     /// Puts the clusters that a plan took on record.
     fn record_new(&self, memory: &mut Memory, plan: &Plan, done: platter_device::Result<()>) -> Result<()> {
-        let Memory { stream, taken, rows, gone, .. } = memory;
+        let Memory { stream, taken, rows, gone, owes, .. } = memory;
         let integrity = plan.notes[1] != 0;
         gone.clear();
         let mut core = self.core();
+        core.pages.space.runs_owed().change(std::mem::take(owes), 0);
         let mut state = stream.write();
         let state = &mut *state;
         let is_logged = tells_of(&core, stream, state);
@@ -277,13 +282,8 @@ impl Volume {
             false => Err(Error::NotPermitted("the file's integrity was changed meanwhile")),
         });
         let recorded = written.and_then(|()| {
-            let extents = match &mut state.content {
-                Content::Extents(extents) => extents,
-                inline => {
-                    *inline = Content::Extents(Extents::new(&self.geometry, core.table_of(stream.node)));
-                    let Content::Extents(extents) = inline else { unreachable!("made just now") };
-                    extents
-                }
+            let Content::Extents(extents) = &mut state.content else {
+                return Err(Error::InvalidArgument("the content of a planned write went into the record"));
             };
             // Runs that follow each other in the stream go in at once, and all or none.
             let rows = || rows.chunk_by(|one, next| one.end() == next.at);

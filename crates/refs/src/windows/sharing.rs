@@ -348,7 +348,9 @@ fn shared_files(seed: u64, operations: usize, integrity: bool) {
             }
             12 => {
                 let range = place as u64..(place + length) as u64;
-                volume.allocate(files[one].node, range, random.below(2) == 0).unwrap();
+                let allocated = volume.allocate(files[one].node, range, random.below(2) == 0);
+                let has_integrity = volume.integrity(files[one].node).unwrap().enabled;
+                assert!(allocated.is_ok() != has_integrity, "{allocated:?}");
                 let size = volume.attributes(files[one].node).unwrap().size as usize;
                 files[one].bytes.resize(size, 0);
             }

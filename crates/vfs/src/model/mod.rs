@@ -16,6 +16,8 @@ pub mod cost;
 mod counted;
 mod cuts;
 pub mod fuzz;
+pub mod growing;
+mod growth;
 mod image;
 pub mod judge;
 mod linux;
@@ -33,6 +35,7 @@ pub use clock::{Clock, ClockedDevice};
 pub use corpus::replay as replay_corpus;
 pub use counted::{Counted, counts};
 pub use cuts::Cuts;
+pub use growth::{RUN, grow, grow_all};
 pub use image::ImageFile;
 pub use linux::{Linux, Listed, linux, linux_within, listed_by_linux};
 pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
@@ -57,9 +60,17 @@ pub fn verify(seed: u64, count: usize, checkpoint: usize, shape: &Shape, make: M
     for (number, at) in (checkpoint.max(1)..operations.len()).step_by(checkpoint.max(1)).enumerate() {
         operations[at] = if number % 2 == 1 { Operation::Remount } else { Operation::Compare };
     }
+    /// A long stream with a late failure takes long to run each time.
+    const ATTEMPTS: usize = 1500;
+    explain(seed, operations, ATTEMPTS, make);
+}
+
+/// Applies a stream, and looks for a smaller one that fails too if it fails, with so many attempts.
+fn explain(seed: u64, mut operations: Vec<Operation>, attempts: usize, make: Make<'_>) {
+    let count = operations.len();
     let Err((at, difference)) = attempt(&operations, make) else { return };
     operations.truncate(at + 1);
-    let (smallest, difference) = shrink::shrink(operations, difference, make);
+    let (smallest, difference) = shrink::shrink(operations, difference, attempts, make);
     let mut code = String::new();
     for operation in &smallest {
         code += &format!("        {operation:?},\n");

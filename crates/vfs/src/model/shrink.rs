@@ -4,21 +4,19 @@ use super::operation::Operation;
 use super::runner::Difference;
 use super::{Make, attempt};
 
-/// The most attempts: a long stream with a late failure takes long to run each time.
-const ATTEMPTS: usize = 1500;
-
-/// Leaves out ever smaller parts as long as what remains still fails, in whatever way.
+/// Leaves out ever smaller parts as long as what remains still fails, in whatever way, with at most so many attempts.
 pub fn shrink(
     mut operations: Vec<Operation>,
     mut difference: Difference,
+    most: usize,
     make: Make<'_>,
 ) -> (Vec<Operation>, Difference) {
     let mut attempts = 0;
     let mut size = operations.len().div_ceil(2);
-    while size > 0 && attempts < ATTEMPTS {
+    while size > 0 && attempts < most {
         let before = operations.len();
         let mut start = 0;
-        while start < operations.len() && attempts < ATTEMPTS {
+        while start < operations.len() && attempts < most {
             let end = (start + size).min(operations.len());
             let mut rest = operations[..start].to_vec();
             rest.extend_from_slice(&operations[end..]);
@@ -131,7 +129,7 @@ mod tests {
             &|clock| Box::new(Twin { clock: clock.clone(), options: options.clone(), system: None });
         let operations = stream(11, 4000);
         let (at, difference) = attempt(&operations, make).expect_err("files may differ in size");
-        let (smallest, _) = super::shrink(operations[..=at].to_vec(), difference, make);
+        let (smallest, _) = super::shrink(operations[..=at].to_vec(), difference, 1500, make);
         assert!(smallest.len() <= 2, "{smallest:#?}");
         let code = format!("{smallest:?}");
         assert!(code.contains("Create") || code.contains("SymbolicLink"), "{code}");

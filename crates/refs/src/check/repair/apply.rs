@@ -130,7 +130,7 @@ impl Plan {
     fn core(&mut self, device: &Arc<dyn Device>) -> Core {
         let geometry = &self.geometry;
         let containers = std::mem::take(&mut self.containers);
-        let space = Space::new(containers, geometry.per_container);
+        let space = Space::new(containers, geometry);
         let map = ContainerMap::new(std::mem::take(&mut self.starts), geometry.per_container);
         let pages = Pages::new(geometry.clone(), map, space, device.clone(), CACHE);
         let mut checkpoint = self.anchors.checkpoint.clone();
