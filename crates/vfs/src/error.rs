@@ -47,6 +47,22 @@ pub enum Error {
     /// No free cluster, directory slot or record is left.
     #[error("no space left on the volume")]
     NoSpace,
+    /// What is kept of a file or directory beside its content has no room for more, however empty the volume is.
+    #[error("{format} holds no more of one file: {what}")]
+    RecordFull {
+        /// The format's name.
+        format: &'static str,
+        /// Which limit stands in the way.
+        what: &'static str,
+    },
+    /// A file has as many names as the format can hold.
+    #[error("{format} holds no more names of one file: {what}")]
+    TooManyLinks {
+        /// The format's name.
+        format: &'static str,
+        /// Which limit stands in the way.
+        what: &'static str,
+    },
     /// A file would be larger than the format can hold.
     #[error("a file on {format} can be at most {limit} bytes long; {wanted} were asked for")]
     FileTooLarge {
@@ -134,6 +150,11 @@ impl Error {
         Error::Damaged(Damage { structure, offset, expected: expected.to_string(), found: found.to_string() })
     }
 
+    /// Whether something has no room for more: the volume, or what is kept of one file. Nothing has changed then.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Error::NoSpace | Error::RecordFull { .. } | Error::TooManyLinks { .. })
+    }
+
     /// The error a POSIX caller gets for this one, as an `errno` name.
     pub fn errno_name(&self) -> &'static str {
         match self {
@@ -143,6 +164,8 @@ impl Error {
             Error::IsADirectory => "EISDIR",
             Error::NotEmpty => "ENOTEMPTY",
             Error::NoSpace => "ENOSPC",
+            Error::RecordFull { .. } => "E2BIG",
+            Error::TooManyLinks { .. } => "EMLINK",
             Error::FileTooLarge { .. } => "EFBIG",
             Error::InvalidName { reason, .. } if reason.contains("long") => "ENAMETOOLONG",
             Error::InvalidName { .. }
