@@ -2,6 +2,7 @@
 
 use crate::layout::{Attribute, Content, Kind, NonResident, Record, Reference, Run, attribute_flags, runs};
 use platter_vfs::{Error, Result};
+use std::sync::Arc;
 
 /// No record is longer: its sizes are 32-bit numbers, its offsets 16-bit ones.
 const LONGEST_RECORD: usize = 1 << 16;
@@ -19,11 +20,31 @@ pub struct File {
     pub attributes: Vec<Attr>,
     /// Runs of its attribute list, if that is not resident.
     pub list: Vec<Run>,
-    /// The records that extend it.
+    /// What that list says.
+    pub list_value: Arc<Vec<u8>>,
+    /// The records that extend it, those that have something first.
     pub extensions: Vec<Reference>,
-    /// The commit for which more of these, and of its list, were taken than are needed: until then changes are only
-    /// noted. 0 for none.
-    pub reserved: u64,
+    /// How many of them have something: the others were taken for the next commit.
+    pub used: usize,
+    /// What was taken for the next commit.
+    pub ahead: Ahead,
+    /// Its attributes are in other pieces than they would be made in.
+    pub is_strange: bool,
+}
+
+/// What the next commit will need to store a file.
+#[derive(Clone, Debug, Default)]
+pub struct Ahead {
+    /// Which commit.
+    pub commit: u64,
+    /// Clusters for its attribute list.
+    pub spare: Vec<Run>,
+    /// Pieces of attributes that changed and may want another record.
+    pub moved: usize,
+    /// Pieces that changed and stay where they are.
+    pub same: usize,
+    /// Bytes of the log, at most, that were counted for this.
+    pub cost: u64,
 }
 
 /// One attribute, whole.
@@ -197,8 +218,11 @@ impl File {
             links: 0,
             attributes: Vec::new(),
             list: Vec::new(),
+            list_value: Arc::default(),
             extensions: Vec::new(),
-            reserved: 0,
+            used: 0,
+            ahead: Ahead::default(),
+            is_strange: false,
         }
     }
 

@@ -5,8 +5,8 @@ use crate::core::{Core, data_runs, read_any, write_any};
 use crate::file::{Attr, Body};
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::{
-    BootSector, Content, Geometry, Kind, ListEntry, Record, Run, VolumeInformation, fixup, index, journal,
-    record_number, runs, volume_flags,
+    BootSector, Content, Geometry, Kind, ListEntry, NonResident, Record, Run, VolumeInformation, fixup,
+    index, journal, record_number, runs, volume_flags,
 };
 use crate::log::{Log, Place, State};
 use crate::space::Space;
@@ -90,51 +90,72 @@ pub(crate) fn refresh_mirror(device: &dyn Device, geometry: &Geometry) -> Result
     Ok(())
 }
 
-/// The runs of `$MFT`, found from its own record on.
+/// The piece of `$MFT`'s own runs from virtual cluster `first` on that a record has.
+fn mft_piece(record: &Record, first: u64) -> Option<&NonResident> {
+    record.attributes.iter().find_map(|attribute| match &attribute.content {
+        Content::NonResident(outside)
+            if attribute.kind == Kind::DATA && attribute.name.is_empty() && outside.first == first =>
+        {
+            Some(outside)
+        }
+        _ => None,
+    })
+}
+
+/// The runs of `$MFT`, found from its own record on: each further piece stands in a record that the pieces before it lead
+/// to.
 fn mft_runs(device: &Arc<dyn Device>, geometry: Geometry) -> Result<Vec<Run>> {
     let base = first_record(&**device, &geometry, record_number::MFT)?;
     let at = geometry.mft * geometry.cluster;
-    let unpack = |record: &Record, first: u64| -> Result<Vec<Run>> {
-        let piece = record.attributes.iter().find_map(|attribute| match &attribute.content {
-            Content::NonResident(outside)
-                if attribute.kind == Kind::DATA && attribute.name.is_empty() && outside.first == first =>
-            {
-                Some(outside)
-            }
-            _ => None,
-        });
-        let Some(outside) = piece else {
-            let expected = format!("runs of $MFT from virtual cluster {first}");
-            return Err(Error::damaged("file record", at, expected, "none"));
-        };
-        runs::unpack(&outside.pairs, outside.first, outside.end, geometry.clusters, at)
+    let missing = |end: u64| {
+        let expected = format!("runs of $MFT from virtual cluster {end}");
+        Error::damaged("file record", at, expected, "none")
     };
-    let mut all = unpack(&base, 0)?;
+    let first = mft_piece(&base, 0).ok_or_else(|| missing(0))?;
+    let whole = first.allocated / geometry.cluster;
+    let mut all = runs::unpack(&first.pairs, 0, first.end, geometry.clusters, at)?;
     let Some(list) = base.attributes.iter().find(|attribute| attribute.kind == Kind::ATTRIBUTE_LIST) else {
         return Ok(all);
     };
     let value = match &list.content {
         Content::Resident { value, .. } => value.clone(),
+        Content::NonResident(outside) if outside.size > ListEntry::LONGEST => {
+            let expected = format!("at most {} bytes", ListEntry::LONGEST);
+            return Err(Error::damaged("$ATTRIBUTE_LIST", at, expected, outside.size));
+        }
         Content::NonResident(outside) => {
             let runs = runs::unpack(&outside.pairs, outside.first, outside.end, geometry.clusters, at)?;
-            let core = Core::new(device.clone(), geometry, Vec::new());
-            core.read_runs(&runs, 0, outside.size.min(1 << 20))?
+            Core::new(device.clone(), geometry, Vec::new()).read_runs(&runs, 0, outside.size)?
         }
     };
-    for entry in ListEntry::read_all(&value, at)? {
+    let entries = ListEntry::read_all(&value, at)?;
+    let is_further = |entry: &ListEntry| {
+        entry.kind == Kind::DATA && entry.name.is_empty() && entry.record.number() != record_number::MFT
+    };
+    let mut entries: Vec<ListEntry> = entries.into_iter().filter(is_further).collect();
+    // In the order of what they lead to. Where an entry is wrong in that, its record may say it.
+    entries.sort_by_key(|entry| entry.first);
+    while !entries.is_empty() {
         let end = all.last().map_or(0, Run::end);
-        if entry.kind == Kind::DATA && entry.name.is_empty() && entry.first == end {
-            // Each piece stands in a record that the pieces before lead to.
-            let mut core = Core::new(device.clone(), geometry, all.clone());
-            let number = entry.record.number();
-            let place = core.record_place(number)?;
-            let record = Record::from_bytes(&core.record(number)?, place)?;
-            for run in unpack(&record, end)? {
-                runs::push(&mut all, run);
-            }
+        let mut core = Core::new(device.clone(), geometry, all.clone());
+        let found = entries.iter().position(|entry| {
+            core.record(entry.record.number())
+                .and_then(|bytes| Record::from_bytes(&bytes, at))
+                .is_ok_and(|record| mft_piece(&record, end).is_some())
+        });
+        let Some(index) = found else { break };
+        let number = entries.remove(index).record.number();
+        let place = core.record_place(number)?;
+        let record = Record::from_bytes(&core.record(number)?, place)?;
+        let piece = mft_piece(&record, end).ok_or_else(|| missing(end))?;
+        for run in runs::unpack(&piece.pairs, end, piece.end, geometry.clusters, place)? {
+            runs::push(&mut all, run);
         }
     }
-    Ok(all)
+    match all.last().map_or(0, Run::end) {
+        end if end < whole && !entries.is_empty() => Err(missing(end)),
+        _ => Ok(all),
+    }
 }
 
 /// Opens the volume on a device.

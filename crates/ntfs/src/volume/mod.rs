@@ -83,7 +83,11 @@ impl NtfsVolume {
     /// [`Error::NotThisFormat`] and [`Error::Damaged`] if its first structures cannot be used. What keeps it from being
     /// written only makes it read-only.
     pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<NtfsVolume> {
-        let Opened { device, boot, core, log, was_open, information } = open::open(device, options)?;
+        let Opened { device, boot, mut core, log, was_open, information } = open::open(device, options)?;
+        if let Some(log) = &log {
+            // An eighth is for what a commit brings itself: sizes and times, and what is given back.
+            core.most_in_group = log.most_in_group() / 8 * 7;
+        }
         let precision = Some(Duration::from_nanos(100));
         Ok(NtfsVolume {
             sector: device.sectors().logical,

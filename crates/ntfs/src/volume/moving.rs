@@ -28,6 +28,9 @@ impl NtfsVolume {
         if self.entry(&mut core, parent, name)?.is_some() {
             return Err(Error::Exists);
         }
+        if names_of(&file).filter(|name| name.namespace != namespace::DOS).count() >= FileName::MOST {
+            return Err(Error::TooManyLinks { format: NTFS, what: "at most 1,024" });
+        }
         let file = (*file).clone();
         core.transact(|core| {
             let mut file = file;

@@ -19,7 +19,7 @@ impl NtfsVolume {
 
     /// Removes a file that has no name any more from the disk. While it is held it stays in memory, under the number
     /// that is returned. `last` is the file as it was with its name.
-    fn remove_file(&self, core: &mut Core, file: File, last: &File) -> Result<Option<u64>> {
+    fn remove_file(&self, core: &mut Core, mut file: File, last: &File) -> Result<Option<u64>> {
         let number = file.reference.number();
         let is_held = core.nodes.of_file(number).is_some_and(|node| self.is_held(core, node));
         if let (Some(id), Some(index)) =
@@ -50,7 +50,7 @@ impl NtfsVolume {
         if file.find(Type::INDEX_ALLOCATION, Index::Names.units()).is_some() {
             core.drop_index(number);
         }
-        core.give_runs(&file.list, Held::Data, true);
+        core.give_list(&mut file);
         core.free_records(last);
         core.forget_file(number);
         Ok(is_held.then(|| core.detach(kept)))
