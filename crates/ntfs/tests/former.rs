@@ -21,7 +21,7 @@ fn image(name: &str) -> Arc<MemoryDevice> {
 fn repaired(device: &MemoryDevice) -> BTreeSet<&'static str> {
     let before = Ntfs.check(device, CheckOptions::default(), &Silent).unwrap();
     assert!(before.found > 0);
-    let report = Ntfs.check(device, CheckOptions { repair: true, ..Default::default() }, &Silent).unwrap();
+    let report = Ntfs.check(device, CheckOptions { repair: true }, &Silent).unwrap();
     assert_eq!(report.found, report.repaired, "{:#?}", report.findings);
     check_clean(device).unwrap();
     report.findings.iter().map(|finding| finding.code).collect()

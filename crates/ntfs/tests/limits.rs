@@ -303,3 +303,90 @@ fn a_full_volume_refuses_links_and_streams_and_stays_whole() {
         }
     }
 }
+
+/// What is cut off takes no room, even where the rest would have to be packed anew.
+#[test]
+fn a_compressed_file_on_a_full_volume_can_be_cut_off() {
+    let device = Volume { compress: true, bytes: 8 << 20, ..USUAL }.make();
+    let system = open(device.clone());
+    let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    let mut random = platter_vfs::model::Random::new(7);
+    let noise: Vec<u8> = (0..64 << 10).map(|_| random.below(256) as u8).collect();
+    let mut at = 0;
+    loop {
+        match system.write(file, at, &noise) {
+            Ok(()) => at += noise.len() as u64,
+            Err(Error::NoSpace) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let size = |bytes| platter_vfs::Change { size: Some(bytes), ..Default::default() };
+    system.set_attributes(file, &size(100)).unwrap();
+    system.sync_all().unwrap();
+    system.set_attributes(file, &size(5000)).unwrap();
+    let mut found = vec![1; 5000];
+    assert_eq!(system.read(file, 0, &mut found).unwrap(), 5000);
+    assert!(found[..100] == noise[..100] && found[100..].iter().all(|byte| *byte == 0));
+    system.unmount().unwrap();
+    check_clean(&*device).unwrap();
+}
+
+/// A directory is moved below as many others as there may be.
+#[test]
+fn a_directory_is_moved_deep_down() {
+    let device = Volume { bytes: 64 << 20, ..USUAL }.make();
+    let system = open(device.clone());
+    let moved = system.create(Node::ROOT, &"moved".into(), Kind::Directory).unwrap();
+    let mut above = Node::ROOT;
+    let mut chain = Vec::new();
+    for _ in 0..6000 {
+        above = system.create(above, &"d".into(), Kind::Directory).unwrap();
+        chain.push(above);
+    }
+    system.rename(Node::ROOT, &"moved".into(), above, &"moved".into(), Default::default()).unwrap();
+    assert!(matches!(
+        system.rename(Node::ROOT, &"d".into(), moved, &"d".into(), Default::default()),
+        Err(Error::IntoItself)
+    ));
+    system.unmount().unwrap();
+    check_clean(&*device).unwrap();
+}
+
+/// A label is what can be read back, and shown as a folder's name.
+#[test]
+fn labels_have_characters_that_names_have() {
+    let system = open(USUAL.make());
+    for label in ["with\0nul", "a/b", "a\\b", "line\nbreak", &"l".repeat(33)] {
+        assert!(matches!(system.set_label(label), Err(Error::InvalidName { .. })), "{label:?}");
+    }
+    for label in ["Ünï ©ode 1", "", &"l".repeat(32)] {
+        system.set_label(label).unwrap();
+        assert_eq!(system.info().unwrap().label, label);
+    }
+}
+
+/// Damaged extended attributes are found; a repair keeps those before the damage.
+#[test]
+fn damaged_extended_attributes_are_found() {
+    let device = USUAL.make();
+    let system = open(device.clone());
+    let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    system.set_extended_attribute(file, "ONE", Some(b"first")).unwrap();
+    system.set_extended_attribute(file, "TWO", Some(b"second")).unwrap();
+    assert!(system.set_extended_attribute(file, "THREE", Some(&[0; 65_530])).unwrap_err().is_full());
+    system.unmount().unwrap();
+    let mut image = device.to_image();
+    // The length of the second's value.
+    let at = image.windows(12).position(|bytes| bytes == b"TWO\0second\0\0").unwrap();
+    image[at - 2..at].copy_from_slice(&[0xFF, 0xFF]);
+    let device = std::sync::Arc::new(MemoryDevice::from_image(&image, platter_device::Sectors::SMALL));
+    let error = check_clean(&*device).unwrap_err();
+    assert!(error.contains("\"ea\""), "{error}");
+    use platter_vfs::{CheckOptions, Format, Silent};
+    platter_ntfs::Ntfs.check(&*device, CheckOptions { repair: true }, &Silent).unwrap();
+    check_clean(&*device).unwrap();
+    let system = open(device);
+    let file = system.lookup(Node::ROOT, &"file".into()).unwrap();
+    assert_eq!(system.extended_attributes(file).unwrap(), ["ONE"]);
+    assert_eq!(system.extended_attribute(file, "ONE").unwrap(), b"first");
+}

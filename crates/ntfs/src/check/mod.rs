@@ -21,6 +21,7 @@ mod crossed;
 mod directory;
 pub(crate) mod disk;
 mod examine;
+mod extended;
 mod file;
 mod journal;
 mod log;

@@ -336,14 +336,14 @@ impl FileSystem for NtfsVolume {
     }
 
     fn set_label(&self, label: &str) -> Result<()> {
-        let units: Vec<u8> = label.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        if units.len() > 256 {
-            return Err(Error::InvalidArgument("a label has at most 128 UTF-16 units"));
-        }
-        let mut core = self.change()?;
-        let mut volume = (*core.file(record_number::VOLUME)?).clone();
-        volume.put(Attr::resident(Type::VOLUME_NAME, units));
-        core.transact(|core| core.store(volume))
+        let units: Vec<u8> =
+            crate::layout::label_units(label)?.into_iter().flat_map(u16::to_le_bytes).collect();
+        self.with_space(|| {
+            let mut core = self.change()?;
+            let mut volume = (*core.file(record_number::VOLUME)?).clone();
+            volume.put(Attr::resident(Type::VOLUME_NAME, units.clone()));
+            core.transact(|core| core.store(volume))
+        })
     }
 
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {

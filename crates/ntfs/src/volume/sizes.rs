@@ -67,7 +67,11 @@ impl NtfsVolume {
             // What is cut off in the middle of a unit must not come back when the file grows again.
             let end = state.valid.min(wanted * cluster);
             if size < end {
-                self.write_compressed(core, node, state, size, &vec![0; (end - size) as usize])?;
+                match self.write_compressed(core, node, state, size, &vec![0; (end - size) as usize]) {
+                    // On a full volume it stays: it is past the valid length, and who makes the file longer clears it.
+                    Err(Error::NoSpace) => {}
+                    outcome => outcome?,
+                }
             }
         }
         self.remake(core, node, state, |core, state| {
