@@ -390,3 +390,29 @@ fn damaged_extended_attributes_are_found() {
     assert_eq!(system.extended_attributes(file).unwrap(), ["ONE"]);
     assert_eq!(system.extended_attribute(file, "ONE").unwrap(), b"first");
 }
+
+/// A directory whose names are not in their order is damaged: who lists it goes on behind the last name that was seen,
+/// and could come by the same ones for ever.
+#[test]
+fn names_out_of_order_are_not_listed() {
+    let device = USUAL.make();
+    let system = open(device.clone());
+    let directory = system.create(Node::ROOT, &"many".into(), Kind::Directory).unwrap();
+    for number in 0..200 {
+        system.create(directory, &Name::from(&*format!("name {number:03}")), Kind::File).unwrap();
+    }
+    system.unmount().unwrap();
+    let mut image = device.to_image();
+    let units = |name: &str| name.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let (from, to) = (units("name 150"), units("a   150"));
+    for at in 0..image.len() - from.len() {
+        if image[at..at + from.len()] == from {
+            image[at..at + to.len()].copy_from_slice(&to);
+        }
+    }
+    let device = std::sync::Arc::new(MemoryDevice::from_image(&image, platter_device::Sectors::SMALL));
+    let system = open(device);
+    let directory = system.lookup(Node::ROOT, &"many".into()).unwrap();
+    let error = system.read_directory(directory, Cursor::START, 1000, &mut Vec::new()).unwrap_err();
+    assert!(matches!(&error, Error::Damaged(damage) if damage.structure == "index"), "{error}");
+}
