@@ -84,6 +84,12 @@ impl State {
         State { place, size, valid, planned: valid, done, flags, unit, is_ahead: false, left }
     }
 
+    /// Another one like it, for a change that may fail.
+    pub fn copy(&self) -> State {
+        let (place, done, left) = (self.place.clone(), self.done.clone(), self.left.clone());
+        State { place, done, left, ..*self }
+    }
+
     /// Whether it is compressed.
     pub fn is_compressed(&self) -> bool {
         self.flags & attribute_flags::COMPRESSION_MASK != 0

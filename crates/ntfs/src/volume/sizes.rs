@@ -238,31 +238,42 @@ impl NtfsVolume {
         } else {
             [range.start..first, last.min(range.end)..range.end]
         };
-        for edge in edges {
-            let edge = edge.start..edge.end.min(state.valid);
-            if edge.is_empty() {
-                continue;
+        let edges = edges.map(|edge| edge.start..edge.end.min(state.valid));
+        let is_compressed = state.is_compressed();
+        let before = state.copy();
+        let outcome = core.transact(|core| {
+            for edge in edges.iter().filter(|edge| is_compressed && !edge.is_empty()) {
+                let zeroes = vec![0; (edge.end - edge.start) as usize];
+                self.write_compressed(core, node, state, edge.start, &zeroes)?;
             }
-            if state.is_compressed() {
-                self.write_compressed(
-                    core,
-                    node,
-                    state,
-                    edge.start,
-                    &vec![0; (edge.end - edge.start) as usize],
-                )?;
-            } else {
-                self.write_zeroes(state, edge)?;
-            }
+            if first < last { self.give_back_clusters(core, node, state, first..last) } else { Ok(()) }
+        });
+        if outcome.is_err() {
+            *state = before;
+            return outcome;
         }
-        if first >= last {
-            return Ok(());
+        // What is zeroed in place comes last, when nothing more can be refused.
+        for edge in edges.into_iter().filter(|edge| !is_compressed && !edge.is_empty()) {
+            self.write_zeroes(state, edge)?;
         }
+        Ok(())
+    }
+
+    /// Makes a hole of whole clusters.
+    fn give_back_clusters(
+        &self,
+        core: &mut Core,
+        node: u64,
+        state: &mut State,
+        range: Range<u64>,
+    ) -> Result<()> {
+        let cluster = self.cluster;
         let on_disk = self.is_on_disk(core, node)?;
         self.remake(core, node, state, |core, state| {
             let is_compressed = state.is_compressed();
             let Place::Runs(runs) = &mut state.place else { return Ok(()) };
-            let (from, to) = (first / cluster, (last / cluster).min(runs.last().map_or(0, Run::end)));
+            let (from, to) =
+                (range.start / cluster, (range.end / cluster).min(runs.last().map_or(0, Run::end)));
             if from < to {
                 let old = splice(runs, from, to, &[Run { vcn: from, lcn: None, length: to - from }]);
                 core.give_runs(&old, Held::Data, on_disk);

@@ -58,8 +58,7 @@ impl NtfsVolume {
         state: &mut State,
         change: impl FnOnce(&mut Core, &mut State) -> Result<T>,
     ) -> Result<T> {
-        let (place, done, left) = (state.place.clone(), state.done.clone(), state.left.clone());
-        let mut new = State { place, done, left, ..*state };
+        let mut new = state.copy();
         let outcome = core.transact(|core| {
             let outcome = change(core, &mut new)?;
             self.store_data(core, node, &new)?;
