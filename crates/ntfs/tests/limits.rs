@@ -2,8 +2,10 @@
 //! as can be. Whatever ends there ends with an error that says so, and the volume stays whole.
 
 mod common;
+mod judges;
 
 use common::{USUAL, Volume, check_clean, open};
+use judges::{ImageFile, ntfsfix, readers};
 use platter_device::MemoryDevice;
 use platter_ntfs::NtfsVolume;
 use platter_vfs::{Cursor, Error, FileSystem, Kind, Name, Node};
@@ -105,6 +107,52 @@ fn a_table_of_records_in_single_clusters_can_be_opened() {
         let directory = system.lookup(Node::ROOT, &"many".into()).unwrap();
         assert_eq!(names(&system, directory), made, "{volume:?}");
         check_clean(&*device).unwrap();
+    }
+}
+
+/// Files are made until the volume or `$MFT` has no room, removed in part, and made again; others read them.
+#[test]
+fn a_table_of_records_grows_to_the_end() {
+    for (cluster, bytes) in [(512, 6 << 20), (1024, 8 << 20), (4096, 16 << 20), (65536, 24 << 20)] {
+        let volume = Volume { cluster, bytes, ..USUAL };
+        let device = volume.make();
+        let system = open(device.clone());
+        scatter(&system, 0);
+        system.create(Node::ROOT, &"many".into(), Kind::Directory).unwrap();
+        system.unmount().unwrap();
+        drop(system);
+        let mut made = BTreeSet::new();
+        for round in 0..3 {
+            let system = open(device.clone());
+            let directory = system.lookup(Node::ROOT, &"many".into()).unwrap();
+            for number in 0.. {
+                let name = format!("{round} {number:05}{}", "x".repeat(number % 90));
+                match system.create(directory, &Name::from(&*name), Kind::File) {
+                    Ok(file) => system.forget(file, 1),
+                    Err(Error::NoSpace) => break,
+                    Err(error) => panic!("{volume:?}: {number}: {error}"),
+                }
+                made.insert(name);
+            }
+            system.unmount().unwrap();
+            check_clean(&*device).unwrap();
+            let system = open(device.clone());
+            let directory = system.lookup(Node::ROOT, &"many".into()).unwrap();
+            assert_eq!(names(&system, directory), made, "{volume:?}");
+            let gone: Vec<String> = made.iter().step_by(2 + round).cloned().collect();
+            for name in gone {
+                system.unlink(directory, &Name::from(&*name)).unwrap();
+                made.remove(&name);
+            }
+            system.unmount().unwrap();
+            check_clean(&*device).unwrap();
+        }
+        assert!(made.len() > 100, "{volume:?}: {}", made.len());
+        let image = ImageFile::of(&*device);
+        let verdict = ntfsfix(&image);
+        assert!(verdict.clean, "{volume:?}: {}", verdict.output);
+        let tree = readers::ours(&open(device));
+        readers::assert_same(&format!("{volume:?}, ntfs-3g"), &tree, &readers::ntfs_3g(&image, &tree));
     }
 }
 
