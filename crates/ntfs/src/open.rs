@@ -246,16 +246,20 @@ fn load_space(core: &mut Core) -> Result<()> {
     let file = core.file(record_number::BITMAP)?;
     let total = core.geometry.clusters;
     let at = core.record_place(record_number::BITMAP)?;
-    let bytes = match file.find(Kind::DATA, &[]).map(|data| &data.body) {
+    let bits = match file.find(Kind::DATA, &[]).map(|data| &data.body) {
         Some(Body::Outside(outside)) if outside.size >= total.div_ceil(8) => {
-            core.read_runs(&outside.runs, 0, total.div_ceil(8))?
+            // It may have half a gigabyte: piece by piece.
+            Bits::read(total, |at, bytes| {
+                bytes.copy_from_slice(&core.read_runs(&outside.runs, at, bytes.len() as u64)?);
+                Ok(())
+            })?
         }
         Some(Body::Resident { value, .. }) if value.len() as u64 >= total.div_ceil(8) => {
             return Err(Error::damaged("$Bitmap", at, "clusters", "a resident value"));
         }
         _ => return Err(Error::damaged("$Bitmap", at, format!("bits for {total} clusters"), "fewer")),
     };
-    core.space = Space::new(Bits::from_bytes(&bytes, total));
+    core.space = Space::new(bits);
     let mft = core.file(record_number::MFT)?;
     let end = data_runs(&mft).last().and_then(|run| run.lcn.map(|lcn| lcn + run.length)).unwrap_or(0);
     core.space.zone = end.min(total)..(end + total / 8).min(total);

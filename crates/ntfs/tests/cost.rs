@@ -66,3 +66,25 @@ fn nanoseconds_of_a_plan() {
         planned.tell_nanoseconds(threads, write);
     }
 }
+
+/// Which clusters are free takes memory where free and taken ones alternate, not for each that there is.
+#[test]
+fn an_open_volume_of_a_thousand_million_clusters_takes_little_memory() {
+    use platter_device::{MemoryDevice, Sectors};
+    use platter_vfs::{CheckOptions, Format, FormatOptions, OpenOptions, Silent};
+    let device = std::sync::Arc::new(MemoryDevice::new(4 << 40, Sectors::SMALL));
+    let options = FormatOptions { cluster: Some(4096), ..FormatOptions::default() };
+    Ntfs.make(&*device, &options, &Silent).unwrap();
+    let used = allocation_counter::measure(|| {
+        let volume = Ntfs.open(device.clone(), OpenOptions::default()).unwrap();
+        let file = volume.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        volume.write(file, 0, &vec![1; 1 << 20]).unwrap();
+        volume.unmount().unwrap();
+    });
+    let checked = allocation_counter::measure(|| {
+        assert!(Ntfs.check(&*device, CheckOptions::default(), &Silent).unwrap().is_clean());
+    });
+    println!("open: {} bytes, check: {} bytes", used.bytes_max, checked.bytes_max);
+    assert!(used.bytes_max < 24 << 20, "open: {} bytes", used.bytes_max);
+    assert!(checked.bytes_max < 24 << 20, "check: {} bytes", checked.bytes_max);
+}
