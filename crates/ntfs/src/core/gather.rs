@@ -100,13 +100,13 @@ impl Core {
             Key::Block(file, index, at) => {
                 let file = self.file(file)?;
                 let outside = file.find(Kind::INDEX_ALLOCATION, index.units()).and_then(Attr::outside);
-                self.places(outside.map_or(&[], |outside| &outside.runs), at, length)
+                self.places(outside.map_or(RunList::NONE, |outside| &outside.runs), at, length)
             }
             Key::Value(file, kind, name, at) => {
                 let file = self.file(file)?;
                 let name: SmallVec<[u16; 8]> = name.encode_utf16().collect();
                 let outside = file.find(kind, &name).and_then(Attr::outside);
-                self.places(outside.map_or(&[], |outside| &outside.runs), at, length)
+                self.places(outside.map_or(RunList::NONE, |outside| &outside.runs), at, length)
             }
         }
     }

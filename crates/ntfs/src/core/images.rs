@@ -167,7 +167,7 @@ impl Core {
         tree: Index,
         at: u64,
         length: u32,
-        runs: &[Run],
+        runs: &RunList,
     ) -> Result<Arc<Vec<u8>>> {
         let key = Key::Block(file, tree, at);
         if let Some(bytes) = self.known(key) {

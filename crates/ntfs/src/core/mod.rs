@@ -27,6 +27,7 @@ use crate::layout::{
     record_number,
 };
 use crate::nodes::Nodes;
+use crate::runlist::{RunList, Runs};
 use crate::space::{Clusters, Held, Space};
 use platter_device::{Buffer, Device};
 use platter_vfs::{Error, Listings, Result};

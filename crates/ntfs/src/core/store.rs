@@ -31,7 +31,7 @@ fn most_pieces(attr: &Attr, room: usize) -> usize {
     attr.outside().map_or(1, |data| {
         // What a header takes, the last pair that does not fit, and the longer first place.
         let fits = room.saturating_sub(0x48 + 8 + attr.name.len() * 2 + 40).max(24);
-        1 + packed_length(&data.runs, ENDLESS).div_ceil(fits)
+        1 + data.runs.most_packed().div_ceil(fits)
     })
 }
 
@@ -290,7 +290,7 @@ impl Core {
             return Ok(());
         }
         let runs = std::mem::take(&mut file.ahead.spare);
-        let mut reserved = Outside { runs, ..Outside::default() };
+        let mut reserved = Outside { runs: runs.into_iter().collect(), ..Outside::default() };
         let mut more = reserved.clone();
         // In few pieces, as their runs must stand in the base record.
         if self.transact(|core| core.extend_near(&mut more, most - have, None, true, true)).is_ok() {
@@ -301,10 +301,11 @@ impl Core {
         let pieces = self.pieces_of(file);
         let must = pieces.iter().filter(|piece| must_be_in_base(piece, is_mft(file)));
         let must: usize = must.map(Attribute::length).sum();
-        if list_attribute_length(&reserved.runs) + must > self.room() {
+        let runs = reserved.runs.to_vec();
+        if list_attribute_length(&runs) + must > self.room() {
             return Err(Error::NoSpace);
         }
-        file.ahead.spare = reserved.runs;
+        file.ahead.spare = runs;
         Ok(())
     }
 
@@ -487,9 +488,9 @@ impl Core {
             let have = file.list.last().map_or(0, Run::end);
             debug_assert!(have == wanted, "clusters were taken for {wanted} of the list, not for {have}");
             if have < wanted {
-                let mut outside = Outside { runs: std::mem::take(&mut file.list), ..Outside::default() };
+                let mut outside = Outside { runs: file.list.drain(..).collect(), ..Outside::default() };
                 self.extend(&mut outside, wanted - have, true, true)?;
-                file.list = outside.runs;
+                file.list = outside.runs.to_vec();
             }
             self.give_runs(&surplus, Held::Data, true);
             self.give_runs(&old, Held::Data, true);
@@ -499,7 +500,7 @@ impl Core {
             self.write_runs(&file.list, 0, &whole)?;
         }
         let size = value.len() as u64;
-        let outside = Outside { runs: file.list.clone(), size, valid: size, unit: 0 };
+        let outside = Outside { runs: file.list.iter().copied().collect(), size, valid: size, unit: 0 };
         let body = Body::Outside(outside);
         let attr = Attr { kind: Kind::ATTRIBUTE_LIST, name: Box::default(), flags: 0, body };
         let mut whole = File { attributes: vec![attr], ..File::new(Reference::default(), 0) }.pieces(

@@ -40,11 +40,11 @@ impl NtfsVolume {
             let Body::Outside(outside) = &attr.body else { continue };
             match attr.kind {
                 Type::INDEX_ALLOCATION | Type::BITMAP => {
-                    core.give_runs(&outside.runs, Held::Metadata, true);
+                    core.give_runs(&outside.runs.to_vec(), Held::Metadata, true);
                     kept.attributes.retain(|kept| kept != attr);
                 }
-                _ if is_held => core.hide_runs(&outside.runs),
-                _ => core.give_runs(&outside.runs, Held::Data, true),
+                _ if is_held => core.hide_runs(&outside.runs.to_vec()),
+                _ => core.give_runs(&outside.runs.to_vec(), Held::Data, true),
             }
         }
         if file.find(Type::INDEX_ALLOCATION, Index::Names.units()).is_some() {
@@ -158,7 +158,7 @@ impl NtfsVolume {
                 }
             }
         } else if let Ok(file) = core.file(number) {
-            let runs = file.attributes.iter().filter_map(Attr::outside).map(|outside| outside.runs.clone());
+            let runs = file.attributes.iter().filter_map(Attr::outside).map(|outside| outside.runs.to_vec());
             let runs: Vec<_> = runs.collect();
             let _ = core.transact(|core| {
                 runs.iter().for_each(|runs| core.give_runs(runs, Held::Data, false));

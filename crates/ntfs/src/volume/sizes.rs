@@ -5,7 +5,7 @@ use super::slow::HOLE;
 use super::*;
 use crate::file::Outside;
 use crate::layout::attribute_flags;
-use crate::runlist::{cut, part, splice};
+use crate::runlist::Runs;
 use crate::space::Held;
 use crate::stream::Place;
 
@@ -77,9 +77,9 @@ impl NtfsVolume {
         self.remake(core, node, state, |core, state| {
             let is_compressed = state.is_compressed();
             let Place::Runs(runs) = &mut state.place else { return Ok(()) };
-            let known = runs.last().map_or(0, Run::end);
+            let known = runs.end();
             if size < state.size {
-                let old = cut(runs, wanted);
+                let old = runs.cut(wanted);
                 core.give_runs(&old, Held::Data, on_disk);
                 state.is_ahead = false;
             } else if wanted > known {
@@ -117,7 +117,7 @@ impl NtfsVolume {
         let wanted = state.size.div_ceil(self.cluster);
         self.remake(core, node, &mut state, |core, state| {
             if let Place::Runs(runs) = &mut state.place {
-                let old = cut(runs, wanted);
+                let old = runs.cut(wanted);
                 core.give_runs(&old, Held::Data, on_disk);
             }
             state.is_ahead = false;
@@ -181,7 +181,7 @@ impl NtfsVolume {
         }
         self.remake(core, node, state, |core, state| {
             let Place::Runs(runs) = &mut state.place else { return Ok(()) };
-            for hole in part(runs, first, last.min(known)).into_iter().filter(|run| run.lcn.is_none()) {
+            for hole in runs.part(first, last.min(known)).into_iter().filter(|run| run.lcn.is_none()) {
                 self.fill_hole(core, runs, hole, on_disk, written.clone())?;
             }
             if last > known {
@@ -272,10 +272,9 @@ impl NtfsVolume {
         self.remake(core, node, state, |core, state| {
             let is_compressed = state.is_compressed();
             let Place::Runs(runs) = &mut state.place else { return Ok(()) };
-            let (from, to) =
-                (range.start / cluster, (range.end / cluster).min(runs.last().map_or(0, Run::end)));
+            let (from, to) = (range.start / cluster, (range.end / cluster).min(runs.end()));
             if from < to {
-                let old = splice(runs, from, to, &[Run { vcn: from, lcn: None, length: to - from }]);
+                let old = runs.splice(from, to, &[Run { vcn: from, lcn: None, length: to - from }]);
                 core.give_runs(&old, Held::Data, on_disk);
             }
             if !is_compressed {

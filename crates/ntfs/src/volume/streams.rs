@@ -149,9 +149,9 @@ impl NtfsVolume {
             let mut kept = None;
             if let Body::Outside(outside) = &attr.body {
                 match (is_held, on_disk) {
-                    (true, true) => core.hide_runs(&outside.runs),
+                    (true, true) => core.hide_runs(&outside.runs.to_vec()),
                     (true, false) => {}
-                    (false, on_disk) => core.give_runs(&outside.runs, Held::Data, on_disk),
+                    (false, on_disk) => core.give_runs(&outside.runs.to_vec(), Held::Data, on_disk),
                 }
             }
             if is_held {
@@ -310,7 +310,7 @@ impl Core {
     /// Takes such a value away.
     pub(super) fn remove_value(&mut self, file: &mut File, kind: Type, on_disk: bool) {
         if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(kind, &[]) {
-            self.give_runs(&outside.runs, Held::Data, on_disk);
+            self.give_runs(&outside.runs.to_vec(), Held::Data, on_disk);
         }
     }
 }
