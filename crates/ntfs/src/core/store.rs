@@ -35,7 +35,7 @@ fn most_pieces(attr: &Attr, room: usize) -> usize {
     })
 }
 
-fn needs(file: &File, room: usize) -> Needs {
+fn needs_of(file: &File, room: usize) -> Needs {
     let (mut pieces, mut list) = (0, 0);
     for attr in &file.attributes {
         let count = most_pieces(attr, room);
@@ -231,7 +231,7 @@ impl Core {
         if file.attributes.iter().any(is_longer) {
             return Err(Error::RecordFull { format: "NTFS", what: "an attribute fits into a file record" });
         }
-        let mut needs = needs(file, room);
+        let mut needs = needs_of(file, room);
         if needs.list as u64 > ListEntry::LONGEST {
             let entries = self.pieces_of(file);
             needs.list = entries.iter().map(|piece| ListEntry::length_of(piece.name.len())).sum();
@@ -240,7 +240,8 @@ impl Core {
                 return Err(Error::RecordFull { format: "NTFS", what });
             }
         }
-        let old = self.files.get(&file.reference.number()).filter(|old| old.used > 0 && !file.is_strange);
+        let old = self.files.get(&file.reference.number()).cloned();
+        let old = old.as_deref().filter(|old| old.used > 0 && !file.is_strange);
         let found = match old {
             Some(old) => difference(old, file, room),
             None => Difference { moved: needs.pieces, same: 0 },
@@ -258,8 +259,9 @@ impl Core {
         if is_mft(file) {
             self.reserve_for_mft(file)?;
         }
-        // Whoever removes the file writes each of them once more.
-        if file.extensions.len() as u64 * FREED > self.most_in_group {
+        // Whoever removes the file writes each of them once more. What becomes smaller is let be.
+        let pieces = old.map_or(0, |old| needs_of(old, room).pieces);
+        if needs.pieces > pieces && file.extensions.len() as u64 * FREED > self.most_in_group {
             let what = "the log has room for the records of no larger file";
             return Err(Error::RecordFull { format: "NTFS", what });
         }
