@@ -12,6 +12,7 @@ use crate::log::{Log, Place, State};
 use crate::space::Space;
 use platter_device::{Device, OverlayDevice};
 use platter_vfs::{Error, OpenOptions, Result};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An opened volume's parts.
@@ -90,11 +91,13 @@ pub(crate) fn refresh_mirror(device: &dyn Device, geometry: &Geometry) -> Result
     Ok(())
 }
 
-/// The piece of `$MFT`'s own runs from virtual cluster `first` on that a record has.
-fn mft_piece(record: &Record, first: u64) -> Option<&NonResident> {
+/// The piece of `$MFT`'s own runs that a record has; from virtual cluster `first` on, if that is said.
+fn mft_piece(record: &Record, first: Option<u64>) -> Option<&NonResident> {
     record.attributes.iter().find_map(|attribute| match &attribute.content {
         Content::NonResident(outside)
-            if attribute.kind == Kind::DATA && attribute.name.is_empty() && outside.first == first =>
+            if attribute.kind == Kind::DATA
+                && attribute.name.is_empty()
+                && first.is_none_or(|first| outside.first == first) =>
         {
             Some(outside)
         }
@@ -111,7 +114,7 @@ fn mft_runs(device: &Arc<dyn Device>, geometry: Geometry) -> Result<Vec<Run>> {
         let expected = format!("runs of $MFT from virtual cluster {end}");
         Error::damaged("file record", at, expected, "none")
     };
-    let first = mft_piece(&base, 0).ok_or_else(|| missing(0))?;
+    let first = mft_piece(&base, Some(0)).ok_or_else(|| missing(0))?;
     let whole = first.allocated / geometry.cluster;
     let mut all = runs::unpack(&first.pairs, 0, first.end, geometry.clusters, at)?;
     let Some(list) = base.attributes.iter().find(|attribute| attribute.kind == Kind::ATTRIBUTE_LIST) else {
@@ -129,31 +132,35 @@ fn mft_runs(device: &Arc<dyn Device>, geometry: Geometry) -> Result<Vec<Run>> {
         }
     };
     let entries = ListEntry::read_all(&value, at)?;
-    let is_further = |entry: &ListEntry| {
+    let is_further = |entry: &&ListEntry| {
         entry.kind == Kind::DATA && entry.name.is_empty() && entry.record.number() != record_number::MFT
     };
-    let mut entries: Vec<ListEntry> = entries.into_iter().filter(is_further).collect();
-    // In the order of what they lead to. Where an entry is wrong in that, its record may say it.
-    entries.sort_by_key(|entry| entry.first);
-    while !entries.is_empty() {
+    let mut waiting: Vec<u64> =
+        entries.iter().filter(is_further).map(|entry| entry.record.number()).collect();
+    // What a record says of where its piece begins counts, whatever the entry says.
+    let mut known: BTreeMap<u64, (NonResident, u64)> = BTreeMap::new();
+    loop {
         let end = all.last().map_or(0, Run::end);
-        let mut core = Core::new(device.clone(), geometry, all.clone());
-        let found = entries.iter().position(|entry| {
-            core.record(entry.record.number())
-                .and_then(|bytes| Record::from_bytes(&bytes, at))
-                .is_ok_and(|record| mft_piece(&record, end).is_some())
-        });
-        let Some(index) = found else { break };
-        let number = entries.remove(index).record.number();
-        let place = core.record_place(number)?;
-        let record = Record::from_bytes(&core.record(number)?, place)?;
-        let piece = mft_piece(&record, end).ok_or_else(|| missing(end))?;
+        let records = end * geometry.cluster / u64::from(geometry.record);
+        let (near, far): (Vec<u64>, Vec<u64>) = waiting.iter().partition(|number| **number < records);
+        waiting = far;
+        // Each is read once, as soon as it can be found.
+        let mut core =
+            Core::new(device.clone(), geometry, if near.is_empty() { Vec::new() } else { all.clone() });
+        for number in near {
+            let place = core.record_place(number)?;
+            let record = core.record(number).and_then(|bytes| Record::from_bytes(&bytes, place));
+            if let Some(piece) = record.as_ref().ok().and_then(|record| mft_piece(record, None)) {
+                known.entry(piece.first).or_insert((piece.clone(), place));
+            }
+        }
+        let Some((piece, place)) = known.remove(&end).filter(|(piece, _)| piece.end > end) else { break };
         for run in runs::unpack(&piece.pairs, end, piece.end, geometry.clusters, place)? {
             runs::push(&mut all, run);
         }
     }
     match all.last().map_or(0, Run::end) {
-        end if end < whole && !entries.is_empty() => Err(missing(end)),
+        end if end < whole && !(waiting.is_empty() && known.is_empty()) => Err(missing(end)),
         _ => Ok(all),
     }
 }

@@ -13,11 +13,14 @@ use crate::layout::{
     record_number as known, runs,
 };
 use platter_vfs::Result;
+use std::collections::BTreeMap;
 
 /// Bytes of the device that are read at once.
 const READ: u64 = 1 << 20;
 /// The most records that are remembered of those that say that they extend `$MFT`.
 const MOST: usize = 1 << 14;
+/// The most of them that are tried for one piece.
+const TRIED: usize = 64;
 
 /// A record that has a piece of `$MFT`'s runs.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +37,8 @@ pub struct Piece {
 pub struct Stray {
     place: u64,
     number: u64,
+    /// The first virtual cluster that it leads to.
+    first: u64,
     head: Vec<u8>,
 }
 
@@ -70,30 +75,25 @@ pub fn follow(
     let size = u64::from(geometry.record);
     let mut pieces: Vec<Piece> = Vec::new();
     let mut looked_at = 0;
-    let mut own: Vec<(u64, NonResident)> = Vec::new();
+    // By where they begin: each record is read once, as soon as it can be found.
+    let mut own: BTreeMap<u64, (u64, NonResident)> = BTreeMap::new();
+    let mut waiting = listed.to_vec();
     loop {
         let end = found.last().map_or(0, Run::end);
         if end >= whole.min(geometry.clusters) {
             return Ok(pieces);
         }
-        let read = |found: &[Run], number: u64| -> Result<Option<Record>> {
-            let offset = number.saturating_mul(size);
-            if offset.saturating_add(size) > end.saturating_mul(geometry.cluster) {
-                return Ok(None);
-            }
+        let (near, far): (Vec<u64>, Vec<u64>) =
+            waiting.iter().partition(|number| **number < end * geometry.cluster / size);
+        waiting = far;
+        for number in near {
             let mut bytes = vec![0; size as usize];
-            disk.read_runs(geometry, found, offset, &mut bytes)?;
-            Ok(extension(&mut bytes, offset))
-        };
-        let mut next = None;
-        for &number in listed {
-            if let Some(piece) = read(found, number)?.as_ref().and_then(piece_of)
-                && piece.first == end
-            {
-                next = Some((number, piece.clone(), false));
-                break;
+            disk.read_runs(geometry, found, number * size, &mut bytes)?;
+            if let Some(piece) = extension(&mut bytes, number * size).as_ref().and_then(piece_of) {
+                own.entry(piece.first).or_insert((number, piece.clone()));
             }
         }
+        let mut next = own.get(&end).map(|(number, piece)| (*number, piece.clone(), false));
         if next.is_none() {
             // A list that is lost or wrong: all records that are known so far.
             let per_read = (READ / size).max(1);
@@ -106,21 +106,19 @@ pub fn follow(
                     if let Some(piece) = extension(bytes, number * size).as_ref().and_then(piece_of)
                         && own.len() < MOST
                     {
-                        own.push((number, piece.clone()));
+                        own.entry(piece.first).or_insert((number, piece.clone()));
                     }
                 }
                 looked_at += here;
             }
-            next = own
-                .iter()
-                .find(|(_, piece)| piece.first == end)
-                .map(|(number, piece)| (*number, piece.clone(), false));
+            next = own.get(&end).map(|(number, piece)| (*number, piece.clone(), false));
         }
         if next.is_none() {
             if strays.is_none() {
                 *strays = Some(search(disk, geometry)?);
             }
-            for stray in strays.iter().flatten() {
+            let here = strays.iter().flatten().filter(|stray| stray.first == end);
+            for stray in here.take(TRIED) {
                 if let Some(piece) = stray.piece(disk, geometry, found)? {
                     next = Some((stray.number, piece, true));
                     break;
@@ -149,7 +147,7 @@ impl Stray {
         let start = self.number.saturating_mul(size as u64);
         let mut bytes = self.head.clone();
         loop {
-            let Some(more) = beginning(&bytes, end, geometry.clusters) else { return Ok(None) };
+            let Some((_, more)) = beginning(&bytes, geometry.clusters) else { return Ok(None) };
             let mut with = found.to_vec();
             more.into_iter().for_each(|run| runs::push(&mut with, run));
             let place = |at: usize| {
@@ -172,8 +170,8 @@ impl Stray {
     }
 }
 
-/// The runs from virtual cluster `first` on in the first sectors of a record, as far as they are in these.
-fn beginning(sectors: &[u8], first: u64, clusters: u64) -> Option<Vec<Run>> {
+/// The piece of `$MFT`'s runs in the first sectors of a record, as far as it is in these: where it begins, and its runs.
+fn beginning(sectors: &[u8], clusters: u64) -> Option<(u64, Vec<Run>)> {
     let mut bytes = sectors.to_vec();
     let at = usize::from(u16_at(&bytes, 4));
     for (index, sector) in bytes.clone().chunks_exact(512).enumerate() {
@@ -187,14 +185,15 @@ fn beginning(sectors: &[u8], first: u64, clusters: u64) -> Option<Vec<Run>> {
     while position + 0x40 <= bytes.len() && Kind(u32_at(&bytes, position)) != Kind::END {
         let length = u32_at(&bytes, position + 4) as usize;
         let is_data = Kind(u32_at(&bytes, position)) == Kind::DATA && bytes[position + 9] == 0;
-        if is_data && bytes[position + 8] == 1 && u64_at(&bytes, position + 0x10) == first {
+        if is_data && bytes[position + 8] == 1 {
+            let first = u64_at(&bytes, position + 0x10);
             let end = u64_at(&bytes, position + 0x18).wrapping_add(1);
             let from = position + usize::from(u16_at(&bytes, position + 0x20));
             let pairs = bytes.get(from..position.saturating_add(length).min(bytes.len()))?;
             let mut found = Vec::new();
             // They end with what is there of the record.
             let _ = runs::unpack_into(&mut found, pairs, first, end, clusters, 0);
-            return Some(found);
+            return Some((first, found));
         }
         if length < 0x18 {
             return None;
@@ -220,9 +219,12 @@ fn search(disk: &Disk, geometry: &Geometry) -> Result<Vec<Stray>> {
                     && u16_at(bytes, 0x16) & record_flags::IN_USE != 0
                     && base.0 != 0
                     && base.number() == known::MFT;
-                if is_one && found.len() < MOST {
+                if is_one
+                    && found.len() < MOST
+                    && let Some((first, _)) = beginning(bytes, geometry.clusters)
+                {
                     let number = u64::from(u32_at(bytes, 0x2C));
-                    found.push(Stray { place, number, head: bytes.to_vec() });
+                    found.push(Stray { place, number, first, head: bytes.to_vec() });
                 }
             }
         }
