@@ -1,37 +1,129 @@
 //! A row of bits in memory, of which ranges are set, cleared and looked for.
+//!
+//! Bits are kept in pages. One whose bits are all the same takes no memory, and pages that two rows have alike they share:
+//! so the memory is that of the parts of a volume where free and taken clusters alternate.
 
+use platter_vfs::Result;
 use std::ops::Range;
+use std::sync::Arc;
+
+/// Words of a page.
+const WORDS: usize = 512;
+/// Bits of a page.
+const PAGE: u64 = WORDS as u64 * 64;
+/// Pages that are read at once.
+const TOGETHER: u64 = 256;
+
+#[derive(Clone, Debug)]
+enum Page {
+    /// All bits are the same.
+    Fill(bool),
+    /// Of the last page, those past the end are 0.
+    Words(Arc<[u64; WORDS]>),
+}
+
+impl Page {
+    fn of(words: [u64; WORDS]) -> Page {
+        match words[0] {
+            0 if words.iter().all(|word| *word == 0) => Page::Fill(false),
+            u64::MAX if words.iter().all(|word| *word == u64::MAX) => Page::Fill(true),
+            _ => Page::Words(Arc::new(words)),
+        }
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        match self {
+            Page::Fill(value) => 0u64.wrapping_sub(u64::from(*value)),
+            Page::Words(words) => words[index],
+        }
+    }
+
+    fn words(&mut self) -> &mut [u64; WORDS] {
+        if let Page::Fill(_) = self {
+            *self = Page::Words(Arc::new([self.word(0); WORDS]));
+        }
+        match self {
+            Page::Words(words) => Arc::make_mut(words),
+            Page::Fill(_) => unreachable!("it was made words just now"),
+        }
+    }
+}
 
 /// Bits, all 0 at first.
 #[derive(Clone, Debug, Default)]
 pub struct Bits {
-    words: Vec<u64>,
+    pages: Vec<Page>,
     length: u64,
+}
+
+/// Bits of a word from one bit of it to before another.
+fn mask(from: u64, to: u64) -> u64 {
+    let count = to - from;
+    if count == 64 { !0 } else { ((1u64 << count) - 1) << (from % 64) }
 }
 
 impl Bits {
     /// So many bits.
+    #[cfg(test)]
     pub fn new(length: u64) -> Bits {
-        Bits { words: vec![0; length.div_ceil(64) as usize], length }
+        let mut bits = Bits::default();
+        bits.grow(length);
+        bits
     }
 
     /// Bits as they stand on disk: the lowest of each byte first. Those that `bytes` lacks are 1.
     pub fn from_bytes(bytes: &[u8], length: u64) -> Bits {
-        let mut bits = Bits::new(length);
-        for (index, word) in bits.words.iter_mut().enumerate() {
-            let rest = bytes.get(index * 8..).unwrap_or(&[]);
-            let mut eight = [0xFF; 8];
-            let known = rest.len().min(8);
-            eight[..known].copy_from_slice(&rest[..known]);
-            *word = u64::from_le_bytes(eight);
+        let read = |at: u64, buffer: &mut [u8]| {
+            let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or(&[]);
+            let known = rest.len().min(buffer.len());
+            buffer[..known].copy_from_slice(&rest[..known]);
+            buffer[known..].fill(0xFF);
+            Ok(())
+        };
+        Bits::read(length, read).unwrap_or_default()
+    }
+
+    /// The same of bytes that are read piece by piece: `read` fills a buffer with those from a place on.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn read(length: u64, mut read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<Bits> {
+        let mut bits = Bits { pages: Vec::with_capacity(length.div_ceil(PAGE) as usize), length };
+        let bytes = length.div_ceil(8);
+        let mut buffer = vec![0; bytes.min(TOGETHER * PAGE / 8) as usize];
+        let mut at = 0;
+        while at < bytes {
+            let here = (bytes - at).min(buffer.len() as u64) as usize;
+            read(at, &mut buffer[..here])?;
+            for page in buffer[..here].chunks(WORDS * 8) {
+                let mut words = [0; WORDS];
+                for (word, bytes) in words.iter_mut().zip(page.chunks(8)) {
+                    let mut eight = [0; 8];
+                    eight[..bytes.len()].copy_from_slice(bytes);
+                    *word = u64::from_le_bytes(eight);
+                }
+                bits.pages.push(Page::of(words));
+            }
+            at += here as u64;
         }
         bits.mask_tail();
-        bits
+        Ok(bits)
     }
 
     fn mask_tail(&mut self) {
-        if let (Some(last), 1..) = (self.words.last_mut(), self.length % 64) {
-            *last &= (1 << (self.length % 64)) - 1;
+        let inside = self.length % PAGE;
+        if let (Some(last), 1..) = (self.pages.last_mut(), inside)
+            && (0..WORDS).any(|index| last.word(index) != 0)
+        {
+            let words = last.words();
+            for (index, word) in words.iter_mut().enumerate() {
+                let start = index as u64 * 64;
+                match inside.saturating_sub(start) {
+                    0 => *word = 0,
+                    here @ 1..64 => *word &= mask(0, here),
+                    _ => {}
+                }
+            }
         }
     }
 
@@ -43,32 +135,44 @@ impl Bits {
     /// Makes it longer by bits that are 0.
     pub fn grow(&mut self, length: u64) {
         self.length = self.length.max(length);
-        self.words.resize(self.length.div_ceil(64) as usize, 0);
+        self.pages.resize(self.length.div_ceil(PAGE) as usize, Page::Fill(false));
     }
 
     /// Makes it shorter.
     pub fn shrink(&mut self, length: u64) {
         self.length = self.length.min(length);
-        self.words.truncate(self.length.div_ceil(64) as usize);
+        self.pages.truncate(self.length.div_ceil(PAGE) as usize);
         self.mask_tail();
+    }
+
+    fn word(&self, at: u64) -> u64 {
+        self.pages.get((at / PAGE) as usize).map_or(0, |page| page.word((at % PAGE / 64) as usize))
     }
 
     /// Whether a bit is 1; one that is not there is not.
     pub fn get(&self, at: u64) -> bool {
-        self.words.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 != 0)
+        self.word(at) >> (at % 64) & 1 != 0
     }
 
     /// Sets a range, which must be inside, to `value`.
     pub fn put(&mut self, range: Range<u64>, value: bool) {
         let mut at = range.start;
         while at < range.end {
-            let end = (at / 64 * 64 + 64).min(range.end);
-            let ones = if end - at == 64 { !0 } else { ((1u64 << (end - at)) - 1) << (at % 64) };
-            let word = &mut self.words[(at / 64) as usize];
-            if value {
-                *word |= ones
-            } else {
-                *word &= !ones
+            let page = &mut self.pages[(at / PAGE) as usize];
+            let end = (at / PAGE * PAGE + PAGE).min(range.end);
+            if end - at == PAGE {
+                *page = Page::Fill(value);
+            } else if !matches!(page, Page::Fill(fill) if *fill == value) {
+                let words = page.words();
+                while at < end {
+                    let stop = (at / 64 * 64 + 64).min(end);
+                    let word = &mut words[(at % PAGE / 64) as usize];
+                    match value {
+                        true => *word |= mask(at, stop),
+                        false => *word &= !mask(at, stop),
+                    }
+                    at = stop;
+                }
             }
             at = end;
         }
@@ -79,9 +183,14 @@ impl Bits {
         let mut at = range.start;
         let mut count = 0;
         while at < range.end {
+            let page_end = (at / PAGE * PAGE + PAGE).min(range.end);
+            if let Page::Fill(value) = self.pages[(at / PAGE) as usize] {
+                count += if value { page_end - at } else { 0 };
+                at = page_end;
+                continue;
+            }
             let end = (at / 64 * 64 + 64).min(range.end);
-            let ones = if end - at == 64 { !0 } else { ((1u64 << (end - at)) - 1) << (at % 64) };
-            count += u64::from((self.words[(at / 64) as usize] & ones).count_ones());
+            count += u64::from((self.word(at) & mask(at, end)).count_ones());
             at = end;
         }
         count
@@ -92,12 +201,18 @@ impl Bits {
         let to = to.min(self.length);
         let mut at = from;
         while at < to {
-            let word = self.words[(at / 64) as usize];
-            let word = if value { word } else { !word } >> (at % 64);
-            if word != 0 {
-                return (at + u64::from(word.trailing_zeros())).min(to);
+            match self.pages[(at / PAGE) as usize] {
+                Page::Fill(fill) if fill == value => return at,
+                Page::Fill(_) => at = at / PAGE * PAGE + PAGE,
+                Page::Words(ref words) => {
+                    let word = words[(at % PAGE / 64) as usize];
+                    let word = if value { word } else { !word } >> (at % 64);
+                    if word != 0 {
+                        return (at + u64::from(word.trailing_zeros())).min(to);
+                    }
+                    at = at / 64 * 64 + 64;
+                }
             }
-            at = at / 64 * 64 + 64;
         }
         to
     }
@@ -105,8 +220,7 @@ impl Bits {
     /// The bytes of a part, as they stand on disk; what is past the end is 1 where `pad`, else 0.
     pub fn bytes(&self, from_byte: u64, length: usize, pad: bool) -> Vec<u8> {
         let byte = |at: u64| -> u8 {
-            let word = self.words.get((at / 8) as usize).copied().unwrap_or(0);
-            let byte = (word >> (at % 8 * 8)) as u8;
+            let byte = (self.word(at * 8) >> (at % 8 * 8)) as u8;
             match self.length.saturating_sub(at * 8) {
                 inside @ 0..8 if pad => byte | 0xFFu8.checked_shl(inside as u32).unwrap_or(0),
                 _ => byte,
@@ -134,5 +248,39 @@ mod tests {
         assert_eq!((bytes[0], bytes[124], bytes[125]), (0xE0, 0, 0xFF));
         assert_eq!(Bits::from_bytes(&bytes, 1000).ones(0..1000), 185);
         assert_eq!(Bits::new(4).bytes(0, 1, true), [0xF0]);
+    }
+
+    /// The same as a row of single bits says, at the borders of words and pages too.
+    #[test]
+    fn random_ranges_are_as_in_a_plain_row() {
+        let mut random = platter_vfs::model::Random::new(5);
+        for length in [3 * PAGE + 77, 2 * PAGE, 100] {
+            let mut bits = Bits::new(length);
+            let mut plain = vec![false; length as usize];
+            for step in 0..400 {
+                let near = [0, PAGE, 2 * PAGE, length][random.below(4) as usize] + random.below(130);
+                let from = near.saturating_sub(65).min(length - 1);
+                let to = (from + 1 + random.below([3, 70, 2 * PAGE][step % 3])).min(length);
+                let value = random.below(2) == 0;
+                bits.put(from..to, value);
+                plain[from as usize..to as usize].fill(value);
+                let row = &plain[from as usize..];
+                let next = row.iter().position(|bit| *bit != value).map_or(length, |at| from + at as u64);
+                assert_eq!(bits.next(!value, from, length), next);
+                let (some, end) = (random.below(length), random.below(length + 1));
+                let range = some.min(end)..some.max(end);
+                let ones = plain[range.start as usize..range.end as usize].iter().filter(|bit| **bit).count();
+                assert_eq!(bits.ones(range), ones as u64);
+                let again = Bits::from_bytes(&bits.bytes(0, length.div_ceil(8) as usize, true), length);
+                assert!(
+                    again.bytes(0, length as usize / 8 + 3, false)
+                        == bits.bytes(0, length as usize / 8 + 3, false)
+                );
+            }
+            bits.put(0..length, true);
+            bits.shrink(length - 10);
+            bits.grow(length + 40);
+            assert_eq!(bits.ones(0..length + 40), length - 10);
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! A file as all its records together say: its attributes, each whole, wherever its pieces stand.
 
 use crate::layout::{Attribute, Content, Kind, NonResident, Record, Reference, Run, attribute_flags, runs};
+use crate::runlist::{RunList, Runs};
 use platter_vfs::{Error, Result};
+use std::sync::Arc;
 
 /// No record is longer: its sizes are 32-bit numbers, its offsets 16-bit ones.
 const LONGEST_RECORD: usize = 1 << 16;
@@ -19,11 +21,31 @@ pub struct File {
     pub attributes: Vec<Attr>,
     /// Runs of its attribute list, if that is not resident.
     pub list: Vec<Run>,
-    /// The records that extend it.
+    /// What that list says.
+    pub list_value: Arc<Vec<u8>>,
+    /// The records that extend it, those that have something first.
     pub extensions: Vec<Reference>,
-    /// The commit for which more of these, and of its list, were taken than are needed: until then changes are only
-    /// noted. 0 for none.
-    pub reserved: u64,
+    /// How many of them have something: the others were taken for the next commit.
+    pub used: usize,
+    /// What was taken for the next commit.
+    pub ahead: Ahead,
+    /// Its attributes are in other pieces than they would be made in.
+    pub is_strange: bool,
+}
+
+/// What the next commit will need to store a file.
+#[derive(Clone, Debug, Default)]
+pub struct Ahead {
+    /// Which commit.
+    pub commit: u64,
+    /// Clusters for its attribute list.
+    pub spare: Vec<Run>,
+    /// Pieces of attributes that changed and may want another record.
+    pub moved: usize,
+    /// Pieces that changed and stay where they are.
+    pub same: usize,
+    /// Bytes of the log, at most, that were counted for this.
+    pub cost: u64,
 }
 
 /// One attribute, whole.
@@ -57,7 +79,7 @@ pub enum Body {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outside {
     /// From virtual cluster 0 without a gap.
-    pub runs: Vec<Run>,
+    pub runs: RunList,
     /// Bytes of content.
     pub size: u64,
     /// Bytes from the start that were written.
@@ -69,18 +91,18 @@ pub struct Outside {
 impl Outside {
     /// Clusters from the first to the last, holes included.
     pub fn clusters(&self) -> u64 {
-        self.runs.last().map_or(0, Run::end)
+        self.runs.end()
     }
 
     /// Clusters that are really taken.
     pub fn taken(&self) -> u64 {
-        self.runs.iter().filter(|run| run.lcn.is_some()).map(|run| run.length).sum()
+        self.runs.taken()
     }
 
     /// Appends clusters.
     pub fn push(&mut self, lcn: Option<u64>, length: u64) {
         let vcn = self.clusters();
-        runs::push(&mut self.runs, Run { vcn, lcn, length });
+        self.runs.push(Run { vcn, lcn, length });
     }
 }
 
@@ -159,6 +181,7 @@ impl Attr {
             }
             Body::Outside(outside) => outside,
         };
+        let list = outside.runs.to_vec();
         let mut pieces = Vec::new();
         let mut done = 0;
         loop {
@@ -166,13 +189,13 @@ impl Attr {
             let taken = (is_first && self.has_holes()).then(|| outside.taken() * cluster);
             let header = (self.outside_header(is_first) + self.name.len() * 2).next_multiple_of(8);
             let room = (if is_first { first } else { most }).saturating_sub(header).max(24) & !7;
-            let (pairs, fitted) = runs::pack(&outside.runs[done..], room);
-            let from = if is_first { 0 } else { outside.runs[done].vcn };
+            let (pairs, fitted) = runs::pack(&list[done..], room);
+            let from = if is_first { 0 } else { list[done].vcn };
             done += fitted;
             let sizes = |size| if is_first { size } else { 0 };
             pieces.push(whole(Content::NonResident(NonResident {
                 first: from,
-                end: done.checked_sub(1).map_or(0, |last| outside.runs[last].end()),
+                end: done.checked_sub(1).map_or(0, |last| list[last].end()),
                 // The first piece's counts; Linux' ntfs3 takes a later one that has it for damaged.
                 unit: if is_first { outside.unit } else { 0 },
                 allocated: sizes(outside.clusters() * cluster),
@@ -181,7 +204,7 @@ impl Attr {
                 taken,
                 pairs,
             })));
-            if done >= outside.runs.len() {
+            if done >= list.len() {
                 return pieces;
             }
         }
@@ -197,8 +220,11 @@ impl File {
             links: 0,
             attributes: Vec::new(),
             list: Vec::new(),
+            list_value: Arc::default(),
             extensions: Vec::new(),
-            reserved: 0,
+            used: 0,
+            ahead: Ahead::default(),
+            is_strange: false,
         }
     }
 
@@ -249,7 +275,7 @@ impl File {
             let (header, tail) = match &attr.body {
                 Body::Resident { value, .. } => (0x18, value.len()),
                 Body::Outside(outside) => {
-                    (attr.outside_header(true), runs::packed_length(&outside.runs, LONGEST_RECORD))
+                    (attr.outside_header(true), outside.runs.packed_length(LONGEST_RECORD))
                 }
             };
             (header + attr.name.len() * 2).next_multiple_of(8) + tail.next_multiple_of(8)
@@ -291,7 +317,7 @@ impl File {
                     let runs = runs::unpack(&outside.pairs, outside.first, outside.end, clusters, at)?;
                     if outside.first == 0 {
                         let body = Body::Outside(Outside {
-                            runs,
+                            runs: runs.into_iter().collect(),
                             size: outside.size,
                             valid: outside.valid,
                             unit: outside.unit,
@@ -312,9 +338,8 @@ impl File {
                     if let (Some(known), Some(end)) = (known, end)
                         && end == outside.first
                     {
-                        let mut whole = known.outside_mut().map(|known| &mut known.runs);
-                        for run in runs {
-                            whole.as_deref_mut().into_iter().for_each(|whole| runs::push(whole, run));
+                        if let Some(whole) = known.outside_mut() {
+                            runs.into_iter().for_each(|run| whole.runs.push(run));
                         }
                     } else {
                         return damaged(

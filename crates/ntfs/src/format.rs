@@ -40,7 +40,7 @@ pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progres
     if options.align.is_some() {
         return refuse("alignment of clusters other than to their size");
     }
-    let label = label(options.label.as_deref().unwrap_or(""))?;
+    let label = crate::layout::label_units(options.label.as_deref().unwrap_or(""))?;
     let measures = plan::plan(device, options)?;
     let now = device.now();
     let time = Timestamp { seconds: now.as_secs() as i64, nanoseconds: now.subsec_nanos() };
@@ -52,17 +52,6 @@ pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progres
     };
     let serial = options.serial.unwrap_or_else(|| spread(now.as_nanos() as u64));
     write(device, &new, serial, options.full, progress)
-}
-
-/// A label as it is kept: at most 32 UTF-16 units.
-fn label(label: &str) -> Result<Vec<u16>> {
-    let units: Vec<u16> = label.encode_utf16().collect();
-    let invalid = |reason| Err(Error::InvalidName { name: label.into(), reason });
-    match units.len() {
-        33.. => invalid("a label is at most 32 UTF-16 units long"),
-        _ if units.contains(&0) => invalid("a label has no zero unit"),
-        _ => Ok(units),
-    }
 }
 
 /// Spreads a time over 64 bits (the finaliser of SplitMix64), for a serial number.

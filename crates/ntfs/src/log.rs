@@ -38,7 +38,7 @@ const TRANSACTION: u32 = FIRST_ENTRY;
 /// Pages that are kept free: one for the next restart record, one so that a full ring is not an empty one.
 const KEPT: u64 = 2;
 /// Attributes that one stretch between checkpoints can name: entries are named by a 16-bit offset.
-const MOST_ATTRIBUTES: usize = (u16::MAX as usize - FIRST_ENTRY as usize) / OPEN_ATTRIBUTE - 1;
+pub const MOST_ATTRIBUTES: usize = (u16::MAX as usize - FIRST_ENTRY as usize) / OPEN_ATTRIBUTE - 1;
 /// Pages that are written at once.
 const MOST_TOGETHER: usize = 64;
 /// Type of an index's blocks, `$INDEX_ALLOCATION`.
@@ -191,12 +191,15 @@ impl Log {
         self.session.as_ref().map_or(0, |session| since(session) * PAGE as u64)
     }
 
-    /// Bytes, at most, that a group of these changes takes.
-    pub fn size(&self, changes: &[Change]) -> u64 {
-        // Header, clusters, and for each first change to an attribute its entry with a name of at most 255 units.
-        let one = |change: &Change| (change.bytes.len() + 8 * change.lcns.len() + 0x58 + 0x80 + 512) as u64;
-        let data: u64 = changes.iter().map(one).sum::<u64>() + 0x58;
-        (data.div_ceil((PAGE - 0x40 - 0x30) as u64) + 1) * PAGE as u64
+    /// Bytes of the log that a group takes, at most, whose changes and their headers have so many bytes.
+    pub fn group(bytes: u64) -> u64 {
+        // Each page has a header, and a record that goes on in the next one may leave room for its own.
+        ((bytes + 0x58).div_ceil((PAGE - 0x40 - 0x30) as u64) + 1) * PAGE as u64
+    }
+
+    /// Bytes of changes and their headers for which an empty log has room.
+    pub fn most_in_group(&self) -> u64 {
+        (self.capacity() / PAGE as u64).saturating_sub(2) * (PAGE - 0x40 - 0x30) as u64
     }
 
     /// Writes one group. When it returns, the group and everything that was written to the device before are durable;

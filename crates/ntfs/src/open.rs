@@ -5,13 +5,14 @@ use crate::core::{Core, data_runs, read_any, write_any};
 use crate::file::{Attr, Body};
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::{
-    BootSector, Content, Geometry, Kind, ListEntry, Record, Run, VolumeInformation, fixup, index, journal,
-    record_number, runs, volume_flags,
+    BootSector, Content, Geometry, Kind, ListEntry, NonResident, Record, Run, VolumeInformation, fixup,
+    index, journal, record_number, runs, volume_flags,
 };
 use crate::log::{Log, Place, State};
 use crate::space::Space;
 use platter_device::{Device, OverlayDevice};
 use platter_vfs::{Error, OpenOptions, Result};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An opened volume's parts.
@@ -90,51 +91,78 @@ pub(crate) fn refresh_mirror(device: &dyn Device, geometry: &Geometry) -> Result
     Ok(())
 }
 
-/// The runs of `$MFT`, found from its own record on.
+/// The piece of `$MFT`'s own runs that a record has; from virtual cluster `first` on, if that is said.
+fn mft_piece(record: &Record, first: Option<u64>) -> Option<&NonResident> {
+    record.attributes.iter().find_map(|attribute| match &attribute.content {
+        Content::NonResident(outside)
+            if attribute.kind == Kind::DATA
+                && attribute.name.is_empty()
+                && first.is_none_or(|first| outside.first == first) =>
+        {
+            Some(outside)
+        }
+        _ => None,
+    })
+}
+
+/// The runs of `$MFT`, found from its own record on: each further piece stands in a record that the pieces before it lead
+/// to.
 fn mft_runs(device: &Arc<dyn Device>, geometry: Geometry) -> Result<Vec<Run>> {
     let base = first_record(&**device, &geometry, record_number::MFT)?;
     let at = geometry.mft * geometry.cluster;
-    let unpack = |record: &Record, first: u64| -> Result<Vec<Run>> {
-        let piece = record.attributes.iter().find_map(|attribute| match &attribute.content {
-            Content::NonResident(outside)
-                if attribute.kind == Kind::DATA && attribute.name.is_empty() && outside.first == first =>
-            {
-                Some(outside)
-            }
-            _ => None,
-        });
-        let Some(outside) = piece else {
-            let expected = format!("runs of $MFT from virtual cluster {first}");
-            return Err(Error::damaged("file record", at, expected, "none"));
-        };
-        runs::unpack(&outside.pairs, outside.first, outside.end, geometry.clusters, at)
+    let missing = |end: u64| {
+        let expected = format!("runs of $MFT from virtual cluster {end}");
+        Error::damaged("file record", at, expected, "none")
     };
-    let mut all = unpack(&base, 0)?;
+    let first = mft_piece(&base, Some(0)).ok_or_else(|| missing(0))?;
+    let whole = first.allocated / geometry.cluster;
+    let mut all = runs::unpack(&first.pairs, 0, first.end, geometry.clusters, at)?;
     let Some(list) = base.attributes.iter().find(|attribute| attribute.kind == Kind::ATTRIBUTE_LIST) else {
         return Ok(all);
     };
     let value = match &list.content {
         Content::Resident { value, .. } => value.clone(),
+        Content::NonResident(outside) if outside.size > ListEntry::LONGEST => {
+            let expected = format!("at most {} bytes", ListEntry::LONGEST);
+            return Err(Error::damaged("$ATTRIBUTE_LIST", at, expected, outside.size));
+        }
         Content::NonResident(outside) => {
             let runs = runs::unpack(&outside.pairs, outside.first, outside.end, geometry.clusters, at)?;
-            let core = Core::new(device.clone(), geometry, Vec::new());
-            core.read_runs(&runs, 0, outside.size.min(1 << 20))?
+            Core::new(device.clone(), geometry, Vec::new()).read_runs(&runs, 0, outside.size)?
         }
     };
-    for entry in ListEntry::read_all(&value, at)? {
+    let entries = ListEntry::read_all(&value, at)?;
+    let is_further = |entry: &&ListEntry| {
+        entry.kind == Kind::DATA && entry.name.is_empty() && entry.record.number() != record_number::MFT
+    };
+    let mut waiting: Vec<u64> =
+        entries.iter().filter(is_further).map(|entry| entry.record.number()).collect();
+    // What a record says of where its piece begins counts, whatever the entry says.
+    let mut known: BTreeMap<u64, (NonResident, u64)> = BTreeMap::new();
+    loop {
         let end = all.last().map_or(0, Run::end);
-        if entry.kind == Kind::DATA && entry.name.is_empty() && entry.first == end {
-            // Each piece stands in a record that the pieces before lead to.
-            let mut core = Core::new(device.clone(), geometry, all.clone());
-            let number = entry.record.number();
+        let records = end * geometry.cluster / u64::from(geometry.record);
+        let (near, far): (Vec<u64>, Vec<u64>) = waiting.iter().partition(|number| **number < records);
+        waiting = far;
+        // Each is read once, as soon as it can be found.
+        let mut core =
+            Core::new(device.clone(), geometry, if near.is_empty() { Vec::new() } else { all.clone() });
+        for number in near {
             let place = core.record_place(number)?;
-            let record = Record::from_bytes(&core.record(number)?, place)?;
-            for run in unpack(&record, end)? {
-                runs::push(&mut all, run);
+            let record = core.record(number).and_then(|bytes| Record::from_bytes(&bytes, place));
+            if let Some(piece) = record.as_ref().ok().and_then(|record| mft_piece(record, None)) {
+                known.entry(piece.first).or_insert((piece.clone(), place));
             }
         }
+        let Some((piece, place)) = known.remove(&end).filter(|(piece, _)| piece.end > end) else { break };
+        for run in runs::unpack(&piece.pairs, end, piece.end, geometry.clusters, place)? {
+            runs::push(&mut all, run);
+        }
     }
-    Ok(all)
+    match all.last().map_or(0, Run::end) {
+        end if end < whole && !(waiting.is_empty() && known.is_empty()) => Err(missing(end)),
+        _ => Ok(all),
+    }
 }
 
 /// Opens the volume on a device.
@@ -225,16 +253,20 @@ fn load_space(core: &mut Core) -> Result<()> {
     let file = core.file(record_number::BITMAP)?;
     let total = core.geometry.clusters;
     let at = core.record_place(record_number::BITMAP)?;
-    let bytes = match file.find(Kind::DATA, &[]).map(|data| &data.body) {
+    let bits = match file.find(Kind::DATA, &[]).map(|data| &data.body) {
         Some(Body::Outside(outside)) if outside.size >= total.div_ceil(8) => {
-            core.read_runs(&outside.runs, 0, total.div_ceil(8))?
+            // It may have half a gigabyte: piece by piece.
+            Bits::read(total, |at, bytes| {
+                bytes.copy_from_slice(&core.read_runs(&outside.runs, at, bytes.len() as u64)?);
+                Ok(())
+            })?
         }
         Some(Body::Resident { value, .. }) if value.len() as u64 >= total.div_ceil(8) => {
             return Err(Error::damaged("$Bitmap", at, "clusters", "a resident value"));
         }
         _ => return Err(Error::damaged("$Bitmap", at, format!("bits for {total} clusters"), "fewer")),
     };
-    core.space = Space::new(Bits::from_bytes(&bytes, total));
+    core.space = Space::new(bits);
     let mft = core.file(record_number::MFT)?;
     let end = data_runs(&mft).last().and_then(|run| run.lcn.map(|lcn| lcn + run.length)).unwrap_or(0);
     core.space.zone = end.min(total)..(end + total / 8).min(total);

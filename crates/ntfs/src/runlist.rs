@@ -1,9 +1,228 @@
-//! Changes of run lists.
+//! Run lists, and changes of them.
 
 use crate::layout::{Run, runs};
+use std::sync::Arc;
+
+/// Runs of a piece, at most; a piece that gets more is parted.
+const MOST: usize = 256;
+
+/// Runs of an attribute from virtual cluster 0 on, without a gap.
+///
+/// They are kept in pieces that copies of the list share until one of them changes: a change of a list of 100,000 runs
+/// touches two or three pieces, and so does telling it from the list before.
+#[derive(Clone, Debug, Default)]
+pub struct RunList {
+    pieces: Vec<Arc<Piece>>,
+}
+
+/// Some runs, at least one.
+#[derive(Clone, Debug)]
+struct Piece {
+    runs: Vec<Run>,
+    /// Clusters of them that are no hole.
+    taken: u64,
+    /// Bytes that they take when packed, at most.
+    packed: usize,
+}
+
+impl Piece {
+    fn new(runs: Vec<Run>) -> Piece {
+        let mut piece = Piece { runs, taken: 0, packed: 0 };
+        piece.count();
+        piece
+    }
+
+    fn count(&mut self) {
+        let taken = self.runs.iter().filter(|run| run.lcn.is_some());
+        self.taken = taken.map(|run| run.length).sum();
+        // The place of the first is a distance from a run that is not here: eight bytes at most.
+        self.packed = runs::packed_length(&self.runs, usize::MAX / 2) + 8;
+    }
+
+    fn start(&self) -> u64 {
+        self.runs.first().map_or(0, |run| run.vcn)
+    }
+
+    fn end(&self) -> u64 {
+        self.runs.last().map_or(0, Run::end)
+    }
+}
+
+/// Runs that are looked up by virtual cluster.
+pub trait Runs {
+    /// Those from the one on that has a virtual cluster.
+    fn from(&self, vcn: u64) -> impl Iterator<Item = &Run>;
+    /// The virtual cluster after the last.
+    fn end(&self) -> u64;
+}
+
+impl Runs for [Run] {
+    fn from(&self, vcn: u64) -> impl Iterator<Item = &Run> {
+        self[self.partition_point(|run| run.end() <= vcn)..].iter()
+    }
+
+    fn end(&self) -> u64 {
+        self.last().map_or(0, Run::end)
+    }
+}
+
+impl Runs for Vec<Run> {
+    fn from(&self, vcn: u64) -> impl Iterator<Item = &Run> {
+        Runs::from(&self[..], vcn)
+    }
+
+    fn end(&self) -> u64 {
+        Runs::end(&self[..])
+    }
+}
+
+impl Runs for RunList {
+    fn from(&self, vcn: u64) -> impl Iterator<Item = &Run> {
+        // Most files are in one piece.
+        let first = match &self.pieces[..] {
+            [only] => usize::from(only.end() <= vcn),
+            pieces => pieces.partition_point(|piece| piece.end() <= vcn),
+        };
+        let inside = self.pieces.get(first).map_or(0, |piece| match &piece.runs[..] {
+            [only] => usize::from(only.end() <= vcn),
+            runs => runs.partition_point(|run| run.end() <= vcn),
+        });
+        self.pieces[first..].iter().flat_map(|piece| &piece.runs).skip(inside)
+    }
+
+    fn end(&self) -> u64 {
+        self.pieces.last().map_or(0, |piece| piece.end())
+    }
+}
+
+impl PartialEq for RunList {
+    fn eq(&self, other: &RunList) -> bool {
+        let (one, two) = (&self.pieces[..], &other.pieces[..]);
+        let alike = one.iter().zip(two).take_while(|(one, two)| Arc::ptr_eq(one, two)).count();
+        let (one, two) = (&one[alike..], &two[alike..]);
+        let ends = one.iter().rev().zip(two.iter().rev());
+        let alike = ends.take_while(|(one, two)| Arc::ptr_eq(one, two)).count();
+        let middle = |pieces: &[Arc<Piece>]| pieces.len() - alike;
+        let runs =
+            |pieces: &'_ [Arc<Piece>]| pieces.iter().flat_map(|piece| piece.runs.clone()).collect::<Vec<_>>();
+        let (one, two) = (&one[..middle(one)], &two[..middle(two)]);
+        one.is_empty() && two.is_empty() || runs(one) == runs(two)
+    }
+}
+
+impl std::iter::FromIterator<Run> for RunList {
+    fn from_iter<T: IntoIterator<Item = Run>>(runs: T) -> RunList {
+        let mut list = RunList::default();
+        runs.into_iter().for_each(|run| list.push(run));
+        list
+    }
+}
+
+impl RunList {
+    /// None.
+    pub const NONE: &'static RunList = &RunList { pieces: Vec::new() };
+
+    /// All runs.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Run> {
+        self.pieces.iter().flat_map(|piece| &piece.runs)
+    }
+
+    /// All runs in a row.
+    pub fn to_vec(&self) -> Vec<Run> {
+        self.iter().copied().collect()
+    }
+
+    /// The last one.
+    pub fn last(&self) -> Option<&Run> {
+        self.pieces.last().and_then(|piece| piece.runs.last())
+    }
+
+    /// Clusters that are no hole.
+    pub fn taken(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.taken).sum()
+    }
+
+    /// Bytes that it takes when packed, at most.
+    pub fn most_packed(&self) -> usize {
+        1 + self.pieces.iter().map(|piece| piece.packed).sum::<usize>()
+    }
+
+    /// Bytes that it takes when packed with the 0 at the end, as far as that is at most about `most`.
+    pub fn packed_length(&self, most: usize) -> usize {
+        // Whether it is more is told by some pieces: less by the bytes that their first places may not take.
+        let mut least = 0;
+        for piece in &self.pieces {
+            least += piece.packed.saturating_sub(16);
+            if least > most {
+                return least;
+            }
+        }
+        runs::packed_length(self.iter(), most)
+    }
+
+    /// Appends a run, joined with the last one if both lie together.
+    pub fn push(&mut self, run: Run) {
+        match self.pieces.last_mut() {
+            Some(last) if last.runs.len() < MOST => {
+                let last = Arc::make_mut(last);
+                runs::push(&mut last.runs, run);
+                last.count();
+            }
+            last => {
+                // It may belong to the last run there.
+                let mut both: Vec<Run> =
+                    last.into_iter().filter_map(|last| last.runs.last().copied()).collect();
+                let before = both.len();
+                runs::push(&mut both, run);
+                if both.len() > before {
+                    self.pieces.push(Arc::new(Piece::new(vec![run])));
+                } else if let (Some(last), Some(joined)) = (self.pieces.last_mut(), both.pop()) {
+                    let last = Arc::make_mut(last);
+                    last.runs.pop();
+                    last.runs.push(joined);
+                    last.count();
+                }
+            }
+        }
+    }
+
+    /// Replaces virtual clusters `from..to`, all of which the list has, by `new` runs of as many, and returns what was
+    /// there.
+    pub fn splice(&mut self, from: u64, to: u64, new: &[Run]) -> Vec<Run> {
+        // What touches on either side may join with it.
+        let first = self.pieces.partition_point(|piece| piece.end() < from);
+        let last = self.pieces.partition_point(|piece| piece.start() <= to).max(first);
+        let mut all: Vec<Run> =
+            self.pieces[first..last].iter().flat_map(|piece| piece.runs.clone()).collect();
+        let old = splice(&mut all, from, to, new);
+        let count = all.len().div_ceil(MOST * 3 / 4).max(1);
+        let pieces = all.chunks(all.len().div_ceil(count).max(1));
+        self.pieces.splice(first..last, pieces.map(|runs| Arc::new(Piece::new(runs.to_vec()))));
+        old
+    }
+
+    /// The parts in `from..to`.
+    pub fn part(&self, from: u64, to: u64) -> Vec<Run> {
+        part_of(Runs::from(self, from), from, to)
+    }
+
+    /// Cuts it off, and returns what was behind.
+    pub fn cut(&mut self, at: u64) -> Vec<Run> {
+        let old = self.part(at, u64::MAX);
+        let index = self.pieces.partition_point(|piece| piece.end() <= at);
+        if let Some(piece) = self.pieces.get(index) {
+            let kept = part(&piece.runs, piece.start(), at);
+            self.pieces.truncate(index);
+            if !kept.is_empty() {
+                self.pieces.push(Arc::new(Piece::new(kept)));
+            }
+        }
+        old
+    }
+}
 
 /// Replaces virtual clusters `from..to`, all of which the list has, by `new` runs of as many, and returns what was there.
-pub fn splice(list: &mut Vec<Run>, from: u64, to: u64, new: &[Run]) -> Vec<Run> {
+fn splice(list: &mut Vec<Run>, from: u64, to: u64, new: &[Run]) -> Vec<Run> {
     let first = list.partition_point(|run| run.end() <= from);
     let last = list.partition_point(|run| run.vcn < to);
     let mut old = Vec::new();
@@ -40,8 +259,11 @@ pub fn splice(list: &mut Vec<Run>, from: u64, to: u64, new: &[Run]) -> Vec<Run> 
 
 /// The parts of a list in `from..to`.
 pub fn part(list: &[Run], from: u64, to: u64) -> Vec<Run> {
-    let first = list.partition_point(|run| run.end() <= from);
-    let inside = list[first..].iter().take_while(|run| run.vcn < to);
+    part_of(Runs::from(list, from), from, to)
+}
+
+fn part_of<'r>(runs: impl Iterator<Item = &'r Run>, from: u64, to: u64) -> Vec<Run> {
+    let inside = runs.take_while(|run| run.vcn < to);
     inside
         .map(|run| {
             let (start, end) = (run.vcn.max(from), run.end().min(to));
@@ -74,5 +296,50 @@ mod tests {
         assert_eq!(list, [run(0, Some(100), 12), run(12, None, 10), run(22, Some(302), 8)]);
         assert_eq!(cut(&mut list, 25), [run(25, Some(305), 5)]);
         assert_eq!(list.last().map(Run::end), Some(25));
+    }
+
+    /// A list in many pieces says the same as a plain one, whatever is done to it; and copies stay as they were.
+    #[test]
+    fn a_list_in_pieces_is_like_a_plain_one() {
+        let mut random = platter_vfs::model::Random::new(3);
+        let (mut list, mut plain) = (RunList::default(), Vec::new());
+        let mut next = 0;
+        for step in 0..9000u64 {
+            let end = plain.last().map_or(0, Run::end);
+            let lcn = (random.below(3) > 0).then(|| 5 * (step + random.below(2)) + 1);
+            match random.below(10) {
+                0..6 => {
+                    let run = Run { vcn: end, lcn, length: random.below(4) + 1 };
+                    list.push(run);
+                    runs::push(&mut plain, run);
+                }
+                6..9 if end > 3 => {
+                    let from = random.below(end - 2);
+                    let to = (from + 1 + random.below(20)).min(end);
+                    let copy = list.clone();
+                    let before = plain.clone();
+                    let new = [Run { vcn: from, lcn, length: to - from }];
+                    assert_eq!(list.splice(from, to, &new), splice(&mut plain, from, to, &new));
+                    assert_eq!(copy.to_vec(), before);
+                    assert_eq!(copy == list, before == plain);
+                }
+                _ if step > next => {
+                    next = step + 2000;
+                    let at = end - random.below(end / 9 + 1);
+                    assert_eq!(list.cut(at), cut(&mut plain, at));
+                }
+                _ => {}
+            }
+            if step % 50 == 0 {
+                let at = random.below(plain.last().map_or(0, Run::end) + 2);
+                assert_eq!(list.to_vec(), plain);
+                assert!(list == plain.iter().copied().collect::<RunList>());
+                assert_eq!(list.part(at, at + 9), part(&plain, at, at + 9));
+                let exact = runs::packed_length(&plain, usize::MAX / 2);
+                assert_eq!(list.packed_length(usize::MAX / 2), exact);
+                assert!((exact..exact * 5 / 4 + 40).contains(&list.most_packed()), "{exact}");
+            }
+        }
+        assert!(list.pieces.len() > 3, "{} pieces", list.pieces.len());
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::file::{Attr, Body};
 use crate::layout::{Run, attribute_flags};
+use crate::runlist::{RunList, Runs};
 use platter_vfs::{Error, Result};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -39,7 +40,7 @@ pub enum Place {
     /// In the record.
     Resident(Vec<u8>),
     /// In clusters, from virtual cluster 0 without a gap.
-    Runs(Vec<Run>),
+    Runs(RunList),
 }
 
 /// What changes while a stream is open.
@@ -84,6 +85,12 @@ impl State {
         State { place, size, valid, planned: valid, done, flags, unit, is_ahead: false, left }
     }
 
+    /// Another one like it, for a change that may fail.
+    pub fn copy(&self) -> State {
+        let (place, done, left) = (self.place.clone(), self.done.clone(), self.left.clone());
+        State { place, done, left, ..*self }
+    }
+
     /// Whether it is compressed.
     pub fn is_compressed(&self) -> bool {
         self.flags & attribute_flags::COMPRESSION_MASK != 0
@@ -99,20 +106,20 @@ impl State {
 
     /// Clusters from the first to the last, holes included.
     pub fn clusters(&self) -> u64 {
-        self.runs().last().map_or(0, Run::end)
+        self.runs().end()
     }
 
     /// Its runs; none if it is resident.
-    pub fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &RunList {
         match &self.place {
-            Place::Resident(_) => &[],
+            Place::Resident(_) => RunList::NONE,
             Place::Runs(runs) => runs,
         }
     }
 
     /// Clusters that it takes.
     pub fn taken(&self) -> u64 {
-        self.runs().iter().filter(|run| run.lcn.is_some()).map(|run| run.length).sum()
+        self.runs().taken()
     }
 
     /// Notes that a range is written; what is in one piece from the start is valid.

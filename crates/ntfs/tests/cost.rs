@@ -66,3 +66,45 @@ fn nanoseconds_of_a_plan() {
         planned.tell_nanoseconds(threads, write);
     }
 }
+
+/// Which clusters are free takes memory where free and taken ones alternate, not for each that there is.
+#[test]
+fn an_open_volume_of_a_thousand_million_clusters_takes_little_memory() {
+    use platter_device::{MemoryDevice, Sectors};
+    use platter_vfs::{CheckOptions, Format, FormatOptions, OpenOptions, Silent};
+    let device = std::sync::Arc::new(MemoryDevice::new(4 << 40, Sectors::SMALL));
+    let options = FormatOptions { cluster: Some(4096), ..FormatOptions::default() };
+    Ntfs.make(&*device, &options, &Silent).unwrap();
+    let used = allocation_counter::measure(|| {
+        let volume = Ntfs.open(device.clone(), OpenOptions::default()).unwrap();
+        let file = volume.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        volume.write(file, 0, &vec![1; 1 << 20]).unwrap();
+        volume.unmount().unwrap();
+    });
+    let checked = allocation_counter::measure(|| {
+        assert!(Ntfs.check(&*device, CheckOptions::default(), &Silent).unwrap().is_clean());
+    });
+    println!("open: {} bytes, check: {} bytes", used.bytes_max, checked.bytes_max);
+    assert!(used.bytes_max < 24 << 20, "open: {} bytes", used.bytes_max);
+    assert!(checked.bytes_max < 24 << 20, "check: {} bytes", checked.bytes_max);
+}
+
+/// A hole in a file of many runs copies a few pieces of its run list, and not the whole.
+#[test]
+fn an_operation_on_a_scattered_file_does_not_take_more_with_each_run() {
+    let bytes = [5_000u64, 40_000].map(|holes| {
+        let counted = Counted::new(&Ntfs);
+        let file = counted.file(4096);
+        let punch = |at: u64| counted.volume.punch(file, at * 131_072..at * 131_072 + 65_536).unwrap();
+        // Nothing but holes and single clusters, which take no room on the device.
+        for number in 0..holes {
+            counted.volume.write(file, number * 131_072 + 65_536, &[1]).unwrap();
+        }
+        counted.volume.sync(file, SyncScope::Data).unwrap();
+        let used = allocation_counter::measure(|| (0..50).for_each(|number| punch(number * holes / 50)));
+        used.bytes_total / 50
+    });
+    println!("{} bytes with 5,000 runs, {} with 40,000", bytes[0], bytes[1]);
+    // A commit among them, which makes all records of the file anew, is in it.
+    assert!(bytes[1] < 4 * bytes[0] && bytes[1] < 1 << 20, "{bytes:?}");
+}

@@ -1,7 +1,7 @@
 //! Looking at one file: its records, its attribute list, and then its attributes and names.
 
 use super::file::Assembled;
-use super::{Check, Severity, names, records, streams};
+use super::{Check, Severity, extended, names, records, streams};
 use crate::layout::{Attribute, Kind, ListEntry, definitions};
 use platter_vfs::Result;
 
@@ -20,6 +20,7 @@ pub fn file(check: &mut Check<'_>, number: u64) -> Result<()> {
     headers(check, &mut file);
     list(check, &mut file)?;
     streams::examine_all(check, &mut file)?;
+    extended::examine(check, &mut file)?;
     names::collect(check, &mut file);
     if repairing && !file.store(check)? {
         if check.is_used_known {

@@ -1,7 +1,7 @@
 //! A file as its records say: the base record and those that extend it.
 
 use super::Check;
-use super::records::{self, MOST_LIST, State};
+use super::records::{self, State};
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::record_number as known;
 use crate::layout::runs;
@@ -31,8 +31,8 @@ pub struct Part {
     pub header: Option<String>,
 }
 
-/// No attribute list of 256 KiB names more.
-const MOST_ATTRIBUTES: usize = (MOST_LIST / 32) as usize;
+/// More than an attribute list can name, so that of a file with too long a list all is known.
+const MOST_ATTRIBUTES: usize = 1 << 16;
 
 /// Type and name of an attribute.
 pub type Key = (Kind, Box<[u16]>);
@@ -264,7 +264,10 @@ impl Assembled {
         if !self.records.iter().any(|part| part.is_changed) {
             return Ok(true);
         }
-        self.arrange();
+        if !super::long_list::shorten(check, self)? {
+            return Ok(false);
+        }
+        self.arrange(check);
         let size = check.geometry.record as usize;
         let mut spilled = Vec::new();
         loop {
@@ -277,7 +280,7 @@ impl Assembled {
                 break;
             }
             // Attributes are moved to another record until all fit.
-            if self.number < known::FIRST_FREE || !self.spill(check, &mut spilled) {
+            if !may_have_list(self.number) || !self.spill(check, &mut spilled) {
                 spilled.iter().for_each(|&number| check.states[number as usize] = State::Free);
                 return Ok(false);
             }
@@ -296,8 +299,12 @@ impl Assembled {
     }
 
     /// Puts attributes in their order, with different numbers.
-    fn arrange(&mut self) {
+    fn arrange(&mut self, check: &Check<'_>) {
+        let room = Record::room(check.geometry.record as usize);
         for part in &mut self.records {
+            if may_have_list(self.number) {
+                part_long_runs(part, check.geometry.clusters, room);
+            }
             // Drivers stop looking where a type comes that is behind the one they want.
             part.record.attributes.sort_by_key(|attribute| attribute.kind);
             renumber(part);
@@ -370,7 +377,7 @@ impl Assembled {
             return Ok(true);
         }
         self.remove(&list);
-        if bytes.len() as u64 > MOST_LIST {
+        if bytes.len() as u64 > ListEntry::LONGEST {
             return Ok(false);
         }
         let clusters = (bytes.len() as u64).div_ceil(check.geometry.cluster);
@@ -391,6 +398,45 @@ impl Assembled {
         let attribute = outside(check, list, &runs, bytes.len() as u64);
         self.base_mut().add(attribute);
         Ok(true)
+    }
+}
+
+/// Whether a repair may put attributes of a file into records of their own: those that lead to all others, or that are
+/// read before any other, stay whole.
+fn may_have_list(number: u64) -> bool {
+    number >= known::FIRST_FREE
+        || [known::ROOT, known::BITMAP, known::SECURE, known::EXTEND].contains(&number)
+}
+
+/// Parts attributes whose runs do not fit into any record.
+fn part_long_runs(part: &mut Part, clusters: u64, room: usize) {
+    while let Some(index) = part.record.attributes.iter().position(|other| other.length() > room) {
+        let attribute = &mut part.record.attributes[index];
+        let fixed = attribute.length();
+        let Content::NonResident(piece) = &mut attribute.content else { return };
+        let fixed = fixed - piece.pairs.len().next_multiple_of(8);
+        let mut all = Vec::new();
+        // As far as they are right: what is not is told elsewhere.
+        let _ = runs::unpack_into(&mut all, &piece.pairs, piece.first, piece.end, clusters, 0);
+        let (pairs, fitted) = runs::pack(&all, (room - fixed) & !7);
+        if fitted == 0 || fitted >= all.len() {
+            return;
+        }
+        let first = all[fitted].vcn;
+        let rest = NonResident {
+            first,
+            end: piece.end,
+            unit: 0,
+            allocated: 0,
+            size: 0,
+            valid: 0,
+            taken: None,
+            pairs: runs::pack(&all[fitted..], usize::MAX).0,
+        };
+        (piece.pairs, piece.end) = (pairs, first);
+        let rest = Attribute { content: Content::NonResident(rest), ..attribute.clone() };
+        part.record.attributes.insert(index + 1, rest);
+        part.is_changed = true;
     }
 }
 

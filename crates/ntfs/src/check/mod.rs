@@ -21,9 +21,12 @@ mod crossed;
 mod directory;
 pub(crate) mod disk;
 mod examine;
+mod extended;
 mod file;
 mod journal;
 mod log;
+mod long_list;
+mod mft;
 mod names;
 mod order;
 mod orphans;
@@ -206,6 +209,7 @@ impl<'d> Check<'d> {
     }
 
     fn run(&mut self) -> Result<()> {
+        mft::settle(self)?;
         self.look()?;
         system::restore_records(self)?;
         for number in 0..self.table.count {
@@ -270,7 +274,9 @@ impl<'d> Check<'d> {
                 }
                 let Ok((mut record, _)) = records::salvage(&bytes, at) else { continue };
                 let is_own = record.base.sequence() == self.sequence(base) && self.state(base) == State::Base;
-                let is_known = is_own && listed.as_ref().is_none_or(|listed| listed.contains(&part));
+                let is_known = is_own
+                    && (listed.as_ref().is_none_or(|listed| listed.contains(&part))
+                        || mft::is_own(self, record.base, part));
                 if is_known {
                     self.extensions.entry(base).or_default().push(part);
                     continue;

@@ -1,6 +1,7 @@
 //! `$MFT` as the check reads it: where its records are, and what each of them is at first sight.
 
 use super::disk::Disk;
+use super::mft;
 use crate::layout::bytes::{put, u16_at, u32_at};
 use crate::layout::{Attribute, Content, Geometry, Kind, ListEntry, Record, Reference, Run, fixup, runs};
 use platter_vfs::{Error, Result};
@@ -24,6 +25,8 @@ pub struct Table {
     pub runs: Vec<Run>,
     /// How many records were ever written.
     pub count: u64,
+    /// The records that have these runs, except the first.
+    pub pieces: Vec<mft::Piece>,
     /// The first record could not be used: its copy in `$MFTMirr` was.
     pub is_from_mirror: bool,
     /// Both could be.
@@ -41,8 +44,9 @@ impl Table {
     /// # Errors
     /// [`Error::Damaged`] if neither leads to it.
     pub fn find(disk: &Disk, geometry: &Geometry) -> Result<Table> {
-        let [own, mirror] =
-            [geometry.mft, geometry.mirror].map(|cluster| Table::from_first(disk, geometry, cluster));
+        let mut strays = None;
+        let [own, mirror] = [geometry.mft, geometry.mirror]
+            .map(|cluster| Table::from_first(disk, geometry, cluster, &mut strays));
         match (own, mirror) {
             (Ok(own), Ok(mirror)) if mirror.score > own.score => Ok(Table { is_from_mirror: true, ..mirror }),
             (Ok(own), mirror) => Ok(Table { has_mirror: mirror.is_ok(), ..own }),
@@ -51,7 +55,12 @@ impl Table {
         }
     }
 
-    fn from_first(disk: &Disk, geometry: &Geometry, cluster: u64) -> Result<Table> {
+    fn from_first(
+        disk: &Disk,
+        geometry: &Geometry,
+        cluster: u64,
+        strays: &mut Option<Vec<mft::Stray>>,
+    ) -> Result<Table> {
         let at = cluster * geometry.cluster;
         let mut bytes = vec![0; geometry.record as usize];
         disk.read(at, &mut bytes)?;
@@ -70,35 +79,21 @@ impl Table {
         };
         let first = data(&record, 0).ok_or_else(missing)?;
         let mut found = runs::unpack(&first.pairs, 0, first.end, geometry.clusters, at)?;
-        let size = geometry.record as usize;
         let mut list = Vec::new();
         if let Some(attribute) =
             record.attributes.iter().find(|attribute| attribute.kind == Kind::ATTRIBUTE_LIST)
         {
             list = read_list(disk, geometry, attribute, at).unwrap_or_default();
         }
-        // Each further piece is in a record that the pieces before it have.
-        for entry in list.iter().filter(|entry| {
-            entry.kind == Kind::DATA && entry.name.is_empty() && entry.first > 0 && entry.record.number() > 0
-        }) {
-            let end = found.last().map_or(0, Run::end);
-            let offset = entry.record.number().saturating_mul(size as u64);
-            if entry.first != end || offset + size as u64 > end * geometry.cluster {
-                break;
-            }
-            let mut bytes = vec![0; size];
-            disk.read_runs(geometry, &found, offset, &mut bytes)?;
-            if fixup::remove(&mut bytes, "file record", offset).is_err() {
-                break;
-            }
-            let Some(piece) = salvage(&bytes, offset).ok().and_then(|(record, _)| data(&record, end)) else {
-                break;
-            };
-            match runs::unpack(&piece.pairs, end, piece.end, geometry.clusters, offset) {
-                Ok(more) => more.into_iter().for_each(|run| runs::push(&mut found, run)),
-                Err(_) => break,
-            }
-        }
+        let listed: Vec<u64> = list
+            .iter()
+            .filter(|entry| entry.kind == Kind::DATA && entry.name.is_empty() && entry.record.number() > 0)
+            .map(|entry| entry.record.number())
+            .collect();
+        // Without a list there are no further pieces, whatever a size says.
+        let has_list = record.attributes.iter().any(|other| other.kind == Kind::ATTRIBUTE_LIST);
+        let whole = if has_list { first.allocated / geometry.cluster } else { 0 };
+        let pieces = mft::follow(disk, geometry, &mut found, whole, &listed, strays)?;
         // Holes have no records.
         let whole = found.iter().take_while(|run| run.lcn.is_some()).last().map_or(0, Run::end);
         let bytes = first.size.min(first.valid).min(whole * geometry.cluster);
@@ -106,7 +101,8 @@ impl Table {
         if count == 0 {
             return Err(Error::damaged("file record of $MFT", at, "at least one record", "none"));
         }
-        let mut table = Table { runs: found, count, is_from_mirror: false, has_mirror: false, score: (0, 0) };
+        let score = (0, 0);
+        let mut table = Table { runs: found, count, pieces, is_from_mirror: false, has_mirror: false, score };
         table.score = (table.measure(disk, geometry), count);
         Ok(table)
     }
@@ -188,9 +184,6 @@ pub fn salvage(bytes: &[u8], at: u64) -> Result<(Record, Vec<String>)> {
     Ok((record, faults))
 }
 
-/// The most bytes of an attribute list.
-pub const MOST_LIST: u64 = 256 << 10;
-
 /// The entries of an attribute list.
 ///
 /// # Errors
@@ -199,12 +192,12 @@ pub fn read_list(disk: &Disk, geometry: &Geometry, attribute: &Attribute, at: u6
     let bytes = match &attribute.content {
         Content::Resident { value, .. } => value.clone(),
         Content::NonResident(outside) => {
-            if outside.size > MOST_LIST || outside.first != 0 {
+            if outside.size > ListEntry::LONGEST || outside.first != 0 {
                 let found = format!("{} from virtual cluster {}", outside.size, outside.first);
                 return Err(Error::damaged(
                     "attribute list",
                     at,
-                    format!("at most {MOST_LIST} bytes"),
+                    format!("at most {} bytes", ListEntry::LONGEST),
                     found,
                 ));
             }

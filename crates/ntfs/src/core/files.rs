@@ -63,8 +63,8 @@ impl Core {
             Content::Resident { value, .. } => (value.clone(), Vec::new()),
             Content::NonResident(outside) => {
                 let runs = unpack(&outside.pairs, outside.first, outside.end, clusters, at)?;
-                if outside.size > LONGEST_LIST {
-                    let expected = format!("at most {LONGEST_LIST} bytes");
+                if outside.size > ListEntry::LONGEST {
+                    let expected = format!("at most {} bytes", ListEntry::LONGEST);
                     return Err(Error::damaged("$ATTRIBUTE_LIST", at, expected, outside.size));
                 }
                 (self.read_runs(&runs, 0, outside.size)?, runs)
@@ -115,9 +115,19 @@ impl Core {
                 pieces.push(piece.clone());
             }
         }
+        // Not every writer keeps to the order of entries, and what they lead to says it too.
+        let key = |piece: &Attribute| match &piece.content {
+            Content::Resident { .. } => (piece.kind, piece.name.clone(), 0),
+            Content::NonResident(outside) => (piece.kind, piece.name.clone(), outside.first),
+        };
+        pieces.sort_by_key(key);
+        let keys: Vec<_> = pieces.iter().map(key).collect();
         let mut file = File::from_pieces(&base, number, pieces, clusters, cluster, at)?;
+        file.is_strange = self.pieces_of(&file).iter().map(key).ne(keys);
         file.list = list_runs;
+        file.list_value = Arc::new(value);
         file.extensions = extensions.into_iter().map(|(reference, _)| reference).collect();
+        file.used = file.extensions.len();
         Ok(file)
     }
 
@@ -126,7 +136,8 @@ impl Core {
         let number = self.next_detached;
         self.next_detached += 1;
         file.reference = Reference(number);
-        (file.extensions, file.list) = (Vec::new(), Vec::new());
+        (file.extensions, file.list, file.used) = (Vec::new(), Vec::new(), 0);
+        (file.list_value, file.ahead) = (Arc::default(), Ahead::default());
         self.undo.push(Undo::File(number, None));
         self.files.insert(number, Arc::new(file));
         number

@@ -11,7 +11,8 @@ pub struct Batch {
 impl Core {
     /// Everything that changed since the last commit, which is pending from now on.
     pub fn gather(&mut self) -> Result<Batch> {
-        self.encode_scattered()?;
+        // First what may give records back, which their bitmap says then.
+        self.encode_spread()?;
         self.gather_record_bits()?;
         self.encode_stale()?;
         self.commit += 1;
@@ -22,13 +23,13 @@ impl Core {
             }
         }
         let mut images = Vec::new();
-        self.dirt = 0;
+        (self.dirt, self.others) = (0, 0);
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.sort_unstable();
         dirty.dedup();
         for key in dirty {
-            let Some(image) = self.images.get_mut(&key) else { continue };
-            image.is_dirty = false;
+            let Some(image) = self.images.get_mut(&key).filter(|image| image.is_dirty()) else { continue };
+            image.cost = 0;
             if !matches!(key, Key::Value(..)) {
                 // Each time it is written it has another number.
                 let bytes = Arc::make_mut(&mut image.bytes);
@@ -72,7 +73,8 @@ impl Core {
                 let value = self.records.bytes(0, value.len(), false);
                 let mut mft = (*mft).clone();
                 mft.put(Attr::resident(Kind::BITMAP, value));
-                self.transact(|core| core.store(mft))?;
+                self.store(mft)?;
+                self.undo.clear();
             }
             Some(Body::Outside(outside)) => {
                 for page in changed {
@@ -98,13 +100,13 @@ impl Core {
             Key::Block(file, index, at) => {
                 let file = self.file(file)?;
                 let outside = file.find(Kind::INDEX_ALLOCATION, index.units()).and_then(Attr::outside);
-                self.places(outside.map_or(&[], |outside| &outside.runs), at, length)
+                self.places(outside.map_or(RunList::NONE, |outside| &outside.runs), at, length)
             }
             Key::Value(file, kind, name, at) => {
                 let file = self.file(file)?;
                 let name: SmallVec<[u16; 8]> = name.encode_utf16().collect();
                 let outside = file.find(kind, &name).and_then(Attr::outside);
-                self.places(outside.map_or(&[], |outside| &outside.runs), at, length)
+                self.places(outside.map_or(RunList::NONE, |outside| &outside.runs), at, length)
             }
         }
     }

@@ -6,12 +6,35 @@ use std::collections::hash_map::Entry;
 impl Core {
     /// How many bytes of images a commit would take now, about.
     pub fn dirt(&self) -> u64 {
-        self.dirt + (self.space.changed() + self.records_changed.len()) as u64 * (PAGE + 128)
+        self.dirt + (self.space.changed() + self.records_changed.len()) as u64 * (PAGE + OVERHEAD)
     }
 
-    fn soil(&mut self, key: Key, length: usize) {
-        self.dirty.push(key);
-        self.dirt += length as u64 + 128;
+    /// What an image takes in the log, at most.
+    fn cost(key: Key, bytes: &[u8]) -> u32 {
+        let length = match key {
+            // Of a record that is given up, little is left.
+            Key::Record(_) => match used_of_record(bytes) {
+                Some(..=72) => return FREED as u32,
+                used => used.unwrap_or(bytes.len()) as u64,
+            },
+            // A block may fill up without a new image.
+            _ => bytes.len() as u64 + NAMING,
+        };
+        (length + OVERHEAD) as u32
+    }
+
+    /// Notes that an image with a former cost has another now.
+    fn soil(&mut self, key: Key, before: u32, now: u32) {
+        if before == 0 {
+            self.dirty.push(key);
+            self.others += usize::from(!matches!(key, Key::Record(_)));
+        }
+        self.dirt += u64::from(now.saturating_sub(before));
+    }
+
+    /// How many attributes a commit would have to make known to the log, at most.
+    pub fn attributes_changed(&self) -> usize {
+        self.others + 2
     }
 
     /// Whether there is anything to commit.
@@ -33,11 +56,10 @@ impl Core {
         {
             self.made += 1;
         }
-        let length = bytes.len();
-        let old = self.images.insert(key, Image { bytes: Arc::new(bytes), is_dirty: true });
-        if old.as_ref().is_none_or(|old| !old.is_dirty) {
-            self.soil(key, length);
-        }
+        let cost = Core::cost(key, &bytes);
+        let old = self.images.get(&key).map_or(0, |old| old.cost);
+        self.soil(key, old, cost);
+        let old = self.images.insert(key, Image { bytes: Arc::new(bytes), cost: cost.max(old) });
         self.undo.push(Undo::Image(key, old));
     }
 
@@ -46,11 +68,10 @@ impl Core {
         let Some(image) = self.images.get_mut(&key) else { return false };
         let bytes: &mut Vec<u8> = Arc::make_mut(&mut image.bytes);
         let Some(old) = index::splice(bytes, offset, length, with) else { return false };
-        let (was_dirty, block) = (std::mem::replace(&mut image.is_dirty, true), bytes.len());
-        if !was_dirty {
-            self.soil(key, block);
-        }
-        self.undo.push(Undo::Entries(key, offset, old, with.len()));
+        let cost = Core::cost(key, bytes);
+        let before = std::mem::replace(&mut image.cost, cost);
+        self.soil(key, before, cost);
+        self.undo.push(Undo::Entries(key, offset, old, with.len(), before));
         true
     }
 
@@ -60,10 +81,9 @@ impl Core {
         self.undo.push(Undo::Image(key, Some(image.clone())));
         let bytes = Arc::make_mut(&mut image.bytes);
         change(bytes);
-        let length = bytes.len();
-        if !std::mem::replace(&mut image.is_dirty, true) {
-            self.soil(key, length);
-        }
+        let (before, cost) = (image.cost, Core::cost(key, bytes));
+        image.cost = cost.max(before);
+        self.soil(key, before, cost);
     }
 
     /// Forgets an image of what is there no more.
@@ -83,7 +103,7 @@ impl Core {
             Entry::Occupied(image) => Some(&mut image.into_mut().bytes),
             Entry::Vacant(vacant) => {
                 let bytes = self.pending.get(&key)?.bytes.clone();
-                Some(&mut vacant.insert(Image { bytes, is_dirty: false }).bytes)
+                Some(&mut vacant.insert(Image { bytes, cost: 0 }).bytes)
             }
         }
     }
@@ -95,7 +115,7 @@ impl Core {
 
     /// Keeps what was read.
     pub(super) fn keep(&mut self, key: Key, bytes: Arc<Vec<u8>>) {
-        self.images.insert(key, Image { bytes, is_dirty: false });
+        self.images.insert(key, Image { bytes, cost: 0 });
     }
 
     /// Lets go of images and files that can be read again, if there are many.
@@ -104,9 +124,9 @@ impl Core {
         let rounds = self.rounds;
         if self.images.len() > MOST_IMAGES {
             // Half of them, another half each time.
-            self.images.retain(|key, image| image.is_dirty || key.number() >> (rounds % 4) & 1 == 0);
+            self.images.retain(|key, image| image.is_dirty() || key.number() >> (rounds % 4) & 1 == 0);
             if self.images.len() > MOST_IMAGES {
-                self.images.retain(|_, image| image.is_dirty);
+                self.images.retain(|_, image| image.is_dirty());
             }
         }
         if self.files.len() > MOST_IMAGES / 2 {
@@ -147,7 +167,7 @@ impl Core {
         tree: Index,
         at: u64,
         length: u32,
-        runs: &[Run],
+        runs: &RunList,
     ) -> Result<Arc<Vec<u8>>> {
         let key = Key::Block(file, tree, at);
         if let Some(bytes) = self.known(key) {

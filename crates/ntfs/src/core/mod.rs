@@ -16,16 +16,18 @@ pub use gather::Batch;
 pub use runs::{data_runs, read_any, write_any};
 
 use crate::bits::Bits;
-use crate::file::{Attr, Body, File, Outside};
+use crate::file::{Ahead, Attr, Body, File, Outside};
 use crate::hash::Numbers;
 use crate::index::Index;
 use crate::layout::bytes::{put, u16_at, u64_at};
+use crate::layout::log::used_of_record;
 use crate::layout::runs::unpack;
 use crate::layout::{
     Attribute, Content, Geometry, Kind, ListEntry, Record, Reference, Run, fixup, index, record_flags,
     record_number,
 };
 use crate::nodes::Nodes;
+use crate::runlist::{RunList, Runs};
 use crate::space::{Clusters, Held, Space};
 use platter_device::{Buffer, Device};
 use platter_vfs::{Error, Listings, Result};
@@ -41,8 +43,13 @@ pub const DETACHED: u64 = 1 << 47;
 const MOST_IMAGES: usize = 48 * 1024;
 /// Most bytes of records that are read at once: where one follows the other.
 const READ_AHEAD: u64 = 32 << 10;
-/// The longest attribute list that is read: Windows stops at 256 KiB.
-const LONGEST_LIST: u64 = 1 << 20;
+/// Bytes that a change takes in the log besides what it changes, at most: the headers of its record, and the clusters that
+/// it names.
+const OVERHEAD: u64 = 0x30 + 0x20 + 8 * (PAGE / 512 + 1);
+/// Bytes that it takes to make an attribute known to the log, at most.
+const NAMING: u64 = 192;
+/// The same of a record that was given up and emptied, with what is left of it.
+const FREED: u64 = 0x30 + 0x20 + 8 * 2 + 72;
 
 /// What an image is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,8 +77,14 @@ impl Key {
 struct Image {
     /// The bytes, without update sequence.
     bytes: Arc<Vec<u8>>,
-    /// Whether the key is among those that changed since the last commit.
-    is_dirty: bool,
+    /// Bytes that it takes in the log, at most; 0 if it did not change since the last commit.
+    cost: u32,
+}
+
+impl Image {
+    fn is_dirty(&self) -> bool {
+        self.cost > 0
+    }
 }
 
 /// Where bytes stand on the device: offset and length.
@@ -88,8 +101,9 @@ pub struct Pending {
 
 enum Undo {
     Image(Key, Option<Image>),
-    /// In an index block, at an offset among its entries: what stood there, and how many bytes stand there now.
-    Entries(Key, usize, Box<[u8]>, usize),
+    /// In an index block, at an offset among its entries: what stood there, and how many bytes stand there now; and what
+    /// the block cost before.
+    Entries(Key, usize, Box<[u8]>, usize, u32),
     File(u64, Option<Arc<File>>),
     Take(Clusters, bool),
     Give(Clusters, bool),
@@ -118,8 +132,12 @@ pub struct Core {
     images: HashMap<Key, Image, Numbers>,
     /// What changed since the last commit. Some may be there twice, or be gone again.
     dirty: Vec<Key>,
-    /// Bytes of their images, about.
+    /// Bytes that they take in the log, at most.
     dirt: u64,
+    /// How many of them are no records, of each of which the log may have to name the attribute.
+    others: usize,
+    /// Bytes that one commit may take: what the log has room for, with some left for what a commit itself brings.
+    pub most_in_group: u64,
     /// Committed and not yet in place.
     pub pending: HashMap<Key, Pending, Numbers>,
     /// What went with files that were removed: to be dropped from `pending` by the commit that removes them.
@@ -137,6 +155,8 @@ pub struct Core {
     records: Bits,
     records_changed: BTreeSet<u64>,
     next_record: u64,
+    /// Free records that only `$MFT` itself gets.
+    kept_for_mft: BTreeSet<u64>,
     next_detached: u64,
     undo: Vec<Undo>,
     depth: usize,
@@ -171,6 +191,8 @@ impl Core {
             images: HashMap::default(),
             dirty: Vec::new(),
             dirt: 0,
+            others: 0,
+            most_in_group: u64::MAX,
             ahead: (0, 0),
             rounds: 0,
             pending: HashMap::default(),
@@ -182,6 +204,7 @@ impl Core {
             records: Bits::default(),
             records_changed: BTreeSet::new(),
             next_record: record_number::FIRST_FREE,
+            kept_for_mft: BTreeSet::new(),
             next_detached: DETACHED,
             undo: Vec::new(),
             depth: 0,
@@ -206,12 +229,17 @@ impl Core {
 
     /// Makes a change of which nothing remains if it fails.
     pub fn transact<T>(&mut self, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
-        let start = self.undo.len();
+        let (start, dirt, whole) = (self.undo.len(), (self.dirt, self.others), self.dirt());
         self.depth += 1;
-        let outcome = change(self);
+        let mut outcome = change(self);
         self.depth -= 1;
+        // A commit may bring room: whoever calls tries once more then.
+        if self.depth == 0 && outcome.is_ok() && self.dirt() > self.most_in_group.max(whole) {
+            outcome = Err(Error::NoSpace);
+        }
         if outcome.is_err() {
             self.roll_back(start);
+            (self.dirt, self.others) = dirt;
         }
         if self.depth == 0 {
             self.undo.clear();
@@ -222,13 +250,11 @@ impl Core {
     fn roll_back(&mut self, start: usize) {
         while self.undo.len() > start {
             match self.undo.pop().expect("longer than start") {
-                // That it changed is noted already, for what is undone now.
-                Undo::Image(key, Some(image)) => {
-                    drop(self.images.insert(key, Image { is_dirty: true, ..image }))
-                }
+                Undo::Image(key, Some(image)) => drop(self.images.insert(key, image)),
                 Undo::Image(key, None) => drop(self.images.remove(&key)),
-                Undo::Entries(key, offset, old, length) => {
+                Undo::Entries(key, offset, old, length, cost) => {
                     if let Some(image) = self.images.get_mut(&key) {
+                        image.cost = cost;
                         let bytes: &mut Vec<u8> = Arc::make_mut(&mut image.bytes);
                         index::splice(bytes, offset, length, &old);
                     }
@@ -243,7 +269,14 @@ impl Core {
                 Undo::Take(clusters, on_disk) => self.space.untake(clusters, on_disk),
                 Undo::Give(clusters, on_disk) => self.space.ungive(clusters, on_disk),
                 Undo::RecordBit(number, value) => self.put_record_bit(number, value),
-                Undo::Records(count) => self.records.shrink(count),
+                Undo::Records(count) => {
+                    self.records.shrink(count);
+                    // Of records that are no more, nothing may be left that a commit would store.
+                    self.images.retain(|key, _| !matches!(key, Key::Record(number) if *number >= count));
+                    self.stale.retain(|number| *number < count);
+                    self.kept_for_mft.retain(|number| *number < count);
+                    self.records_changed.retain(|page| page * PAGE * 8 < count);
+                }
                 Undo::Dropped => drop(self.dropped.pop()),
                 Undo::Hide(clusters) => self.space.mark(clusters, true),
             }

@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// From here to the first record that is not the system's, records are for what `$MFT` itself needs.
+const MFT_RECORDS: u64 = 16;
+/// How many records of those and others are kept free for it.
+const KEPT_FOR_MFT: usize = 2;
+
 impl Core {
     /// How many records `$MFT` has.
     pub fn record_count(&self) -> u64 {
@@ -76,34 +81,73 @@ impl Core {
     }
 
     /// Takes a free record. Its sequence number is the one it will have.
-    pub fn take_record(&mut self, is_mft: bool) -> Result<Reference> {
-        let number = if is_mft {
-            // Those that lead to the rest of `$MFT` stand near its start, so that they can be found without it.
-            let low = self.records.next(false, 16, record_number::FIRST_FREE);
-            if low < record_number::FIRST_FREE {
-                low
-            } else {
-                self.records.next(false, 24, self.records.len())
-            }
-        } else {
-            let next = self.next_record.max(record_number::FIRST_FREE);
-            let found = self.records.next(false, next, self.records.len());
-            if found < self.records.len() {
-                found
-            } else {
-                self.records.next(false, record_number::FIRST_FREE, self.records.len())
+    pub fn take_record(&mut self) -> Result<Reference> {
+        let next = self.next_record.max(record_number::FIRST_FREE);
+        let number = match self.next_free(next).or_else(|| self.next_free(record_number::FIRST_FREE)) {
+            Some(number) => number,
+            None => {
+                self.grow_mft()?;
+                return self.take_record();
             }
         };
-        if number >= self.records.len() {
-            if is_mft {
-                return Err(Error::NoSpace);
+        self.next_record = number + 1;
+        self.take_free(number)
+    }
+
+    /// The first free record from a number on, except those that are kept for `$MFT`.
+    fn next_free(&self, from: u64) -> Option<u64> {
+        let mut at = from;
+        loop {
+            at = self.records.next(false, at, self.records.len());
+            if at >= self.records.len() {
+                return None;
             }
-            self.grow_mft()?;
-            return self.take_record(false);
+            if !self.kept_for_mft.contains(&at) {
+                return Some(at);
+            }
+            at += 1;
         }
-        if !is_mft {
-            self.next_record = number + 1;
+    }
+
+    /// Takes a free record below `end` for a piece of `$MFT`'s own attributes.
+    pub(super) fn take_record_of_mft(&mut self, end: u64) -> Result<Reference> {
+        let low = self.records.next(false, MFT_RECORDS, end.min(record_number::FIRST_FREE));
+        let kept = self
+            .kept_for_mft
+            .iter()
+            .copied()
+            .find(|number| *number < end.min(self.records.len()) && !self.records.get(*number));
+        let number = match (low, kept) {
+            (low, _) if low < end.min(record_number::FIRST_FREE) => low,
+            (_, Some(kept)) => kept,
+            _ => self.records.next(false, record_number::FIRST_FREE, end),
+        };
+        if number >= end.min(self.records.len()) {
+            return Err(Error::NoSpace);
         }
+        self.take_free(number)
+    }
+
+    /// Chooses free records that only `$MFT` gets. Where its runs need a further record, this must be one that those
+    /// before it lead to: there may be no other when all are in use.
+    pub(super) fn keep_for_mft(&mut self) {
+        let records = &self.records;
+        self.kept_for_mft.retain(|number| *number < records.len() && !records.get(*number));
+        let low = MFT_RECORDS..record_number::FIRST_FREE.min(records.len());
+        let free = (low.end - low.start) - records.ones(low);
+        // Those behind the last that is taken are what is found first.
+        let mut at = self.next_record.max(record_number::FIRST_FREE);
+        while free as usize + self.kept_for_mft.len() < KEPT_FOR_MFT {
+            let Some(number) = self.next_free(at).or_else(|| self.next_free(record_number::FIRST_FREE))
+            else {
+                break;
+            };
+            self.kept_for_mft.insert(number);
+            at = number + 1;
+        }
+    }
+
+    fn take_free(&mut self, number: u64) -> Result<Reference> {
         let sequence = match self.record(number) {
             Ok(bytes) => u16_at(&bytes, 0x10).max(1),
             Err(Error::Damaged(_)) => 1,
@@ -124,17 +168,24 @@ impl Core {
     pub fn free_records(&mut self, last: &File) {
         let number = last.reference.number();
         let mut fresh = None;
-        if self.stale.contains(&number) && last.extensions.is_empty() {
+        if self.stale.contains(&number) && last.extensions.is_empty() && last.used == 0 {
             let mut record = Record { flags: last.flags, ..self.successor_of(number) };
             for attribute in last.pieces(1 << 30, 1 << 30, self.geometry.cluster) {
                 record.add(attribute);
             }
             fresh = record.to_bytes(self.geometry.record as usize);
         }
+        // Of very many, the log has no room for what they said.
+        let whole = last.extensions.len() as u64 * (u64::from(self.geometry.record) + OVERHEAD);
+        let is_kept = whole <= self.most_in_group / 4;
         for &reference in last.extensions.iter().chain([&last.reference]) {
             let part = reference.number();
-            if fresh.is_none() && last.reserved == self.commit && !self.is_stored(part) {
+            if fresh.is_none() && last.ahead.commit == self.commit && !self.is_stored(part) {
                 self.clear_record_bit(part);
+                continue;
+            }
+            if !is_kept && reference != last.reference {
+                self.free_record(reference);
                 continue;
             }
             let old = fresh.take().or_else(|| self.record(part).ok().map(|old| (*old).clone()));
@@ -211,6 +262,7 @@ impl Core {
             return Err(Error::damaged("$BITMAP", at, format!("bits for {count} records"), bytes.len() * 8));
         }
         self.records = Bits::from_bytes(&bytes, count);
+        self.keep_for_mft();
         Ok(())
     }
 
@@ -269,6 +321,8 @@ impl Core {
             }
         }
         mft.put(bitmap);
-        self.store(mft)
+        self.store(mft)?;
+        self.keep_for_mft();
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 
 impl Core {
     /// Reads bytes of an attribute from the device.
-    pub fn read_runs(&self, runs: &[Run], at: u64, length: u64) -> Result<Vec<u8>> {
+    pub fn read_runs(&self, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length as usize];
         let mut done = 0usize;
         for (offset, piece) in self.places(runs, at, length)? {
@@ -17,7 +17,7 @@ impl Core {
     }
 
     /// Writes bytes of an attribute to the device, now.
-    pub fn write_runs(&self, runs: &[Run], at: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write_runs(&self, runs: &(impl Runs + ?Sized), at: u64, bytes: &[u8]) -> Result<()> {
         let mut done = 0usize;
         for (offset, piece) in self.places(runs, at, bytes.len() as u64)? {
             write_any(&*self.device, offset, &bytes[done..done + piece as usize])?;
@@ -27,14 +27,14 @@ impl Core {
     }
 
     /// Where a range of bytes of an attribute stands on the device; a hole is at `u64::MAX`.
-    pub fn places(&self, runs: &[Run], at: u64, length: u64) -> Result<Segments> {
+    pub fn places(&self, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Segments> {
         let cluster = self.geometry.cluster;
         let mut places = Segments::new();
         let (mut position, end) = (at, at + length);
-        let mut index = runs.partition_point(|run| run.end() * cluster <= at);
+        let mut ahead = runs.from(at / cluster);
         while position < end {
-            let Some(run) = runs.get(index) else {
-                let last = runs.last().map_or(0, Run::end) * cluster;
+            let Some(run) = ahead.next() else {
+                let last = runs.end() * cluster;
                 return Err(Error::damaged("run list", position, format!("{end} bytes in runs"), last));
             };
             let stop = (run.end() * cluster).min(end);
@@ -46,7 +46,6 @@ impl Core {
                 _ => places.push((offset, stop - position)),
             }
             position = stop;
-            index += 1;
         }
         Ok(places)
     }
@@ -121,7 +120,7 @@ impl Core {
 
 /// The runs of a file's unnamed `$DATA`.
 pub fn data_runs(file: &File) -> Vec<Run> {
-    file.find(Kind::DATA, &[]).and_then(Attr::outside).map_or_else(Vec::new, |data| data.runs.clone())
+    file.find(Kind::DATA, &[]).and_then(Attr::outside).map_or_else(Vec::new, |data| data.runs.to_vec())
 }
 
 /// Reads from any offset on a device, whatever its sectors.

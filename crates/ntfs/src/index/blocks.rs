@@ -4,7 +4,6 @@ use super::*;
 use crate::core::PAGE;
 use crate::file::Body;
 use crate::layout::Record;
-use crate::runlist::cut;
 use crate::space::Held;
 
 /// Bytes of an index that are not worth giving back.
@@ -30,11 +29,11 @@ impl Core {
     pub(super) fn drop_blocks(&mut self, mut file: File, index: Index, block: u32) -> Result<()> {
         let (units, number) = (index.units(), file.reference.number());
         if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(Kind::INDEX_ALLOCATION, units) {
-            self.give_runs(&outside.runs, Held::Metadata, true);
+            self.give_runs(&outside.runs.to_vec(), Held::Metadata, true);
             self.drop_images(number, index, block, 0, outside.size);
         }
         if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(Kind::BITMAP, units) {
-            self.give_runs(&outside.runs, Held::Metadata, true);
+            self.give_runs(&outside.runs.to_vec(), Held::Metadata, true);
             for page in 0..(outside.clusters() * self.geometry.cluster).div_ceil(PAGE) {
                 self.drop_image(Key::Value(number, Kind::BITMAP, index.name(), page * PAGE));
             }
@@ -71,7 +70,7 @@ impl Core {
         let Some(outside) = file.find_mut(Kind::INDEX_ALLOCATION, units).and_then(Attr::outside_mut) else {
             return Ok(());
         };
-        let given = cut(&mut outside.runs, end.div_ceil(cluster));
+        let given = outside.runs.cut(end.div_ceil(cluster));
         let size = outside.size;
         (outside.size, outside.valid) = (end, end);
         if let Some(Attr { body: Body::Resident { value, .. }, .. }) = file.find_mut(Kind::BITMAP, units) {

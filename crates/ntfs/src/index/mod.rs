@@ -268,6 +268,7 @@ impl Core {
         // A damaged tree could lead in circles.
         let blocks = tree.allocation().map_or(0, |outside| outside.size / u64::from(tree.block));
         let mut left = blocks + 2;
+        let mut before = after.map(<[u8]>::to_vec);
         while let Some(step) = path.pop() {
             let bytes = self.bytes(&tree, step.at)?;
             let Some(entry) = entry_at(bytes.node(), step.offset) else {
@@ -276,9 +277,20 @@ impl Core {
             if entry.is_last() {
                 continue;
             }
+            // Whoever goes on behind the last key that was seen would come by the same ones for ever.
+            if let Some(before) = &before
+                && Sought::new(index.collation(), &self.upcase, before).order(entry.key())
+                    != Ordering::Greater
+            {
+                let at = step.at.unwrap_or(0) + entry.offset as u64;
+                return Err(Error::damaged("index", at, "keys that ascend", "one that does not"));
+            }
             if !visit(&entry) {
                 return Ok(());
             }
+            let last = before.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(entry.key());
             // Then what is below the next entry, from its first leaf.
             path.push(Step { at: step.at, offset: entry.end() });
             let mut next = entry_at(bytes.node(), entry.end()).and_then(|entry| entry.child());

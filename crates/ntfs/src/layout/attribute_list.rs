@@ -20,8 +20,21 @@ pub struct ListEntry {
 }
 
 impl ListEntry {
+    /// The most bytes of a list: Windows makes and reads no longer ones (the Linux-NTFS project's documentation of
+    /// `$ATTRIBUTE_LIST`).
+    pub const LONGEST: u64 = 256 << 10;
     /// Bytes before the name.
     const HEADER: usize = 0x1A;
+
+    /// Bytes of an entry with a name of so many units.
+    pub fn length_of(units: usize) -> usize {
+        (ListEntry::HEADER + units * 2).next_multiple_of(8)
+    }
+
+    /// What entries are ordered by, and told apart.
+    pub fn order(&self) -> (Kind, &[u16], u64, Reference, u16) {
+        (self.kind, &self.name, self.first, self.record, self.id)
+    }
 
     /// Reads a whole list.
     ///
@@ -55,7 +68,7 @@ impl ListEntry {
 
     /// Bytes of the entry.
     pub fn length(&self) -> usize {
-        (ListEntry::HEADER + self.name.len() * 2).next_multiple_of(8)
+        ListEntry::length_of(self.name.len())
     }
 
     /// Appends the entry.

@@ -17,6 +17,10 @@ pub struct ExtendedAttribute {
 impl ExtendedAttribute {
     /// Flag: who does not know it must not touch the file.
     pub const NEEDED: u8 = 0x80;
+    /// The most bytes of `$EA`: Windows gives all extended attributes of a file together 64 KiB
+    /// (<https://learn.microsoft.com/windows/win32/fileio/file-attributes-and-extended-attributes>, `EaSize` and the
+    /// 16-bit size in `$FILE_NAME`).
+    pub const LONGEST: u64 = 0xFFFF;
     /// Bytes before the name.
     const HEADER: usize = 8;
 
@@ -26,6 +30,15 @@ impl ExtendedAttribute {
     /// [`Error::Damaged`] if an attribute is not inside, or one leads back.
     pub fn read_all(bytes: &[u8], at: u64) -> Result<Vec<ExtendedAttribute>> {
         let mut attributes = Vec::new();
+        ExtendedAttribute::read_into(&mut attributes, bytes, at)?;
+        Ok(attributes)
+    }
+
+    /// The same for what is wanted as far as it is right: the attributes before the damage are in `attributes`.
+    ///
+    /// # Errors
+    /// As [`ExtendedAttribute::read_all`].
+    pub fn read_into(attributes: &mut Vec<ExtendedAttribute>, bytes: &[u8], at: u64) -> Result<()> {
         let mut position = 0;
         while position < bytes.len() {
             let rest = &bytes[position..];
@@ -49,7 +62,7 @@ impl ExtendedAttribute {
             }
             position += next;
         }
-        Ok(attributes)
+        Ok(())
     }
 
     /// The value of `$EA` for these.

@@ -74,6 +74,10 @@ pub struct FileName {
 impl FileName {
     /// Bytes before the name.
     pub const HEADER: usize = 0x42;
+    /// The most names that a file gets, short ones not counted: Windows makes 1,023 besides the first (`CreateHardLink`,
+    /// <https://learn.microsoft.com/windows/win32/api/winbase/nf-winbase-createhardlinkw>). A file that has more already
+    /// is no damage.
+    pub const MOST: usize = 1024;
 
     /// Reads a value.
     ///

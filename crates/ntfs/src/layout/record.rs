@@ -172,11 +172,16 @@ impl Record {
         let id = self.next_id;
         attribute.id = id;
         self.next_id = self.next_id.wrapping_add(1);
+        self.put(attribute);
+        id
+    }
+
+    /// Puts an attribute that has a number in its place among the others.
+    pub fn put(&mut self, attribute: Attribute) {
         let place = self
             .attributes
             .partition_point(|other| (other.kind, &other.name) <= (attribute.kind, &attribute.name));
         self.attributes.insert(place, attribute);
-        id
     }
 
     /// The attribute of this type and name.

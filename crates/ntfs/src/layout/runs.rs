@@ -109,7 +109,7 @@ pub fn push(runs: &mut Vec<Run>, run: Run) {
 }
 
 /// Bytes that runs take when packed, with the 0 at the end, as far as that is at most about `most`.
-pub fn packed_length(runs: &[Run], most: usize) -> usize {
+pub fn packed_length<'r>(runs: impl IntoIterator<Item = &'r Run>, most: usize) -> usize {
     let (mut length, mut place) = (1, 0i64);
     for run in runs {
         length += 1 + signed_length(run.length as i64);

@@ -4,7 +4,7 @@ use super::*;
 use crate::core::{Batch, Key, Pending, write_any};
 use crate::layout::bytes::put;
 use crate::layout::{Reference, fixup};
-use crate::log::{Change, Log, Target};
+use crate::log::{Change, Log, MOST_ATTRIBUTES, Target};
 use smallvec::SmallVec;
 
 /// Images of a commit before the next change makes one, and the bytes of such images as a part of the log.
@@ -65,7 +65,7 @@ impl NtfsVolume {
     pub(super) fn relieve(&self) -> Result<()> {
         let is_much = {
             let core = self.core();
-            core.frozen.is_none() && (core.dirty_count() > MOST_IMAGES || core.dirt() > self.most_dirt())
+            core.frozen.is_none() && self.is_much(&core)
         };
         // What cannot be recorded yet goes on waiting; a sync of it will tell.
         if is_much { self.commit().map(drop) } else { Ok(()) }
@@ -94,20 +94,47 @@ impl NtfsVolume {
     }
 
     fn commit_in(&self, turn: &mut Turn) -> Result<Left> {
-        let mut left = Left::default();
-        let batch = {
+        let mut may_help = true;
+        loop {
+            let (left, is_whole) = self.commit_group(turn)?;
+            if !is_whole {
+                continue;
+            }
+            // Clusters of metadata that were given up come back with a checkpoint.
+            if !may_help || !left.0.iter().any(|(_, error)| error.is_full()) {
+                return Ok(left);
+            }
+            may_help = false;
+            self.checkpoint(turn)?;
+        }
+    }
+
+    /// Commits what there is, as far as the log has room for it at once; and says whether that was all.
+    fn commit_group(&self, turn: &mut Turn) -> Result<(Left, bool)> {
+        let (batch, left, is_whole) = loop {
             let mut core = self.core();
+            let (mut left, mut is_whole) = (Left::default(), true);
             if core.frozen.is_none() {
-                left = self.absorb(&mut core);
+                (left, is_whole) = self.absorb(&mut core);
             }
             if !core.is_dirty() {
                 drop(core);
                 self.device.flush()?;
-                return Ok(left);
+                return Ok((left, is_whole));
             }
             core.writable()?;
             if let Err(error) = self.stamp_journal(&mut core) {
                 return Err(self.freeze(turn, &mut core, error));
+            }
+            let is_room = turn.log.as_ref().is_none_or(|log| {
+                log.used() + Log::group(core.dirt()) <= log.capacity()
+                    && turn.indexes.len() + core.attributes_changed() < MOST_ATTRIBUTES
+            });
+            // What was committed before goes to its places first. What is gathered must not: it is not in the log yet.
+            if !is_room && turn.log.as_ref().is_some_and(|log| log.used() > 0) {
+                drop(core);
+                self.checkpoint(turn)?;
+                continue;
             }
             let batch = core.gather().and_then(|batch| {
                 // As long as what is named is certainly there.
@@ -120,7 +147,7 @@ impl NtfsVolume {
                 Err(error) => return Err(self.freeze(turn, &mut core, error)),
             };
             core.make_room();
-            batch
+            break (batch, left, is_whole);
         };
         let written = self.write_group(turn, &batch.0, &batch.1);
         let mut core = self.core();
@@ -134,7 +161,7 @@ impl NtfsVolume {
         if is_full || waiting > MOST_PENDING || turn.indexes.len() > MOST_INDEXES {
             self.checkpoint(turn)?;
         }
-        Ok(left)
+        Ok((left, is_whole))
     }
 
     fn write_group(&self, turn: &mut Turn, batch: &Batch, targets: &[Named]) -> Result<()> {
@@ -271,21 +298,48 @@ impl NtfsVolume {
         error
     }
 
-    /// Records sizes and times of what was written or changed, in the files' records and in their directories.
-    fn absorb(&self, core: &mut Core) -> Left {
-        let touched = std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut left = Left::default();
-        for node in touched {
-            // One that fails does not keep the others from the disk; the next commit tries it again.
-            if let Err(error) = self.absorb_node(core, node) {
-                self.touch(node);
-                left.0.push((node, error));
-            }
-        }
-        left
+    /// Whether a commit should go on in another group.
+    fn is_much(&self, core: &Core) -> bool {
+        core.dirty_count() > MOST_IMAGES
+            || core.dirt() > self.most_dirt()
+            || core.attributes_changed() > MOST_ATTRIBUTES / 2
     }
 
-    /// The same for one node. If it fails, nothing is changed.
+    /// Records sizes and times of what was written or changed, in the files' records and in their directories; and says
+    /// whether that was all of it.
+    fn absorb(&self, core: &mut Core) -> (Left, bool) {
+        let touched = std::mem::take(&mut *self.touched());
+        let mut left = Left::default();
+        let mut touched = touched.into_iter();
+        while let Some(node) = touched.next() {
+            // One that fails does not keep the others from the disk; the next commit tries it again.
+            let outcome = self.absorb_node(core, node);
+            if outcome.is_err() {
+                self.touch(node);
+            }
+            let is_later = self.touched().contains(&node);
+            let is_more = match outcome {
+                Ok(()) => is_later || self.is_much(core) && touched.len() > 0,
+                Err(error) if error.is_full() && core.is_dirty() => true,
+                Err(error) => {
+                    left.0.push((node, error));
+                    false
+                }
+            };
+            if is_more {
+                self.touched().extend(touched);
+                return (left, false);
+            }
+        }
+        (left, true)
+    }
+
+    fn touched(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        self.touched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same for one node. If it fails, nothing is changed. A file with very many names is left among those that were
+    /// touched, if the log cannot take all at once that directories say of it.
     pub(super) fn absorb_node(&self, core: &mut Core, node: u64) -> Result<()> {
         let stamps: SmallVec<[_; 2]> = match written(core, node) {
             Ok(streams) => streams.into_iter().map(|stream| (stream.take_stamp(), stream)).collect(),
@@ -301,7 +355,8 @@ impl NtfsVolume {
     fn record_node(&self, core: &mut Core, node: u64, stamp: u64) -> Result<()> {
         let Ok(entity) = core.nodes.get(node) else { return Ok(()) };
         let (number, part, stream) = (entity.file, entity.part.clone(), entity.stream.clone());
-        let mut file = (*core.file(number)?).clone();
+        let old = core.file(number)?;
+        let mut file = (*old).clone();
         let name = part.map(|(_, name)| name).unwrap_or_default();
         if let Some(stream) = stream {
             stream.is_touched.store(false, Ordering::SeqCst);
@@ -316,18 +371,23 @@ impl NtfsVolume {
             standard.flags |= file_flags::ARCHIVE;
             file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
         }
+        let is_changed = file.attributes != old.attributes;
         core.transact(|core| {
-            if number < DETACHED {
-                self.update_names(core, &file)?;
+            if number < DETACHED && !self.update_names(core, &file)? {
+                self.touch(node);
             }
-            core.store(file)
+            if is_changed { core.store(file) } else { Ok(()) }
         })
     }
 
-    /// Brings what the directories' indexes say of a file up to date.
-    pub(super) fn update_names(&self, core: &mut Core, file: &File) -> Result<()> {
+    /// Brings what the directories' indexes say of a file up to date; and says whether that was all of it: those of very
+    /// many names are changed in several groups of the log.
+    fn update_names(&self, core: &mut Core, file: &File) -> Result<bool> {
         let now = self.name_facts(core, file)?;
         for name in names_of(file) {
+            if self.is_much(core) {
+                return Ok(false);
+            }
             let key = FileName { name: name.name.clone(), ..FileName::default() }.to_bytes();
             let directory = name.parent.number();
             let fresh =
@@ -341,7 +401,7 @@ impl NtfsVolume {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// What a `$FILE_NAME` says of a file besides its name.

@@ -5,6 +5,7 @@
 //! * *Slowly*, when the plan is finished, with everything locked: what is resident, compressed, or a hole.
 
 use super::*;
+use crate::runlist::{RunList, Runs};
 use crate::stream::Place;
 use platter_vfs::Place as Where;
 
@@ -147,7 +148,7 @@ impl NtfsVolume {
     /// buffer, which has room for `length` from `start`.
     fn fill_segments(
         &self,
-        runs: &[Run],
+        runs: &RunList,
         start: u64,
         range: Range<u64>,
         length: usize,
@@ -156,15 +157,10 @@ impl NtfsVolume {
         let (shift, mask) = (self.shift, u64::from(self.sector) - 1);
         let end = ((range.end + mask) & !mask).min(start + length as u64);
         let mut at = range.start;
-        let first = at >> shift;
-        // Most files are in one piece.
-        let mut index = match runs {
-            [only] => usize::from(only.end() <= first),
-            _ => runs.partition_point(|run| run.end() <= first),
-        };
+        let mut ahead = runs.from(at >> shift);
         while at < range.end {
-            let Some(run) = runs.get(index) else {
-                let found = runs.last().map_or(0, Run::end) << shift;
+            let Some(run) = ahead.next() else {
+                let found = runs.end() << shift;
                 return Err(Error::damaged(
                     "run list",
                     0,
@@ -181,7 +177,6 @@ impl NtfsVolume {
                 None => plan.holes.push((at - start) as u32..(stop - start) as u32),
             }
             at = stop;
-            index += 1;
         }
         Ok(())
     }
@@ -363,7 +358,7 @@ impl NtfsVolume {
             Place::Runs(runs) => runs,
         };
         let mut extents: Vec<Extent> = Vec::new();
-        for run in runs {
+        for run in runs.iter() {
             let (start, end) = (run.vcn * self.cluster, (run.end() * self.cluster).min(size));
             if start >= end {
                 break;
@@ -391,15 +386,14 @@ impl NtfsVolume {
 }
 
 /// Whether virtual clusters are all there, without a hole.
-pub(super) fn is_there(runs: &[Run], from: u64, to: u64) -> bool {
-    let mut index = runs.partition_point(|run| run.end() <= from);
+pub(super) fn is_there(runs: &RunList, from: u64, to: u64) -> bool {
+    let mut ahead = runs.from(from);
     let mut at = from;
     while at < to {
-        match runs.get(index) {
+        match ahead.next() {
             Some(run) if run.lcn.is_some() => at = run.end(),
             _ => return false,
         }
-        index += 1;
     }
     true
 }

@@ -83,7 +83,11 @@ impl NtfsVolume {
     /// [`Error::NotThisFormat`] and [`Error::Damaged`] if its first structures cannot be used. What keeps it from being
     /// written only makes it read-only.
     pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<NtfsVolume> {
-        let Opened { device, boot, core, log, was_open, information } = open::open(device, options)?;
+        let Opened { device, boot, mut core, log, was_open, information } = open::open(device, options)?;
+        if let Some(log) = &log {
+            // An eighth is for what a commit brings itself: sizes and times, and what is given back.
+            core.most_in_group = log.most_in_group() / 8 * 7;
+        }
         let precision = Some(Duration::from_nanos(100));
         Ok(NtfsVolume {
             sector: device.sectors().logical,
@@ -332,14 +336,14 @@ impl FileSystem for NtfsVolume {
     }
 
     fn set_label(&self, label: &str) -> Result<()> {
-        let units: Vec<u8> = label.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        if units.len() > 256 {
-            return Err(Error::InvalidArgument("a label has at most 128 UTF-16 units"));
-        }
-        let mut core = self.change()?;
-        let mut volume = (*core.file(record_number::VOLUME)?).clone();
-        volume.put(Attr::resident(Type::VOLUME_NAME, units));
-        core.transact(|core| core.store(volume))
+        let units: Vec<u8> =
+            crate::layout::label_units(label)?.into_iter().flat_map(u16::to_le_bytes).collect();
+        self.with_space(|| {
+            let mut core = self.change()?;
+            let mut volume = (*core.file(record_number::VOLUME)?).clone();
+            volume.put(Attr::resident(Type::VOLUME_NAME, units.clone()));
+            core.transact(|core| core.store(volume))
+        })
     }
 
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {

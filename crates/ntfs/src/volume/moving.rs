@@ -28,6 +28,9 @@ impl NtfsVolume {
         if self.entry(&mut core, parent, name)?.is_some() {
             return Err(Error::Exists);
         }
+        if names_of(&file).filter(|name| name.namespace != namespace::DOS).count() >= FileName::MOST {
+            return Err(Error::TooManyLinks { format: NTFS, what: "at most 1,024" });
+        }
         let file = (*file).clone();
         core.transact(|core| {
             let mut file = file;
@@ -43,7 +46,8 @@ impl NtfsVolume {
     /// Whether a directory is `above` or lies somewhere below it.
     fn is_inside(&self, core: &mut Core, directory: u64, above: u64) -> Result<bool> {
         let mut at = directory;
-        for _ in 0..4096 {
+        // Who comes by more directories than there are records goes round in a circle.
+        for _ in 0..=core.record_count() {
             if at == above {
                 return Ok(true);
             }
@@ -54,7 +58,7 @@ impl NtfsVolume {
             let Some(name) = names_of(&file).next() else { return Ok(false) };
             at = name.parent.number();
         }
-        Err(Error::damaged("directory", 0, "a way to the root", "more than 4096 directories"))
+        Err(Error::damaged("directory", core.record_place(directory)?, "a way to the root", "a circle"))
     }
 
     /// Moves an entry.

@@ -120,7 +120,7 @@ impl NtfsVolume {
         let above = core.file(parent)?;
         let above_standard = standard(&above)?;
         let reference = core.transact(|core| {
-            let reference = core.take_record(false)?;
+            let reference = core.take_record()?;
             let is_directory = kind == Kind::Directory;
             let mut flags = if kind == Kind::File { file_flags::ARCHIVE } else { 0 };
             if kind != Kind::SymbolicLink && self.cluster <= super::packed::LARGEST_COMPRESSED {
@@ -196,7 +196,7 @@ impl NtfsVolume {
     ) -> Result<()> {
         let above = core.file(directory)?;
         if file.links == u16::MAX {
-            return Err(Error::NotPermitted("a file has at most 65,535 names"));
+            return Err(Error::TooManyLinks { format: NTFS, what: "its record counts at most 65,535" });
         }
         let facts = self.name_facts(core, file)?;
         // As Windows has names where it makes no short ones: one in the namespace of long names has a short one.

@@ -4,7 +4,7 @@ use super::*;
 use crate::core::read_any;
 use crate::file::Outside;
 use crate::lznt1;
-use crate::runlist::{part, splice};
+use crate::runlist::Runs;
 use crate::space::Held;
 use crate::stream::Place;
 
@@ -34,7 +34,7 @@ impl NtfsVolume {
     fn stored_unit(&self, state: &State, unit: u64) -> Result<Vec<u8>> {
         let clusters = self.unit_clusters(state);
         let mut content = vec![0; (clusters * self.cluster) as usize];
-        let runs = part(state.runs(), unit * clusters, (unit + 1) * clusters);
+        let runs = state.runs().part(unit * clusters, (unit + 1) * clusters);
         let packed: Vec<Run> = runs.into_iter().filter(|run| run.lcn.is_some()).collect();
         let taken: u64 = packed.iter().map(|run| run.length).sum();
         let mut stream = Vec::with_capacity((taken * self.cluster) as usize);
@@ -60,9 +60,7 @@ impl NtfsVolume {
         let bytes = clusters * cluster;
         let mut at = state.valid;
         while at < end {
-            let runs = state.runs();
-            let ahead = &runs[runs.partition_point(|run| run.end() <= at / cluster)..];
-            let stored = ahead.iter().find(|run| run.lcn.is_some());
+            let stored = state.runs().from(at / cluster).find(|run| run.lcn.is_some());
             let Some(unit) = stored.map(|run| run.vcn.max(at / cluster) / clusters) else { break };
             let start = unit * bytes;
             let (from, to) = (at.max(start), end.min(start + bytes));
@@ -145,15 +143,12 @@ impl NtfsVolume {
                 core.write_runs(&new.runs, start, &image)?;
                 new.push(None, clusters - wanted);
                 let Place::Runs(runs) = &mut state.place else { return Ok(()) };
-                let known = runs.last().map_or(0, Run::end);
+                let known = runs.end();
                 if known < (unit + 1) * clusters {
-                    crate::layout::runs::push(
-                        runs,
-                        Run { vcn: known, lcn: None, length: (unit + 1) * clusters - known },
-                    );
+                    runs.push(Run { vcn: known, lcn: None, length: (unit + 1) * clusters - known });
                 }
-                let new = part(&new.runs, unit * clusters, (unit + 1) * clusters);
-                let old = splice(runs, unit * clusters, (unit + 1) * clusters, &new);
+                let new = new.runs.part(unit * clusters, (unit + 1) * clusters);
+                let old = runs.splice(unit * clusters, (unit + 1) * clusters, &new);
                 core.give_runs(&old, Held::Data, on_disk);
                 state.valid = state.valid.max(to);
                 state.planned = state.valid;

@@ -19,7 +19,7 @@ impl NtfsVolume {
 
     /// Removes a file that has no name any more from the disk. While it is held it stays in memory, under the number
     /// that is returned. `last` is the file as it was with its name.
-    fn remove_file(&self, core: &mut Core, file: File, last: &File) -> Result<Option<u64>> {
+    fn remove_file(&self, core: &mut Core, mut file: File, last: &File) -> Result<Option<u64>> {
         let number = file.reference.number();
         let is_held = core.nodes.of_file(number).is_some_and(|node| self.is_held(core, node));
         if let (Some(id), Some(index)) =
@@ -40,17 +40,17 @@ impl NtfsVolume {
             let Body::Outside(outside) = &attr.body else { continue };
             match attr.kind {
                 Type::INDEX_ALLOCATION | Type::BITMAP => {
-                    core.give_runs(&outside.runs, Held::Metadata, true);
+                    core.give_runs(&outside.runs.to_vec(), Held::Metadata, true);
                     kept.attributes.retain(|kept| kept != attr);
                 }
-                _ if is_held => core.hide_runs(&outside.runs),
-                _ => core.give_runs(&outside.runs, Held::Data, true),
+                _ if is_held => core.hide_runs(&outside.runs.to_vec()),
+                _ => core.give_runs(&outside.runs.to_vec(), Held::Data, true),
             }
         }
         if file.find(Type::INDEX_ALLOCATION, Index::Names.units()).is_some() {
             core.drop_index(number);
         }
-        core.give_runs(&file.list, Held::Data, true);
+        core.give_list(&mut file);
         core.free_records(last);
         core.forget_file(number);
         Ok(is_held.then(|| core.detach(kept)))
@@ -158,7 +158,7 @@ impl NtfsVolume {
                 }
             }
         } else if let Ok(file) = core.file(number) {
-            let runs = file.attributes.iter().filter_map(Attr::outside).map(|outside| outside.runs.clone());
+            let runs = file.attributes.iter().filter_map(Attr::outside).map(|outside| outside.runs.to_vec());
             let runs: Vec<_> = runs.collect();
             let _ = core.transact(|core| {
                 runs.iter().for_each(|runs| core.give_runs(runs, Held::Data, false));

@@ -7,7 +7,6 @@
 
 use super::*;
 use crate::file::Outside;
-use crate::runlist::splice;
 use crate::space::Held;
 use crate::stream::Place;
 
@@ -73,16 +72,16 @@ impl NtfsVolume {
         new.push(None, first);
         core.extend(&mut new, last - first, on_disk, true)?;
         let whole = first * cluster..last * cluster;
-        self.write_zeroes_to(&new.runs, whole.clone())?;
+        self.write_zeroes_to(&new.runs.to_vec(), whole.clone())?;
         for edge in [whole.start..gap.start, gap.end..whole.end] {
             if !edge.is_empty() {
                 let bytes = core.read_runs(state.runs(), edge.start, edge.end - edge.start)?;
                 core.write_runs(&new.runs, edge.start, &bytes)?;
             }
         }
-        let new = crate::runlist::part(&new.runs, first, last);
+        let new = new.runs.part(first, last);
         let Place::Runs(runs) = &mut state.place else { return Ok(()) };
-        let old = splice(runs, first, last, &new);
+        let old = runs.splice(first, last, &new);
         if on_disk {
             core.hide_runs(&old);
         }

@@ -5,7 +5,7 @@ use super::slow::HOLE;
 use super::*;
 use crate::file::Outside;
 use crate::layout::attribute_flags;
-use crate::runlist::{cut, part, splice};
+use crate::runlist::Runs;
 use crate::space::Held;
 use crate::stream::Place;
 
@@ -67,15 +67,19 @@ impl NtfsVolume {
             // What is cut off in the middle of a unit must not come back when the file grows again.
             let end = state.valid.min(wanted * cluster);
             if size < end {
-                self.write_compressed(core, node, state, size, &vec![0; (end - size) as usize])?;
+                match self.write_compressed(core, node, state, size, &vec![0; (end - size) as usize]) {
+                    // On a full volume it stays: it is past the valid length, and who makes the file longer clears it.
+                    Err(Error::NoSpace) => {}
+                    outcome => outcome?,
+                }
             }
         }
         self.remake(core, node, state, |core, state| {
             let is_compressed = state.is_compressed();
             let Place::Runs(runs) = &mut state.place else { return Ok(()) };
-            let known = runs.last().map_or(0, Run::end);
+            let known = runs.end();
             if size < state.size {
-                let old = cut(runs, wanted);
+                let old = runs.cut(wanted);
                 core.give_runs(&old, Held::Data, on_disk);
                 state.is_ahead = false;
             } else if wanted > known {
@@ -113,7 +117,7 @@ impl NtfsVolume {
         let wanted = state.size.div_ceil(self.cluster);
         self.remake(core, node, &mut state, |core, state| {
             if let Place::Runs(runs) = &mut state.place {
-                let old = cut(runs, wanted);
+                let old = runs.cut(wanted);
                 core.give_runs(&old, Held::Data, on_disk);
             }
             state.is_ahead = false;
@@ -177,7 +181,7 @@ impl NtfsVolume {
         }
         self.remake(core, node, state, |core, state| {
             let Place::Runs(runs) = &mut state.place else { return Ok(()) };
-            for hole in part(runs, first, last.min(known)).into_iter().filter(|run| run.lcn.is_none()) {
+            for hole in runs.part(first, last.min(known)).into_iter().filter(|run| run.lcn.is_none()) {
                 self.fill_hole(core, runs, hole, on_disk, written.clone())?;
             }
             if last > known {
@@ -234,33 +238,43 @@ impl NtfsVolume {
         } else {
             [range.start..first, last.min(range.end)..range.end]
         };
-        for edge in edges {
-            let edge = edge.start..edge.end.min(state.valid);
-            if edge.is_empty() {
-                continue;
+        let edges = edges.map(|edge| edge.start..edge.end.min(state.valid));
+        let is_compressed = state.is_compressed();
+        let before = state.copy();
+        let outcome = core.transact(|core| {
+            for edge in edges.iter().filter(|edge| is_compressed && !edge.is_empty()) {
+                let zeroes = vec![0; (edge.end - edge.start) as usize];
+                self.write_compressed(core, node, state, edge.start, &zeroes)?;
             }
-            if state.is_compressed() {
-                self.write_compressed(
-                    core,
-                    node,
-                    state,
-                    edge.start,
-                    &vec![0; (edge.end - edge.start) as usize],
-                )?;
-            } else {
-                self.write_zeroes(state, edge)?;
-            }
+            if first < last { self.give_back_clusters(core, node, state, first..last) } else { Ok(()) }
+        });
+        if outcome.is_err() {
+            *state = before;
+            return outcome;
         }
-        if first >= last {
-            return Ok(());
+        // What is zeroed in place comes last, when nothing more can be refused.
+        for edge in edges.into_iter().filter(|edge| !is_compressed && !edge.is_empty()) {
+            self.write_zeroes(state, edge)?;
         }
+        Ok(())
+    }
+
+    /// Makes a hole of whole clusters.
+    fn give_back_clusters(
+        &self,
+        core: &mut Core,
+        node: u64,
+        state: &mut State,
+        range: Range<u64>,
+    ) -> Result<()> {
+        let cluster = self.cluster;
         let on_disk = self.is_on_disk(core, node)?;
         self.remake(core, node, state, |core, state| {
             let is_compressed = state.is_compressed();
             let Place::Runs(runs) = &mut state.place else { return Ok(()) };
-            let (from, to) = (first / cluster, (last / cluster).min(runs.last().map_or(0, Run::end)));
+            let (from, to) = (range.start / cluster, (range.end / cluster).min(runs.end()));
             if from < to {
-                let old = splice(runs, from, to, &[Run { vcn: from, lcn: None, length: to - from }]);
+                let old = runs.splice(from, to, &[Run { vcn: from, lcn: None, length: to - from }]);
                 core.give_runs(&old, Held::Data, on_disk);
             }
             if !is_compressed {

@@ -6,7 +6,7 @@ use super::*;
 use crate::core::write_any;
 use crate::file::Outside;
 use crate::layout::{Record, attribute_flags};
-use crate::runlist::{part, splice};
+use crate::runlist::RunList;
 use crate::stream::Place;
 
 /// A gap from this many bytes on becomes a hole, where clusters would have to be taken for it.
@@ -58,8 +58,7 @@ impl NtfsVolume {
         state: &mut State,
         change: impl FnOnce(&mut Core, &mut State) -> Result<T>,
     ) -> Result<T> {
-        let (place, done, left) = (state.place.clone(), state.done.clone(), state.left.clone());
-        let mut new = State { place, done, left, ..*state };
+        let mut new = state.copy();
         let outcome = core.transact(|core| {
             let outcome = change(core, &mut new)?;
             self.store_data(core, node, &new)?;
@@ -86,7 +85,7 @@ impl NtfsVolume {
         let on_disk = self.is_on_disk(core, node)?;
         self.remake(core, node, state, |core, state| {
             let Place::Runs(runs) = &mut state.place else { return Ok(()) };
-            for hole in part(runs, first, last.min(known)).into_iter().filter(|run| run.lcn.is_none()) {
+            for hole in runs.part(first, last.min(known)).into_iter().filter(|run| run.lcn.is_none()) {
                 self.fill_hole(core, runs, hole, on_disk, range.clone())?;
             }
             if last <= known {
@@ -114,14 +113,14 @@ impl NtfsVolume {
     pub(super) fn fill_hole(
         &self,
         core: &mut Core,
-        runs: &mut Vec<Run>,
+        runs: &mut RunList,
         hole: Run,
         on_disk: bool,
         written: Range<u64>,
     ) -> Result<()> {
         let cluster = self.cluster;
         let before =
-            hole.vcn.checked_sub(1).and_then(|vcn| part(runs, vcn, vcn + 1).first().and_then(|run| run.lcn));
+            hole.vcn.checked_sub(1).and_then(|vcn| runs.part(vcn, vcn + 1).first().and_then(|run| run.lcn));
         let mut outside = Outside::default();
         outside.push(None, hole.vcn);
         if core.space.at_hand() < hole.length + core.reserve() {
@@ -133,18 +132,18 @@ impl NtfsVolume {
             outside.push(Some(found.0), found.1);
             near = Some(found.0 + found.1);
         }
-        let new = part(&outside.runs, hole.vcn, hole.end());
+        let new = outside.runs.part(hole.vcn, hole.end());
         let (start, end) = (hole.vcn * cluster, hole.end() * cluster);
         for gap in [start..written.start.clamp(start, end), written.end.clamp(start, end)..end] {
             self.write_zeroes_to(&new, gap)?;
         }
-        splice(runs, hole.vcn, hole.end(), &new);
+        runs.splice(hole.vcn, hole.end(), &new);
         Ok(())
     }
 
     /// Writes zeroes over the clusters of a range; holes are zeroes already.
     pub(super) fn write_zeroes(&self, state: &State, range: Range<u64>) -> Result<()> {
-        let runs = part(state.runs(), range.start / self.cluster, range.end.div_ceil(self.cluster));
+        let runs = state.runs().part(range.start / self.cluster, range.end.div_ceil(self.cluster));
         self.write_zeroes_to(&runs, range)
     }
 
@@ -167,7 +166,7 @@ impl NtfsVolume {
     /// Writes bytes over clusters that are there.
     pub(super) fn write_bytes(&self, state: &State, offset: u64, data: &[u8]) -> Result<()> {
         let end = offset + data.len() as u64;
-        for run in part(state.runs(), offset / self.cluster, end.div_ceil(self.cluster)) {
+        for run in state.runs().part(offset / self.cluster, end.div_ceil(self.cluster)) {
             let Some(lcn) = run.lcn else { continue };
             let (from, to) = ((run.vcn * self.cluster).max(offset), (run.end() * self.cluster).min(end));
             let place = lcn * self.cluster + (from - run.vcn * self.cluster);
@@ -271,7 +270,7 @@ impl NtfsVolume {
         let Place::Resident(content) = &state.place else { return Ok(()) };
         if content.is_empty() && !state.is_compressed() {
             // Nothing moves; its record says so with the clusters that come.
-            state.place = Place::Runs(Vec::new());
+            state.place = Place::Runs(RunList::default());
             return Ok(());
         }
         let content = content.clone();
@@ -279,7 +278,7 @@ impl NtfsVolume {
         let cluster = self.cluster;
         let is_compressed = state.is_compressed();
         self.remake(core, node, state, |core, state| {
-            state.place = Place::Runs(Vec::new());
+            state.place = Place::Runs(RunList::default());
             if is_compressed {
                 state.unit = UNIT;
                 (state.size, state.valid, state.planned) = (0, 0, 0);

@@ -5,9 +5,6 @@ use crate::file::Body;
 use crate::layout::{ExtendedAttribute, Record, StandardExtended};
 use crate::space::Held;
 
-/// The longest `$EA` that is made: what Windows takes.
-const MOST_EXTENDED: usize = 0xFFFF;
-
 impl NtfsVolume {
     /// The node whose record has a node's times and flags, and that record.
     fn owner_of(&self, core: &mut Core, node: u64) -> Result<(u64, File)> {
@@ -152,9 +149,9 @@ impl NtfsVolume {
             let mut kept = None;
             if let Body::Outside(outside) = &attr.body {
                 match (is_held, on_disk) {
-                    (true, true) => core.hide_runs(&outside.runs),
+                    (true, true) => core.hide_runs(&outside.runs.to_vec()),
                     (true, false) => {}
-                    (false, on_disk) => core.give_runs(&outside.runs, Held::Data, on_disk),
+                    (false, on_disk) => core.give_runs(&outside.runs.to_vec(), Held::Data, on_disk),
                 }
             }
             if is_held {
@@ -189,7 +186,9 @@ impl NtfsVolume {
         let file = core.file(number)?;
         match file.find(Type::EA, &[]) {
             None => Ok(Vec::new()),
-            Some(attr) => ExtendedAttribute::read_all(&whole_value(core, attr, 1 << 17)?, 0),
+            Some(attr) => {
+                ExtendedAttribute::read_all(&whole_value(core, attr, ExtendedAttribute::LONGEST)?, 0)
+            }
         }
     }
 
@@ -206,9 +205,7 @@ impl NtfsVolume {
         let mut all = self.extended_of(&mut core, node)?;
         let known = all.iter().position(|one| one.name == name.as_bytes());
         match (value, known) {
-            (Some(value), _) if value.len() > MOST_EXTENDED => {
-                return Err(Error::InvalidArgument("an extended attribute has at most 65,535 bytes"));
-            }
+            (Some(value), _) if value.len() as u64 > ExtendedAttribute::LONGEST => return Err(too_many()),
             (Some(value), Some(known)) => all[known].value = value.into(),
             (Some(value), None) => {
                 all.push(ExtendedAttribute { flags: 0, name: name.into(), value: value.into() });
@@ -217,8 +214,8 @@ impl NtfsVolume {
             (None, None) => return Err(Error::NotFound),
         }
         let bytes = ExtendedAttribute::write_all(&all);
-        if bytes.len() > MOST_EXTENDED {
-            return Err(Error::InvalidArgument("extended attributes together have at most 65,535 bytes"));
+        if bytes.len() as u64 > ExtendedAttribute::LONGEST {
+            return Err(too_many());
         }
         let number = core.nodes.get(node.0)?.file;
         let mut file = (*core.file(number)?).clone();
@@ -277,6 +274,10 @@ impl NtfsVolume {
     }
 }
 
+fn too_many() -> Error {
+    Error::RecordFull { format: NTFS, what: "extended attributes together have at most 65,535 bytes" }
+}
+
 impl Core {
     /// Gives a file, which is stored afterwards, a value that is always written whole: in its record if it fits there,
     /// else in new clusters.
@@ -309,7 +310,7 @@ impl Core {
     /// Takes such a value away.
     pub(super) fn remove_value(&mut self, file: &mut File, kind: Type, on_disk: bool) {
         if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(kind, &[]) {
-            self.give_runs(&outside.runs, Held::Data, on_disk);
+            self.give_runs(&outside.runs.to_vec(), Held::Data, on_disk);
         }
     }
 }

@@ -256,3 +256,23 @@ fn a_scattered_file_is_stored_once_for_many_changes() {
     // `$MFT` and its bitmap have grown.
     assert!(free - now < 200, "{} clusters are missing", free - now);
 }
+
+/// A file that has more records than the log could free at once, as on a volume with a log that others made smaller, gets
+/// no further names; those that it has can be taken away.
+#[test]
+fn a_file_too_large_for_the_log_can_become_smaller() {
+    let memory = Arc::new(MemoryDevice::new(32 << 20, Sectors { logical: 512, physical: 512 }));
+    crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let volume = NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+    let long = |number: u64| Name::from(&*format!("{number:03}{}", "n".repeat(250)));
+    let file = volume.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    (0..400).for_each(|number| volume.link(file, Node::ROOT, &long(number)).unwrap());
+    volume.sync_all().unwrap();
+    volume.core().most_in_group = 60_000;
+    let refused = volume.link(file, Node::ROOT, &long(400)).unwrap_err();
+    assert!(matches!(refused, Error::RecordFull { .. }), "{refused}");
+    (0..400).for_each(|number| volume.unlink(Node::ROOT, &long(number)).unwrap());
+    volume.unmount().unwrap();
+    let report = crate::Ntfs.check(&*memory, CheckOptions::default(), &Silent).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
+}

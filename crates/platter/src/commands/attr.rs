@@ -157,7 +157,7 @@ impl List {
         let mut volumes = Volumes::new(self.volume.partition);
         let path = VolumePath::parse_or_root(&self.path)?;
         let held = path.find(&volumes.volume(&path.image, Access::Read)?)?;
-        let rows = rows(&held).about(&path)?;
+        let (rows, faults) = rows(&held);
         let mut output = Output::new();
         if self.json {
             output.json(&rows)?;
@@ -169,35 +169,65 @@ impl List {
             }
         }
         output.finish()?;
-        Ok(0)
+        // What cannot be read does not hide the rest.
+        match faults.into_iter().next() {
+            Some(fault) => Err(fault).about(&path),
+            None => Ok(0),
+        }
     }
 }
 
-fn rows(held: &Held) -> platter_vfs::Result<Vec<Row>> {
-    let (system, node) = (&held.system, held.node);
-    let row = |what: String, size: u64| Row { what, size, target: None, tag: None };
-    let mut rows = Vec::new();
-    for NodeStream { name, size } in or_none(system.streams(node))?.unwrap_or_default() {
-        rows.push(row(format!("stream:{name}"), size));
+/// What a file has besides its content, and what of that cannot be read.
+fn rows(held: &Held) -> (Vec<Row>, Vec<Error>) {
+    let (mut rows, mut faults) = (Vec::new(), Vec::new());
+    for kind in [streams, snapshots, extended, reparse, security] {
+        match kind(held) {
+            Ok(mut more) => rows.append(&mut more),
+            Err(fault) => faults.push(fault),
+        }
     }
-    for name in or_none(system.snapshots(node))?.unwrap_or_default() {
-        let part = Held::new(system, system.stream(node, &name, false)?);
+    (rows, faults)
+}
+
+fn row(what: String, size: u64) -> Row {
+    Row { what, size, target: None, tag: None }
+}
+
+fn streams(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+    let streams = or_none(held.system.streams(held.node))?.unwrap_or_default().into_iter();
+    Ok(streams.map(|NodeStream { name, size }| row(format!("stream:{name}"), size)).collect())
+}
+
+fn snapshots(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+    let (system, mut rows) = (&held.system, Vec::new());
+    for name in or_none(system.snapshots(held.node))?.unwrap_or_default() {
+        let part = Held::new(system, system.stream(held.node, &name, false)?);
         rows.push(row(format!("snapshot:{name}"), system.attributes(part.node)?.size));
     }
-    for name in or_none(system.extended_attributes(node))?.unwrap_or_default() {
-        let size = system.extended_attribute(node, &name)?.len() as u64;
+    Ok(rows)
+}
+
+fn extended(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for name in or_none(held.system.extended_attributes(held.node))?.unwrap_or_default() {
+        let size = held.system.extended_attribute(held.node, &name)?.len() as u64;
         rows.push(row(format!("ea:{name}"), size));
     }
-    if let Some(Some(point)) = or_none(system.reparse_point(node))? {
-        let is_link = system.attributes(node)?.kind == Kind::SymbolicLink;
-        let target = if is_link { Some(system.read_link(node)?) } else { None };
-        let size = HEADER as u64 + point.data.len() as u64;
-        rows.push(Row { what: "reparse".into(), size, target, tag: Some(point.tag) });
-    }
-    if let Some(descriptor) = or_none(system.security_descriptor(node))? {
-        rows.push(row("security".into(), descriptor.len() as u64));
-    }
     Ok(rows)
+}
+
+fn reparse(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+    let (system, node) = (&held.system, held.node);
+    let Some(Some(point)) = or_none(system.reparse_point(node))? else { return Ok(Vec::new()) };
+    let is_link = system.attributes(node)?.kind == Kind::SymbolicLink;
+    let target = if is_link { Some(system.read_link(node)?) } else { None };
+    let size = HEADER as u64 + point.data.len() as u64;
+    Ok(vec![Row { what: "reparse".into(), size, target, tag: Some(point.tag) }])
+}
+
+fn security(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+    let descriptor = or_none(held.system.security_descriptor(held.node))?;
+    Ok(descriptor.map(|descriptor| row("security".into(), descriptor.len() as u64)).into_iter().collect())
 }
 
 /// Bytes of a `REPARSE_DATA_BUFFER` before its data: tag, length, two bytes of nothing.
