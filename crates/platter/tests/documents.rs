@@ -1,0 +1,141 @@
+//! Every command that the documents show works as it stands there.
+
+mod common;
+
+use common::Place;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What this machine has not, or what would take long, and what runs in its place.
+const INSTEAD: [(&str, &str); 10] = [
+    ("cargo run --release -- compare", "platter compare"),
+    ("--device /dev/sdX", "--device mem:512M"),
+    ("platter compare --full", "platter compare --quick"),
+    ("dir:/mnt/xfs", "dir:."),
+    ("fat32:32k,", "fat32:4k,"),
+    ("--repeat 11", "--repeat 2"),
+    ("--repeat 5", "--repeat 2"),
+    // This runs them all, this test among them.
+    ("cargo xtask test", "grep -q '\"test\"' \"$ROOT/xtask/src/main.rs\""),
+    (
+        "cargo test --release -p platter-fat --test check -- --ignored --nocapture the_campaign",
+        "grep -rq 'fn the_campaign' \"$ROOT/crates/fat/tests/check\"*",
+    ),
+    (
+        "cargo +nightly fuzz run fat_check -- -max_total_time=600 -rss_limit_mb=1024 -timeout=10",
+        "test -e \"$ROOT/fuzz/fuzz_targets/fat_check.rs\"",
+    ),
+];
+
+/// Blocks that show how programs of others are called that no package has: the first word of each.
+const OF_OTHERS: [&str; 1] = ["python3 forefst.py"];
+
+/// What is there before a block of a document, counted from 0.
+const BEFORE: [(&str, usize, &str); 2] = [
+    (
+        "README.md",
+        2,
+        "mkdir before after jobs && cp platter-report/report.json before && cp platter-report/report.json after
+         printf '[a]\\nsize=1m\\ndirect=1\\n' > jobs/mine.fio
+         cp \"$ROOT/crates/lab/workloads/overhead.toml\" mine.toml",
+    ),
+    (
+        "README.md",
+        3,
+        "mkdir photos && echo a.jpg > photos/list.txt
+         platter mkfs refs broken.img --size 512M && platter cp photos/list.txt broken.img:/
+         dd if=/dev/zero of=broken.img bs=4096 seek=30 count=1 conv=notrunc",
+    ),
+];
+
+/// Comparisons are as they stand there, but short: in memory where they name no device, and with few cases where they
+/// name no load, on two targets where they name none.
+const SHORT: &str = r#"#!/bin/sh
+short='--time 0.01 --span 1M'
+case " $* " in *' --repeat '*) ;; *) short="$short --repeat 1" ;; esac
+case " $* " in *' --device '*) ;; *) short="$short --device mem:512M" ;; esac
+case " $* " in *' --workloads '* | *' run '*) ;; *) short="$short --workloads overhead" ;; esac
+case " $* " in *' --targets '* | *' run '*) ;; *) short="$short --targets raw,refs" ;; esac
+case $1 in compare | run) ;; *) short= ;; esac
+exec "$PLATTER" "$@" $short
+"#;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn documents() -> Vec<PathBuf> {
+    let markdown = |folder: PathBuf| {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+    };
+    let mut documents: Vec<PathBuf> = markdown(root()).chain(markdown(root().join("docs"))).collect();
+    documents.sort();
+    documents
+}
+
+/// The blocks between fences: how they are marked, and what stands in them.
+fn blocks(text: &str) -> Vec<(String, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(String, String)> = None;
+    for line in text.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(mark), None) => open = Some((mark.to_string(), String::new())),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some((_, block))) => *block += &format!("{line}\n"),
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+fn run(here: &Place, script: &str, about: &str) {
+    let path = format!("{}:{}", here.path("bin").display(), std::env::var("PATH").unwrap());
+    let mut shell = here.command("sh", &["-e", "-c", script]);
+    shell.env("PATH", path).env("ROOT", root()).env("PLATTER", env!("CARGO_BIN_EXE_platter"));
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{about}\n{script}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn every_command_block_runs() {
+    let mut unused: Vec<&str> = INSTEAD.iter().map(|(what, _)| *what).chain(OF_OTHERS).collect();
+    let mut count = 0;
+    for document in documents() {
+        let name = document.file_name().unwrap().to_str().unwrap();
+        let here = Place::new(&format!("document-{name}"));
+        fs::create_dir(here.path("bin")).unwrap();
+        fs::write(here.path("bin/platter"), SHORT).unwrap();
+        fs::set_permissions(here.path("bin/platter"), fs::Permissions::from_mode(0o755)).unwrap();
+        let text = fs::read_to_string(&document).unwrap();
+        let commands = blocks(&text).into_iter().filter(|(mark, block)| {
+            let is_command = |line: &str| line.starts_with("platter ") || line.starts_with("cargo ");
+            assert!(
+                mark == "sh" || !block.lines().any(is_command),
+                "{name}: commands are marked sh:\n{block}"
+            );
+            mark == "sh"
+        });
+        for (number, (_, mut block)) in commands.enumerate() {
+            count += 1;
+            let about = format!("{name}, command block {number}");
+            if let Some(other) = OF_OTHERS.iter().find(|other| block.starts_with(**other)) {
+                unused.retain(|what| what != other);
+                continue;
+            }
+            for (what, instead) in INSTEAD {
+                if block.contains(what) {
+                    unused.retain(|unused| *unused != what);
+                    block = block.replace(what, instead);
+                }
+            }
+            for (.., script) in BEFORE.iter().filter(|(document, at, _)| (*document, *at) == (name, number)) {
+                run(&here, script, &about);
+            }
+            run(&here, &block, &about);
+        }
+    }
+    assert!(count >= 8, "{count} blocks were found");
+    assert!(unused.is_empty(), "these are in no document any more: {unused:?}");
+}
