@@ -73,6 +73,7 @@ impl Arguments {
         let saved = reports.save(&document, self.published);
         let mut output = Output::new();
         let view = View {
+            width: output.width().unwrap_or(terminal::WIDTH),
             colour: output.is_terminal(),
             details: self.details,
             published: self.published,

@@ -43,7 +43,12 @@ impl Arguments {
     pub fn run(self) -> Outcome {
         let mut output = Output::new();
         let colour = output.is_terminal();
-        let view = View { colour, details: self.details, published: self.published, ..View::default() };
+        let view = View {
+            width: output.width().unwrap_or(terminal::WIDTH),
+            colour,
+            details: self.details,
+            published: self.published,
+        };
         let document = |path: &Path| -> Result<Document, Failure> {
             let mut document = load(path)?;
             if let Some(base) = &self.base {
@@ -70,7 +75,7 @@ impl Arguments {
             }
             (_, Some(_)) => return Err(Failure::new("--out", "needs exactly one report").with_code(USAGE)),
             ([], None) if self.markdown => markdown::published_section(),
-            ([], None) => terminal::published_section(terminal::WIDTH, colour),
+            ([], None) => terminal::published_section(view.width, colour),
             ([one], None) if self.markdown => markdown::render(&document(one)?, self.published),
             ([one], None) => terminal::render(&document(one)?, view),
             ([before, after, ..], None) => {

@@ -38,7 +38,12 @@ impl Arguments {
         } else {
             terminal::render(
                 &document,
-                View { width: output.width(), colour: output.is_terminal(), details: true, ..View::default() },
+                View {
+                    width: output.width().unwrap_or(terminal::WIDTH),
+                    colour: output.is_terminal(),
+                    details: true,
+                    ..View::default()
+                },
             )
         };
         output.bytes(text.as_bytes())?;

@@ -191,7 +191,8 @@ pub fn exit_code(document: &Document) -> u8 {
     match runs.any(|run| run.corrupted_blocks > 0) {
         true => 1,
         false if interrupt::is_asked() => INTERRUPTED,
-        false => 0,
+        // Less was measured than was asked for.
+        false => u8::from(document.partial.is_some()),
     }
 }
 
