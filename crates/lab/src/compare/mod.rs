@@ -577,6 +577,7 @@ impl<'a> Course<'a> {
             own_regions: self.stand.has_room_for_all(
                 comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64,
             ),
+            span_bytes: self.span,
             workloads: comparison.workloads.iter().map(workload_settings).collect(),
         };
         let device = device_info(&*self.stand.device, &self.stand.name, self.stand.kind, &self.stand.place);

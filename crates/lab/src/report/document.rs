@@ -133,6 +133,8 @@ pub struct Settings {
     /// Whether each target had a region of the device (or memory) of its own, so that all took turns slice by slice;
     /// otherwise the same region was made anew for each, and all cases ran on it in a row.
     pub own_regions: bool,
+    /// The largest of the workloads' spans, for which every target was made.
+    pub span_bytes: u64,
     /// What each workload asked for.
     pub workloads: Vec<WorkloadSettings>,
 }

@@ -142,6 +142,7 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
         seed: 8664,
         direct: true,
         own_regions: true,
+        span_bytes: 32 * GIB,
         workloads: vec![
             workload("iometer", "Iometer", "direct"),
             workload("crystaldiskmark", "CrystalDiskMark", "write-through"),

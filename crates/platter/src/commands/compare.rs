@@ -77,7 +77,6 @@ impl Arguments {
             colour: output.is_terminal(),
             details: self.details,
             published: self.published,
-            ..View::default()
         };
         output.bytes(terminal::render(&document, view).as_bytes())?;
         output.line("")?;
