@@ -16,8 +16,11 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Puts something on top of a device.
+type Wrap = fn(Arc<dyn Device>) -> Arc<dyn Device>;
+
 /// One in so many requests done twice makes a device slower by so many percent: 1 in 9 takes 10/9 of the time.
-const SLOWED: [(u32, fn(Arc<dyn Device>) -> Arc<dyn Device>); 3] =
+const SLOWED: [(u32, Wrap); 3] =
     [(5, |device| slowed(device, 19)), (10, |device| slowed(device, 9)), (20, |device| slowed(device, 4))];
 
 fn slowed(device: Arc<dyn Device>, one_in: u64) -> Arc<dyn Device> {

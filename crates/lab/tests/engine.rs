@@ -1,7 +1,7 @@
 //! The engine on memory: what it asks for is what the job says, and wrong blocks are caught.
 
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Recorder, Sectors};
-use platter_lab::{CELL, Durability, Job, Measured, Pattern, Session, Stop, Subject, prepare, run};
+use platter_lab::{CELL, Durability, Job, Measured, Pattern, Session, Stop, Subject, Watch, prepare, run};
 use platter_vfs::{FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,6 +146,26 @@ fn a_slice_counts_what_it_issued_and_the_next_goes_on() {
     // In order over slices too: all but where the walk comes round to its beginning.
     let rounds = issued / (8 << 20 >> 12) + 1;
     assert!(seen.count - seen.sequential <= rounds + 1, "{} of {} in order", seen.sequential, seen.count);
+}
+
+/// Who wants to end a run does not wait for its end.
+#[test]
+fn a_run_ends_when_it_is_told_to() {
+    struct Impatient;
+    impl Watch for Impatient {
+        fn tick(&self, _elapsed: Duration, _whole: Option<Duration>) {}
+        fn stop(&self) -> bool {
+            true
+        }
+    }
+    let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
+    let subject = Subject::Device { device, free: None };
+    for stop in [Stop::Count(u64::MAX), Stop::After(Duration::from_secs(3600))] {
+        let mut job = job(0);
+        job.stop = stop;
+        let measured = run(&subject, &job, &Impatient).unwrap();
+        assert!(measured.ios() > 0 && measured.elapsed < Duration::from_secs(60));
+    }
 }
 
 /// The ramp-up takes nothing from a job that ends by count.

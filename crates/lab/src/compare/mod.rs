@@ -645,6 +645,10 @@ impl Watch for Progress<'_> {
     fn tick(&self, elapsed: Duration, _whole: Option<Duration>) {
         self.observer.stage(&self.what, self.spent + elapsed, self.expected);
     }
+
+    fn stop(&self) -> bool {
+        self.observer.stop()
+    }
 }
 
 /// The timeline of a run in one piece is kept by the second; of one that has hardly any, by the tenth of the run. A slice

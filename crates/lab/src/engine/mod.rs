@@ -17,6 +17,7 @@ pub use pattern::Pattern;
 
 use crate::{Error, Result, Subject};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
@@ -99,6 +100,11 @@ pub struct Job {
 pub trait Watch: Sync {
     /// Once an interval: `elapsed` of the run's whole time, ramp-up included; `None` for the whole if it ends by count.
     fn tick(&self, elapsed: Duration, whole: Option<Duration>);
+
+    /// Asked several times a second: whether to end now. What is on its way still completes.
+    fn stop(&self) -> bool {
+        false
+    }
 }
 
 /// Nobody watches.
@@ -157,12 +163,15 @@ impl Session {
         let workers = job.pattern.workers as usize;
         let barrier = Barrier::new(workers + 1);
         let clock = OnceLock::new();
+        let halt = AtomicBool::new(false);
         let (report, reports) = channel();
         let measured = std::thread::scope(|scope| {
             for index in 0..workers {
-                let (barrier, clock, report) = (&barrier, &clock, report.clone());
+                let (barrier, clock, halt, report) = (&barrier, &clock, &halt, report.clone());
                 scope.spawn(move || {
-                    let outcome = worker::run(subject, job, layout, ledger.as_ref(), index, start, || {
+                    let task =
+                        worker::Task { subject, job, layout, ledger: ledger.as_ref(), index, start, halt };
+                    let outcome = worker::run(&task, || {
                         barrier.wait();
                         *clock.get().expect("set before the barrier opens")
                     });
@@ -171,7 +180,7 @@ impl Session {
                 });
             }
             drop(report);
-            coordinate(subject, job, watch, workers, &reports, || {
+            coordinate(subject, job, watch, &halt, workers, &reports, || {
                 let now = Instant::now();
                 clock.set(worker::Clock::new(now, job)).expect("set once");
                 barrier.wait();
@@ -184,6 +193,9 @@ impl Session {
     }
 }
 
+/// How often it is asked whether to end.
+const LOOK: Duration = Duration::from_millis(200);
+
 type Reports = std::sync::mpsc::Receiver<(usize, Result<worker::Outcome>)>;
 
 /// Starts the workers, samples free space while they run, and gathers what they report. Processor time is counted from
@@ -192,6 +204,7 @@ fn coordinate(
     subject: &Subject,
     job: &Job,
     watch: &dyn Watch,
+    halt: &AtomicBool,
     workers: usize,
     reports: &Reports,
     open: impl FnOnce() -> Instant,
@@ -207,7 +220,8 @@ fn coordinate(
     let mut reported = 0;
     let mut tick = measuring + job.interval;
     while reported < workers {
-        match reports.recv_timeout(tick.saturating_duration_since(Instant::now())) {
+        let wait = tick.saturating_duration_since(Instant::now()).min(LOOK);
+        match reports.recv_timeout(wait) {
             Ok((index, outcome)) => {
                 reported += 1;
                 match outcome {
@@ -215,6 +229,8 @@ fn coordinate(
                     Err(error) => failure = failure.or(Some(error)),
                 }
             }
+            Err(RecvTimeoutError::Timeout) if watch.stop() => halt.store(true, Relaxed),
+            Err(RecvTimeoutError::Timeout) if Instant::now() < tick => {}
             Err(RecvTimeoutError::Timeout) => {
                 free.push(subject.free());
                 watch.tick(Instant::now() - start, whole);
@@ -229,7 +245,12 @@ fn coordinate(
         return Err(error);
     }
     let cpu = CpuTime::now().since(cpu_before);
-    Ok(measure::gather(job, outcomes.into_iter().flatten(), free, cpu, whole))
+    let mut job = job.clone();
+    if let (true, Stop::After(time)) = (halt.load(Relaxed), job.stop) {
+        // It ended before its time.
+        job.stop = Stop::After(time.min(measuring.elapsed()));
+    }
+    Ok(measure::gather(&job, outcomes.into_iter().flatten(), free, cpu, whole))
 }
 
 /// Writes a range once, in order, as blocks that describe themselves: so that no target is read where nothing was ever

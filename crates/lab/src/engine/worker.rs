@@ -8,6 +8,7 @@ use crate::{Error, Result, Subject};
 use platter_device::{Buffer, Completion, Kind, Queue, Request, Segment, Segments};
 use platter_vfs::{Plan, SyncNeed};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// The most corruptions a worker describes; it counts all.
@@ -97,6 +98,7 @@ struct Worker<'a> {
     slots: Vec<Slot>,
     free: Vec<usize>,
     clock: Clock,
+    halt: &'a AtomicBool,
     /// I/Os left to issue, if the job ends by count.
     left: u64,
     written: u64,
@@ -113,16 +115,22 @@ struct Worker<'a> {
     outcome: Outcome,
 }
 
-/// Runs one worker; `start` waits until all are ready.
-pub(crate) fn run(
-    subject: &Subject,
-    job: &Job,
-    layout: &Layout,
-    ledger: Option<&Ledger>,
-    index: usize,
-    start: Start,
-    wait: impl FnOnce() -> Clock,
-) -> Result<Outcome> {
+/// What a worker is to do.
+pub(crate) struct Task<'a> {
+    pub subject: &'a Subject,
+    pub job: &'a Job,
+    pub layout: &'a Layout,
+    pub ledger: Option<&'a Ledger>,
+    /// Which of the workers it is.
+    pub index: usize,
+    pub start: Start,
+    /// Set when it is to end.
+    pub halt: &'a AtomicBool,
+}
+
+/// Runs one worker; `wait` returns when all are ready.
+pub(crate) fn run(task: &Task<'_>, wait: impl FnOnce() -> Clock) -> Result<Outcome> {
+    let &Task { subject, job, layout, ledger, index, start, halt } = task;
     let prepared = set_up(subject, job, index);
     // Every worker passes the barrier, also one that failed: the others wait for it.
     let clock = wait();
@@ -144,6 +152,7 @@ pub(crate) fn run(
         slots,
         free,
         clock,
+        halt,
         left,
         written: 0,
         unsynced: 0,
@@ -263,7 +272,7 @@ impl Worker<'_> {
         // one. Only the last before a wait goes with it, in one system call.
         self.queue.kick()?;
         let issued = Instant::now();
-        if self.clock.end.is_some_and(|end| issued >= end) {
+        if self.clock.end.is_some_and(|end| issued >= end) || self.halt.load(Relaxed) {
             self.left = 0;
         }
         if self.left == 0 || !self.issue(slot, issued)? {
