@@ -35,6 +35,12 @@ pub fn run(rest: &[&str]) -> Outcome {
     measure(rest)
 }
 
+/// One target under three names, or one of three that is slower: the lab's example `trust`. Needs neither root nor fio.
+pub fn trust(words: &[&str]) -> Outcome {
+    let example = ["run", "--release", "--quiet", "-p", "platter-lab", "--example", "trust", "--"];
+    command("cargo", &[&example[..], words].concat(), &[])
+}
+
 /// What the kernel's power management is told in: see its `Documentation/power/pm_qos_interface.rst`.
 const LATENCY: &str = "/dev/cpu_dma_latency";
 

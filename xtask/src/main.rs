@@ -10,6 +10,9 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 cargo xtask test                     everything a change must pass; installs the Debian packages it needs where it may
 cargo xtask accuracy [--rounds N]    the engine against fio on a loop device and on ext4 (root; half an hour)
+cargo xtask accuracy aa [OPTIONS]    one target under three names: is any called different? (20 comparisons, 20 minutes)
+cargo xtask accuracy ab [OPTIONS]    is one that is slower by a tenth found? OPTIONS: --compares N, --time SECONDS,
+                                     --slower 5|10|20, --beside (another process uses all processors in bursts)
 cargo xtask campaign [SEED]          the long campaigns of every format: model, judges, power cuts, damage (hours)
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
 cargo xtask docs DIR                 manual pages and shell completions
@@ -20,6 +23,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["test"] => test(),
+        ["accuracy", "aa" | "ab", ..] => accuracy::trust(&words[1..]),
         ["accuracy", ref rest @ ..] => accuracy::run(rest),
         ["campaign"] => campaign(None),
         ["campaign", seed] if is_number(seed) => campaign(Some(seed)),

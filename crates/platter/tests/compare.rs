@@ -144,9 +144,28 @@ fn every_block_of_a_verified_run_reads_back() {
         .iter()
         .flat_map(|row| row["runs"].as_array().unwrap())
         .collect();
-    assert_eq!(runs.len(), 4);
+    assert_eq!(runs.len(), 3);
     assert!(runs.iter().any(|run| run["verified_blocks"].as_u64().unwrap() > 0));
     assert!(runs.iter().all(|run| run["corrupted_blocks"] == 0));
+}
+
+/// What a slice wrote, later slices expect.
+#[test]
+fn every_block_reads_back_over_slices() {
+    let here = directory("verified-slices");
+    let arguments = "compare --workloads overhead --targets raw,ntfs,refs+integrity --device mem:512M --span 16M \
+                     --time 0.3 --verify";
+    succeeded(&platter(&here, &arguments.split_whitespace().collect::<Vec<_>>()));
+    let report = report_in(&here);
+    let results = report["results"].as_array().unwrap();
+    assert_eq!(results.len(), 12);
+    for row in results {
+        let run = &row["runs"][0];
+        assert!(run["slices"].as_array().unwrap().len() > 5);
+        let reads = row["direction"] == "read";
+        assert_eq!(run["verified_blocks"].as_u64().unwrap() > 0, reads);
+        assert_eq!(run["corrupted_blocks"], 0);
+    }
 }
 
 #[test]
@@ -159,7 +178,7 @@ fn a_mirror_is_a_device_too() {
     assert_eq!(report["environment"]["device"]["kind"], "mirror");
     assert_eq!(report["environment"]["device"]["name"], "mirror:a.img,b.img");
     let results = report["results"].as_array().unwrap();
-    assert_eq!(results.len(), 4);
+    assert_eq!(results.len(), 3);
     assert!(results.iter().all(|row| row["runs"][0]["corrupted_blocks"] == 0));
     let [one, two] = ["a.img", "b.img"].map(|name| std::fs::read(here.join(name)).unwrap());
     assert!(one == two && one.len() > 16 << 20);
