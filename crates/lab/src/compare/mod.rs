@@ -266,12 +266,12 @@ impl<'a> Course<'a> {
         if members.is_empty() {
             return Err(Error::Job(self.failed.join("; ")));
         }
-        for round in 1..=rounds(comparison) {
+        'all: for round in 1..=rounds(comparison) {
             for workload in comparison.workloads.iter().filter(|workload| round <= workload.repeats) {
                 for case in &workload.cases {
                     self.case(&mut members, workload, case, round)?;
                     if self.is_over() {
-                        break;
+                        break 'all;
                     }
                 }
             }
@@ -293,7 +293,8 @@ impl<'a> Course<'a> {
         ));
         for round in 1..=rounds(comparison) {
             for (target, name) in comparison.targets.iter().zip(self.names.clone()) {
-                if self.failed.iter().any(|failed| failed.starts_with(&format!("{name} "))) {
+                if self.is_over() || self.failed.iter().any(|failed| failed.starts_with(&format!("{name} ")))
+                {
                     continue;
                 }
                 let ready = self.make(target, &name, place);

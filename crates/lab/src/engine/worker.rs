@@ -484,12 +484,12 @@ impl Worker<'_> {
 
     /// Whether what was issued at one time and completed at another counts.
     fn counts(&self, issued: Instant, completed: Instant) -> bool {
+        let in_time = self.clock.end.is_none_or(|end| completed < end);
         match self.job.stop {
-            Stop::After(_) => {
-                completed >= self.clock.measuring && self.clock.end.is_none_or(|end| completed < end)
-            }
+            Stop::After(_) => completed >= self.clock.measuring && in_time,
             Stop::Slice(_) => completed >= self.clock.measuring,
-            Stop::Count(_) | Stop::Within { .. } => issued >= self.clock.measuring,
+            Stop::Within { .. } => issued >= self.clock.measuring && in_time,
+            Stop::Count(_) => issued >= self.clock.measuring,
         }
     }
 
