@@ -155,11 +155,6 @@ impl OpenStand {
         self.made.0.clear();
     }
 
-    /// Whether there is a place for each of so many targets.
-    pub fn has_room_for_all(&self, targets: u64) -> bool {
-        self.places.len() as u64 >= targets
-    }
-
     /// Writes an image once, as far as targets use it. Whoever holds an image provides its space when it is first written,
     /// which costs more than the write itself: a file system that writes to new places would pay for that, and one that
     /// overwrites would not. Storage that is there already has no such costs.

@@ -113,8 +113,9 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
             stand.name
         ));
     }
-    let mut course = Course::new(&comparison, &stand, observer, names, span, warnings);
-    let outcome = if stand.has_room_for_all(on_device) { course.together() } else { course.in_turns() };
+    let own_regions = stand.places.len() as u64 >= on_device;
+    let mut course = Course::new(&comparison, &stand, observer, names, span, own_regions, warnings);
+    let outcome = if own_regions { course.together() } else { course.in_turns() };
     match outcome {
         Err(error) if course.gathered.is_empty() => return Err(error),
         Ok(()) if course.gathered.is_empty() && observer.stop() => return Err(Error::Interrupted),
@@ -188,6 +189,8 @@ struct Course<'a> {
     observer: &'a dyn Observer,
     names: Vec<String>,
     span: u64,
+    /// Whether each target has a place of its own.
+    own_regions: bool,
     began: Instant,
     started: SystemTime,
     machine: Machine,
@@ -198,8 +201,8 @@ struct Course<'a> {
     warnings: Vec<String>,
     /// Why less was measured than was asked for.
     partial: Vec<String>,
-    /// Why targets are out.
-    failed: Vec<String>,
+    /// Targets that are out, and why.
+    failed: Vec<(String, String)>,
 }
 
 impl<'a> Course<'a> {
@@ -209,6 +212,7 @@ impl<'a> Course<'a> {
         observer: &'a dyn Observer,
         names: Vec<String>,
         span: u64,
+        own_regions: bool,
         warnings: Vec<String>,
     ) -> Course<'a> {
         let targets = comparison.targets.len() as u32;
@@ -228,13 +232,14 @@ impl<'a> Course<'a> {
                 cases * workload.repeats * targets
             })
             .sum();
-        let times = if stand.has_room_for_all(targets.into()) { 1 } else { rounds(comparison) };
+        let times = if own_regions { 1 } else { rounds(comparison) };
         Course {
             comparison,
             stand,
             observer,
             names,
             span,
+            own_regions,
             began: Instant::now(),
             started: SystemTime::now(),
             machine: Machine::watch(),
@@ -264,7 +269,8 @@ impl<'a> Course<'a> {
         }
         self.write_files(&mut members);
         if members.is_empty() {
-            return Err(Error::Job(self.failed.join("; ")));
+            let reasons: Vec<String> = self.failed.iter().map(|(_, why)| why.clone()).collect();
+            return Err(Error::Job(reasons.join("; ")));
         }
         'all: for round in 1..=rounds(comparison) {
             for workload in comparison.workloads.iter().filter(|workload| round <= workload.repeats) {
@@ -293,8 +299,7 @@ impl<'a> Course<'a> {
         ));
         for round in 1..=rounds(comparison) {
             for (target, name) in comparison.targets.iter().zip(self.names.clone()) {
-                if self.is_over() || self.failed.iter().any(|failed| failed.starts_with(&format!("{name} ")))
-                {
+                if self.is_over() || self.failed.iter().any(|(failed, _)| *failed == name) {
                     continue;
                 }
                 let ready = self.make(target, &name, place);
@@ -381,7 +386,8 @@ impl<'a> Course<'a> {
         match outcome {
             Ok(value) => Some(value),
             Err(error) => {
-                self.failed.push(format!("{name} was left out, as it could not be {what}: {error}"));
+                let why = format!("{name} was left out, as it could not be {what}: {error}");
+                self.failed.push((name.to_owned(), why));
                 None
             }
         }
@@ -575,9 +581,7 @@ impl<'a> Course<'a> {
             rounds: rounds(comparison),
             seed: comparison.workloads.first().map_or(0, |workload| workload.seed),
             direct: self.stand.direct && self.stand.caching != Caching::Buffered,
-            own_regions: self.stand.has_room_for_all(
-                comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64,
-            ),
+            own_regions: self.own_regions,
             span_bytes: self.span,
             workloads: comparison.workloads.iter().map(workload_settings).collect(),
         };
@@ -589,7 +593,7 @@ impl<'a> Course<'a> {
             settings,
             self.targets,
         );
-        self.partial.extend(self.failed);
+        self.partial.extend(self.failed.into_iter().map(|(_, why)| why));
         document.partial = (!self.partial.is_empty()).then(|| self.partial.join("; "));
         document.warnings = self.warnings;
         document.results = self.gathered.into_iter().map(Gathered::result).collect();
