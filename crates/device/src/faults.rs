@@ -3,6 +3,7 @@
 mod again;
 
 use crate::power::{Journal, Log, mix, pieces};
+use crate::sync::Mutex;
 use crate::{
     Device, Error, Grain, Immediate, Kind, Operation, Queue, Request, Result, Sectors, check_copy,
     check_transfer, queue,
@@ -11,8 +12,8 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Which transfers a fault meets. Transfers of each operation are counted from 0; each piece of a batch and each
@@ -66,7 +67,8 @@ impl When {
 /// What happens to a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with [`Error::Io`], and nothing was transferred. A flush that fails made nothing durable.
+    /// It fails with [`Error::Io`], and nothing was transferred. A flush that fails made nothing durable, and a
+    /// later one does not make up for it: what a recording device had not flushed is lost when the power fails.
     Fail,
     /// A write fails when any of its sectors had been written, as the seed says. Anything else just fails.
     Tear,
@@ -122,12 +124,12 @@ impl Faults {
 
     /// Adds a fault.
     pub fn inject(&self, when: When, fault: Fault) {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner).push((when, fault));
+        self.rules.lock().push((when, fault));
     }
 
     /// Takes all faults away.
     pub fn heal(&self) {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.rules.lock().clear();
     }
 
     /// How many transfers of this operation there were: the number that the next one gets.
@@ -159,7 +161,7 @@ impl Faults {
 
     /// Whether there are faults, and all of them are [`Fault::Again`].
     fn only_repeats(&self) -> bool {
-        let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let rules = self.rules.lock();
         !rules.is_empty() && rules.iter().all(|(_, fault)| *fault == Fault::Again)
     }
 
@@ -172,7 +174,7 @@ impl Faults {
     fn meet(&self, operation: Operation, offset: u64, length: u64) -> Result<(u64, SmallVec<[Fault; 1]>)> {
         let counter = self.counter(operation).expect("only transfers are counted");
         let (number, met) = {
-            let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+            let rules = self.rules.lock();
             let number = counter.fetch_add(1, Ordering::Relaxed);
             let place = offset..offset + length;
             let met =
@@ -318,14 +320,16 @@ impl Device for Faults {
     }
 
     fn flush(&self) -> Result<()> {
-        self.meet(Operation::Flush, 0, 0)?;
-        match &self.journal {
-            Some(journal) => {
-                journal.flush();
-                Ok(())
+        let met = self.meet(Operation::Flush, 0, 0);
+        match (&self.journal, met) {
+            (Some(journal), Ok(_)) => journal.flush(),
+            (Some(journal), Err(error)) => {
+                journal.lose();
+                return Err(error);
             }
-            None => self.device.flush(),
+            (None, met) => return met.and_then(|_| self.device.flush()),
         }
+        Ok(())
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<()> {

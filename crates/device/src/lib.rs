@@ -31,6 +31,7 @@ mod queue;
 mod recorder;
 mod size;
 mod stripes;
+pub mod sync;
 mod table;
 mod temporary;
 mod uring;

@@ -1,7 +1,7 @@
 //! A device in memory.
 
+use crate::sync::RwLock;
 use crate::{Device, Error, Immediate, Operation, Queue, Result, Sectors, check_transfer};
-use std::sync::RwLock;
 
 /// Bytes per lock: large enough that one lock covers nearly every transfer, small enough that threads rarely meet.
 const CHUNK: usize = 1 << 20;
@@ -32,7 +32,7 @@ impl MemoryDevice {
     pub fn provided(length: u64, sectors: Sectors) -> MemoryDevice {
         let device = MemoryDevice { is_thin: false, ..MemoryDevice::new(length, sectors) };
         for chunk in &device.chunks {
-            let mut slot = chunk.write().expect("no panic while locked");
+            let mut slot = chunk.write();
             // Zeroes that the system has not provided yet are provided by the first write to each of its pages.
             chunk_of(&mut slot).chunks_mut(512).for_each(|sector| sector[0] = std::hint::black_box(0));
         }
@@ -43,8 +43,7 @@ impl MemoryDevice {
     pub fn from_image(image: &[u8], sectors: Sectors) -> MemoryDevice {
         let device = MemoryDevice::new(image.len() as u64, sectors);
         device.pieces(0, image.len(), |chunk, range, at| {
-            chunk_of(&mut chunk.write().expect("no panic while locked"))[range.clone()]
-                .copy_from_slice(&image[at..at + range.len()]);
+            chunk_of(&mut chunk.write())[range.clone()].copy_from_slice(&image[at..at + range.len()]);
         });
         device
     }
@@ -77,7 +76,7 @@ impl MemoryDevice {
     fn copy_out(&self, offset: u64, buffer: &mut [u8]) {
         self.pieces(offset, buffer.len(), |chunk, range, at| {
             let target = &mut buffer[at..at + range.len()];
-            match &*chunk.read().expect("no panic while locked") {
+            match &*chunk.read() {
                 Some(bytes) => target.copy_from_slice(&bytes[range]),
                 None => target.fill(0),
             }
@@ -112,7 +111,7 @@ impl Device for MemoryDevice {
         check_transfer(self, Operation::Write, offset, data.len() as u64)?;
         self.pieces(offset, data.len(), |chunk, range, at| {
             let data = &data[at..at + range.len()];
-            let mut chunk = chunk.write().expect("no panic while locked");
+            let mut chunk = chunk.write();
             // Zeroes take no memory where none was taken.
             if chunk.is_some() || data.iter().any(|&byte| byte != 0) {
                 chunk_of(&mut chunk)[range].copy_from_slice(data);
@@ -123,7 +122,7 @@ impl Device for MemoryDevice {
 
     fn next_data(&self, offset: u64) -> u64 {
         let first = (offset / CHUNK as u64) as usize;
-        let is_there = |chunk: &RwLock<Option<_>>| chunk.read().expect("no panic while locked").is_some();
+        let is_there = |chunk: &RwLock<Option<_>>| chunk.read().is_some();
         match self.chunks.iter().skip(first).position(is_there) {
             Some(0) => offset.min(self.length),
             Some(further) => (first + further) as u64 * CHUNK as u64,
@@ -142,7 +141,7 @@ impl Device for MemoryDevice {
             reason: format!("discard of {length} bytes does not fit the address space"),
         })?;
         self.pieces(offset, length, |chunk, range, _| {
-            let mut slot = chunk.write().expect("no panic while locked");
+            let mut slot = chunk.write();
             if range.len() == CHUNK && self.is_thin {
                 *slot = None;
             } else if let Some(bytes) = slot.as_mut() {

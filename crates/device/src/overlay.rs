@@ -1,8 +1,9 @@
 //! A writable copy that shares what it did not change.
 
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::{Device, Immediate, Operation, Queue, Result, Sectors, check_transfer};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A device that reads from another until a sector is written, and keeps what is written to itself.
@@ -43,11 +44,11 @@ impl OverlayDevice {
     }
 
     fn read_lock(&self) -> RwLockReadGuard<'_, HashMap<u64, Box<[u8]>>> {
-        self.written.read().unwrap_or_else(PoisonError::into_inner)
+        self.written.read()
     }
 
     fn write_lock(&self) -> RwLockWriteGuard<'_, HashMap<u64, Box<[u8]>>> {
-        self.written.write().unwrap_or_else(PoisonError::into_inner)
+        self.written.write()
     }
 
     /// Fills `buffer` from the device below, as `below` reads it, and with what is written over that.

@@ -8,6 +8,7 @@
 //! * Lose or keep any write that was not followed by a flush, in any combination: a later one may survive while an
 //!   earlier one is gone.
 //! * Tear a write: some of its sectors survive and others do not, in any combination.
+//! * Lose for good every write that a failed flush was to make durable: a later flush does not bring it back.
 //! * All this also to a durable write (force unit access) that had not completed, and to the write under way.
 //! * Leave discarded sectors with their old content or with rubbish.
 //!
@@ -18,9 +19,10 @@
 //! * Tear a sector ([`Grain`]), or damage sectors that were not being written. Media that do have other names; use
 //!   [`Faults::flip`](crate::Faults::flip) for bits that rot.
 
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::{Device, Error, Immediate, Operation, OverlayDevice, Queue, Result, Sectors, check_transfer};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The unit that a power cut keeps whole.
@@ -99,16 +101,17 @@ impl Log {
             let certain = write.durable && number < k;
             for (at, length) in pieces(write.offset, write.content.len(), grain) {
                 let survives = certain
-                    || match survivors {
-                        Survivors::None => false,
-                        Survivors::All => true,
-                        Survivors::First(count) => doubtful < count,
-                        Survivors::Random(seed) => match mix(seed, number as u64) % 3 {
-                            0 => false,
-                            1 => true,
-                            _ => mix(mix(seed, number as u64), at).is_multiple_of(2),
-                        },
-                    };
+                    || !write.lost
+                        && match survivors {
+                            Survivors::None => false,
+                            Survivors::All => true,
+                            Survivors::First(count) => doubtful < count,
+                            Survivors::Random(seed) => match mix(seed, number as u64) % 3 {
+                                0 => false,
+                                1 => true,
+                                _ => mix(mix(seed, number as u64), at).is_multiple_of(2),
+                            },
+                        };
                 if survives {
                     for position in (at..at + length).step_by(sector as usize) {
                         let mut data = vec![0; sector as usize].into_boxed_slice();
@@ -152,6 +155,8 @@ struct Write {
     offset: u64,
     content: Content,
     durable: bool,
+    /// A flush that was to make it durable failed.
+    lost: bool,
 }
 
 enum Content {
@@ -159,6 +164,9 @@ enum Content {
     /// So many bytes of rubbish.
     Discarded(u64),
 }
+
+/// More writes than there can be: as the device is with the power on.
+const NOW: usize = usize::MAX;
 
 /// What discarded sectors read as: not zero, so that nobody comes to rely on it.
 const RUBBISH: u8 = 0xDD;
@@ -192,11 +200,11 @@ impl Journal {
     }
 
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.read_before(usize::MAX, None, offset, buffer)
+        self.read_before(NOW, None, offset, buffer)
     }
 
     pub fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.read_before(usize::MAX, Some(copy), offset, buffer)
+        self.read_before(NOW, Some(copy), offset, buffer)
     }
 
     /// How many copies the device below has. They differ only where nothing was written.
@@ -205,17 +213,26 @@ impl Journal {
     }
 
     pub fn write(&self, offset: u64, data: &[u8], durable: bool) {
-        self.add(Write { offset, content: Content::Data(data.into()), durable });
+        self.add(Write { offset, content: Content::Data(data.into()), durable, lost: false });
     }
 
     pub fn discard(&self, offset: u64, length: u64) {
-        self.add(Write { offset, content: Content::Discarded(length), durable: false });
+        self.add(Write { offset, content: Content::Discarded(length), durable: false, lost: false });
     }
 
     pub fn flush(&self) {
         let mut state = self.write_lock();
         let writes = state.writes.len();
         state.flushed.push(writes);
+    }
+
+    /// A flush failed: whatever it was to make durable is lost when the power fails, also after a later flush.
+    pub fn lose(&self) {
+        let mut state = self.write_lock();
+        let from = state.flushed.last().copied().unwrap_or(0);
+        for write in state.writes[from..].iter_mut().filter(|write| !write.durable) {
+            write.lost = true;
+        }
     }
 
     fn add(&self, write: Write) {
@@ -227,7 +244,8 @@ impl Journal {
         state.writes.push(write);
     }
 
-    /// Reads what stood there, or in one copy there, when `until` writes had been made.
+    /// Reads what stood there, or in one copy there, when `until` writes had been made. What is lost stands there as
+    /// long as the power is on.
     fn read_before(&self, until: usize, copy: Option<usize>, offset: u64, buffer: &mut [u8]) -> Result<()> {
         match copy {
             Some(copy) => self.base.read_copy(copy, offset, buffer)?,
@@ -238,21 +256,20 @@ impl Journal {
             (offset..).step_by(self.sector as usize).zip(buffer.chunks_exact_mut(self.sector as usize))
         {
             let Some(versions) = state.versions.get(&(at / self.sector)) else { continue };
-            let Some(latest) = versions.partition_point(|&number| number < until).checked_sub(1) else {
-                continue;
-            };
-            let write = &state.writes[versions[latest]];
+            let made = versions[..versions.partition_point(|&number| number < until)].iter();
+            let stands = |write: &&Write| until == NOW || !write.lost;
+            let Some(write) = made.rev().map(|&number| &state.writes[number]).find(stands) else { continue };
             write.content.copy_to(at - write.offset, target);
         }
         Ok(())
     }
 
     fn read_lock(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     fn write_lock(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 }
 
@@ -338,7 +355,7 @@ pub(crate) fn mix(seed: u64, number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, Faults, Kind, MemoryDevice, Request, Segment};
+    use crate::{Buffer, Fault, Faults, Kind, MemoryDevice, Request, Segment, When};
     use smallvec::smallvec;
     use std::collections::HashSet;
 
@@ -396,6 +413,29 @@ mod tests {
         assert_eq!(seen(4, Survivors::First(1)), [3, 2, 0xB0]);
         assert_eq!(seen(4, Survivors::All), [3, 2, 4]);
         assert_eq!([0, 1, 2, 3, 4].map(|k| log.in_doubt(k)), [1, 2, 1, 2, 2]);
+    }
+
+    #[test]
+    fn what_a_failed_flush_was_to_make_durable_is_lost_for_good() {
+        let faults = small();
+        write(&faults, 0, 1, 1);
+        faults.flush().unwrap();
+        write(&faults, 0, 1, 2);
+        write(&faults, 1, 1, 3);
+        durable(&faults, 2, 4);
+        faults.inject(When::nth(Operation::Flush, 1), Fault::Fail);
+        faults.flush().unwrap_err();
+        write(&faults, 3, 1, 5);
+        faults.flush().unwrap();
+        let mut now = [0; 4 * SECTOR];
+        faults.read_at(0, &mut now).unwrap();
+        assert_eq!([now[0], now[SECTOR], now[2 * SECTOR], now[3 * SECTOR]], [2, 3, 4, 5]);
+        for survivors in [Survivors::None, Survivors::All, Survivors::Random(7)] {
+            assert_eq!(firsts(&faults.log().cut(5, survivors), 4), [1, 0xB0, 4, 5]);
+        }
+        write(&faults, 1, 1, 6);
+        faults.flush().unwrap();
+        assert_eq!(firsts(&faults.log().cut(6, Survivors::None), 2), [1, 6], "written again");
     }
 
     #[test]

@@ -115,9 +115,9 @@ pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     let was_dirty = boot.flags.has(VolumeFlags::DIRTY);
     let two = geometry.fat_count == 2;
     let family = ExfatFamily { geometry, table, bitmap, upcase, boot: region };
-    let mut core = Core::new(device, heap, family, space, root, was_dirty);
+    let core = Core::new(device, heap, family, space, root, was_dirty);
     if two {
-        core.frozen = Some("TexFAT volumes, which have two FATs, are only read".into());
+        core.health.close("TexFAT volumes, which have two FATs, are only read");
     }
     Ok(core)
 }

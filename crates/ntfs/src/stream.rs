@@ -3,11 +3,11 @@
 use crate::file::{Attr, Body};
 use crate::layout::{Run, attribute_flags};
 use crate::runlist::{RunList, Runs};
+use platter_device::sync::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use platter_vfs::{Error, Result};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The largest file: NTFS itself ends at 2^63 bytes, what Windows makes at 8 PiB with clusters of 2 MiB.
 pub const LARGEST: u64 = 1 << 53;
@@ -156,12 +156,12 @@ impl Stream {
 
     /// The state, to be read.
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     /// The state, to be changed.
     pub fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 
     /// Counts a plan in. Called with the state locked, so that nobody who waits for silence misses it.
@@ -173,7 +173,7 @@ impl Stream {
     pub fn end(&self) {
         // Whoever waits has said so before looking whether any are left.
         if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 && self.waiting.load(Ordering::SeqCst) != 0 {
-            let _quiet = self.quiet.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let _quiet = self.quiet.0.lock();
             self.quiet.1.notify_all();
         }
     }
@@ -186,9 +186,9 @@ impl Stream {
     /// Waits until no plan is under way.
     pub fn wait_quiet(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut quiet = self.quiet.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut quiet = self.quiet.0.lock();
         while !self.is_quiet() {
-            quiet = self.quiet.1.wait(quiet).unwrap_or_else(PoisonError::into_inner);
+            quiet = self.quiet.1.wait(quiet);
         }
         drop(quiet);
         self.waiting.fetch_sub(1, Ordering::SeqCst);

@@ -7,9 +7,9 @@ use crate::layout::record::{self, Attribute, DATA, MULTIPLE, NAMED_DATA, SINGLE,
 use crate::pages::Pages;
 use crate::tree::tree_header;
 use crate::{attributes, layout};
+use platter_device::sync::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use platter_vfs::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The extents of the live data among those of snapshots, whose numbers follow.
 pub const LIVE: u64 = 0x1000;
@@ -108,12 +108,12 @@ impl Stream {
 
     /// Looks at the state.
     pub fn read(&self) -> RwLockReadGuard<'_, StreamState> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     /// Changes the state. Whoever holds the core's lock too has taken that first.
     pub fn write(&self) -> RwLockWriteGuard<'_, StreamState> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 
     /// Counts a plan in. Called with the state locked, so that nobody who waits for silence misses it.
@@ -125,7 +125,7 @@ impl Stream {
     pub fn end(&self) {
         // Who begins to wait after this look sees that nothing is in flight.
         if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 && self.waiting.load(Ordering::SeqCst) > 0 {
-            let _quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+            let _quiet = self.quiet.lock();
             self.quieted.notify_all();
         }
     }
@@ -138,9 +138,9 @@ impl Stream {
     /// Waits until no plan is under way. New ones may begin at once: look again with the state locked.
     pub fn wait_quiet(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut quiet = self.quiet.lock();
         while !self.is_quiet() {
-            quiet = self.quieted.wait(quiet).unwrap_or_else(PoisonError::into_inner);
+            quiet = self.quieted.wait(quiet);
         }
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }

@@ -33,6 +33,7 @@ use crate::open::{self, Notes};
 use crate::stream::{LARGEST, Stream, StreamState};
 use crate::system;
 use keeper::Keeper;
+use platter_device::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use platter_device::{Buffer, Device, Gather, Queue};
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind,
@@ -40,8 +41,8 @@ use platter_vfs::{
     Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
 };
 use std::ops::{Deref, Range};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
 /// An open ReFS volume.
@@ -177,7 +178,7 @@ impl RefsVolume {
 
 impl Volume {
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock()
     }
 
     /// The core, for a change that takes no more of the volume than there was.
@@ -266,7 +267,7 @@ impl Volume {
     fn hand_out(&self, core: &mut Core, node: u64) -> Result<Node> {
         let entity = core.entity_held(node)?;
         entity.handed_out += 1;
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         if let Some(stream) = &entity.stream {
             streams.entry(node).or_insert_with(|| stream.clone());
         }

@@ -1,7 +1,7 @@
 //! Which parts of a mirror are being written, and by whom.
 
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::ops::Range;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The ranges in use.
 ///
@@ -48,14 +48,14 @@ impl Drop for Alone<'_> {
 
 impl Busy {
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// Begins a write, after whoever has a part of the range alone.
     pub fn begin(&self, range: Range<u64>) -> u64 {
         let mut entries = self.lock();
         while entries.list.iter().any(|entry| entry.alone && meet(&entry.range, &range).is_some()) {
-            entries = self.freed.wait(entries).unwrap_or_else(PoisonError::into_inner);
+            entries = self.freed.wait(entries);
         }
         let mut met = None;
         for entry in &mut entries.list {

@@ -58,7 +58,7 @@ impl Turn {
 
 impl NtfsVolume {
     fn turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.turn.lock()
     }
 
     /// Before the next change, commits if much waits.
@@ -335,7 +335,7 @@ impl NtfsVolume {
     }
 
     fn touched(&self) -> MutexGuard<'_, BTreeSet<u64>> {
-        self.touched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.touched.lock()
     }
 
     /// The same for one node. If it fails, nothing is changed. A file with very many names is left among those that were

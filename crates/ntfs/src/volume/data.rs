@@ -46,13 +46,13 @@ impl NtfsVolume {
         stream.is_link.store(name.is_empty() && is_link(core, &file)?, Ordering::SeqCst);
         let stream = Arc::new(stream);
         core.nodes.get_mut(node)?.stream = Some(stream.clone());
-        self.streams.write().unwrap_or_else(PoisonError::into_inner).insert(node, stream.clone());
+        self.streams.write().insert(node, stream.clone());
         Ok(stream)
     }
 
     /// The stream of a node that has content.
     pub(super) fn data_of(&self, node: Node) -> Result<Arc<Stream>> {
-        let known = self.streams.read().unwrap_or_else(PoisonError::into_inner).get(&node.0).cloned();
+        let known = self.streams.read().get(&node.0).cloned();
         let stream = match known {
             Some(stream) => stream,
             None => self.stream_in(&mut self.core(), node.0)?,

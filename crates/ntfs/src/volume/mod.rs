@@ -32,6 +32,7 @@ use crate::log::Log;
 use crate::open::{self, Opened};
 use crate::stream::{LARGEST, State, Stream};
 use platter_device::Device;
+use platter_device::sync::{Mutex, MutexGuard, RwLock};
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind, Name,
     NameRules, Node, NodeStream, OpenOptions, Plan, RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope,
@@ -39,8 +40,8 @@ use platter_vfs::{
 };
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 /// The format's name, for error messages.
@@ -124,7 +125,7 @@ impl NtfsVolume {
     }
 
     fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock()
     }
 
     /// The core, for a change.
@@ -141,7 +142,7 @@ impl NtfsVolume {
 
     /// Notes that a node's times or sizes changed.
     fn touch(&self, node: u64) {
-        self.touched.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
+        self.touched.lock().insert(node);
     }
 
     /// Runs an operation that allocates. If there is no room, a commit may bring some: then once more.

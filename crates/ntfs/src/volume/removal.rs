@@ -70,7 +70,7 @@ impl NtfsVolume {
         for node in parts.iter().copied().chain([node]) {
             self.release(core, node);
         }
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         for node in parts.into_iter().chain([node]) {
             streams.remove(&node);
             core.nodes.remove(node);
@@ -172,7 +172,7 @@ impl NtfsVolume {
             self.drop_node(core, node);
             return;
         }
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         for node in parts.into_iter().chain([node]) {
             streams.remove(&node);
             if let Ok(entity) = core.nodes.get_mut(node) {
@@ -183,14 +183,14 @@ impl NtfsVolume {
         if let Some(oldest) = core.nodes.set_idle(node)
             && !self.is_held(core, oldest)
             && core.nodes.get(oldest).is_ok_and(|entity| entity.stream.is_none())
-            && !self.touched.lock().unwrap_or_else(PoisonError::into_inner).contains(&oldest)
+            && !self.touched.lock().contains(&oldest)
         {
             self.drop_node(core, oldest);
         }
     }
 
     fn absorb_touched(&self, core: &mut Core, node: u64) -> Result<()> {
-        let was_touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner).remove(&node);
+        let was_touched = self.touched.lock().remove(&node);
         if !was_touched {
             return Ok(());
         }

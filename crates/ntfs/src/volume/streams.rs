@@ -167,7 +167,7 @@ impl NtfsVolume {
         match (part, kept) {
             (Some(part), Some(kept)) => core.nodes.part_ways(part, kept),
             (Some(part), None) => {
-                self.streams.write().unwrap_or_else(PoisonError::into_inner).remove(&part);
+                self.streams.write().remove(&part);
                 core.nodes.remove(part);
             }
             _ => {}

@@ -26,13 +26,13 @@ const PARTS: usize = 16;
 impl Volume {
     /// The streams that were scattered since they were last put together.
     pub(super) fn scattered(&self) -> Vec<Arc<Stream>> {
-        let streams = self.streams.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let streams = self.streams.read();
         streams.values().filter(|stream| stream.is_scattered.load(Ordering::Relaxed)).cloned().collect()
     }
 
     /// Whether nothing is being read or written.
     pub(super) fn is_quiet(&self) -> bool {
-        let streams = self.streams.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let streams = self.streams.read();
         streams.values().all(|stream| stream.is_quiet())
     }
 
@@ -122,7 +122,7 @@ impl Volume {
         let first = self.geometry.number(part.container, part.start);
         let clusters = first..first + u64::from(part.count);
         let streams: Vec<Arc<Stream>> = {
-            let streams = self.streams.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let streams = self.streams.read();
             streams.values().cloned().collect()
         };
         let each = (PIECE / self.geometry.cluster) as usize;

@@ -364,7 +364,7 @@ impl FileSystem for RefsVolume {
 
     fn unmount(&self) -> Result<()> {
         self.commit()?;
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock();
         let mut core = self.core();
         if core.frozen.is_some() {
             return Ok(());

@@ -43,7 +43,7 @@ pub(super) const BESIDE: u64 = 1;
 
 impl Volume {
     fn stream_of(&self, node: Node) -> Result<Arc<Stream>> {
-        if let Some(stream) = self.streams.read().unwrap_or_else(PoisonError::into_inner).get(&node.0) {
+        if let Some(stream) = self.streams.read().get(&node.0) {
             return Ok(stream.clone());
         }
         let core = self.core();

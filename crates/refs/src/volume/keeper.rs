@@ -7,9 +7,9 @@
 
 use super::Volume;
 use crate::space::Space;
+use platter_device::sync::{self, Condvar, Mutex, MutexGuard, Thread};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// What may wait for a commit: at least and at most, in bytes, and as a share of what was free at first.
@@ -30,7 +30,7 @@ pub(super) struct Keeper {
     patience_when_full: u64,
     volume: Weak<Volume>,
     orders: Arc<Orders>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Thread>>,
 }
 
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl Wanted {
 
 impl Orders {
     fn lock(&self) -> MutexGuard<'_, Wanted> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wanted.lock()
     }
 
     fn give(&self, change: impl FnOnce(&mut Wanted)) {
@@ -66,10 +66,9 @@ impl Orders {
         let mut wanted = self.lock();
         while !wanted.is_any() {
             wanted = match most {
-                None => self.news.wait(wanted).unwrap_or_else(PoisonError::into_inner),
+                None => self.news.wait(wanted),
                 Some(most) => {
-                    let waited = self.news.wait_timeout(wanted, most).unwrap_or_else(PoisonError::into_inner);
-                    wanted = waited.0;
+                    wanted = self.news.wait_timeout(wanted, most);
                     break;
                 }
             };
@@ -108,23 +107,20 @@ impl Keeper {
     }
 
     fn start(&self) {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.thread.lock();
         if thread.is_none() {
             let (orders, volume) = (self.orders.clone(), self.volume.clone());
-            let started =
-                std::thread::Builder::new().name("refs-keeper".into()).spawn(move || work(&orders, &volume));
             // Without a thread, a commit comes when somebody asks for one or space runs out.
-            *thread = started.ok();
+            *thread = sync::spawn("refs-keeper", move || work(&orders, &volume)).ok();
         }
     }
 
     /// Ends the thread and waits for it.
     pub fn stop(&self) {
         self.orders.give(|wanted| wanted.stop = true);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread {
-            // A panic in it has been shown already.
-            let _ = thread.join();
+            thread.join();
         }
     }
 }

@@ -121,7 +121,7 @@ impl RefsVolume {
             return;
         }
         {
-            self.streams.write().unwrap_or_else(PoisonError::into_inner).remove(&node.0);
+            self.streams.write().remove(&node.0);
         }
     }
 

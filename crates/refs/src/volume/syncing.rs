@@ -13,7 +13,7 @@ impl Volume {
     /// The turn to make things durable, once no other thread has a planned sync under way.
     fn turn(&self) -> MutexGuard<'_, Buffer> {
         loop {
-            let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let turn = self.turn.lock();
             let core = self.core();
             if !core.waits_for_other() {
                 return turn;
@@ -21,7 +21,7 @@ impl Volume {
             // A commit needs the turn, and whoever planned the sync may need a commit.
             drop(turn);
             let ended = self.sync_ended.wait_while(core, |core| core.waits_for_other());
-            drop(ended.unwrap_or_else(PoisonError::into_inner));
+            drop(ended);
         }
     }
 
@@ -32,7 +32,7 @@ impl Volume {
         buffer: &mut Buffer,
     ) -> Result<bool> {
         // While another makes things durable there can be no entry.
-        let Ok(_turn) = self.turn.try_lock() else { return Ok(false) };
+        let Some(_turn) = self.turn.try_lock() else { return Ok(false) };
         let mut core = self.core();
         if !core.takes_entry_beside() {
             return Ok(false);
@@ -138,7 +138,7 @@ impl Volume {
 
     /// Commits everything.
     pub(super) fn commit(&self) -> Result<()> {
-        let mut memory = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.turn.lock();
         self.commit_in_turn(&mut memory)
     }
 
@@ -187,7 +187,7 @@ impl Volume {
     /// Notes the times of streams that were written in place, as far as there is room to store them. Returns how many
     /// are left.
     fn absorb(&self, core: &mut Core) -> usize {
-        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut touched = self.touched.lock();
         while core.spares(0) {
             let Some(node) = touched.pop() else { break };
             if core.is_logged(node) {

@@ -359,7 +359,7 @@ impl Volume {
     fn touch(&self, stream: &Stream) {
         stream.modified.store(self.now(), Ordering::Release);
         if !stream.touched.swap(true, Ordering::AcqRel) {
-            self.touched.lock().unwrap_or_else(PoisonError::into_inner).push(stream.node);
+            self.touched.lock().push(stream.node);
         }
     }
 }

@@ -1,0 +1,357 @@
+//! The locks of the file systems and of the devices that wrap others.
+//!
+//! They differ from those of the standard library in three ways. Each has a place in one order, its *rank*, and debug
+//! builds check that no thread takes a lock while it holds one of a later rank. A panic of another thread while it held
+//! the lock is not handed on: whoever must not go on after a failure says so in the data that the lock protects. And
+//! with the feature `simulate` a [`Schedule`] decides who goes on at each of them, so that a test can run many callers
+//! in an order that depends on a seed alone.
+//!
+//! # The order
+//! 1. [`COMMIT`]: the leadership of a volume's commit. The only one held while a commit writes to the device.
+//! 2. [`METADATA`]: everything of a volume but the content of its files.
+//! 3. [`FILE`]: where the content of one file lies: its run list and its sizes. Of two files, the one with the lower node
+//!    number first.
+//! 4. [`LEAF`]: everything else. Nothing but further leaves is taken while one is held.
+
+mod order;
+#[cfg(feature = "simulate")]
+mod simulate;
+
+#[cfg(feature = "simulate")]
+pub use simulate::{Schedule, simulate};
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{PoisonError, TryLockError};
+use std::time::Duration;
+
+/// The rank of the leadership of a commit.
+pub const COMMIT: u8 = 1;
+/// The rank of a volume's metadata.
+pub const METADATA: u8 = 2;
+/// The rank of one file's run list and sizes. Several may be held.
+pub const FILE: u8 = 3;
+/// The rank of locks under which only further leaves are taken. Several may be held.
+pub const LEAF: u8 = 4;
+
+/// `std::sync::Mutex` with a rank: see the module.
+#[derive(Debug, Default)]
+pub struct Mutex<T: ?Sized, const RANK: u8 = LEAF>(std::sync::Mutex<T>);
+
+/// What is locked, until this is dropped.
+pub struct MutexGuard<'l, T: ?Sized, const RANK: u8 = LEAF> {
+    guard: std::sync::MutexGuard<'l, T>,
+    #[cfg(feature = "simulate")]
+    lock: &'l Mutex<T, RANK>,
+    // Dropped last: it tells others that the lock is free.
+    _held: Held<RANK>,
+}
+
+impl<T, const RANK: u8> Mutex<T, RANK> {
+    /// A lock that nobody holds.
+    pub const fn new(value: T) -> Self {
+        Mutex(std::sync::Mutex::new(value))
+    }
+
+    /// What was protected.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: ?Sized, const RANK: u8> Mutex<T, RANK> {
+    /// Waits until nobody else holds the lock, and takes it.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T, RANK> {
+        let take = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = acquire::<_, RANK>(address(self), take, || taken(self.0.try_lock()));
+        self.guarded(guard)
+    }
+
+    /// Takes the lock if nobody holds it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T, RANK>> {
+        taken(self.0.try_lock()).map(|guard| self.guarded(guard))
+    }
+
+    /// What is protected: nobody else can hold the lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn guarded<'l>(&'l self, guard: std::sync::MutexGuard<'l, T>) -> MutexGuard<'l, T, RANK> {
+        MutexGuard {
+            guard,
+            #[cfg(feature = "simulate")]
+            lock: self,
+            _held: Held::new(address(self)),
+        }
+    }
+}
+
+impl<T: ?Sized, const RANK: u8> Deref for MutexGuard<'_, T, RANK> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T: ?Sized, const RANK: u8> DerefMut for MutexGuard<'_, T, RANK> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// `std::sync::RwLock` with a rank: see the module.
+#[derive(Debug, Default)]
+pub struct RwLock<T: ?Sized, const RANK: u8 = LEAF>(std::sync::RwLock<T>);
+
+/// What is locked for reading, until this is dropped.
+pub struct RwLockReadGuard<'l, T: ?Sized, const RANK: u8 = LEAF> {
+    guard: std::sync::RwLockReadGuard<'l, T>,
+    _held: Held<RANK>,
+}
+
+/// What is locked for a change, until this is dropped.
+pub struct RwLockWriteGuard<'l, T: ?Sized, const RANK: u8 = LEAF> {
+    guard: std::sync::RwLockWriteGuard<'l, T>,
+    _held: Held<RANK>,
+}
+
+impl<T, const RANK: u8> RwLock<T, RANK> {
+    /// A lock that nobody holds.
+    pub const fn new(value: T) -> Self {
+        RwLock(std::sync::RwLock::new(value))
+    }
+
+    /// What was protected.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: ?Sized, const RANK: u8> RwLock<T, RANK> {
+    /// Waits until nobody holds the lock for a change, and takes it for reading.
+    pub fn read(&self) -> RwLockReadGuard<'_, T, RANK> {
+        let take = || self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let guard = acquire::<_, RANK>(address(self), take, || taken(self.0.try_read()));
+        RwLockReadGuard { guard, _held: Held::new(address(self)) }
+    }
+
+    /// Waits until nobody else holds the lock, and takes it for a change.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T, RANK> {
+        let take = || self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let guard = acquire::<_, RANK>(address(self), take, || taken(self.0.try_write()));
+        RwLockWriteGuard { guard, _held: Held::new(address(self)) }
+    }
+
+    /// What is protected: nobody else can hold the lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: ?Sized, const RANK: u8> Deref for RwLockReadGuard<'_, T, RANK> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T: ?Sized, const RANK: u8> Deref for RwLockWriteGuard<'_, T, RANK> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T: ?Sized, const RANK: u8> DerefMut for RwLockWriteGuard<'_, T, RANK> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// `std::sync::Condvar` for [`Mutex`].
+#[derive(Debug, Default)]
+pub struct Condvar(std::sync::Condvar);
+
+impl Condvar {
+    /// One that nobody waits for.
+    pub const fn new() -> Self {
+        Condvar(std::sync::Condvar::new())
+    }
+
+    /// Gives the lock back, waits for a notification, and takes it again. May return without one.
+    pub fn wait<'l, T, const RANK: u8>(&self, locked: MutexGuard<'l, T, RANK>) -> MutexGuard<'l, T, RANK> {
+        self.wait_at_most(locked, None)
+    }
+
+    /// [`Condvar::wait`], again and again while the condition holds.
+    pub fn wait_while<'l, T, const RANK: u8>(
+        &self,
+        mut locked: MutexGuard<'l, T, RANK>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> MutexGuard<'l, T, RANK> {
+        while condition(&mut locked) {
+            locked = self.wait(locked);
+        }
+        locked
+    }
+
+    /// [`Condvar::wait`], for no longer than so much time.
+    pub fn wait_timeout<'l, T, const RANK: u8>(
+        &self,
+        locked: MutexGuard<'l, T, RANK>,
+        most: Duration,
+    ) -> MutexGuard<'l, T, RANK> {
+        self.wait_at_most(locked, Some(most))
+    }
+
+    fn wait_at_most<'l, T, const RANK: u8>(
+        &self,
+        locked: MutexGuard<'l, T, RANK>,
+        most: Option<Duration>,
+    ) -> MutexGuard<'l, T, RANK> {
+        #[cfg(feature = "simulate")]
+        if let Some(schedule) = simulate::schedule() {
+            let lock = locked.lock;
+            schedule.enlist(address(self));
+            drop(locked);
+            schedule.pause(address(self), most.is_none());
+            return lock.lock();
+        }
+        let MutexGuard { guard, .. } = locked;
+        let guard = match most {
+            None => self.0.wait(guard).unwrap_or_else(PoisonError::into_inner),
+            Some(most) => self.0.wait_timeout(guard, most).unwrap_or_else(PoisonError::into_inner).0,
+        };
+        MutexGuard { guard, ..locked }
+    }
+
+    /// Ends the waiting of one.
+    pub fn notify_one(&self) {
+        #[cfg(feature = "simulate")]
+        if let Some(schedule) = simulate::schedule() {
+            return schedule.wake(address(self), false);
+        }
+        self.0.notify_one();
+    }
+
+    /// Ends the waiting of all.
+    pub fn notify_all(&self) {
+        #[cfg(feature = "simulate")]
+        if let Some(schedule) = simulate::schedule() {
+            return schedule.wake(address(self), true);
+        }
+        self.0.notify_all();
+    }
+}
+
+/// A thread that [`spawn`] started.
+pub struct Thread(Started);
+
+enum Started {
+    Real(std::thread::JoinHandle<()>),
+    #[cfg(feature = "simulate")]
+    Simulated(Box<dyn FnOnce() + Send>),
+}
+
+impl Thread {
+    /// Waits until it ends. A panic in it has been shown by then and is not handed on.
+    pub fn join(self) {
+        match self.0 {
+            Started::Real(thread) => drop(thread.join()),
+            #[cfg(feature = "simulate")]
+            Started::Simulated(join) => join(),
+        }
+    }
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// What the system answers that has no room for another.
+pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<Thread> {
+    #[cfg(feature = "simulate")]
+    if let Some(schedule) = simulate::schedule() {
+        return Ok(Thread(Started::Simulated(schedule.spawn(Box::new(work)))));
+    }
+    Ok(Thread(Started::Real(std::thread::Builder::new().name(name.into()).spawn(work)?)))
+}
+
+/// Where a simulation may let another caller go on: before a device does something. Nothing elsewhere.
+#[inline]
+pub fn point() {
+    #[cfg(feature = "simulate")]
+    if let Some(schedule) = simulate::schedule() {
+        schedule.point();
+    }
+}
+
+/// Tells locks apart.
+fn address<T: ?Sized>(lock: &T) -> usize {
+    std::ptr::from_ref(lock).cast::<()>().addr()
+}
+
+/// Takes a lock: with `take`, which waits, or where a schedule decides who goes on, with as many attempts as it needs.
+#[inline]
+fn acquire<G, const RANK: u8>(
+    address: usize,
+    take: impl FnOnce() -> G,
+    attempt: impl Fn() -> Option<G>,
+) -> G {
+    order::check(RANK);
+    #[cfg(feature = "simulate")]
+    if let Some(schedule) = simulate::schedule() {
+        schedule.point();
+        loop {
+            if let Some(guard) = attempt() {
+                return guard;
+            }
+            schedule.enlist(address);
+            schedule.pause(address, true);
+        }
+    }
+    let _ = (address, attempt);
+    take()
+}
+
+fn taken<G>(attempt: Result<G, TryLockError<G>>) -> Option<G> {
+    match attempt {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// That a lock of this rank is held by the present thread; nothing in release builds.
+struct Held<const RANK: u8> {
+    #[cfg(feature = "simulate")]
+    address: usize,
+}
+
+impl<const RANK: u8> Held<RANK> {
+    #[inline]
+    fn new(_address: usize) -> Self {
+        order::taken(RANK);
+        Held {
+            #[cfg(feature = "simulate")]
+            address: _address,
+        }
+    }
+}
+
+impl<const RANK: u8> Drop for Held<RANK> {
+    #[inline]
+    fn drop(&mut self) {
+        order::freed(RANK);
+        #[cfg(feature = "simulate")]
+        if let Some(schedule) = simulate::schedule() {
+            schedule.wake(self.address, true);
+        }
+    }
+}

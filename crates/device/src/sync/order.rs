@@ -1,0 +1,59 @@
+//! Whether locks are taken in the order of their ranks. Debug builds check, release builds do not.
+
+#[cfg(debug_assertions)]
+mod checked {
+    use super::super::{FILE, LEAF};
+    use std::cell::RefCell;
+
+    thread_local! {
+        /// The ranks of the locks that are held, each with the caller of a simulation that holds it: those are on one
+        /// thread. 0 outside of simulations.
+        static HELD: RefCell<Vec<(usize, u8)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn caller() -> usize {
+        #[cfg(feature = "simulate")]
+        if let Some(schedule) = super::super::simulate::schedule() {
+            return schedule.caller();
+        }
+        0
+    }
+
+    pub fn check(rank: u8) {
+        let caller = caller();
+        let highest =
+            HELD.with_borrow(|held| held.iter().filter(|held| held.0 == caller).map(|held| held.1).max());
+        let fits = highest.is_none_or(|held| held < rank || (held == rank && (rank == FILE || rank == LEAF)));
+        assert!(fits, "a lock of rank {rank} is taken while one of rank {highest:?} is held");
+    }
+
+    pub fn taken(rank: u8) {
+        let caller = caller();
+        HELD.with_borrow_mut(|held| held.push((caller, rank)));
+    }
+
+    pub fn freed(rank: u8) {
+        let caller = caller();
+        HELD.with_borrow_mut(|held| {
+            if let Some(at) = held.iter().rposition(|held| *held == (caller, rank)) {
+                held.swap_remove(at);
+            }
+        });
+    }
+}
+
+#[cfg(debug_assertions)]
+pub use checked::{check, freed, taken};
+
+#[cfg(not(debug_assertions))]
+mod unchecked {
+    #[inline(always)]
+    pub fn check(_rank: u8) {}
+    #[inline(always)]
+    pub fn taken(_rank: u8) {}
+    #[inline(always)]
+    pub fn freed(_rank: u8) {}
+}
+
+#[cfg(not(debug_assertions))]
+pub use unchecked::{check, freed, taken};
