@@ -94,6 +94,10 @@ pub enum Error {
         /// The logical sector.
         sector: u32,
     },
+    /// Another caller has this range of the file for itself at the moment. Who has plans in flight on the file finishes
+    /// one and asks again; who has none may wait first ([`FileSystem::wait_until_free`](crate::FileSystem)).
+    #[error("another caller is changing this part of the file")]
+    Busy,
     /// A directory cannot become its own descendant.
     #[error("a directory cannot be moved into itself")]
     IntoItself,
@@ -172,6 +176,7 @@ impl Error {
             | Error::InvalidArgument(_)
             | Error::Misaligned { .. }
             | Error::IntoItself => "EINVAL",
+            Error::Busy => "EAGAIN",
             Error::ReadOnly(_) => "EROFS",
             Error::NotPermitted(_) => "EPERM",
             Error::Unsupported { .. } | Error::Unreadable(_) => "EOPNOTSUPP",

@@ -105,8 +105,15 @@ pub trait FileSystem: Send + Sync {
 
     // Data
 
+    /// Returns when no caller has a range of the node's content for itself: after [`Error::Busy`]. To be called without
+    /// a plan in flight on the node, for which that caller may be waiting.
+    fn wait_until_free(&self, _node: Node) {}
+
     /// First half of a read: fills `plan` with the device segments for `length` bytes from `offset`, or as many as
     /// there are before the end of the file. Both are multiples of the device's logical sector.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while another caller has part of the range for itself: see [`FileSystem::wait_until_free`].
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()>;
 
     /// Second half: `buffer` holds what the segments brought, or `done` is their failure. Verifies where the file has
@@ -121,6 +128,9 @@ pub trait FileSystem: Send + Sync {
     /// First half of a write of `data` at `offset`: allocates what is needed and fills `plan`. `offset` and the
     /// length are multiples of the device's logical sector. Until the second half, a reader sees the old content
     /// or, where clusters are overwritten in place, either.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while another caller has part of the range for itself: see [`FileSystem::wait_until_free`].
     fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()>;
 
     /// Does what takes long with a planned request's data, such as checksums, for its second half to find done: with all
@@ -354,7 +364,12 @@ mod blocking {
         buffer: &mut [u8],
         plan: &mut Plan,
     ) -> Result<usize> {
-        system.plan_read(node, offset, buffer.len(), plan)?;
+        while let Err(error) = system.plan_read(node, offset, buffer.len(), plan) {
+            match error {
+                Error::Busy => system.wait_until_free(node),
+                error => return Err(error),
+            }
+        }
         let done = plan.segments.iter().try_for_each(|segment| {
             let at = segment.at as usize;
             system.device().read_at(segment.offset, &mut buffer[at..at + segment.length as usize])

@@ -113,40 +113,57 @@ fn live(system: &dyn FileSystem, thread: u64, rounds: u64, shared: Node) {
     }
 }
 
-/// Keeps four planned writes and reads in flight at once, from this one thread.
+/// Keeps up to four planned writes and reads in flight at once, from this one thread.
 fn in_flight(system: &dyn FileSystem, random: &mut Random, thread: u64, shared: Node) {
     let data = Buffer::from(&mine(thread, 4096)[..]);
-    let mut buffer = Buffer::new(4096);
     let mut plans: Vec<(Plan, bool)> = Vec::new();
-    for _ in 0..4 {
-        let (mut plan, write) = (Plan::default(), random.chance(50));
-        let offset = random.below(48) * 4096;
-        match write {
-            true => system.plan_write(shared, offset, &data, &mut plan).unwrap(),
-            false => system.plan_read(shared, offset, 4096, &mut plan).unwrap(),
-        }
-        plans.push((plan, write));
-    }
     let mut sound = true;
-    while !plans.is_empty() {
-        let (mut plan, write) = plans.swap_remove(random.below(plans.len() as u64) as usize);
-        let done = plan.segments.iter().try_for_each(|segment| {
-            let range = segment.at as usize..(segment.at + segment.length) as usize;
-            match write {
-                true => system.device().write_at(segment.offset, &data[range]),
-                false => system.device().read_at(segment.offset, &mut buffer[range]),
-            }
-        });
-        if write {
-            system.finish_write(&mut plan, &data, done).unwrap();
-        } else {
-            let read = system.finish_read(&mut plan, &mut buffer, done).unwrap();
-            // Each sector is one thread's, up to where the file was cut off and grew again.
-            for sector in buffer[..read].chunks(512) {
-                sound &= sector.iter().all(|byte| *byte == sector[0] || *byte == 0);
+    let mut to_plan = 4;
+    while to_plan > 0 || !plans.is_empty() {
+        if to_plan > 0 {
+            let (mut plan, write) = (Plan::default(), random.chance(50));
+            let offset = random.below(48) * 4096;
+            let planned = match write {
+                true => system.plan_write(shared, offset, &data, &mut plan),
+                false => system.plan_read(shared, offset, 4096, &mut plan),
+            };
+            match planned {
+                Ok(()) => {
+                    to_plan -= 1;
+                    plans.push((plan, write));
+                    continue;
+                }
+                // Whoever has the range may be waiting for one of these plans.
+                Err(Error::Busy) if !plans.is_empty() => {}
+                Err(Error::Busy) => {
+                    system.wait_until_free(shared);
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
             }
         }
+        let (plan, write) = plans.swap_remove(random.below(plans.len() as u64) as usize);
+        sound &= carry_out(system, plan, write, &data);
     }
     // Not before everything is finished: others may wait for that.
     assert!(sound, "a sector of two minds");
+}
+
+/// Carries out a plan; whether each sector that it read is of one mind.
+fn carry_out(system: &dyn FileSystem, mut plan: Plan, write: bool, data: &[u8]) -> bool {
+    let mut buffer = Buffer::new(4096);
+    let done = plan.segments.iter().try_for_each(|segment| {
+        let range = segment.at as usize..(segment.at + segment.length) as usize;
+        match write {
+            true => system.device().write_at(segment.offset, &data[range]),
+            false => system.device().read_at(segment.offset, &mut buffer[range]),
+        }
+    });
+    if write {
+        system.finish_write(&mut plan, data, done).unwrap();
+        return true;
+    }
+    let read = system.finish_read(&mut plan, &mut buffer, done).unwrap();
+    // Each sector is one thread's, up to where the file was cut off and grew again.
+    buffer[..read].chunks(512).all(|sector| sector.iter().all(|byte| *byte == sector[0] || *byte == 0))
 }

@@ -1,0 +1,150 @@
+//! One commit for all callers that wait for one.
+
+use crate::{Health, Result};
+use platter_device::sync::{COMMIT, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// What a caller waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// That what the device took before the call survives a power cut.
+    Flush,
+    /// That all changes made before the call do.
+    Commit,
+}
+
+/// The leadership of a volume's commits, with `L`, what only a leader uses: memory, the end of a log.
+///
+/// Callers that want something durable queue for the leadership. The first commits for all who had come by then; each
+/// of the others finds, when its turn comes, that this was done. A leader that fails serves nobody but itself: the next
+/// one tries for itself, and meets the failure in [`Health`] if it was final.
+#[derive(Debug, Default)]
+pub struct GroupCommit<L> {
+    leader: Mutex<L, COMMIT>,
+    /// Calls so far, and up to which of them all are served; of those that need a commit likewise. The served ones change
+    /// under `leader` alone.
+    asked: AtomicU64,
+    served: AtomicU64,
+    commits_asked: AtomicU64,
+    commits_served: AtomicU64,
+}
+
+impl<L> GroupCommit<L> {
+    /// With nothing to commit yet.
+    pub fn new(leader: L) -> GroupCommit<L> {
+        GroupCommit {
+            leader: Mutex::new(leader),
+            asked: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            commits_asked: AtomicU64::new(0),
+            commits_served: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns when what the caller needs is done: by `work`, or by that of another who led meanwhile. `work` is told the
+    /// most that anybody needs whom it serves. Called without any lock.
+    ///
+    /// # Errors
+    /// Those of `work`, and those of [`Health::promise`] if another led: what it did is worth nothing if something
+    /// failed that all else depends on.
+    pub fn serve(
+        &self,
+        health: &Health,
+        need: Need,
+        work: impl FnOnce(&mut L, Need) -> Result<()>,
+    ) -> Result<()> {
+        if need == Need::Commit {
+            // Before the call itself is counted: whoever serves it sees what it needs.
+            self.commits_asked.fetch_add(1, SeqCst);
+        }
+        let call = self.asked.fetch_add(1, SeqCst) + 1;
+        let mut leader = self.leader.lock();
+        if self.served.load(SeqCst) >= call {
+            return health.promise();
+        }
+        self.lead(&mut leader, work)
+    }
+
+    /// Leads once nobody else does, whatever others need, and keeps the leadership to the end of `work`.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn alone(&self, work: impl FnOnce(&mut L) -> Result<()>) -> Result<()> {
+        let mut leader = self.leader.lock();
+        self.lead(&mut leader, |leader, _| work(leader))
+    }
+
+    /// How often a caller asked for a commit or a flush so far.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(SeqCst)
+    }
+
+    fn lead(&self, leader: &mut L, work: impl FnOnce(&mut L, Need) -> Result<()>) -> Result<()> {
+        let asked = self.asked.load(SeqCst);
+        let commits = self.commits_asked.load(SeqCst);
+        let need = if commits == self.commits_served.load(SeqCst) { Need::Flush } else { Need::Commit };
+        work(leader, need)?;
+        self.served.store(asked, SeqCst);
+        self.commits_served.store(commits, SeqCst);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn one_commit_serves_all_who_waited_for_it() {
+        let (group, health) = (GroupCommit::new(Vec::new()), Health::default());
+        let (entered, has_entered) = channel();
+        let (proceed, may_proceed) = channel();
+        std::thread::scope(|scope| {
+            let (group, health) = (&group, &health);
+            scope.spawn(move || {
+                let work = |led: &mut Vec<Need>, need| {
+                    entered.send(()).unwrap();
+                    may_proceed.recv().unwrap();
+                    led.push(need);
+                    Ok(())
+                };
+                group.serve(health, Need::Flush, work).unwrap();
+            });
+            has_entered.recv().unwrap();
+            for number in 0..32 {
+                let need = if number == 7 { Need::Commit } else { Need::Flush };
+                scope.spawn(move || {
+                    let work = |led: &mut Vec<Need>, need| {
+                        led.push(need);
+                        Ok(())
+                    };
+                    group.serve(health, need, work).unwrap();
+                });
+            }
+            while group.asked() < 33 {
+                std::thread::yield_now();
+            }
+            proceed.send(()).unwrap();
+        });
+        group
+            .alone(|led| {
+                assert_eq!(*led, [Need::Flush, Need::Commit], "32 callers shared one");
+                Ok(())
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn a_leader_that_fails_serves_nobody_else() {
+        let (group, health) = (GroupCommit::new(0), Health::default());
+        let failed = group.serve(&health, Need::Commit, |_, _| Err(Error::NoSpace));
+        assert!(matches!(failed, Err(Error::NoSpace)));
+        let need_then = |_: &mut i32, need| {
+            assert_eq!(need, Need::Commit, "what failed is still to be done");
+            Ok(())
+        };
+        group.serve(&health, Need::Flush, need_then).unwrap();
+    }
+}

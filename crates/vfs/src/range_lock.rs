@@ -1,0 +1,249 @@
+//! Ranges of an open file that one caller has for itself while others' transfers go on elsewhere in the file.
+//!
+//! A planned read or write *enters* the lock when it is planned and *leaves* it when it is finished. Plans may overlap
+//! each other. Whoever must not meet plans *claims* a range: one who changes part of a sector has to read and write it
+//! back with no other write of it in between; one who cuts a file short gives its clusters away.
+//!
+//! # Who waits for whom
+//! A claim waits only for plans that were there before it, so a stream of new ones cannot keep it from going on. A plan
+//! that meets a claim is not let in. It does not wait, because its caller may have another plan in flight for which the
+//! claim waits: it is told so and asks again when it has finished one, or waits when it has none
+//! ([`RangeLock::wait_free`]).
+//!
+//! # Which lock protects what
+//! [`RangeLock::enter`] is called with the file's run list locked, shared or not, and [`RangeLock::claim`] with it locked
+//! for a change; so a plan is either there before the claim or finds it. Nothing is held while one waits. A claim and
+//! the plans that it waits for are counted in two phases: those that enter after it count in the other one. Entering and
+//! leaving allocate nothing and, with no claim about, take no lock.
+
+use platter_device::sync::{Condvar, Mutex};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::SeqCst};
+
+/// What a plan does with its range, and which plans a claim waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A plan that reads. A claim that waits for all plans, of either kind.
+    Read,
+    /// A plan that writes. A claim that waits for these only: reads of its range may go on.
+    Write,
+}
+
+/// That a plan has entered. To be given to [`RangeLock::leave`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Pass(u8);
+
+impl Pass {
+    fn new(access: Access, phase: u8) -> Pass {
+        Pass(access as u8 * 2 + phase)
+    }
+
+    /// For keeping it in a number.
+    pub fn into_bits(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    /// What [`Pass::into_bits`] gave.
+    pub fn from_bits(bits: u64) -> Pass {
+        Pass((bits & 3) as u8)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct RangeLock {
+    /// Plans that have entered, by [`Pass`].
+    inside: [AtomicUsize; 4],
+    /// In which phase the next plan counts, by [`Access`].
+    phase: [AtomicU8; 2],
+    /// Whether there is a claim.
+    is_claimed: AtomicBool,
+    claimed: Mutex<Option<(Range<u64>, Access)>>,
+    /// Told when a plan leaves while there is a claim, and when a claim ends.
+    news: Condvar,
+}
+
+impl RangeLock {
+    /// Lets a plan in; none if it meets a claim. Called with the run list locked.
+    #[inline]
+    pub fn enter(&self, range: Range<u64>, access: Access) -> Option<Pass> {
+        if self.is_claimed.load(SeqCst) && self.meets_claim(&range, access) {
+            return None;
+        }
+        let pass = Pass::new(access, self.phase[access as usize].load(SeqCst));
+        self.inside[usize::from(pass.0)].fetch_add(1, SeqCst);
+        Some(pass)
+    }
+
+    /// Lets a plan out. Called with any lock held or none.
+    #[inline]
+    pub fn leave(&self, pass: Pass) {
+        let before = self.inside[usize::from(pass.0)].fetch_sub(1, SeqCst);
+        assert!(before > 0, "a plan leaves a range that it has not entered");
+        // Whoever claims has said so before looking whether any are left.
+        if before == 1 && self.is_claimed.load(SeqCst) {
+            let _claimed = self.claimed.lock();
+            self.news.notify_all();
+        }
+    }
+
+    /// Whether no plan is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.inside.iter().all(|inside| inside.load(SeqCst) == 0)
+    }
+
+    /// Claims a range, for when the plans that this waits for are out of the way ([`Claim::wait`]). None if there is
+    /// another claim: [`RangeLock::wait_free`] without the run list, and ask again. Called with the run list locked for
+    /// a change.
+    pub fn claim(&self, range: Range<u64>, waits_for: Access) -> Option<Claim<'_>> {
+        let mut claimed = self.claimed.lock();
+        if claimed.is_some() {
+            return None;
+        }
+        *claimed = Some((range, waits_for));
+        self.is_claimed.store(true, SeqCst);
+        let mut older = 0;
+        for access in [Access::Read, Access::Write] {
+            if access == Access::Write || waits_for == Access::Read {
+                let phase = self.phase[access as usize].load(SeqCst);
+                let (now, next) = (Pass::new(access, phase), Pass::new(access, phase ^ 1));
+                older |= 1 << now.0;
+                // Nobody waited until a former claim's plans were gone: later ones cannot be told from them.
+                match self.inside[usize::from(next.0)].load(SeqCst) {
+                    0 => self.phase[access as usize].store(phase ^ 1, SeqCst),
+                    _ => older |= 1 << next.0,
+                }
+            }
+        }
+        Some(Claim { lock: self, older })
+    }
+
+    /// Waits until there is no claim. Called without any lock, by a caller that has no plan in flight on the file.
+    pub fn wait_free(&self) {
+        let mut claimed = self.claimed.lock();
+        while claimed.is_some() {
+            claimed = self.news.wait(claimed);
+        }
+    }
+
+    #[cold]
+    fn meets_claim(&self, range: &Range<u64>, access: Access) -> bool {
+        let claimed = self.claimed.lock();
+        claimed.as_ref().is_some_and(|(claim, waits_for)| {
+            (*waits_for == Access::Read || access == Access::Write)
+                && claim.start < range.end
+                && range.start < claim.end
+        })
+    }
+}
+
+/// A range that is claimed. Given back when it is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct Claim<'l> {
+    lock: &'l RangeLock,
+    /// A bit for each [`Pass`] of the plans that were there before.
+    older: u8,
+}
+
+impl Claim<'_> {
+    /// Waits until the plans that were there before are finished. Called without any lock, by a caller that has no plan
+    /// in flight on the file.
+    pub fn wait(&self) {
+        let mut claimed = self.lock.claimed.lock();
+        while (0..4).any(|pass| self.older & 1 << pass != 0 && self.lock.inside[pass].load(SeqCst) != 0) {
+            claimed = self.lock.news.wait(claimed);
+        }
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut claimed = self.lock.claimed.lock();
+        *claimed = None;
+        self.lock.is_claimed.store(false, SeqCst);
+        self.lock.news.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn plans_overlap_and_only_a_claim_keeps_them_out() {
+        let lock = RangeLock::default();
+        let first = lock.enter(0..4096, Access::Write).unwrap();
+        let second = lock.enter(0..4096, Access::Write).unwrap();
+        lock.leave(first);
+        lock.leave(second);
+        assert!(lock.is_quiet());
+        let claim = lock.claim(512..1024, Access::Write).unwrap();
+        claim.wait();
+        assert!(lock.enter(0..513, Access::Write).is_none());
+        let read = lock.enter(0..4096, Access::Read).expect("the claim lets reads go on");
+        let beside = lock.enter(1024..4096, Access::Write).expect("only its range is claimed");
+        assert!(lock.claim(9000..9001, Access::Read).is_none(), "one claim at a time");
+        drop(claim);
+        lock.leave(read);
+        lock.leave(beside);
+        let claim = lock.claim(0..u64::MAX, Access::Read).unwrap();
+        claim.wait();
+        assert!(lock.enter(7..8, Access::Read).is_none());
+        drop(claim);
+        assert!(lock.is_quiet());
+    }
+
+    #[test]
+    fn a_claim_waits_for_older_plans_and_for_no_others() {
+        let lock = RangeLock::default();
+        for _ in 0..3 {
+            let (old_read, old) =
+                (lock.enter(0..512, Access::Read).unwrap(), lock.enter(8192..9000, Access::Write).unwrap());
+            let claim = lock.claim(0..512, Access::Write).unwrap();
+            let newer = lock.enter(8192..9000, Access::Write).unwrap();
+            std::thread::scope(|scope| {
+                let (done, is_done) = channel();
+                scope.spawn(move || {
+                    claim.wait();
+                    done.send(()).unwrap();
+                });
+                assert!(
+                    is_done.recv_timeout(Duration::from_millis(20)).is_err(),
+                    "an older write is in flight"
+                );
+                lock.leave(old);
+                is_done.recv_timeout(Duration::from_secs(60)).expect("the newer one is not waited for");
+            });
+            lock.leave(newer);
+            lock.leave(old_read);
+        }
+        assert!(lock.is_quiet());
+    }
+
+    #[test]
+    fn a_claim_that_did_not_wait_leaves_nothing_for_the_next_to_miss() {
+        let lock = RangeLock::default();
+        let old = lock.enter(0..512, Access::Write).unwrap();
+        drop(lock.claim(0..512, Access::Write).unwrap());
+        let newer = lock.enter(0..512, Access::Write).unwrap();
+        let claim = lock.claim(0..512, Access::Write).unwrap();
+        lock.leave(newer);
+        std::thread::scope(|scope| {
+            let (done, is_done) = channel();
+            scope.spawn(move || {
+                claim.wait();
+                done.send(()).unwrap();
+            });
+            assert!(
+                is_done.recv_timeout(Duration::from_millis(20)).is_err(),
+                "the oldest is still in flight"
+            );
+            lock.leave(old);
+            is_done.recv_timeout(Duration::from_secs(60)).unwrap();
+        });
+    }
+}
