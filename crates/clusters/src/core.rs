@@ -10,7 +10,7 @@ pub use changes::Change;
 use crate::file::{File, Files};
 use crate::{Directory, Entry, Family, FreeSpace, Heap, Runs};
 use platter_device::Device;
-use platter_vfs::{DosFlags, Error, Kind, Result, Timestamp};
+use platter_vfs::{DosFlags, Error, Health, Kind, Result, Timestamp};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -75,10 +75,8 @@ pub struct Core<F: Family> {
     pub reserved: u32,
     /// Clusters that are no longer used, but not yet free for others.
     pub waiting: u32,
-    /// Why changes are refused.
-    pub frozen: Option<String>,
-    /// Whether that is because writing metadata failed: what was promised may not be durable.
-    pub failed: bool,
+    /// Whether changes are accepted.
+    pub health: Arc<Health>,
     /// Whether the volume is marked as in use on disk.
     pub marked: bool,
     /// Whether it was when it was opened.
@@ -127,8 +125,7 @@ impl<F: Family> Core<F> {
             change: Change { id: 1, ..Change::default() },
             reserved: 0,
             waiting: 0,
-            frozen: None,
-            failed: false,
+            health: Arc::default(),
             marked: was_dirty,
             was_dirty,
             offset_minutes: 0,
@@ -144,15 +141,7 @@ impl<F: Family> Core<F> {
 
     /// Refuses changes to a volume that is read-only or no longer in order.
     pub fn writable(&self) -> Result<()> {
-        match &self.frozen {
-            Some(why) => Err(Error::ReadOnly(why.clone())),
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses to promise anything after a failure.
-    pub fn in_order(&self) -> Result<()> {
-        if self.failed { self.writable() } else { Ok(()) }
+        self.health.writable()
     }
 
     /// An entity.

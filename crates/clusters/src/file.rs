@@ -10,11 +10,12 @@
 //! that cannot (FAT) has both the same, and zeroes what a larger size adds.
 
 use crate::{Heap, Run, Runs};
-use platter_vfs::{Error, Plan, Result};
+use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use platter_vfs::{Access, Claim, Error, Pass, Plan, RangeLock, Result};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A planned write past the end.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,8 @@ pub struct FileState {
     pub runs: Runs,
     /// How many of the clusters are linked in the table.
     pub linked: u32,
+    /// The change in which it last lost some of its clusters and kept others.
+    pub cut_in: u64,
     /// Planned writes past what is valid.
     pub(crate) pending: Vec<Pending>,
     pub(crate) next_ticket: u64,
@@ -51,12 +54,9 @@ pub struct FileState {
 #[derive(Debug)]
 pub(crate) struct File {
     pub number: u64,
-    state: RwLock<FileState>,
-    /// Plans that are not finished.
-    in_flight: AtomicU32,
-    /// Who waits for `in_flight` to become 0.
-    waiting: AtomicU32,
-    drained: (Mutex<()>, Condvar),
+    state: RwLock<FileState, FILE>,
+    /// The plans in flight, and what keeps them from a range.
+    ranges: RangeLock,
     /// Nobody holds the node: the last finish lets it go.
     pub released: AtomicBool,
     /// The read-only attribute.
@@ -72,9 +72,7 @@ impl File {
         File {
             number,
             state: RwLock::default(),
-            in_flight: AtomicU32::new(0),
-            waiting: AtomicU32::new(0),
-            drained: (Mutex::new(()), Condvar::new()),
+            ranges: RangeLock::default(),
             released: AtomicBool::new(false),
             read_only: AtomicBool::new(read_only),
             touched: AtomicBool::new(false),
@@ -82,60 +80,71 @@ impl File {
         }
     }
 
-    pub fn read(&self) -> RwLockReadGuard<'_, FileState> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    pub fn read(&self) -> RwLockReadGuard<'_, FileState, FILE> {
+        self.state.read()
     }
 
-    pub fn write(&self) -> RwLockWriteGuard<'_, FileState> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    pub fn write(&self) -> RwLockWriteGuard<'_, FileState, FILE> {
+        self.state.write()
     }
 
-    /// The state, when no plan is in flight: clusters may be taken away.
-    pub fn settled(&self) -> RwLockWriteGuard<'_, FileState> {
+    /// Lets a plan in. The caller holds the state.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another caller has part of the range for itself.
+    #[inline]
+    pub fn enter(&self, range: Range<u64>, access: Access) -> Result<Pass> {
+        self.ranges.enter(range, access).ok_or(Error::Busy)
+    }
+
+    /// Waits until nobody has a range for itself. The caller holds no lock and has no plan in flight here.
+    pub fn wait_free(&self) {
+        self.ranges.wait_free();
+    }
+
+    /// Waits until the caller has the range that `range` names for itself: the plans that `waits_for` says are finished
+    /// or elsewhere, and no new ones meet it. The caller holds no lock and has no plan in flight here.
+    pub fn claim(&self, range: impl Fn(&FileState) -> Range<u64>, waits_for: Access) -> Claim<'_> {
         loop {
             let state = self.write();
-            if self.in_flight.load(Ordering::SeqCst) == 0 {
-                return state;
-            }
+            let claim = self.ranges.claim(range(&state), waits_for);
             drop(state);
-            // Not with the lock held: whoever has plans in flight may make another before finishing one.
-            self.waiting.fetch_add(1, Ordering::SeqCst);
-            let guard = self.drained.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.in_flight.load(Ordering::SeqCst) != 0 {
-                let wait = self.drained.1.wait_timeout(guard, Duration::from_millis(50));
-                drop(wait.unwrap_or_else(PoisonError::into_inner));
+            match claim {
+                Some(claim) => {
+                    claim.wait();
+                    return claim;
+                }
+                None => self.ranges.wait_free(),
             }
-            self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
-    }
-
-    /// Counts a plan. The caller holds the state.
-    pub fn begin(&self) {
-        self.in_flight.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Whether plans are in flight.
     pub fn busy(&self) -> bool {
-        self.in_flight.load(Ordering::SeqCst) != 0
+        !self.ranges.is_quiet()
     }
 
-    /// Counts a plan out. Returns whether it was the last one of a node that nobody holds.
-    pub fn end(&self) -> bool {
-        let last = self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1;
-        if last && self.waiting.load(Ordering::SeqCst) != 0 {
-            let _guard = self.drained.0.lock().unwrap_or_else(PoisonError::into_inner);
-            self.drained.1.notify_all();
-        }
-        last && self.released.load(Ordering::SeqCst)
+    /// Lets a plan out. Returns whether it was the last one of a node that nobody holds.
+    pub fn leave(&self, pass: Pass) -> bool {
+        self.ranges.leave(pass);
+        self.released.load(Ordering::SeqCst) && self.ranges.is_quiet()
     }
 }
 
 impl FileState {
+    /// The range that a write has to have for itself: whole sectors, with the gap between what is planned and it, whose
+    /// zeroes are written with it.
+    pub fn range_of_write(&self, offset: u64, length: usize, sector: u32) -> Range<u64> {
+        let mask = u64::from(sector) - 1;
+        let end = offset.saturating_add(length as u64);
+        self.planned.min(offset) & !mask..end.checked_add(mask).map_or(end, |end| end & !mask)
+    }
+
     /// Calls `each(device offset, length)` for the pieces of a range of the file, which has clusters throughout.
     pub fn pieces(
         &self,
         heap: &Heap,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         mut each: impl FnMut(u64, u64) -> Result<()>,
     ) -> Result<()> {
         let (size, shift) = (heap.cluster_size(), heap.shift);
@@ -200,6 +209,20 @@ impl FileState {
         self.pending.iter().any(|pending| pending.ticket != ticket && pending.end > start)
     }
 
+    /// The parts of a range that no other planned write past what is valid covers.
+    pub fn left_by_others(&self, range: Range<u64>, ticket: u64) -> Vec<Range<u64>> {
+        let mut left = vec![range];
+        for other in self.pending.iter().filter(|pending| pending.ticket != ticket) {
+            let part = |range: Range<u64>| {
+                let before = range.start..range.end.min(other.start);
+                let after = range.start.max(other.end)..range.end;
+                [before, after].into_iter().filter(|range| range.start < range.end)
+            };
+            left = left.into_iter().flat_map(part).collect();
+        }
+        left
+    }
+
     /// Adds clusters that were just allocated.
     pub fn extend(&mut self, runs: &[Run]) {
         for run in runs {
@@ -221,15 +244,20 @@ impl Files {
     }
 
     pub fn get(&self, number: u64) -> Option<Arc<File>> {
-        self.shard(number).read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
+        self.shard(number).read().get(&number).cloned()
     }
 
     pub fn insert(&self, file: Arc<File>) {
-        self.shard(file.number).write().unwrap_or_else(PoisonError::into_inner).insert(file.number, file);
+        self.shard(file.number).write().insert(file.number, file);
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Arc<File>> {
+        self.shards.iter().flat_map(|shard| shard.read().values().cloned().collect::<Vec<_>>()).collect()
     }
 
     pub fn remove(&self, number: u64) {
-        self.shard(number).write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        self.shard(number).write().remove(&number);
     }
 }
 
@@ -243,6 +271,8 @@ pub(crate) struct Remembered {
 pub(crate) const IN_PLACE: u64 = 1;
 /// In `Plan::notes[0]`: a write past the end; `Plan::notes[1]` is its ticket.
 pub(crate) const PENDING: u64 = 2;
+/// Where in `Plan::notes` its [`Pass`] is.
+pub(crate) const PASS: usize = 2;
 
 #[cfg(test)]
 mod tests {
@@ -262,6 +292,10 @@ mod tests {
         state.conclude(second, true);
         assert_eq!((state.size, state.planned), (5120, 5120));
         assert!(state.pending.is_empty());
+        let over = state.announce(5120, 6144);
+        assert_eq!(state.left_by_others(4096..8192, 0), [4096..5120, 6144..8192]);
+        assert_eq!(state.left_by_others(4096..8192, over), [4096..8192]);
+        state.conclude(over, false);
         let failed = state.announce(6144, 7168);
         state.conclude(failed, false);
         assert_eq!((state.size, state.planned), (5120, 5120));

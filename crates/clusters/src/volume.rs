@@ -21,8 +21,9 @@
 //! Times that writes over existing content leave are kept in memory until someone syncs all of the file or the volume.
 //!
 //! # Locks
-//! In this order: the turn to commit, a file's state, the core. The commit holds the core while it gathers what to
-//! write, not while it writes; a planned read or overwrite takes its file's state, shared, and nothing else.
+//! In this order: the leadership of a commit, the core, a file's state. The commit holds the core while it gathers what
+//! to write, not while it writes; a planned read or overwrite takes its file's state, shared, and nothing else. Whoever
+//! needs a part of a file for itself claims it ([`platter_vfs::RangeLock`]) before it takes a lock.
 
 mod commit;
 mod data;
@@ -31,16 +32,18 @@ mod entries;
 use entries::attributes_of;
 
 use crate::core::{Batch, Core, Entity, ROOT};
-use crate::file::{File, FileState, Files, IN_PLACE, PENDING, Remembered};
+use crate::file::{File, FileState, Files, IN_PLACE, PASS, PENDING, Remembered};
 use crate::{Directory, Entry as _, Family, Heap, Images, Run, Storage};
+use platter_device::sync::{FILE, METADATA, Mutex, MutexGuard, RwLockWriteGuard};
 use platter_device::{Buffer, Device};
 use platter_vfs::{
-    Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind, Name, Node,
-    OpenOptions, Place, Plan, RenameFlags, Result, Space, SyncScope, Timestamp, VolumeInfo,
+    Access, Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
+    GroupCommit, Health, Kind, Name, Need, Node, OpenOptions, Pass, Place, Plan, RenameFlags, Result, Space,
+    SyncScope, Timestamp, VolumeInfo,
 };
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockWriteGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// When so many bytes of changes wait, the next operation commits them.
 const BACKLOG: usize = 48 << 20;
@@ -57,14 +60,13 @@ pub struct Volume<F: Family> {
     sector: u32,
     name: &'static str,
     capabilities: Capabilities,
-    core: Mutex<Core<F>>,
+    core: Mutex<Core<F>, METADATA>,
     files: Arc<Files>,
-    /// Held by whoever commits.
-    turn: Mutex<()>,
+    /// Who commits.
+    group: GroupCommit<()>,
     /// The last change that is durable.
     committed: AtomicU64,
-    /// Whether changes are refused: the core says why.
-    frozen: AtomicBool,
+    health: Arc<Health>,
 }
 
 impl<F: Family> Volume<F> {
@@ -77,28 +79,28 @@ impl<F: Family> Volume<F> {
         let mut core = F::open(device)?;
         core.offset_minutes = options.local_offset_minutes;
         if options.read_only {
-            core.frozen = Some("it was opened so".into());
+            core.health.close("it was opened so");
         } else if core.device.read_only() {
-            core.frozen = Some("the device is".into());
+            core.health.close("the device is");
         }
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Ok(Volume {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: core.family.name(),
             capabilities: core.family.capabilities(),
-            frozen: AtomicBool::new(core.frozen.is_some()),
+            health: core.health.clone(),
             files: core.files.clone(),
             sector: core.device.sectors().logical,
             device: core.device.clone(),
             heap: core.heap,
             core: Mutex::new(core),
-            turn: Mutex::new(()),
+            group: GroupCommit::default(),
             committed: AtomicU64::new(0),
         })
     }
 
-    fn core(&self) -> MutexGuard<'_, Core<F>> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    fn core(&self) -> MutexGuard<'_, Core<F>, METADATA> {
+        self.core.lock()
     }
 
     fn now(&self) -> Timestamp {
@@ -110,22 +112,19 @@ impl<F: Family> Volume<F> {
     fn with_space<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
         let mut result = run();
         if matches!(result, Err(Error::NoSpace)) {
-            let (id, hope) = {
+            let hope = {
                 let core = self.core();
-                (core.change.id, core.waiting > 0 || core.change.erases)
+                core.waiting > 0 || core.change.erases
             };
             if hope {
-                self.commit_through(id)?;
+                self.make_durable(Need::Commit)?;
                 result = run();
             }
         }
         if result.is_ok() {
-            let (id, backlog) = {
-                let core = self.core();
-                (core.change.id, core.backlog())
-            };
+            let backlog = self.core().backlog();
             if backlog > BACKLOG {
-                self.commit_through(id)?;
+                self.make_durable(Need::Commit)?;
             }
         }
         result
@@ -308,12 +307,16 @@ impl<F: Family> FileSystem for Volume<F> {
             let covered = state.size.saturating_sub(offset).min(length as u64);
             plan.length = covered as usize;
             let valid = state.valid.saturating_sub(offset).min(covered);
-            state.fill(&self.heap, offset, self.sector_end(valid), plan)?;
+            let pass = known.file.enter(offset..offset + length as u64, Access::Read)?;
+            plan.notes[PASS] = pass.into_bits();
+            if let Err(error) = state.fill(&self.heap, offset, self.sector_end(valid), plan) {
+                known.file.leave(pass);
+                return Err(error);
+            }
             if valid < covered {
                 // What is allocated but not written, and what the last sector holds behind what is.
                 plan.holes.push(valid as u32..covered as u32);
             }
-            known.file.begin();
             Ok(())
         })?;
         plan.state = Some(known);
@@ -326,7 +329,7 @@ impl<F: Family> FileSystem for Volume<F> {
         buffer: &mut [u8],
         done: platter_device::Result<()>,
     ) -> Result<usize> {
-        self.end(self.finishing_file(plan)?);
+        self.leave(self.finishing_file(plan)?, plan);
         done?;
         plan.clear_holes(buffer);
         Ok(plan.length)
@@ -337,14 +340,11 @@ impl<F: Family> FileSystem for Volume<F> {
         plan.start(node.0, offset, data.len());
         let known = self.remember(node, plan)?;
         let file = &known.file;
-        self.may_write(file)?;
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         let in_place = self.shared(file, |state| {
             let in_place = end <= state.valid || data.is_empty();
             if in_place {
-                state.fill(&self.heap, offset, data.len() as u64, plan)?;
-                plan.notes[0] = IN_PLACE;
-                file.begin();
+                self.plan_in_place(file, state, offset, data.len(), plan)?;
             }
             Ok(in_place)
         })?;
@@ -359,14 +359,19 @@ impl<F: Family> FileSystem for Volume<F> {
         let file = self.finishing_file(plan)?;
         let extended = plan.notes[0] == PENDING;
         let recorded = if extended {
-            self.finish_extension(file, plan, done.is_ok())
+            self.finish_extension(
+                file,
+                plan.offset..plan.offset + plan.length as u64,
+                plan.notes[1],
+                done.is_ok(),
+            )
         } else {
             if done.is_ok() && plan.length > 0 {
                 self.touch(file);
             }
             Ok(())
         };
-        self.end(file);
+        self.leave(file, plan);
         done?;
         recorded?;
         Ok(extended)
@@ -380,15 +385,28 @@ impl<F: Family> FileSystem for Volume<F> {
             return Ok(());
         }
         if self.check_aligned(offset, data.len()).is_err() {
-            return self.write_unaligned(&file, offset, data);
+            self.write_unaligned(&file, offset, data)?;
+            return self.wait_visible(&file, offset + data.len() as u64);
         }
         let mut plan = Plan::default();
-        self.plan_write(node, offset, data, &mut plan)?;
+        while let Err(error) = self.plan_write(node, offset, data, &mut plan) {
+            match error {
+                Error::Busy => file.wait_free(),
+                error => return Err(error),
+            }
+        }
         let done = plan.segments.iter().try_for_each(|segment| {
             let at = segment.at as usize;
             self.device.write_at(segment.offset, &data[at..at + segment.length as usize])
         });
-        self.finish_write(&mut plan, data, done).map(|_| ())
+        self.finish_write(&mut plan, data, done)?;
+        self.wait_visible(&file, offset + data.len() as u64)
+    }
+
+    fn wait_until_free(&self, node: Node) {
+        if let Some(file) = self.files.get(node.0) {
+            file.wait_free();
+        }
     }
 
     fn extents(&self, node: Node) -> Result<Vec<Extent>> {
@@ -409,63 +427,47 @@ impl<F: Family> FileSystem for Volume<F> {
     }
 
     fn sync(&self, node: Node, scope: SyncScope) -> Result<()> {
-        let (pressing, id) = {
+        let pressing = {
             let mut core = self.core();
             core.entity(node.0)?;
-            core.in_order()?;
             core.absorb(node.0);
             let all = scope == SyncScope::All;
-            if all && core.entity(node.0)?.lazy && core.frozen.is_none() {
+            if all && core.entity(node.0)?.lazy && self.health.writable().is_ok() {
                 core.mark_times(node.0);
             }
             let entity = core.entity(node.0)?;
             let uncommitted = entity.changed_in > self.committed.load(Ordering::SeqCst);
             // A directory's content is its names: whenever some of them changed, it is pinned.
             let whole = all || entity.kind == Kind::Directory;
-            (uncommitted || (whole && entity.pins > 0), core.change.id)
+            uncommitted || (whole && entity.pins > 0)
         };
-        if pressing { self.commit_through(id) } else { Ok(self.device.flush()?) }
+        self.make_durable(if pressing { Need::Commit } else { Need::Flush })
     }
 
     fn sync_all(&self) -> Result<()> {
-        let id = {
-            let mut core = self.core();
-            core.in_order()?;
-            if core.frozen.is_some() {
-                return Ok(());
-            }
-            core.mark_all();
-            core.change.id
-        };
-        self.commit_through(id)
+        // Also on a volume that takes no changes any more: another caller may be unmounting it at this moment.
+        self.core().mark_all();
+        self.make_durable(Need::Commit)
     }
 
     fn unmount(&self) -> Result<()> {
+        // Whoever comes second does the same again, and so returns no earlier than all is done.
+        self.health.close("it is unmounted");
+        // Whoever changes something under a lock has seen that from now on; plans that were there before end first.
+        for file in self.files.all() {
+            drop(file.claim(|_| 0..u64::MAX, Access::Write));
+        }
         let removed = {
             let mut core = self.core();
-            core.in_order()?;
-            if core.frozen.is_some() {
-                return Ok(());
-            }
-            core.frozen = Some("it is unmounted".into());
-            self.frozen.store(true, Ordering::SeqCst);
             core.mark_all();
             core.drop_removed()
         };
         for (number, entity) in &removed {
             self.reap(*number, entity);
         }
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.commit()?;
-        let images = {
-            let mut core = self.core();
-            if core.was_dirty || !core.marked {
-                return Ok(());
-            }
-            core.marked = false;
-            F::mark(&mut core, false)?
-        };
-        self.put(&images)?;
-        Ok(self.device.flush()?)
+        self.group.alone(|()| {
+            self.commit()?;
+            self.seal()
+        })
     }
 }

@@ -3,29 +3,22 @@
 use super::*;
 
 impl<F: Family> Volume<F> {
-    /// Returns when the change of this number is durable.
-    pub(super) fn commit_through(&self, id: u64) -> Result<()> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.committed.load(Ordering::SeqCst) >= id {
-            // Someone who waited before committed for us too.
-            return Ok(());
-        }
-        self.commit()
+    /// Returns when every change made before is durable, or what the device took before, as `need` says.
+    pub(super) fn make_durable(&self, need: Need) -> Result<()> {
+        self.group.serve(&self.health, need, |(), need| match need {
+            Need::Flush => self.health.flush(&*self.device),
+            Need::Commit => self.commit(),
+        })
     }
 
-    /// Commits. The caller has the turn.
+    /// Commits. The caller leads.
     pub(super) fn commit(&self) -> Result<()> {
         let batch = {
             let mut core = self.core();
-            core.in_order()?;
-            match core.gather() {
-                Ok(batch) => batch,
-                Err(error) => return Err(self.freeze(&mut core, error)),
-            }
+            self.health.promise()?;
+            core.gather().map_err(|error| self.health.fail(error))?
         };
-        if let Err(error) = self.carry_out(&batch) {
-            return Err(self.freeze(&mut self.core(), error));
-        }
+        self.carry_out(&batch).map_err(|error| self.health.fail(error))?;
         self.core().release(&batch);
         self.committed.store(batch.id, Ordering::SeqCst);
         for number in &batch.pinned {
@@ -34,19 +27,24 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    /// After a failure of which it is unknown what reached the disk, nothing more is written: what is there can be
-    /// checked.
-    pub(super) fn freeze(&self, core: &mut Core<F>, error: Error) -> Error {
-        core.failed = true;
-        core.frozen = Some(format!("a write failed that all else depends on: {error}"));
-        self.frozen.store(true, Ordering::SeqCst);
-        error
+    /// Says on the disk that the volume is not in use any more. The caller leads, and everything is committed.
+    pub(super) fn seal(&self) -> Result<()> {
+        let images = {
+            let mut core = self.core();
+            if core.was_dirty || !core.marked {
+                return Ok(());
+            }
+            core.marked = false;
+            F::mark(&mut core, false)?
+        };
+        self.put(&images).map_err(|error| self.health.fail(error))?;
+        self.health.flush(&*self.device)
     }
 
     pub(super) fn carry_out(&self, batch: &Batch) -> Result<()> {
         if !batch.mark.is_empty() {
             self.put(&batch.mark)?;
-            self.device.flush()?;
+            self.health.flush(&*self.device)?;
         }
         self.put(&batch.linked)?;
         // Whether anything that was written must be durable before what comes next.
@@ -54,13 +52,13 @@ impl<F: Family> Volume<F> {
         for images in [&batch.grown, &batch.named, &batch.erased, &batch.freed] {
             if !images.is_empty() {
                 if open {
-                    self.device.flush()?;
+                    self.health.flush(&*self.device)?;
                 }
                 self.put(images)?;
                 open = true;
             }
         }
-        self.device.flush()?;
+        self.health.flush(&*self.device)?;
         Ok(())
     }
 

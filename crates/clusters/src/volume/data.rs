@@ -14,39 +14,35 @@ impl<F: Family> Volume<F> {
         }
     }
 
-    /// Refuses changes of content.
+    /// Refuses changes of content. What it finds stays so while the file's state is locked: a volume that is unmounted
+    /// looks for plans in flight under that lock.
+    #[inline]
     pub(super) fn may_write(&self, file: &File) -> Result<()> {
-        if self.frozen.load(Ordering::SeqCst) {
-            self.core().writable()?;
-        }
+        self.health.writable()?;
         if file.read_only.load(Ordering::Relaxed) {
             return Err(Error::NotPermitted("it has the read-only attribute"));
         }
         Ok(())
     }
 
-    /// Reads a file's chain if that was not done.
-    pub(super) fn load(&self, file: &File, state: &mut FileState) -> Result<()> {
+    /// The core and a file's state, both for a change, with the file's chain read.
+    pub(super) fn with_core<'v>(
+        &'v self,
+        file: &'v File,
+    ) -> Result<(MutexGuard<'v, Core<F>, METADATA>, RwLockWriteGuard<'v, FileState, FILE>)> {
+        let mut core = self.core();
+        let mut state = file.write();
         if state.dead {
             return Err(Error::NotFound);
         }
-        if state.loaded {
-            return Ok(());
+        if !state.loaded {
+            let entry = core.entity(file.number)?.entry.clone();
+            let content = F::content(&mut core, &entry, false)?;
+            state.linked = content.runs.clusters();
+            (state.runs, state.size, state.valid) = (content.runs, content.size, content.valid);
+            (state.planned, state.loaded) = (content.valid, true);
         }
-        let mut core = self.core();
-        let entry = core.entity(file.number)?.entry.clone();
-        let content = F::content(&mut core, &entry, false)?;
-        state.linked = content.runs.clusters();
-        (state.runs, state.size, state.valid) = (content.runs, content.size, content.valid);
-        (state.planned, state.loaded) = (content.valid, true);
-        Ok(())
-    }
-
-    /// A file's state for a change, with its chain read.
-    pub(super) fn loaded<'f>(&self, file: &'f File) -> Result<RwLockWriteGuard<'f, FileState>> {
-        let mut state = file.write();
-        self.load(file, &mut state)?;
-        Ok(state)
+        Ok((core, state))
     }
 
     /// Calls `with` with the state of a file whose chain has been read, shared where that does.
@@ -57,7 +53,8 @@ impl<F: Family> Volume<F> {
                 return with(&state);
             }
         }
-        let state = self.loaded(file)?;
+        let (core, state) = self.with_core(file)?;
+        drop(core);
         with(&state)
     }
 
@@ -85,22 +82,28 @@ impl<F: Family> Volume<F> {
     }
 
     /// Allocates clusters up to `end`.
-    pub(super) fn reserve(&self, file: &File, state: &mut FileState, end: u64) -> Result<()> {
+    pub(super) fn reserve(
+        &self,
+        core: &mut Core<F>,
+        file: &File,
+        state: &mut FileState,
+        end: u64,
+    ) -> Result<()> {
         let need = u32::try_from(self.heap.clusters_for(end)).map_err(|_| Error::NoSpace)?;
         let have = state.runs.clusters();
         if need > have {
-            let taken = self.core().allocate(file.number, &state.runs, need - have)?;
+            let taken = core.allocate(file.number, &state.runs, need - have)?;
             state.extend(&taken);
         }
         Ok(())
     }
 
     /// Gives back what a write past the end allocated and does not need.
-    pub(super) fn trim(&self, state: &mut FileState) {
+    pub(super) fn trim(&self, core: &mut Core<F>, state: &mut FileState) {
         let keep = state.linked.max(self.heap.clusters_for(state.planned) as u32);
         if state.runs.clusters() > keep {
             let cut = state.runs.split_off(keep);
-            self.core().give_up(&cut, keep);
+            core.give_up(&cut, keep);
         }
     }
 
@@ -132,6 +135,12 @@ impl<F: Family> Volume<F> {
             }
             Ok(())
         })
+    }
+
+    /// Writes zeroes from the end of a file to what is to be its end.
+    fn zero_behind(&self, file: &File, size: u64) -> Result<()> {
+        let state = file.read();
+        self.zero(&state, state.size..self.sector_end(size))
     }
 
     pub(super) fn transfer_in(&self, state: &FileState, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -167,15 +176,12 @@ impl<F: Family> Volume<F> {
     }
 
     /// Makes a file's clusters its own on disk as far as its size reaches, and tells its entry.
-    pub(super) fn record(&self, file: &File, state: &mut FileState) -> Result<()> {
-        let mut core = self.core();
-        core.writable()?;
+    pub(super) fn record(&self, core: &mut Core<F>, file: &File, state: &mut FileState) -> Result<()> {
         let needed = state.needed(&self.heap);
         if needed > state.linked {
             let mut entry = core.entity(file.number)?.entry.clone();
-            if let Err(error) = F::link(&mut core, &mut entry, &state.runs, state.linked, needed) {
-                return Err(self.freeze(&mut core, error));
-            }
+            F::link(core, &mut entry, &state.runs, state.linked, needed)
+                .map_err(|error| self.health.fail(error))?;
             core.entity_mut(file.number)?.entry = entry;
             state.linked = needed;
         }
@@ -183,6 +189,33 @@ impl<F: Family> Volume<F> {
         F::record(&mut core.entity_mut(file.number)?.entry, state);
         core.mark(file.number);
         Ok(())
+    }
+
+    /// Plans a write over what is there.
+    #[inline]
+    pub(super) fn plan_in_place(
+        &self,
+        file: &File,
+        state: &FileState,
+        offset: u64,
+        length: usize,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        self.may_write(file)?;
+        let pass = file.enter(offset..offset + length as u64, Access::Write)?;
+        plan.notes[0] = IN_PLACE;
+        plan.notes[PASS] = pass.into_bits();
+        state.fill(&self.heap, offset, length as u64, plan).inspect_err(|_| {
+            file.leave(pass);
+        })
+    }
+
+    /// Commits before a file grows that was cut short and keeps clusters, as long as that is not durable: the table would
+    /// lead from those it keeps to new ones before its entry has the smaller size, and after a power cut what others
+    /// left in the new ones would be read as this file's.
+    fn commit_cut(&self, file: &File) -> Result<()> {
+        let cut = file.read().cut_in;
+        if cut > self.committed.load(Ordering::SeqCst) { self.make_durable(Need::Commit) } else { Ok(()) }
     }
 
     /// First half of a write past the end.
@@ -195,128 +228,195 @@ impl<F: Family> Volume<F> {
     ) -> Result<()> {
         let end = self.check_size(offset.checked_add(length as u64))?;
         self.with_space(|| {
-            let mut state = self.loaded(file)?;
+            self.commit_cut(file)?;
+            let (mut core, mut state) = self.with_core(file)?;
             if end <= state.valid {
-                state.fill(&self.heap, offset, length as u64, plan)?;
-                plan.notes[0] = IN_PLACE;
-                file.begin();
-                return Ok(());
+                return self.plan_in_place(file, &state, offset, length, plan);
             }
-            self.reserve(file, &mut state, end)?;
+            self.may_write(file)?;
+            // The gap in front of it too: its first sector may hold the last bytes of the file.
+            let pass = file.enter(state.range_of_write(offset, length, self.sector), Access::Write)?;
             let gap = state.planned..offset;
-            let ready =
-                self.zero(&state, gap).and_then(|()| state.fill(&self.heap, offset, length as u64, plan));
+            let ready = self.reserve(&mut core, file, &mut state, end).and_then(|()| {
+                drop(core);
+                self.zero(&state, gap)?;
+                state.fill(&self.heap, offset, length as u64, plan)
+            });
             if let Err(error) = ready {
-                self.trim(&mut state);
+                drop(state);
+                file.leave(pass);
+                let (mut core, mut state) = self.with_core(file)?;
+                self.trim(&mut core, &mut state);
                 return Err(error);
             }
             plan.notes[..2].copy_from_slice(&[PENDING, state.announce(offset, end)]);
-            file.begin();
+            plan.notes[PASS] = pass.into_bits();
             Ok(())
         })
     }
 
-    /// Second half of a write past the end.
-    pub(super) fn finish_extension(&self, file: &File, plan: &Plan, written: bool) -> Result<()> {
-        let mut state = file.write();
-        let (start, end, ticket) = (plan.offset, plan.offset + plan.length as u64, plan.notes[1]);
-        let valid = state.valid;
+    /// Second half of a write past the end, from `start` to `end`.
+    pub(super) fn finish_extension(
+        &self,
+        file: &File,
+        range: Range<u64>,
+        ticket: u64,
+        written: bool,
+    ) -> Result<()> {
+        let (mut core, mut state) = self.with_core(file)?;
+        let (size, valid) = (state.size, state.valid);
+        if let Err(error) = self.health.promise() {
+            // Nothing can be recorded any more, so nobody is to see it, nor what waited for it.
+            state.conclude(ticket, false);
+            (state.size, state.valid) = (size, valid);
+            return Err(error);
+        }
         // Others come after it: what it failed to write is to read as zeroes. If that fails too, the file can neither
         // grow over what the clusters held before nor lose what others wrote: nothing more is changed.
-        if !written
-            && state.is_followed(start, ticket)
-            && let Err(error) = self.zero(&state, start.max(valid)..end.max(valid))
-        {
-            return Err(self.freeze(&mut self.core(), error));
+        if !written && state.is_followed(range.start, ticket) {
+            for rest in
+                state.left_by_others(range.start.max(valid)..self.sector_end(range.end).max(valid), ticket)
+            {
+                self.zero(&state, rest).map_err(|error| self.health.fail(error))?;
+            }
         }
         state.conclude(ticket, written);
         if written {
             self.touch(file);
         }
-        let recorded = if state.valid != valid { self.record(file, &mut state) } else { Ok(()) };
+        let recorded = if state.valid != valid { self.record(&mut core, file, &mut state) } else { Ok(()) };
+        if recorded.is_err() {
+            (state.size, state.valid) = (size, valid);
+        }
         if state.pending.is_empty() {
-            self.trim(&mut state);
+            self.trim(&mut core, &mut state);
         }
         recorded
+    }
+
+    /// Waits until a write that ends here is seen by readers: writes that were planned before it and lie in front of it
+    /// have to be finished first. The caller has no plan in flight on the file.
+    ///
+    /// # Errors
+    /// A failure of the volume meanwhile: then it never is.
+    pub(super) fn wait_visible(&self, file: &File, end: u64) -> Result<()> {
+        let is_pending = {
+            let state = file.read();
+            state.valid < end && !state.pending.is_empty()
+        };
+        if is_pending {
+            drop(file.claim(|_| 0..0, Access::Write));
+            self.health.promise()?;
+        }
+        Ok(())
     }
 
     /// Changes a file's size.
     pub(super) fn resize(&self, file: &File, size: u64) -> Result<()> {
         self.with_space(|| {
             self.may_write(file)?;
-            let mut state = file.settled();
-            self.load(file, &mut state)?;
+            let _claim = file.claim(|state| state.valid.min(size)..u64::MAX, Access::Read);
+            self.commit_cut(file)?;
+            let (mut core, mut state) = self.with_core(file)?;
+            core.writable()?;
+            let before = (state.size, state.valid);
             if size > state.size {
-                self.reserve(file, &mut state, size)?;
+                self.reserve(&mut core, file, &mut state, size)?;
                 if !F::UNWRITTEN {
-                    if let Err(error) = self.zero(&state, state.size..self.sector_end(size)) {
-                        self.trim(&mut state);
+                    // Nobody else changes the file meanwhile: it is claimed.
+                    drop((core, state));
+                    let zeroed = self.zero_behind(file, size);
+                    (core, state) = self.with_core(file)?;
+                    if let Err(error) = zeroed {
+                        self.trim(&mut core, &mut state);
                         return Err(error);
                     }
                     (state.valid, state.planned) = (size, size);
                 }
                 state.size = size;
-                self.touch(file);
-                self.record(file, &mut state)
             } else if size < state.size {
                 let valid = state.valid.min(size);
                 (state.size, state.valid, state.planned) = (size, valid, valid);
                 let keep = state.needed(&self.heap);
                 let cut = state.runs.split_off(keep);
-                {
-                    let mut core = self.core();
-                    core.writable()?;
-                    core.give_up(&cut, state.linked);
-                    if state.linked > keep {
-                        if F::is_chain(&core.entity(file.number)?.entry) {
-                            core.change.ends.extend(state.runs.last());
-                        }
-                        state.linked = keep;
+                core.give_up(&cut, state.linked);
+                if state.linked > keep {
+                    if F::is_chain(&core.entity(file.number)?.entry) {
+                        core.change.ends.extend(state.runs.last());
                     }
-                    core.pin(file.number);
+                    state.linked = keep;
+                    state.cut_in = if keep > 0 { core.change.id } else { 0 };
                 }
-                self.touch(file);
-                self.record(file, &mut state)
+                core.pin(file.number);
             } else {
-                Ok(())
-            }
-        })
-    }
-
-    /// A write that begins or ends inside a sector.
-    pub(super) fn write_unaligned(&self, file: &File, offset: u64, data: &[u8]) -> Result<()> {
-        let end = self.check_size(offset.checked_add(data.len() as u64))?;
-        self.with_space(|| {
-            self.may_write(file)?;
-            let mut state = self.loaded(file)?;
-            if end > state.planned {
-                self.reserve(file, &mut state, end)?;
-            }
-            if let Err(error) = self.write_sectors(&state, offset, data) {
-                self.trim(&mut state);
-                return Err(error);
+                return Ok(());
             }
             self.touch(file);
-            let valid = state.valid;
-            if end > valid {
-                let ticket = state.announce(offset, end);
-                state.conclude(ticket, true);
+            let recorded = self.record(&mut core, file, &mut state);
+            if recorded.is_err() {
+                (state.size, state.valid) = before;
             }
-            if state.valid != valid { self.record(file, &mut state) } else { Ok(()) }
+            recorded
         })
     }
 
-    /// Writes any bytes of a file, whose clusters are there, and keeps the rest of the first and the last sector.
-    pub(super) fn write_sectors(&self, state: &FileState, offset: u64, data: &[u8]) -> Result<()> {
+    /// A write that begins or ends inside a sector. Its sectors are claimed: what others write to the rest of them
+    /// meanwhile would be lost.
+    pub(super) fn write_unaligned(&self, file: &File, offset: u64, data: &[u8]) -> Result<()> {
+        let end = self.check_size(offset.checked_add(data.len() as u64))?;
+        let range = |state: &FileState| state.range_of_write(offset, data.len(), self.sector);
+        self.with_space(|| {
+            drop(self.with_core(file)?);
+            let claimed = std::cell::Cell::new(0);
+            let claim_range = |state: &FileState| {
+                claimed.set(range(state).start);
+                range(state)
+            };
+            loop {
+                let _claim = file.claim(claim_range, Access::Write);
+                self.commit_cut(file)?;
+                let (mut core, mut state) = self.with_core(file)?;
+                self.may_write(file)?;
+                if range(&state).start < claimed.get() {
+                    // A write that was planned before failed, and the gap to fill is wider now.
+                    continue;
+                }
+                let ticket = match end > state.valid {
+                    true => {
+                        self.reserve(&mut core, file, &mut state, end)?;
+                        let from = state.planned;
+                        Some((state.announce(offset, end), from))
+                    }
+                    false => None,
+                };
+                let kept = ticket.map_or(state.planned, |(_, from)| from);
+                drop((core, state));
+                // The claim keeps everyone from moving these clusters; readers go on.
+                let written = self.write_sectors(&file.read(), kept, offset, data);
+                if let Some((ticket, _)) = ticket {
+                    let recorded = self.finish_extension(file, offset..end, ticket, written.is_ok());
+                    return written.and(recorded);
+                }
+                if written.is_ok() {
+                    self.touch(file);
+                }
+                return written;
+            }
+        })
+    }
+
+    /// Writes any bytes of a file, whose clusters are there and which holds something up to `kept`, zeroes in front of
+    /// them, and keeps the rest of the first and the last sector.
+    fn write_sectors(&self, state: &FileState, kept: u64, offset: u64, data: &[u8]) -> Result<()> {
         let sector = u64::from(self.sector);
         let end = offset + data.len() as u64;
         let mut at = offset / sector * sector;
-        self.zero(state, state.planned..at)?;
+        self.zero(state, kept..at)?;
         while at < end {
             if at < offset || at + sector > end {
                 let mut bounce = Buffer::new(sector as usize);
                 // Only what is before the end of the file is worth keeping.
-                let kept = state.planned.saturating_sub(at).min(sector) as usize;
+                let kept = kept.saturating_sub(at).min(sector) as usize;
                 if kept > 0 {
                     self.transfer_in(state, at, &mut bounce)?;
                     bounce[kept..].fill(0);
@@ -360,9 +460,10 @@ impl<F: Family> Volume<F> {
             .ok_or(Error::InvalidArgument("the plan is not one of this volume's"))
     }
 
-    /// Counts a plan out.
-    pub(super) fn end(&self, file: &File) {
-        if file.end() {
+    /// Lets a plan out.
+    #[inline]
+    pub(super) fn leave(&self, file: &File, plan: &Plan) {
+        if file.leave(Pass::from_bits(plan.notes[PASS])) {
             self.let_go(file.number);
         }
     }

@@ -23,7 +23,7 @@ impl<F: Family> Volume<F> {
             }
             core.absorb(number);
             let Some(entity) = core.nodes.get(&number) else { return };
-            if entity.linked && entity.lazy && core.frozen.is_none() {
+            if entity.linked && entity.lazy && self.health.writable().is_ok() {
                 core.mark_times(number);
                 return;
             }
@@ -66,8 +66,8 @@ impl<F: Family> Volume<F> {
             F::removed(&mut core, &entity.entry);
             return;
         };
-        let mut state = file.write();
         let mut core = self.core();
+        let mut state = file.write();
         state.dead = true;
         if !state.loaded
             && let Ok(content) = F::content(&mut core, &entity.entry, true)
@@ -170,7 +170,7 @@ impl<F: Family> Volume<F> {
                 }
             }
             if let Err(error) = F::link(core, &mut entry, &runs, 0, 1) {
-                return Err(self.freeze(core, error));
+                return Err(self.health.fail(error));
             }
         }
         let parent = core.directory(directory)?;
