@@ -6,7 +6,7 @@ use super::pattern::{Layout, Walk};
 use super::{Corruption, Durability, Job, Stop};
 use crate::{Error, Result, Subject};
 use platter_device::{Buffer, Completion, Kind, Queue, Request, Segment, Segments};
-use platter_vfs::{Plan, SyncNeed};
+use platter_vfs::{Error as FsError, Plan, SyncNeed};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -292,7 +292,8 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// Issues one I/O; `false` if every block that could be next has one in flight already.
+    /// Issues one I/O; `false` if that has to wait until one in flight completes: every block that could be next has one,
+    /// or another caller has its range for itself.
     fn issue(&mut self, index: usize, issued: Instant) -> Result<bool> {
         let block = self.job.pattern.block;
         let (read, offset) = match self.ledger {
@@ -324,11 +325,25 @@ impl Worker<'_> {
         let segments = match self.subject {
             Subject::Device { .. } => Segments::from_slice(&[Segment { offset, at: 0, length: block }]),
             Subject::File { system, node } => {
-                if read {
-                    system.plan_read(*node, offset, block as usize, &mut slot.plan)?;
-                } else {
-                    system.plan_write(*node, offset, &buffer, &mut slot.plan)?;
+                let planned = loop {
+                    let planned = match read {
+                        true => system.plan_read(*node, offset, block as usize, &mut slot.plan),
+                        false => system.plan_write(*node, offset, &buffer, &mut slot.plan),
+                    };
+                    match planned {
+                        Err(FsError::Busy) if self.queue.in_flight() == 0 => system.wait_until_free(*node),
+                        planned => break planned,
+                    }
+                };
+                if let Err(FsError::Busy) = planned {
+                    // Whoever has this range may be waiting for what is in flight here.
+                    if let Some(ledger) = self.ledger {
+                        ledger.release(offset, buffer.len(), false);
+                    }
+                    slot.buffer = Some(buffer);
+                    return Ok(false);
                 }
+                planned?;
                 std::mem::take(&mut slot.plan.segments)
             }
         };

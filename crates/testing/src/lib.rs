@@ -1,0 +1,4 @@
+//! What Platter's tests share and nobody ships.
+#![forbid(unsafe_code)]
+
+pub mod simulation;

@@ -1,0 +1,97 @@
+//! What callers did to the files they share, and what they saw.
+
+use std::ops::Range;
+
+/// A moment of a run: how many calls began or returned before it, and how many writes the device had seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// Calls that had begun or returned.
+    pub tick: u64,
+    /// Writes of the device.
+    pub writes: usize,
+}
+
+/// What one call did to one file, or saw of it.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Filled the range with bytes that nobody else writes.
+    Write(Range<u64>, u8),
+    /// Gave the file another size.
+    Resize(u64),
+    /// Made the range a hole.
+    Punch(Range<u64>),
+    /// Made the file at least so long.
+    Extend(u64),
+    /// Saw this content from an offset on, of so many bytes that were asked for.
+    Read(u64, u64, Vec<u8>),
+    /// Saw this size.
+    Size(u64),
+}
+
+/// A call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Which caller's.
+    pub caller: usize,
+    /// The file.
+    pub file: usize,
+    /// What it did.
+    pub action: Action,
+    /// When it began and returned.
+    pub began: Moment,
+    /// See `began`.
+    pub returned: Moment,
+    /// It failed, so it may have been done or not.
+    pub failed: bool,
+    /// A write that was planned: it is seen once those planned before it are finished too.
+    pub planned: bool,
+}
+
+/// A sync that returned without an error.
+#[derive(Clone, Copy, Debug)]
+pub struct Sync {
+    /// The file; all of them if none.
+    pub file: Option<usize>,
+    /// When it began and returned.
+    pub began: Moment,
+    /// See `began`.
+    pub returned: Moment,
+}
+
+/// A run.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Calls, in the order in which they returned.
+    pub calls: Vec<Call>,
+    /// Syncs.
+    pub syncs: Vec<Sync>,
+    /// Moments so far.
+    pub ticks: u64,
+    /// What is wrong whatever the order: errors where none is due.
+    pub faults: Vec<String>,
+}
+
+impl History {
+    /// Lets each planned write return with the last of the writes that were planned before it returned: until then the
+    /// file may end before it. Where transfers fail it may stay so.
+    pub fn settle_planned(&mut self, fails: bool) {
+        let writes: Vec<(usize, Moment, Moment)> = self
+            .calls
+            .iter()
+            .filter(|call| matches!(call.action, Action::Write(..)))
+            .map(|call| (call.file, call.began, call.returned))
+            .collect();
+        for call in self.calls.iter_mut().filter(|call| call.planned) {
+            call.failed |= fails;
+            // Those may wait for others in turn.
+            loop {
+                let before = call.returned;
+                let others = writes.iter().filter(|other| other.0 == call.file && other.1 < before);
+                call.returned = others.map(|other| other.2).fold(before, Moment::max);
+                if call.returned == before {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Whether some order of the calls explains what was seen.
+//!
+//! Transfers are not atomic: two writes that overlap may mix, sector by sector. But each byte of a file is a value that
+//! calls replace and look at, and for each byte there must be an order of the calls, in which none comes before one
+//! that had returned before it began, that explains all that was seen of it. A byte beyond the end of the file has the
+//! value "absent", so that sizes are judged too. Bytes of one sector that the same calls touch are judged together.
+
+use super::history::{Action, Call, History, Moment};
+use super::script::{FIRST_SIZE, LONGEST};
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
+
+/// A byte of a file: absent beyond its end.
+type Byte = Option<u8>;
+
+/// What a call does to a byte or sees of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    Becomes(Byte),
+    /// There from now on, as zero if it was absent.
+    Appears,
+    /// Zero if it is there.
+    Clears,
+    Sees(Byte),
+}
+
+/// A call, as one byte has it.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    began: u64,
+    returned: u64,
+    effect: Effect,
+    /// It has happened; the others may have.
+    certain: bool,
+}
+
+/// What fills a file before anyone writes to it.
+pub fn first_content(file: usize) -> u8 {
+    250 + file as u8
+}
+
+/// What a power cut leaves open.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// During which write of the device the power failed.
+    pub write: usize,
+}
+
+/// Judges what was seen of a file while the power was on, with `last` as its content at the end, if it was read.
+pub fn judge_run(history: &History, file: usize, last: Option<&[u8]>) -> Result<(), String> {
+    let (mut calls, mut certain) = (Vec::new(), Vec::new());
+    for call in history.calls.iter().filter(|call| call.file == file) {
+        calls.push(call.clone());
+        certain.push(!call.failed);
+        if let (Action::Write(range, _), true) = (&call.action, call.failed) {
+            // What comes after it may have been written, and then it reads as zeroes.
+            for action in [Action::Extend(range.end), Action::Punch(range.clone())] {
+                calls.push(Call { action, ..call.clone() });
+                certain.push(false);
+            }
+        }
+    }
+    if let Some(last) = last {
+        calls.push(at_the_end(history, file, last));
+        certain.push(true);
+    }
+    judge(&calls, &certain, file)
+}
+
+/// Judges what a power cut left of a file: what a sync covers that had returned is there.
+pub fn judge_cut(history: &History, file: usize, cut: Cut, left: &[u8]) -> Result<(), String> {
+    let syncs = history
+        .syncs
+        .iter()
+        .filter(|sync| sync.file.is_none_or(|synced| synced == file) && sync.returned.writes <= cut.write);
+    let covered = syncs.map(|sync| sync.began.tick).max().unwrap_or(0);
+    let (mut calls, mut certain) = (Vec::new(), Vec::new());
+    for call in history.calls.iter().filter(|call| call.file == file && call.began.writes <= cut.write) {
+        if !matches!(call.action, Action::Read(..) | Action::Size(_)) {
+            certain.push(!call.failed && call.returned.tick < covered);
+            calls.push(call.clone());
+            // What was on its way may have made the file longer and not have arrived. What was cut off may read as
+            // zeroes where the cutting off itself is lost: others were free to write there.
+            let zeroes_to = match &call.action {
+                Action::Write(range, _) => range.end,
+                Action::Resize(_) => LONGEST * 2,
+                _ => continue,
+            };
+            certain.push(false);
+            calls.push(Call { action: Action::Extend(zeroes_to), ..call.clone() });
+        }
+    }
+    calls.push(at_the_end(history, file, left));
+    certain.push(true);
+    judge(&calls, &certain, file)
+}
+
+fn at_the_end(history: &History, file: usize, content: &[u8]) -> Call {
+    let end = Moment { tick: history.ticks + 1, writes: usize::MAX };
+    let action = Action::Read(0, LONGEST * 2, content.to_vec());
+    Call { caller: usize::MAX, file, action, began: end, returned: end, failed: false, planned: false }
+}
+
+fn judge(calls: &[Call], certain: &[bool], file: usize) -> Result<(), String> {
+    let mut cuts: BTreeSet<u64> = (0..=LONGEST * 2).step_by(512).collect();
+    cuts.insert(FIRST_SIZE);
+    for call in calls {
+        match &call.action {
+            Action::Write(range, _) | Action::Punch(range) => cuts.extend([range.start, range.end]),
+            Action::Resize(size) | Action::Extend(size) | Action::Size(size) => drop(cuts.insert(*size)),
+            Action::Read(offset, asked, seen) => {
+                cuts.extend([*offset, offset + asked, offset + seen.len() as u64]);
+            }
+        }
+    }
+    let cuts: Vec<u64> = cuts.into_iter().collect();
+    for pair in cuts.windows(2) {
+        judge_bytes(calls, certain, file, pair[0]..pair[1])?;
+    }
+    Ok(())
+}
+
+/// Judges bytes that all calls treat alike.
+fn judge_bytes(calls: &[Call], certain: &[bool], file: usize, bytes: Range<u64>) -> Result<(), String> {
+    let at = bytes.start;
+    let mut events = Vec::new();
+    for (call, &certain) in calls.iter().zip(certain) {
+        let effect = match &call.action {
+            Action::Write(range, id) if range.contains(&at) => Effect::Becomes(Some(*id)),
+            Action::Write(range, _) if at < range.start => Effect::Appears,
+            Action::Resize(size) if at >= *size => Effect::Becomes(None),
+            Action::Resize(_) => Effect::Appears,
+            Action::Punch(range) if range.contains(&at) => Effect::Clears,
+            Action::Extend(size) if at < *size => Effect::Appears,
+            Action::Size(size) if at >= *size => Effect::Sees(None),
+            Action::Read(offset, asked, seen) if (*offset..offset + asked).contains(&at) => {
+                let from = (at - offset) as usize;
+                match seen.get(from..) {
+                    None | Some([]) => Effect::Sees(None),
+                    Some(rest) => {
+                        let rest = &rest[..rest.len().min((bytes.end - at) as usize)];
+                        if let Some(other) = rest.iter().position(|byte| *byte != rest[0]) {
+                            return Err(format!(
+                                "file {file}: caller {} saw a torn sector: {} at byte {at} and {} at byte {}",
+                                call.caller,
+                                rest[0],
+                                rest[other],
+                                at + other as u64
+                            ));
+                        }
+                        Effect::Sees(Some(rest[0]))
+                    }
+                }
+            }
+            _ => continue,
+        };
+        events.push(Event { began: call.began.tick, returned: call.returned.tick, effect, certain });
+    }
+    let first = (at < FIRST_SIZE).then(|| first_content(file));
+    if !events.iter().any(|event| matches!(event.effect, Effect::Sees(_))) || is_explained(&events, first) {
+        return Ok(());
+    }
+    let mut text = format!(
+        "file {file}: no order of the calls explains what was seen of bytes {bytes:?}, at first {first:?}:"
+    );
+    events.sort_by_key(|event| event.began);
+    for event in events {
+        let Event { began, returned, effect, certain } = event;
+        let doubt = if certain { "" } else { " (perhaps)" };
+        text += &format!("\n      {began:>4} to {returned:>4}: {effect:?}{doubt}");
+    }
+    // What was synced or failed is in the calls.
+    for call in calls {
+        if !matches!(call.action, Action::Read(..)) {
+            text += &format!(
+                "\n    caller {} {:>4} to {:>4}{}: {:?}",
+                call.caller,
+                call.began.tick,
+                call.returned.tick,
+                if call.failed { " failed" } else { "" },
+                call.action
+            );
+        }
+    }
+    Err(text)
+}
+
+/// Whether there is an order: a search over which events are done, with the value after them.
+fn is_explained(events: &[Event], first: Byte) -> bool {
+    assert!(events.len() <= 128, "{} calls on one byte", events.len());
+    let certain = events
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| event.certain)
+        .fold(0u128, |all, (at, _)| all | 1 << at);
+    let mut seen = HashSet::new();
+    let mut open = vec![(0u128, first)];
+    while let Some((done, value)) = open.pop() {
+        if done & certain == certain {
+            return true;
+        }
+        if !seen.insert((done, value)) {
+            continue;
+        }
+        // Whatever returns first among those that must come bounds which can be next.
+        let bound = |at: &usize| done & 1 << at == 0 && events[*at].certain;
+        let latest = (0..events.len()).filter(bound).map(|at| events[at].returned).min().unwrap_or(u64::MAX);
+        for (at, event) in events.iter().enumerate() {
+            if done & 1 << at != 0 || event.began > latest {
+                continue;
+            }
+            let after = match event.effect {
+                Effect::Becomes(value) => value,
+                Effect::Appears => value.or(Some(0)),
+                Effect::Clears => value.map(|_| 0),
+                Effect::Sees(seen) if seen == value => value,
+                Effect::Sees(_) => continue,
+            };
+            // What had returned before this began, and is not done, never happened.
+            let never = events
+                .iter()
+                .enumerate()
+                .filter(|(_, other)| !other.certain && other.returned < event.began)
+                .fold(0u128, |never, (other, _)| never | 1 << other);
+            open.push((done | never | 1 << at, after));
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(began: u64, returned: u64, effect: Effect) -> Event {
+        Event { began, returned, effect, certain: true }
+    }
+
+    #[test]
+    fn a_lost_update_has_no_order() {
+        let write = |began, returned, id| event(began, returned, Effect::Becomes(Some(id)));
+        let sees = |began, returned, id| event(began, returned, Effect::Sees(Some(id)));
+        assert!(is_explained(&[write(1, 4, 7), write(2, 3, 8), sees(5, 6, 7)], Some(0)));
+        assert!(is_explained(&[write(1, 4, 7), write(2, 3, 8), sees(5, 6, 8)], Some(0)));
+        assert!(!is_explained(&[write(1, 2, 7), write(3, 4, 8), sees(5, 6, 7)], Some(0)));
+        assert!(!is_explained(&[write(1, 2, 7), sees(3, 4, 0)], Some(0)));
+        assert!(is_explained(&[write(1, 4, 7), sees(2, 3, 0), sees(5, 6, 7)], Some(0)));
+        assert!(!is_explained(&[write(1, 9, 7), sees(2, 3, 7), sees(5, 6, 0)], Some(0)));
+    }
+
+    #[test]
+    fn what_is_in_doubt_may_be_there_or_not() {
+        let perhaps = |began, returned, id| Event {
+            certain: false,
+            ..event(began, returned, Effect::Becomes(Some(id)))
+        };
+        let sees = |id| event(9, 9, Effect::Sees(Some(id)));
+        assert!(is_explained(&[perhaps(1, 2, 7), perhaps(3, 4, 8), sees(7)], Some(0)));
+        assert!(is_explained(&[perhaps(1, 2, 7), perhaps(3, 4, 8), sees(0)], Some(0)));
+        let synced = event(3, 4, Effect::Becomes(Some(8)));
+        assert!(
+            !is_explained(&[perhaps(1, 2, 7), synced, sees(7)], Some(0)),
+            "it was written over and synced"
+        );
+        assert!(is_explained(&[perhaps(1, 4, 7), synced, sees(7)], Some(0)), "they were under way together");
+    }
+}

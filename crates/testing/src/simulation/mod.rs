@@ -1,0 +1,23 @@
+//! A simulator that runs many callers on one volume, in an order that depends on a seed alone.
+//!
+//! [`run`] makes callers that do everything in the contract to the same few files at once. At each lock and each device
+//! call the seed decides which of them goes on ([`schedule`]); it decides when each request of a queue completes and in
+//! which order ([`device`]), which transfers fail, and where the power is cut afterwards. What each caller saw is judged:
+//! every byte must be what *some* order of the calls allows, and after a cut everything that a returned sync covers is
+//! there ([`judge`]). A run with the same seed is the same run, so a finding is replayed with its seed.
+//!
+//! [`schedule`]: Tasks
+//! [`device`]: SimulatedDevice
+//! [`judge`]: judge::judge_run
+
+mod device;
+mod history;
+mod judge;
+mod run;
+mod schedule;
+mod script;
+
+pub use device::SimulatedDevice;
+pub use run::{Setting, explore, replay, run};
+pub use schedule::Tasks;
+pub use script::Abilities;

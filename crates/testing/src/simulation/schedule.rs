@@ -1,0 +1,83 @@
+//! Who goes on: [`platter_device::sync::Schedule`] over the tasks of the crate `shuttle`.
+//!
+//! Each caller is a task, and all of them are on one thread. At each lock and each device call the scheduler of `shuttle`
+//! chooses the next one from the seed. It knows who waits, so that a schedule in which nobody can go on fails as a
+//! deadlock and not by hanging.
+
+use platter_device::sync::Schedule;
+use platter_vfs::model::Random;
+use shuttle::thread;
+use std::cell::RefCell;
+
+/// A task that waits at an address.
+struct Waiter {
+    caller: usize,
+    address: usize,
+    thread: thread::Thread,
+}
+
+/// See the module.
+pub struct Tasks {
+    waiting: RefCell<Vec<Waiter>>,
+    random: RefCell<Random>,
+}
+
+impl Tasks {
+    /// The tasks of one execution, with a seed for how long those wait that do not wait for ever.
+    pub fn new(seed: u64) -> Tasks {
+        Tasks { waiting: RefCell::default(), random: RefCell::new(Random::new(seed)) }
+    }
+
+    fn is_listed(&self, caller: usize, address: usize) -> bool {
+        self.waiting.borrow().iter().any(|waiter| (waiter.caller, waiter.address) == (caller, address))
+    }
+
+    fn delist(&self, caller: usize, address: usize) {
+        self.waiting.borrow_mut().retain(|waiter| (waiter.caller, waiter.address) != (caller, address));
+    }
+}
+
+impl Schedule for Tasks {
+    fn caller(&self) -> usize {
+        thread::current().id().into()
+    }
+
+    fn point(&self) {
+        thread::yield_now();
+    }
+
+    fn enlist(&self, address: usize) {
+        let thread = thread::current();
+        self.waiting.borrow_mut().push(Waiter { caller: thread.id().into(), address, thread });
+    }
+
+    fn pause(&self, address: usize, for_ever: bool) {
+        let caller = self.caller();
+        let mut patience = if for_ever { u64::MAX } else { 1 + self.random.borrow_mut().below(6) };
+        while self.is_listed(caller, address) && patience > 0 {
+            patience -= 1;
+            if for_ever { thread::park() } else { thread::yield_now() }
+        }
+        self.delist(caller, address);
+    }
+
+    fn wake(&self, address: usize, all: bool) {
+        let mut woken = Vec::new();
+        {
+            let mut waiting = self.waiting.borrow_mut();
+            while let Some(at) = waiting.iter().position(|waiter| waiter.address == address) {
+                woken.push(waiting.remove(at).thread);
+                if !all {
+                    break;
+                }
+            }
+        }
+        // Not while the list is borrowed: others may go on here.
+        woken.iter().for_each(thread::Thread::unpark);
+    }
+
+    fn spawn(&self, work: Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce() + Send> {
+        let thread = thread::spawn(work);
+        Box::new(move || drop(thread.join()))
+    }
+}

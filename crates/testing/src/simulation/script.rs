@@ -1,0 +1,129 @@
+//! What each caller of a simulation does.
+
+use platter_vfs::SyncScope;
+use platter_vfs::model::Random;
+use std::ops::Range;
+
+/// How many files all callers share.
+pub const FILES: usize = 2;
+/// No file becomes longer.
+pub const LONGEST: u64 = 24 << 10;
+/// Their size at first.
+pub const FIRST_SIZE: u64 = 12 << 10;
+
+/// What one caller asks for. Files are numbered from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// One blocking write.
+    Write(usize, Range<u64>),
+    /// One blocking read.
+    Read(usize, Range<u64>),
+    /// Planned transfers of whole sectors, kept in flight together: `true` writes.
+    Planned(usize, Vec<(bool, Range<u64>)>),
+    /// A look at the size.
+    Size(usize),
+    /// Another size.
+    Resize(usize, u64),
+    /// A hole.
+    Punch(usize, Range<u64>),
+    /// Clusters ahead of the content; the size changes with them.
+    Allocate(usize, Range<u64>),
+    /// Checksums on or off.
+    Integrity(usize, bool),
+    /// Content kept under a name of the caller's own.
+    Snapshot(usize),
+    /// The caller gives its hold of the file back and takes it anew.
+    Reopen(usize),
+    /// An entry of the caller's own: made, written to, and renamed or removed.
+    Name(u64),
+    /// What has been done to this file is to survive.
+    Sync(usize, Scope),
+    /// What has been done is to survive.
+    SyncAll,
+    /// The end of the volume. Every other call races with it or is refused.
+    Unmount,
+}
+
+/// [`SyncScope`], comparable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Content and size.
+    Data,
+    /// All.
+    All,
+}
+
+impl From<Scope> for SyncScope {
+    fn from(scope: Scope) -> SyncScope {
+        match scope {
+            Scope::Data => SyncScope::Data,
+            Scope::All => SyncScope::All,
+        }
+    }
+}
+
+/// What a format lets callers do.
+#[derive(Clone, Copy, Debug)]
+pub struct Abilities {
+    /// Holes and clusters ahead of the content.
+    pub sparse: bool,
+    /// Checksums that can be turned on and off.
+    pub integrity: bool,
+}
+
+/// The steps of each caller.
+pub fn scripts(random: &mut Random, sector: u64, abilities: Abilities) -> Vec<Vec<Step>> {
+    let most = if random.chance(20) { 8 } else { 4 };
+    let callers = 2 + random.below(most - 1);
+    let steps = 24 / callers;
+    // Most callers meet in few places.
+    let narrow = random.chance(60);
+    let mut scripts: Vec<Vec<Step>> = (0..callers)
+        .map(|_| (0..1 + random.below(steps + 1)).map(|_| step(random, sector, abilities, narrow)).collect())
+        .collect();
+    if random.chance(15) {
+        let caller = random.below(callers) as usize;
+        let at = random.below(scripts[caller].len() as u64 + 1) as usize;
+        scripts[caller].insert(at, Step::Unmount);
+    }
+    scripts
+}
+
+fn step(random: &mut Random, sector: u64, abilities: Abilities, narrow: bool) -> Step {
+    let file = random.below(FILES as u64) as usize;
+    match random.below(100) {
+        0..22 => Step::Write(file, any_range(random, sector, narrow)),
+        22..34 => Step::Read(file, any_range(random, sector, narrow)),
+        34..56 => {
+            let count = 1 + random.below(3);
+            let part = |random: &mut Random| (random.chance(65), whole_sectors(random, sector, narrow));
+            Step::Planned(file, (0..count).map(|_| part(random)).collect())
+        }
+        56..60 => Step::Size(file),
+        60..68 => Step::Resize(file, any_range(random, sector, narrow).start),
+        68..72 if abilities.sparse => Step::Punch(file, any_range(random, sector, narrow)),
+        72..74 if abilities.sparse => Step::Allocate(file, any_range(random, sector, narrow)),
+        74..78 if abilities.integrity => Step::Integrity(file, random.chance(50)),
+        78..80 if abilities.integrity => Step::Snapshot(file),
+        80..83 => Step::Reopen(file),
+        83..87 => Step::Name(random.number()),
+        87..89 => Step::SyncAll,
+        _ => Step::Sync(file, if random.chance(50) { Scope::Data } else { Scope::All }),
+    }
+}
+
+fn whole_sectors(random: &mut Random, sector: u64, narrow: bool) -> Range<u64> {
+    let room = if narrow { 16 } else { LONGEST / sector };
+    let start = random.below(room);
+    let count = (1 + random.below(6)).min(room - start);
+    start * sector..(start + count) * sector
+}
+
+fn any_range(random: &mut Random, sector: u64, narrow: bool) -> Range<u64> {
+    let Range { start, end } = whole_sectors(random, sector, narrow);
+    if random.chance(25) {
+        return start..end;
+    }
+    let start = start + random.below(sector);
+    start..(start + 1 + random.below(end.saturating_sub(start).max(1))).min(LONGEST)
+}

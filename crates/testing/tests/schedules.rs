@@ -1,0 +1,67 @@
+//! Many callers on one volume of each format, as the seeds of [`platter_testing::simulation`] have it.
+
+use platter_formats::by_name;
+use platter_testing::simulation::{Abilities, Setting, explore};
+use platter_vfs::FormatOptions;
+use std::sync::Arc;
+
+const PLAIN: Abilities = Abilities { sparse: false, integrity: false };
+const SPARSE: Abilities = Abilities { sparse: true, integrity: false };
+const CHECKSUMMED: Abilities = Abilities { sparse: true, integrity: true };
+
+fn setting(name: &'static str) -> Arc<Setting> {
+    let (format, size, cluster, abilities, repairs) = match name {
+        "fat16" => ("fat16", 16 << 20, Some(2048), PLAIN, true),
+        "exfat" => ("exfat", 8 << 20, Some(4096), PLAIN, true),
+        "ntfs" => ("ntfs", 16 << 20, Some(4096), SPARSE, false),
+        "refs" => ("refs", 336 << 20, Some(4096), SPARSE, false),
+        "refs+integrity" => ("refs+integrity", 336 << 20, Some(4096), SPARSE, false),
+        "refs toggled" => ("refs", 336 << 20, Some(4096), CHECKSUMMED, false),
+        _ => unreachable!("{name}"),
+    };
+    let options = FormatOptions { cluster, serial: Some(1), ..FormatOptions::default() };
+    Arc::new(Setting::new(name, by_name(format).expect("registered"), &options, size, abilities, repairs))
+}
+
+/// `PLATTER_SEED` runs one seed, `PLATTER_SCHEDULES` so many.
+fn run(name: &'static str, count: u64) {
+    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse().ok());
+    match (number("PLATTER_SEED"), number("PLATTER_SCHEDULES")) {
+        (Some(seed), None) => explore(&setting(name), seed, 1),
+        (seed, many) => explore(&setting(name), seed.unwrap_or(1), many.unwrap_or(count)),
+    }
+}
+
+#[test]
+fn fat() {
+    run("fat16", 2_000);
+}
+
+#[test]
+fn exfat() {
+    run("exfat", 2_000);
+}
+
+#[test]
+#[ignore = "it still finds what is wrong"]
+fn ntfs() {
+    run("ntfs", 2_000);
+}
+
+#[test]
+#[ignore = "it still finds what is wrong"]
+fn refs() {
+    run("refs", 2_000);
+}
+
+#[test]
+#[ignore = "it still finds what is wrong"]
+fn refs_with_integrity() {
+    run("refs+integrity", 2_000);
+}
+
+#[test]
+#[ignore = "it still finds what is wrong"]
+fn refs_with_integrity_turned_on_and_off() {
+    run("refs toggled", 2_000);
+}
