@@ -5,17 +5,18 @@ use platter_testing::simulation::{Abilities, Setting, explore};
 use platter_vfs::FormatOptions;
 use std::sync::Arc;
 
-const PLAIN: Abilities = Abilities { sparse: false, integrity: false };
-const SPARSE: Abilities = Abilities { sparse: true, integrity: false };
-const CHECKSUMMED: Abilities = Abilities { sparse: true, integrity: true };
+const PLAIN: Abilities = Abilities { sparse: false, integrity: false, streams: false, clone: None };
+const SPARSE: Abilities = Abilities { sparse: true, streams: true, ..PLAIN };
+const SHARING: Abilities = Abilities { clone: Some(4096), ..SPARSE };
+const CHECKSUMMED: Abilities = Abilities { integrity: true, ..SHARING };
 
 fn setting(name: &'static str) -> Arc<Setting> {
     let (format, size, cluster, abilities, repairs) = match name {
         "fat16" => ("fat16", 16 << 20, Some(2048), PLAIN, true),
         "exfat" => ("exfat", 8 << 20, Some(4096), PLAIN, true),
         "ntfs" => ("ntfs", 16 << 20, Some(4096), SPARSE, false),
-        "refs" => ("refs", 336 << 20, Some(4096), SPARSE, false),
-        "refs+integrity" => ("refs+integrity", 336 << 20, Some(4096), SPARSE, false),
+        "refs" => ("refs", 336 << 20, Some(4096), SHARING, false),
+        "refs+integrity" => ("refs+integrity", 336 << 20, Some(4096), SHARING, false),
         "refs toggled" => ("refs", 336 << 20, Some(4096), CHECKSUMMED, false),
         _ => unreachable!("{name}"),
     };
