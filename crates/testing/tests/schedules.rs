@@ -35,34 +35,34 @@ fn run(name: &'static str, count: u64) {
 
 #[test]
 fn fat() {
-    run("fat16", 2_000);
+    run("fat16", 3_400);
 }
 
 #[test]
 fn exfat() {
-    run("exfat", 2_000);
+    run("exfat", 3_400);
 }
 
 #[test]
 #[ignore = "it still finds what is wrong"]
 fn ntfs() {
-    run("ntfs", 2_000);
+    run("ntfs", 3_400);
 }
 
 #[test]
 #[ignore = "it still finds what is wrong"]
 fn refs() {
-    run("refs", 2_000);
+    run("refs", 3_400);
 }
 
 #[test]
 #[ignore = "it still finds what is wrong"]
 fn refs_with_integrity() {
-    run("refs+integrity", 2_000);
+    run("refs+integrity", 3_400);
 }
 
 #[test]
 #[ignore = "it still finds what is wrong"]
 fn refs_with_integrity_turned_on_and_off() {
-    run("refs toggled", 2_000);
+    run("refs toggled", 3_400);
 }

@@ -156,7 +156,7 @@ fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Vec<Step>>>) 
         let bound = if operation == Operation::Flush { 8 } else { 60 };
         kept.inject(When::nth(operation, random.below(bound)), fault);
     }
-    let result: Arc<Mutex<Option<(History, Option<End>)>>> = Arc::default();
+    let result: Arc<Mutex<Option<Ran>>> = Arc::default();
     let execution = {
         let (setting, kept, scripts, result) =
             (setting.clone(), kept.clone(), scripts.clone(), result.clone());
@@ -190,6 +190,9 @@ fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Vec<Step>>>) 
     judge_all(setting, &kept, &history, end, fails, &mut random)
 }
 
+/// What callers did and saw, and what they left if the volume opened.
+type Ran = (History, Option<End>);
+
 /// What the callers left.
 struct End {
     contents: Vec<Option<Vec<u8>>>,
@@ -197,13 +200,7 @@ struct End {
     unmounted: bool,
 }
 
-fn execute(
-    setting: &Arc<Setting>,
-    kept: &Arc<Faults>,
-    scripts: &[Vec<Step>],
-    seed: u64,
-    fails: bool,
-) -> (History, Option<End>) {
+fn execute(setting: &Arc<Setting>, kept: &Arc<Faults>, scripts: &[Vec<Step>], seed: u64, fails: bool) -> Ran {
     let device = Arc::new(SimulatedDevice::new(kept.clone(), seed));
     let system = match setting.format.open(device, OpenOptions::default()) {
         Ok(system) => system,
