@@ -44,7 +44,6 @@ fn exfat() {
 }
 
 #[test]
-#[ignore = "it still finds what is wrong"]
 fn ntfs() {
     run("ntfs", 3_400);
 }
