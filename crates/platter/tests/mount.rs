@@ -1,0 +1,485 @@
+//! Programs of others on mounted volumes. Needs root, `/dev/fuse`, fusermount3, rsync, git, sqlite3, fio and attr.
+
+mod common;
+
+use common::{Place, content};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const FORMATS: [&str; 4] = ["fat32", "exfat", "ntfs", "refs"];
+/// Those that keep what POSIX knows of a file.
+const WITH_OWNERS: [&str; 2] = ["ntfs", "refs"];
+
+/// A volume at a directory, and a directory beside it.
+struct Mount {
+    place: Place,
+}
+
+impl Mount {
+    /// A new volume, mounted.
+    fn new(test: &str, format: &str) -> Mount {
+        let place = Place::new(&format!("mount-{test}-{format}"));
+        place.works(&format!("mkfs {format} disk.img --size 768M"));
+        fs::create_dir(place.path("m")).unwrap();
+        let mount = Mount { place };
+        mount.mount("");
+        mount
+    }
+
+    fn mount(&self, options: &str) {
+        let line = format!("mount disk.img m {options}");
+        self.place.works(line.trim());
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.place.path("m").join(name)
+    }
+
+    /// A line for the shell, which must succeed.
+    fn shell(&self, line: &str) -> String {
+        self.place.tool("sh", &["-ec", line])
+    }
+
+    /// Unmounts, and nothing may be wrong with the volume.
+    fn end(&self) {
+        self.place.works("umount m");
+        let report = self.place.works("check disk.img");
+        assert!(report.contains("no damage"), "{report}");
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // After a failure, which the test has said.
+        let _ =
+            Command::new("umount").arg("-l").arg(self.at("")).stderr(std::process::Stdio::null()).status();
+    }
+}
+
+/// A tree with what programs make: nested directories, odd names, small, large and empty files, old times.
+fn tree(at: &Path) {
+    fs::create_dir_all(at.join("deep/er/and/deeper")).unwrap();
+    for (number, length) in [0, 1, 511, 4096, 70_000, 3_000_001].into_iter().enumerate() {
+        fs::write(at.join(format!("deep/file {number}")), content(number as u64, length)).unwrap();
+    }
+    for number in 0..200 {
+        fs::write(at.join(format!("deep/er/{number:x}.ünïcode")), content(number, number as usize)).unwrap();
+    }
+    let old = File::options().write(true).open(at.join("deep/file 3")).unwrap();
+    old.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
+}
+
+/// What only POSIX has.
+fn posix(at: &Path) {
+    let sparse = File::create(at.join("sparse")).unwrap();
+    sparse.write_all_at(b"end", 20 << 20).unwrap();
+    symlink("deep/file 1", at.join("link")).unwrap();
+    symlink("../nowhere/ü", at.join("deep/broken")).unwrap();
+    fs::hard_link(at.join("deep/file 4"), at.join("deep/er/again")).unwrap();
+    fs::set_permissions(at.join("deep/file 2"), fs::Permissions::from_mode(0o4751)).unwrap();
+    fs::set_permissions(at.join("deep/er"), fs::Permissions::from_mode(0o1777)).unwrap();
+    std::os::unix::fs::chown(at.join("deep/file 5"), Some(1234), Some(4321)).unwrap();
+}
+
+#[test]
+fn trees_are_the_same_there_and_back() {
+    for format in FORMATS {
+        let mount = Mount::new("trees", format);
+        tree(&mount.place.path("source"));
+        mount.shell("cp -r --preserve=timestamps source m/copied; diff -r source m/copied");
+        mount.shell("rsync -rt --modify-window=2 source/ m/synced/; diff -r source m/synced");
+        // What was cached is read from the device.
+        mount.end();
+        mount.mount("");
+        mount.shell(
+            "diff -r source m/copied; cp -r m/synced back; diff -r source back; rm -r m/copied m/synced",
+        );
+        assert_eq!(mount.shell("ls m"), "");
+        mount.end();
+    }
+}
+
+#[test]
+fn what_posix_knows_of_files_is_the_same_there_and_back() {
+    for format in WITH_OWNERS {
+        let mount = Mount::new("posix", format);
+        let source = mount.place.path("source");
+        tree(&source);
+        posix(&source);
+        mount.shell("setfattr -n user.note -v 'a value' 'source/deep/file 1'; mkfifo -m 640 source/fifo");
+        mount.shell("mknod -m 600 source/device b 8 17");
+        mount.shell("cp -a source m/copied; rsync -aHX source/ m/synced/");
+        mount.end();
+        mount.mount("");
+        for there in ["m/copied/", "m/synced/"] {
+            let compare = format!("rsync -aHXnc --delete --itemize-changes source/ {there}");
+            assert_eq!(mount.shell(&compare), "", "{format}: {there}");
+        }
+        mount.shell("rsync -aHAX m/synced/ back/");
+        assert_eq!(mount.shell("rsync -aHXnc --delete --itemize-changes source/ back/"), "", "{format}");
+        let there = fs::metadata(mount.at("synced/sparse")).unwrap();
+        assert_eq!(there.len(), (20 << 20) + 3);
+        mount.end();
+    }
+}
+
+#[test]
+fn git_works() {
+    for format in FORMATS {
+        let mount = Mount::new("git", format);
+        tree(&mount.place.path("origin"));
+        let identity = "-c user.name=a -c user.email=a@b -c safe.directory=*";
+        mount.shell(&format!("cd origin; git init -q; git add .; git {identity} commit -qm one"));
+        mount.shell("git clone -q --no-hardlinks origin m/clone; git -C m/clone fsck --full --strict");
+        mount.shell(&format!(
+            "cd m/clone; test -z \"$(git status --porcelain)\"; git mv deep moved; echo x > moved/x; git add .;
+             git {identity} commit -qm two; git gc -q; git fsck --full; test -z \"$(git status --porcelain)\""
+        ));
+        mount.end();
+        mount.mount("");
+        mount.shell("git -C m/clone fsck --full; rm -r m/clone");
+        mount.end();
+    }
+}
+
+#[test]
+fn sqlite_works_with_both_journals() {
+    for format in FORMATS {
+        let mount = Mount::new("sqlite", format);
+        for journal in ["delete", "wal"] {
+            let make = format!(
+                "pragma journal_mode={journal}; create table t(a integer primary key, b blob);
+                 insert into t(b) select randomblob(200) from generate_series(1, 3000);"
+            );
+            let file = format!("m/{journal}.db");
+            mount.place.tool("sqlite3", &[&file, &make]);
+            for round in 0..10 {
+                let change = format!("update t set b = randomblob(300) where a % 10 = {round};");
+                mount.place.tool("sqlite3", &[&file, &change]);
+            }
+            let answer =
+                mount.place.tool("sqlite3", &[&file, "pragma integrity_check; select count(*) from t;"]);
+            assert_eq!(answer, "ok\n3000\n", "{format}: {journal}");
+        }
+        mount.end();
+    }
+}
+
+#[test]
+fn fio_reads_what_it_wrote() {
+    for format in FORMATS {
+        let mount = Mount::new("fio", format);
+        for (engine, direct) in [("io_uring", 1), ("psync", 0), ("mmap", 0)] {
+            mount.shell(&format!(
+                "fio --name=j --directory=m --size=24m --bs=4k-64k --rw=randwrite --ioengine={engine} --iodepth=16 \
+                 --direct={direct} --verify=crc32c --verify_fatal=1 --numjobs=2 --fsync=64 --unlink=1 >/dev/null"
+            ));
+        }
+        mount.end();
+    }
+}
+
+#[test]
+fn files_that_are_open_can_be_removed_and_replaced() {
+    for format in FORMATS {
+        let mount = Mount::new("open", format);
+        let file = File::options().read(true).write(true).create_new(true).open(mount.at("a")).unwrap();
+        file.write_all_at(b"first", 0).unwrap();
+        fs::remove_file(mount.at("a")).unwrap();
+        assert!(!mount.at("a").exists());
+        file.write_all_at(&content(1, 100_000), 5).unwrap();
+        let mut back = vec![0; 100_000];
+        file.read_exact_at(&mut back, 5).unwrap();
+        assert_eq!(back, content(1, 100_000), "{format}");
+        fs::write(mount.at("b"), "second").unwrap();
+        fs::write(mount.at("c"), "third").unwrap();
+        let replaced = File::open(mount.at("c")).unwrap();
+        fs::rename(mount.at("b"), mount.at("c")).unwrap();
+        let mut back = [0; 5];
+        replaced.read_exact_at(&mut back, 0).unwrap();
+        assert_eq!((&back, fs::read_to_string(mount.at("c")).unwrap().as_str()), (b"third", "second"));
+        let mut log = File::options().append(true).create(true).open(mount.at("log")).unwrap();
+        log.write_all(b"one ").unwrap();
+        File::options().append(true).open(mount.at("log")).unwrap().write_all(b"two ").unwrap();
+        log.write_all(b"three").unwrap();
+        assert_eq!(fs::read_to_string(mount.at("log")).unwrap(), "one two three");
+        File::options().write(true).truncate(true).open(mount.at("log")).unwrap();
+        assert_eq!(fs::metadata(mount.at("log")).unwrap().len(), 0);
+        drop((file, replaced, log));
+        mount.end();
+    }
+}
+
+#[test]
+fn many_threads_at_once() {
+    for format in FORMATS {
+        let mount = Mount::new("threads", format);
+        let shared = File::create(mount.at("shared")).unwrap();
+        thread::scope(|scope| {
+            for thread in 0..8u64 {
+                let (mount, shared) = (&mount, &shared);
+                scope.spawn(move || {
+                    let own = mount.at(&format!("own {thread}"));
+                    fs::create_dir(&own).unwrap();
+                    for round in 0..40 {
+                        let path = own.join(round.to_string());
+                        fs::write(&path, content(thread * 100 + round, 9_000)).unwrap();
+                        let place = (thread * 40 + round) * 1_000;
+                        shared.write_all_at(&content(place, 1_000), place).unwrap();
+                        if round % 3 == 0 {
+                            fs::rename(&path, own.join(format!("moved {round}"))).unwrap();
+                        } else if round % 3 == 1 {
+                            fs::remove_file(&path).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        drop(shared);
+        mount.end();
+        mount.mount("");
+        let all = fs::read(mount.at("shared")).unwrap();
+        for (number, part) in all.chunks(1_000).enumerate() {
+            assert_eq!(part, content(number as u64 * 1_000, 1_000), "{format}: part {number}");
+        }
+        for thread in 0..8 {
+            assert_eq!(fs::read_dir(mount.at(&format!("own {thread}"))).unwrap().count(), 27);
+            let kept = fs::read(mount.at(&format!("own {thread}/38"))).unwrap();
+            assert_eq!(kept, content(thread * 100 + 38, 9_000));
+        }
+        mount.end();
+    }
+}
+
+#[test]
+fn what_is_mounted_is_refused() {
+    let mount = Mount::new("refused", "ntfs");
+    let place = &mount.place;
+    fs::create_dir(place.path("n")).unwrap();
+    for line in [
+        "mkfs ntfs disk.img",
+        "mkfs ntfs disk.img --force",
+        "cp m disk.img:/",
+        "cp m disk.img:/ --force",
+        "mount disk.img n",
+        "mount disk.img n --foreground",
+    ] {
+        let line = place.fails(line);
+        assert!(line.contains("is mounted at") && line.contains("platter umount"), "{line}");
+    }
+    let (_, error) = place.ends(8, "check --repair --force disk.img");
+    assert!(error.contains("is mounted at"), "{error}");
+    // Another name space of mounts does not show it; the claim on the image does.
+    let other = place.command("unshare", &["-m", "sh", "-c", "umount m; \"$0\" mount -o ro disk.img n"]);
+    let output =
+        { other }.arg(env!("CARGO_BIN_EXE_platter")).output().expect("unshare is needed for this test");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("another process works on it"), "{text}");
+    mount.end();
+    assert!(place.fails("umount m").contains("no volume is mounted here by platter"));
+
+    // While it is only read, nobody writes to it either.
+    mount.mount("-o ro");
+    assert!(fs::write(mount.at("new"), "x").unwrap_err().to_string().contains("Read-only"));
+    assert!(place.fails("cp disk.img disk.img:/").contains("is mounted at"));
+    mount.end();
+}
+
+#[test]
+fn a_mount_in_use_is_not_taken_away() {
+    let mount = Mount::new("busy", "exfat");
+    let file = File::create(mount.at("file")).unwrap();
+    let error = mount.place.fails("umount m");
+    assert!(error.contains("is used by mount-"), "{error}");
+    mount.place.works("umount --lazy m");
+    file.write_all_at(b"still", 0).unwrap();
+    drop(file);
+    let start = Instant::now();
+    while mount.place.platter("check --repair disk.img").status.code() != Some(0) {
+        assert!(start.elapsed() < Duration::from_secs(20), "the mount does not end");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(mount.place.works("cat disk.img:/file"), "still");
+}
+
+/// The process that serves the mount at `at`.
+fn server(at: &Path) -> u32 {
+    let mut found = fs::read_dir("/proc").unwrap().flatten().filter_map(|process| {
+        let arguments = fs::read(process.path().join("cmdline")).ok()?;
+        let words: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
+        let directory = fs::read(process.path().join("environ")).ok()?;
+        let serves = words.contains(&b"--serve".as_slice());
+        let here = format!("PWD_OF_TEST={}", at.display());
+        let ours = directory.split(|byte| *byte == 0).any(|one| one == here.as_bytes());
+        (serves && ours).then(|| process.file_name().to_string_lossy().parse().ok())?
+    });
+    found.next().expect("a process serves the mount")
+}
+
+/// Mounts so that [`server`] finds the process.
+fn mount_known(mount: &Mount) -> u32 {
+    let mut command = mount.place.command(env!("CARGO_BIN_EXE_platter"), &["mount", "disk.img", "m"]);
+    let output = command.env("PWD_OF_TEST", mount.at("")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    server(&mount.at(""))
+}
+
+fn kill(signal: &str, process: u32) {
+    let status = Command::new("kill").args([signal, &process.to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn a_signal_unmounts() {
+    for signal in ["-TERM", "-INT"] {
+        let mount = Mount::new(&format!("signal{signal}"), "ntfs");
+        mount.end();
+        let process = mount_known(&mount);
+        fs::write(mount.at("file"), "kept").unwrap();
+        kill(signal, process);
+        let start = Instant::now();
+        while Path::new(&format!("/proc/{process}")).exists() {
+            assert!(start.elapsed() < Duration::from_secs(20), "the process does not end");
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert!(mount.place.works("check disk.img").contains("no damage"));
+        assert_eq!(mount.place.works("cat disk.img:/file"), "kept");
+    }
+}
+
+#[test]
+fn what_was_synced_outlives_the_process_that_served_it() {
+    for format in FORMATS {
+        let mount = Mount::new("killed", format);
+        mount.end();
+        let mut kept: Vec<(String, u64)> = Vec::new();
+        for round in 0..3u64 {
+            let process = mount_known(&mount);
+            let begin = kept.len() as u64;
+            let (mount, at) = (&mount, mount.at(""));
+            let written = thread::scope(|scope| {
+                let writers: Vec<_> = (0..4u64)
+                    .map(|writer| {
+                        let at = at.clone();
+                        scope.spawn(move || {
+                            let mut synced = Vec::new();
+                            for number in 0.. {
+                                let name = format!("{round} {writer} {number}");
+                                let seed = begin + writer * 1_000_000 + number;
+                                let write = || -> std::io::Result<()> {
+                                    let file = File::create(at.join(&name))?;
+                                    file.write_all_at(&content(seed, 20_000), 0)?;
+                                    file.sync_all()?;
+                                    // A name is durable when its directory is.
+                                    File::open(&at)?.sync_all()
+                                };
+                                if write().is_err() {
+                                    break;
+                                }
+                                synced.push((name, seed));
+                            }
+                            synced
+                        })
+                    })
+                    .collect();
+                thread::sleep(Duration::from_millis(300 + 171 * round));
+                kill("-KILL", process);
+                writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect::<Vec<_>>()
+            });
+            assert!(!written.is_empty(), "{format}: nothing was synced");
+            kept.extend(written);
+            mount.shell("umount m");
+            if WITH_OWNERS.contains(&format) {
+                let report = mount.place.works("check disk.img");
+                assert!(report.contains("no damage"), "{format}: {report}");
+            } else {
+                // Not closed, and no log: it is only read until it is checked.
+                let (_, told) = mount.place.ends(0, "mount disk.img m");
+                assert!(told.contains("mounted for reading: it was not closed"), "{told}");
+                assert!(fs::write(mount.at("new"), "x").unwrap_err().to_string().contains("Read-only"));
+                mount.place.works("umount m");
+                let code = mount.place.platter("check --repair disk.img").status.code();
+                assert!(matches!(code, Some(0 | 1)), "{format}: {code:?}");
+            }
+            mount.mount("");
+            for (name, seed) in &kept {
+                let found =
+                    fs::read(mount.at(name)).unwrap_or_else(|error| panic!("{format}: {name}: {error}"));
+                assert!(found == content(*seed, 20_000), "{format}: {name} is another");
+            }
+            mount.end();
+        }
+    }
+}
+
+#[test]
+fn an_ordinary_user_mounts_what_is_theirs() {
+    let place = Place::new("mount-user");
+    place.works("mkfs ntfs disk.img --size 64M");
+    fs::create_dir(place.path("m")).unwrap();
+    let program = place.path("platter");
+    fs::copy(env!("CARGO_BIN_EXE_platter"), &program).unwrap();
+    place.tool("chown", &["-R", "65534:65534", "."]);
+    let user = |line: &str| -> Output {
+        let arguments = ["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-ec", line];
+        place.command("setpriv", &arguments).output().expect("setpriv is needed for this test")
+    };
+    let works = |line: &str| {
+        let output = user(line);
+        assert!(output.status.success(), "{line}: {output:?}");
+    };
+    works(
+        "./platter mount disk.img m; echo mine > m/file; chmod 640 m/file; test $(stat -c %u m/file) = 65534",
+    );
+    // Nobody else has access, not even root.
+    assert!(fs::read(place.path("m/file")).is_err());
+    works("./platter umount m");
+    assert_eq!(place.works("cat disk.img:/file"), "mine\n");
+    assert!(place.works("check disk.img").contains("no damage"));
+}
+
+#[test]
+fn mount_and_its_table_know_it() {
+    let place = Place::new("mount-helper");
+    place.works("mkfs refs disk.img --size 512M");
+    fs::create_dir(place.path("m")).unwrap();
+    symlink(env!("CARGO_BIN_EXE_platter"), place.path("mount.fuse.platter")).unwrap();
+    let helper = place.path("mount.fuse.platter");
+    let arguments =
+        ["disk.img", "m", "-n", "-o", "rw,uid=1000,umask=027,noexec,nofail", "-t", "fuse.platter"];
+    place.tool(&helper.display().to_string(), &arguments);
+    let root = fs::metadata(place.path("m")).unwrap();
+    assert_eq!((root.uid(), root.mode() & 0o7777), (1000, 0o750));
+    let table = fs::read_to_string("/proc/mounts").unwrap();
+    let line = table.lines().find(|line| line.contains("mount-helper")).unwrap();
+    assert!(line.contains("fuse.platter") && line.contains("noexec") && line.contains("disk.img"), "{line}");
+    place.works("umount m");
+    let wrong =
+        place.command("./mount.fuse.platter", &["disk.img", "m", "-o", "colour=red"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("option colour=red is not known"), "{wrong:?}");
+}
+
+#[test]
+fn a_log_says_what_happened() {
+    let place = Place::new("mount-log");
+    place.works("mkfs exfat disk.img --size 64M");
+    fs::create_dir(place.path("m")).unwrap();
+    place.works("mount disk.img m --log log");
+    place.works("umount m");
+    let log = fs::read_to_string(place.path("log")).unwrap();
+    assert!(log.contains("is mounted at") && log.contains("is unmounted"), "{log}");
+    for (line, why) in [
+        ("mount disk.img nowhere", "No such file or directory"),
+        ("mount disk.img disk.img", "is not a directory"),
+        ("mount missing.img m", "No such file or directory"),
+        ("mount log m", "no file system is recognised"),
+    ] {
+        let error = place.fails(line);
+        assert!(error.contains(why), "{line}: {error}");
+    }
+}
