@@ -294,7 +294,7 @@ mod tests {
         assert!(state.pending.is_empty());
         let over = state.announce(5120, 6144);
         assert_eq!(state.left_by_others(4096..8192, 0), [4096..5120, 6144..8192]);
-        assert_eq!(state.left_by_others(4096..8192, over), [4096..8192]);
+        assert!(state.left_by_others(4096..8192, over).iter().eq([&(4096..8192)]));
         state.conclude(over, false);
         let failed = state.announce(6144, 7168);
         state.conclude(failed, false);

@@ -308,6 +308,7 @@ fn empty(
         allocator_clock: 0,
         log: 1 << 32,
         flags: Checkpoint::flags(geometry.version, is_verified),
+        places: Checkpoint::places(Checkpoint::flags(geometry.version, is_verified)),
         reference: geometry.reference,
         roots: [PageReference { clusters: [0; 4], checksum: Checksum::NONE }; ROOTS],
     };
@@ -324,7 +325,7 @@ fn extra_size(version: Version, schema: u32) -> usize {
 fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()> {
     let version = core.geometry().version;
     for root in [Root::Schemas, Root::SchemasCopy] {
-        for (key, value) in system::schema_rows(version.minor) {
+        for (key, value) in system::schema_rows(version.minor, core.geometry().page() as u32) {
             let (tree, pages) = core.root(root);
             tree.put(pages, &key, 0, &value)?;
         }

@@ -70,6 +70,8 @@ mod stream;
 mod sync_log;
 mod system;
 mod tree;
+#[cfg(test)]
+mod unknown;
 mod volume;
 #[cfg(test)]
 mod windows;

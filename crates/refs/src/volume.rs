@@ -109,6 +109,8 @@ impl RefsVolume {
             core.frozen = Some("it was opened so".into());
         } else if !anchors.geometry.version.is_written() {
             core.frozen = Some(format!("version {} is only read", anchors.geometry.version));
+        } else if let Some(what) = core.checkpoint.unknown() {
+            core.frozen = Some(format!("its layout is only read: {what}"));
         } else if core.pages.map.has_compressed() {
             core.frozen = Some("some of its containers are compressed, which is only read".into());
         }

@@ -5,17 +5,18 @@ use platter_testing::simulation::{Abilities, Setting, explore};
 use platter_vfs::FormatOptions;
 use std::sync::Arc;
 
-const PLAIN: Abilities = Abilities { sparse: false, integrity: false };
-const SPARSE: Abilities = Abilities { sparse: true, integrity: false };
-const CHECKSUMMED: Abilities = Abilities { sparse: true, integrity: true };
+const PLAIN: Abilities = Abilities { sparse: false, integrity: false, streams: false, clone: None };
+const SPARSE: Abilities = Abilities { sparse: true, streams: true, ..PLAIN };
+const SHARING: Abilities = Abilities { clone: Some(4096), ..SPARSE };
+const CHECKSUMMED: Abilities = Abilities { integrity: true, ..SHARING };
 
 fn setting(name: &'static str) -> Arc<Setting> {
     let (format, size, cluster, abilities, repairs) = match name {
         "fat16" => ("fat16", 16 << 20, Some(2048), PLAIN, true),
         "exfat" => ("exfat", 8 << 20, Some(4096), PLAIN, true),
         "ntfs" => ("ntfs", 16 << 20, Some(4096), SPARSE, false),
-        "refs" => ("refs", 336 << 20, Some(4096), SPARSE, false),
-        "refs+integrity" => ("refs+integrity", 336 << 20, Some(4096), SPARSE, false),
+        "refs" => ("refs", 336 << 20, Some(4096), SHARING, false),
+        "refs+integrity" => ("refs+integrity", 336 << 20, Some(4096), SHARING, false),
         "refs toggled" => ("refs", 336 << 20, Some(4096), CHECKSUMMED, false),
         _ => unreachable!("{name}"),
     };
@@ -34,34 +35,34 @@ fn run(name: &'static str, count: u64) {
 
 #[test]
 fn fat() {
-    run("fat16", 2_000);
+    run("fat16", 3_400);
 }
 
 #[test]
 fn exfat() {
-    run("exfat", 2_000);
+    run("exfat", 3_400);
 }
 
 #[test]
 #[ignore = "it still finds what is wrong"]
 fn ntfs() {
-    run("ntfs", 2_000);
+    run("ntfs", 3_400);
 }
 
 #[test]
 #[ignore = "it still finds what is wrong"]
 fn refs() {
-    run("refs", 2_000);
+    run("refs", 3_400);
 }
 
 #[test]
 #[ignore = "it still finds what is wrong"]
 fn refs_with_integrity() {
-    run("refs+integrity", 2_000);
+    run("refs+integrity", 3_400);
 }
 
 #[test]
 #[ignore = "it still finds what is wrong"]
 fn refs_with_integrity_turned_on_and_off() {
-    run("refs toggled", 2_000);
+    run("refs toggled", 3_400);
 }

@@ -300,15 +300,12 @@ impl<F: Family> Volume<F> {
     /// # Errors
     /// A failure of the volume meanwhile: then it never is.
     pub(super) fn wait_visible(&self, file: &File, end: u64) -> Result<()> {
-        let is_pending = {
-            let state = file.read();
-            state.valid < end && !state.pending.is_empty()
-        };
-        if is_pending {
+        // Others may be planned in front of it while it waits, so once need not be enough.
+        while file.read().pending.iter().any(|pending| pending.done && pending.end >= end) {
             drop(file.claim(|_| 0..0, Access::Write));
-            self.health.promise()?;
         }
-        Ok(())
+        // Somebody may have cut the file short; or it was one of those before it that failed.
+        if file.read().valid < end { self.health.promise() } else { Ok(()) }
     }
 
     /// Changes a file's size.

@@ -53,7 +53,13 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     }
     let mut check = Check::checked(device, progress)?;
     let mut rounds = Vec::new();
-    if options.repair && check.repair.is_needed() {
+    let unknown = check.anchors.checkpoint.unknown();
+    if let Some(what) = &unknown {
+        let message = format!("checkpoint at offset {:#x}: {what}; nothing is written", check.checkpoint_at);
+        check.find("unknown-layout", Severity::Notice, None, message);
+    }
+    let is_repaired = options.repair && unknown.is_none();
+    if is_repaired && check.repair.is_needed() {
         // A commit where used clusters are held to be free would make the damage worse.
         let is_safe = check.is_space_known && !check.repair.is_space_wrong();
         match repair::carry_out_log(device, is_safe) {
@@ -69,7 +75,7 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
             }
         }
     }
-    while options.repair && rounds.len() < ROUNDS && check.repair.is_needed() {
+    while is_repaired && rounds.len() < ROUNDS && check.repair.is_needed() {
         let before = repair::apply(check)?;
         check = Check::checked(device, progress)?;
         let is_stuck = check.report.findings == before.findings;
@@ -266,8 +272,11 @@ impl<'d> Check<'d> {
     /// Walks the roots that stand for themselves. What the allocators say is compared at the end.
     fn plain_roots(&mut self) {
         let schemas = (self.root_cursor(Root::Schemas), self.root_cursor(Root::SchemasCopy));
-        let known = crate::system::schema_rows(self.geometry.version.minor);
-        let valid = |_: &mut Check<'_>, row: &TreeRow| is_known(&known, row);
+        let minor = self.geometry.version.minor;
+        let known = crate::system::schema_rows(minor, self.geometry.page() as u32);
+        // Platter wrote the sizes of 4 KiB clusters on all volumes once.
+        let former = crate::system::schema_rows(minor, 0x4000);
+        let valid = |_: &mut Check<'_>, row: &TreeRow| is_known(&known, row) || is_known(&former, row);
         copies::walk(self, schemas.0, schemas.1, &valid, &mut |_, _| {});
         for root in [
             Root::MediumAllocator,

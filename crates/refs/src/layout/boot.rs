@@ -122,8 +122,8 @@ impl BootRecord {
             return not_this("the boot record lacks the names \"ReFS\" and \"FSRS\"".into());
         }
         let version = Version { major: bytes[0x28], minor: bytes[0x29] };
-        if version.major != 3 || !(4..=14).contains(&version.minor) {
-            return not_this(format!("it is version {version}; 3.4 to 3.14 are read"));
+        if version.major != 3 || !(4..=15).contains(&version.minor) {
+            return not_this(format!("it is version {version}; 3.4 to 3.15 are read"));
         }
         let (stored, found) = (u16_at(bytes, 0x16), checksum(bytes));
         if stored != found {

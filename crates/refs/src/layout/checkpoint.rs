@@ -117,6 +117,8 @@ pub struct Checkpoint {
     pub log: u64,
     /// 0x002 always, 0x080 made as 3.10 or later, 0x200 offsets found through a pointer, 0x400 checksums are verified.
     pub flags: u32,
+    /// Where the list of the roots' offsets stands, and the page's own reference, in bytes from the start of the page.
+    pub places: (usize, usize),
     /// Bytes of a page reference on this volume.
     pub reference: usize,
     /// The roots.
@@ -132,6 +134,7 @@ impl Checkpoint {
     const NATIVE: u32 = 0x080;
     /// Flag: checksums of pages are verified.
     pub const VERIFIED: u32 = 0x400;
+    const KNOWN: u32 = Checkpoint::ALWAYS | Checkpoint::NATIVE | Checkpoint::INDIRECT | Checkpoint::VERIFIED;
     const FIXED: usize = 0x94;
     const INDIRECT_LIST: usize = 0xA8;
 
@@ -194,9 +197,31 @@ impl Checkpoint {
             allocator_clock: u64_at(bytes, 0x68),
             log: u64_at(bytes, 0x70),
             flags,
+            places: (list, u32_at(bytes, 0x58) as usize),
             reference,
             roots,
         })
+    }
+
+    /// What is not known of this checkpoint, if anything: then a changed one cannot be written. An Insider build of
+    /// Windows (29574) sets the flag 0x2000 and has the list at 0xB0 and the reference at 0xE8.
+    pub fn unknown(&self) -> Option<String> {
+        let flags = self.flags & !Checkpoint::KNOWN;
+        if flags != 0 {
+            return Some(format!("its flags {:#x} are not known", flags));
+        }
+        let expected = Checkpoint::places(self.flags);
+        (self.places != expected).then(|| {
+            let ((list, own), found) = (expected, self.places);
+            format!("its list of roots and its own reference stand at {:#x} and {:#x}, where {list:#x} and {own:#x} are known", found.0, found.1)
+        })
+    }
+
+    /// Where list and own reference stand, as far as is known.
+    pub fn places(flags: u32) -> (usize, usize) {
+        let list =
+            if flags & Checkpoint::INDIRECT != 0 { Checkpoint::INDIRECT_LIST } else { Checkpoint::FIXED };
+        (list, (list + 4 * ROOTS).next_multiple_of(16))
     }
 
     /// The flags of a new volume.
@@ -236,13 +261,10 @@ impl Checkpoint {
         }
         put(&mut bytes, 0x54, major);
         put(&mut bytes, 0x56, minor);
-        let list = if self.flags & Checkpoint::INDIRECT != 0 {
-            put(&mut bytes, Checkpoint::FIXED, Checkpoint::INDIRECT_LIST as u32);
-            Checkpoint::INDIRECT_LIST
-        } else {
-            Checkpoint::FIXED
-        };
-        let own = (list + 4 * ROOTS).next_multiple_of(16);
+        let (list, own) = Checkpoint::places(self.flags);
+        if self.flags & Checkpoint::INDIRECT != 0 {
+            put(&mut bytes, Checkpoint::FIXED, list as u32);
+        }
         let first = own + self.reference;
         put(&mut bytes, 0x58, own as u32);
         put(&mut bytes, 0x5C, self.reference as u32);

@@ -1,7 +1,7 @@
 //! The schema table: what kinds of table a volume knows, and how each orders its rows.
 //!
 //! Source: forefst `docs/structures/schema_table.md` and its dumps of volumes that Windows 10 (3.4) and Windows 11
-//! (3.14) made with 4 KiB clusters. Only some of the twenty words of a definition are understood; the others are what
+//! (3.14) made with 4 KiB clusters, and of one that an Insider build made with 64 KiB clusters. Only some of the twenty words of a definition are understood; the others are what
 //! those volumes hold. Words 8 and 13 are proven to shape the root's descriptor for 0x130, 0x140, 0x160, 0xE030, 0xE090
 //! and 0xE0D0: root pages built with them have the checksums that Windows 11 stored.
 
@@ -27,7 +27,7 @@ pub struct Schema {
     pub root_extra: u32,
     /// Word 14: unknown.
     pub word_14: u32,
-    /// Word 16: 0x1000, the cluster size (from 4 KiB clusters only), or all ones.
+    /// Word 16: [`QUARTER`], which stands for a quarter of a page, or all ones.
     pub word_16: u32,
     /// Word 17: bit 0 says that keys begin with the length of the value; 0x0E marks streams.
     pub flags: u32,
@@ -37,8 +37,8 @@ impl Schema {
     /// Bytes of a definition.
     pub const SIZE: usize = 80;
 
-    /// The row of the schema table.
-    pub fn row(&self) -> Row {
+    /// The row of the schema table of a volume with pages of so many bytes.
+    pub fn row(&self, page: u32) -> Row {
         let mut key = vec![0; 8];
         put(&mut key, 0, self.id);
         let mut value = vec![0; Schema::SIZE];
@@ -54,8 +54,8 @@ impl Schema {
             (12, self.word_12),
             (13, self.root_extra),
             (14, self.word_14),
-            (15, 0x4000), // bytes of a page (from 4 KiB clusters only)
-            (16, self.word_16),
+            (15, page),
+            (16, if self.word_16 == QUARTER { page / 4 } else { self.word_16 }),
             (17, self.flags),
             (18, 1),
             (19, 0x4B),
@@ -65,10 +65,13 @@ impl Schema {
     }
 }
 
-/// The rows of the schema table of a new volume, in the order of their keys: 29 at 3.14; 27 at 3.4, which is also what
-/// versions between get.
-pub fn schema_rows(version_minor: u8) -> Vec<Row> {
-    schemas(version_minor).iter().map(Schema::row).collect()
+/// In word 16: a quarter of a page. That is 0x1000 with clusters of 4 KiB and 0x4000 with 64 KiB.
+const QUARTER: u32 = 0x1000;
+
+/// The rows of the schema table of a new volume with pages of so many bytes, in the order of their keys: 29 at 3.14; 27
+/// at 3.4, which is also what versions between get.
+pub fn schema_rows(version_minor: u8, page: u32) -> Vec<Row> {
+    schemas(version_minor).iter().map(|schema| schema.row(page)).collect()
 }
 
 /// The definition of a kind of table.
@@ -84,7 +87,7 @@ fn schemas(version_minor: u8) -> &'static [Schema] {
 /// differ in word 8.
 const fn kind(id: u32, key_rule: u32, word_12: u32, root_extra: u32, flags: u32) -> Schema {
     let word_8 = if id >= 0x100 && id < 0xE000 { 1 } else { 0 };
-    Schema { id, key_rule, word_8, word_11: 0, word_12, root_extra, word_14: 0, word_16: 0x1000, flags }
+    Schema { id, key_rule, word_8, word_11: 0, word_12, root_extra, word_14: 0, word_16: QUARTER, flags }
 }
 
 const ALLOCATOR: Schema = Schema { word_8: 0xE010, word_11: u32::MAX, ..kind(0xE010, 0x3, 0, 0x200, 0x32) };
@@ -164,7 +167,7 @@ mod tests {
     #[test]
     fn rows_are_in_order_and_whole() {
         for (minor, count) in [(14, 29), (4, 27)] {
-            let rows = schema_rows(minor);
+            let rows = schema_rows(minor, 0x4000);
             assert_eq!(rows.len(), count);
             assert!(
                 rows.iter()
@@ -176,8 +179,16 @@ mod tests {
 
     #[test]
     fn rows_are_those_of_windows() {
-        assert_eq!(fingerprint(&schema_rows(14)), 0xD67E_544B);
-        assert_eq!(fingerprint(&schema_rows(4)), 0xED4E_1E5E);
+        assert_eq!(fingerprint(&schema_rows(14, 0x4000)), 0xD67E_544B);
+        assert_eq!(fingerprint(&schema_rows(4, 0x4000)), 0xED4E_1E5E);
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_page() {
+        for (_, value) in schema_rows(14, 0x1_0000) {
+            let word = |index: usize| u32::from_le_bytes(value[4 * index..4 * index + 4].try_into().unwrap());
+            assert_eq!((word(15), word(16)), (0x1_0000, 0x4000));
+        }
     }
 
     #[test]

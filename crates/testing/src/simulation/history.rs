@@ -1,5 +1,6 @@
 //! What callers did to the files they share, and what they saw.
 
+use super::names::NameCall;
 use std::ops::Range;
 
 /// A moment of a run: how many calls began or returned before it, and how many writes the device had seen.
@@ -22,6 +23,8 @@ pub enum Action {
     Punch(Range<u64>),
     /// Made the file at least so long.
     Extend(u64),
+    /// Made the range what it is in the other file.
+    Clone(Range<u64>, usize),
     /// Saw this content from an offset on, of so many bytes that were asked for.
     Read(u64, u64, Vec<u8>),
     /// Saw this size.
@@ -63,6 +66,10 @@ pub struct Sync {
 pub struct History {
     /// Calls, in the order in which they returned.
     pub calls: Vec<Call>,
+    /// Calls on names that all share.
+    pub names: Vec<NameCall>,
+    /// Files of those names, held to the end.
+    pub held: Vec<platter_vfs::Node>,
     /// Syncs.
     pub syncs: Vec<Sync>,
     /// Moments so far.

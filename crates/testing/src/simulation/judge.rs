@@ -6,7 +6,7 @@
 //! value "absent", so that sizes are judged too. Bytes of one sector that the same calls touch are judged together.
 
 use super::history::{Action, Call, History, Moment};
-use super::script::{FIRST_SIZE, LONGEST};
+use super::script::{FILES, FIRST_SIZE, LONGEST};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
@@ -22,11 +22,15 @@ enum Effect {
     /// Zero if it is there.
     Clears,
     Sees(Byte),
+    /// What it is in another file.
+    Copies(usize),
 }
 
 /// A call, as one byte has it.
 #[derive(Clone, Copy, Debug)]
 struct Event {
+    /// Whose byte it is.
+    file: usize,
     began: u64,
     returned: u64,
     effect: Effect,
@@ -46,29 +50,42 @@ pub struct Cut {
     pub write: usize,
 }
 
-/// Judges what was seen of a file while the power was on, with `last` as its content at the end, if it was read.
-pub fn judge_run(history: &History, file: usize, last: Option<&[u8]>) -> Result<(), String> {
-    let (mut calls, mut certain) = (Vec::new(), Vec::new());
-    for call in history.calls.iter().filter(|call| call.file == file) {
-        calls.push(call.clone());
-        certain.push(!call.failed);
-        if let (Action::Write(range, _), true) = (&call.action, call.failed) {
-            // What comes after it may have been written, and then it reads as zeroes.
-            for action in [Action::Extend(range.end), Action::Punch(range.clone())] {
-                calls.push(Call { action, ..call.clone() });
-                certain.push(false);
+/// Judges what was seen of all files while the power was on, with their content at the end, where it was read.
+pub fn judge_run(history: &History, last: &[Option<Vec<u8>>]) -> Result<(), String> {
+    let is_shared = history.calls.iter().any(|call| matches!(call.action, Action::Clone(..)));
+    let all: Vec<usize> = (0..last.len()).collect();
+    // Apart, unless what is in one depends on another: the search is quicker.
+    for files in if is_shared { vec![&all[..]] } else { all.chunks(1).collect() } {
+        let (mut calls, mut certain) = (Vec::new(), Vec::new());
+        for call in history.calls.iter().filter(|call| files.contains(&call.file)) {
+            calls.push(call.clone());
+            certain.push(!call.failed);
+            if let (Action::Write(range, _), true) = (&call.action, call.failed) {
+                // What comes after it may have been written, and then it reads as zeroes.
+                for action in [Action::Extend(range.end), Action::Punch(range.clone())] {
+                    calls.push(Call { action, ..call.clone() });
+                    certain.push(false);
+                }
             }
         }
+        for &file in files {
+            if let Some(last) = &last[file] {
+                calls.push(at_the_end(history, file, last));
+                certain.push(true);
+            }
+        }
+        judge(&calls, &certain)?;
     }
-    if let Some(last) = last {
-        calls.push(at_the_end(history, file, last));
-        certain.push(true);
-    }
-    judge(&calls, &certain, file)
+    Ok(())
 }
 
 /// Judges what a power cut left of a file: what a sync covers that had returned is there.
 pub fn judge_cut(history: &History, file: usize, cut: Cut, left: &[u8]) -> Result<(), String> {
+    let is_copied = |call: &Call| call.file == file && matches!(call.action, Action::Clone(..));
+    if history.calls.iter().any(is_copied) {
+        // What it was made from may have been lost where it came from.
+        return Ok(());
+    }
     let syncs = history
         .syncs
         .iter()
@@ -92,7 +109,7 @@ pub fn judge_cut(history: &History, file: usize, cut: Cut, left: &[u8]) -> Resul
     }
     calls.push(at_the_end(history, file, left));
     certain.push(true);
-    judge(&calls, &certain, file)
+    judge(&calls, &certain)
 }
 
 fn at_the_end(history: &History, file: usize, content: &[u8]) -> Call {
@@ -101,12 +118,14 @@ fn at_the_end(history: &History, file: usize, content: &[u8]) -> Call {
     Call { caller: usize::MAX, file, action, began: end, returned: end, failed: false, planned: false }
 }
 
-fn judge(calls: &[Call], certain: &[bool], file: usize) -> Result<(), String> {
+fn judge(calls: &[Call], certain: &[bool]) -> Result<(), String> {
     let mut cuts: BTreeSet<u64> = (0..=LONGEST * 2).step_by(512).collect();
     cuts.insert(FIRST_SIZE);
     for call in calls {
         match &call.action {
-            Action::Write(range, _) | Action::Punch(range) => cuts.extend([range.start, range.end]),
+            Action::Write(range, _) | Action::Punch(range) | Action::Clone(range, _) => {
+                cuts.extend([range.start, range.end])
+            }
             Action::Resize(size) | Action::Extend(size) | Action::Size(size) => drop(cuts.insert(*size)),
             Action::Read(offset, asked, seen) => {
                 cuts.extend([*offset, offset + asked, offset + seen.len() as u64]);
@@ -115,13 +134,13 @@ fn judge(calls: &[Call], certain: &[bool], file: usize) -> Result<(), String> {
     }
     let cuts: Vec<u64> = cuts.into_iter().collect();
     for pair in cuts.windows(2) {
-        judge_bytes(calls, certain, file, pair[0]..pair[1])?;
+        judge_bytes(calls, certain, pair[0]..pair[1])?;
     }
     Ok(())
 }
 
 /// Judges bytes that all calls treat alike.
-fn judge_bytes(calls: &[Call], certain: &[bool], file: usize, bytes: Range<u64>) -> Result<(), String> {
+fn judge_bytes(calls: &[Call], certain: &[bool], bytes: Range<u64>) -> Result<(), String> {
     let at = bytes.start;
     let mut events = Vec::new();
     for (call, &certain) in calls.iter().zip(certain) {
@@ -132,6 +151,8 @@ fn judge_bytes(calls: &[Call], certain: &[bool], file: usize, bytes: Range<u64>)
             Action::Resize(_) => Effect::Appears,
             Action::Punch(range) if range.contains(&at) => Effect::Clears,
             Action::Extend(size) if at < *size => Effect::Appears,
+            Action::Clone(range, from) if range.contains(&at) => Effect::Copies(*from),
+            Action::Clone(range, _) if at < range.start => Effect::Appears,
             Action::Size(size) if at >= *size => Effect::Sees(None),
             Action::Read(offset, asked, seen) if (*offset..offset + asked).contains(&at) => {
                 let from = (at - offset) as usize;
@@ -141,7 +162,8 @@ fn judge_bytes(calls: &[Call], certain: &[bool], file: usize, bytes: Range<u64>)
                         let rest = &rest[..rest.len().min((bytes.end - at) as usize)];
                         if let Some(other) = rest.iter().position(|byte| *byte != rest[0]) {
                             return Err(format!(
-                                "file {file}: caller {} saw a torn sector: {} at byte {at} and {} at byte {}",
+                                "file {}: caller {} saw a torn sector: {} at byte {at} and {} at byte {}",
+                                call.file,
                                 call.caller,
                                 rest[0],
                                 rest[other],
@@ -154,27 +176,28 @@ fn judge_bytes(calls: &[Call], certain: &[bool], file: usize, bytes: Range<u64>)
             }
             _ => continue,
         };
-        events.push(Event { began: call.began.tick, returned: call.returned.tick, effect, certain });
+        let file = call.file;
+        events.push(Event { file, began: call.began.tick, returned: call.returned.tick, effect, certain });
     }
-    let first = (at < FIRST_SIZE).then(|| first_content(file));
+    let first = std::array::from_fn(|file| (at < FIRST_SIZE).then(|| first_content(file)));
     if !events.iter().any(|event| matches!(event.effect, Effect::Sees(_))) || is_explained(&events, first) {
         return Ok(());
     }
-    let mut text = format!(
-        "file {file}: no order of the calls explains what was seen of bytes {bytes:?}, at first {first:?}:"
-    );
+    let mut text =
+        format!("no order of the calls explains what was seen of bytes {bytes:?}, at first {first:?}:");
     events.sort_by_key(|event| event.began);
     for event in events {
-        let Event { began, returned, effect, certain } = event;
+        let Event { file, began, returned, effect, certain } = event;
         let doubt = if certain { "" } else { " (perhaps)" };
-        text += &format!("\n      {began:>4} to {returned:>4}: {effect:?}{doubt}");
+        text += &format!("\n      file {file}, {began:>4} to {returned:>4}: {effect:?}{doubt}");
     }
     // What was synced or failed is in the calls.
     for call in calls {
         if !matches!(call.action, Action::Read(..)) {
             text += &format!(
-                "\n    caller {} {:>4} to {:>4}{}: {:?}",
+                "\n    caller {}, file {}, {:>4} to {:>4}{}: {:?}",
                 call.caller,
+                call.file,
                 call.began.tick,
                 call.returned.tick,
                 if call.failed { " failed" } else { "" },
@@ -186,7 +209,7 @@ fn judge_bytes(calls: &[Call], certain: &[bool], file: usize, bytes: Range<u64>)
 }
 
 /// Whether there is an order: a search over which events are done, with the value after them.
-fn is_explained(events: &[Event], first: Byte) -> bool {
+fn is_explained(events: &[Event], first: [Byte; FILES]) -> bool {
     assert!(events.len() <= 128, "{} calls on one byte", events.len());
     let certain = events
         .iter()
@@ -209,11 +232,14 @@ fn is_explained(events: &[Event], first: Byte) -> bool {
             if done & 1 << at != 0 || event.began > latest {
                 continue;
             }
-            let after = match event.effect {
+            let mut after = value;
+            let byte = value[event.file];
+            after[event.file] = match event.effect {
                 Effect::Becomes(value) => value,
-                Effect::Appears => value.or(Some(0)),
-                Effect::Clears => value.map(|_| 0),
-                Effect::Sees(seen) if seen == value => value,
+                Effect::Appears => byte.or(Some(0)),
+                Effect::Clears => byte.map(|_| 0),
+                Effect::Copies(from) => value[from],
+                Effect::Sees(seen) if seen == byte => byte,
                 Effect::Sees(_) => continue,
             };
             // What had returned before this began, and is not done, never happened.
@@ -233,19 +259,19 @@ mod tests {
     use super::*;
 
     fn event(began: u64, returned: u64, effect: Effect) -> Event {
-        Event { began, returned, effect, certain: true }
+        Event { file: 0, began, returned, effect, certain: true }
     }
 
     #[test]
     fn a_lost_update_has_no_order() {
         let write = |began, returned, id| event(began, returned, Effect::Becomes(Some(id)));
         let sees = |began, returned, id| event(began, returned, Effect::Sees(Some(id)));
-        assert!(is_explained(&[write(1, 4, 7), write(2, 3, 8), sees(5, 6, 7)], Some(0)));
-        assert!(is_explained(&[write(1, 4, 7), write(2, 3, 8), sees(5, 6, 8)], Some(0)));
-        assert!(!is_explained(&[write(1, 2, 7), write(3, 4, 8), sees(5, 6, 7)], Some(0)));
-        assert!(!is_explained(&[write(1, 2, 7), sees(3, 4, 0)], Some(0)));
-        assert!(is_explained(&[write(1, 4, 7), sees(2, 3, 0), sees(5, 6, 7)], Some(0)));
-        assert!(!is_explained(&[write(1, 9, 7), sees(2, 3, 7), sees(5, 6, 0)], Some(0)));
+        assert!(is_explained(&[write(1, 4, 7), write(2, 3, 8), sees(5, 6, 7)], [Some(0); FILES]));
+        assert!(is_explained(&[write(1, 4, 7), write(2, 3, 8), sees(5, 6, 8)], [Some(0); FILES]));
+        assert!(!is_explained(&[write(1, 2, 7), write(3, 4, 8), sees(5, 6, 7)], [Some(0); FILES]));
+        assert!(!is_explained(&[write(1, 2, 7), sees(3, 4, 0)], [Some(0); FILES]));
+        assert!(is_explained(&[write(1, 4, 7), sees(2, 3, 0), sees(5, 6, 7)], [Some(0); FILES]));
+        assert!(!is_explained(&[write(1, 9, 7), sees(2, 3, 7), sees(5, 6, 0)], [Some(0); FILES]));
     }
 
     #[test]
@@ -255,13 +281,16 @@ mod tests {
             ..event(began, returned, Effect::Becomes(Some(id)))
         };
         let sees = |id| event(9, 9, Effect::Sees(Some(id)));
-        assert!(is_explained(&[perhaps(1, 2, 7), perhaps(3, 4, 8), sees(7)], Some(0)));
-        assert!(is_explained(&[perhaps(1, 2, 7), perhaps(3, 4, 8), sees(0)], Some(0)));
+        assert!(is_explained(&[perhaps(1, 2, 7), perhaps(3, 4, 8), sees(7)], [Some(0); FILES]));
+        assert!(is_explained(&[perhaps(1, 2, 7), perhaps(3, 4, 8), sees(0)], [Some(0); FILES]));
         let synced = event(3, 4, Effect::Becomes(Some(8)));
         assert!(
-            !is_explained(&[perhaps(1, 2, 7), synced, sees(7)], Some(0)),
+            !is_explained(&[perhaps(1, 2, 7), synced, sees(7)], [Some(0); FILES]),
             "it was written over and synced"
         );
-        assert!(is_explained(&[perhaps(1, 4, 7), synced, sees(7)], Some(0)), "they were under way together");
+        assert!(
+            is_explained(&[perhaps(1, 4, 7), synced, sees(7)], [Some(0); FILES]),
+            "they were under way together"
+        );
     }
 }

@@ -13,6 +13,7 @@
 mod device;
 mod history;
 mod judge;
+mod names;
 mod run;
 mod schedule;
 mod script;

@@ -2,7 +2,8 @@
 
 use super::history::{Action, Call, History, Moment, Sync};
 use super::judge::{self, Cut};
-use super::script::{Abilities, FILES, FIRST_SIZE, LONGEST, Step, scripts};
+use super::names::{self, NameAction, NameCall, Refusal};
+use super::script::{Abilities, FILES, FIRST_SIZE, LONGEST, NameStep, Step, scripts};
 use super::{SimulatedDevice, Tasks};
 use platter_device::sync::{point, simulate};
 use platter_device::{
@@ -11,8 +12,8 @@ use platter_device::{
 };
 use platter_vfs::model::Random;
 use platter_vfs::{
-    Change, CheckOptions, Error, FileSystem, Format, FormatOptions, Integrity, Kind, Name, Node, OpenOptions,
-    Plan, RenameFlags, Silent, SyncScope,
+    Change, CheckOptions, Cursor, Entry, Error, FileSystem, Format, FormatOptions, Integrity, Kind, Name,
+    Node, OpenOptions, Plan, RenameFlags, Silent, SyncScope,
 };
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
@@ -33,6 +34,20 @@ pub struct Setting {
     repairs: bool,
 }
 
+/// The file that is a named stream of the first.
+const STREAM: usize = FILES - 1;
+
+/// Takes a hold on a shared file.
+fn hold(system: &dyn FileSystem, file: usize, create: bool) -> Result<Node, Error> {
+    if file < STREAM {
+        return system.lookup(Node::ROOT, &shared(file));
+    }
+    let owner = system.lookup(Node::ROOT, &shared(0))?;
+    let stream = system.stream(owner, &"side".into(), create);
+    system.forget(owner, 1);
+    stream
+}
+
 /// The name of a file that all share.
 fn shared(file: usize) -> Name {
     Name::from(format!("shared {file}").as_str())
@@ -51,8 +66,12 @@ impl Setting {
         let image = Arc::new(MemoryDevice::new(size, Sectors::SMALL));
         format.make(&*image, options, &Silent).unwrap_or_else(|error| panic!("{name}: {error}"));
         let system = format.open(image.clone(), OpenOptions::default()).expect("just made");
-        for file in 0..FILES {
-            let node = system.create(Node::ROOT, &shared(file), Kind::File).expect("an empty volume");
+        for file in 0..abilities.files() {
+            if file < STREAM {
+                let made = system.create(Node::ROOT, &shared(file), Kind::File).expect("an empty volume");
+                system.forget(made, 1);
+            }
+            let node = hold(&*system, file, true).expect("it is there");
             system.write(node, 0, &vec![judge::first_content(file); FIRST_SIZE as usize]).expect("room");
             system.forget(node, 1);
         }
@@ -85,6 +104,8 @@ struct Stage {
     history: Mutex<History>,
     /// Transfers may fail.
     fails: bool,
+    /// How many files all share.
+    files: usize,
 }
 
 impl Stage {
@@ -135,7 +156,7 @@ fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Vec<Step>>>) 
         let bound = if operation == Operation::Flush { 8 } else { 60 };
         kept.inject(When::nth(operation, random.below(bound)), fault);
     }
-    let result: Arc<Mutex<Option<(History, Option<End>)>>> = Arc::default();
+    let result: Arc<Mutex<Option<Ran>>> = Arc::default();
     let execution = {
         let (setting, kept, scripts, result) =
             (setting.clone(), kept.clone(), scripts.clone(), result.clone());
@@ -169,6 +190,9 @@ fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Vec<Step>>>) 
     judge_all(setting, &kept, &history, end, fails, &mut random)
 }
 
+/// What callers did and saw, and what they left if the volume opened.
+type Ran = (History, Option<End>);
+
 /// What the callers left.
 struct End {
     contents: Vec<Option<Vec<u8>>>,
@@ -176,13 +200,7 @@ struct End {
     unmounted: bool,
 }
 
-fn execute(
-    setting: &Arc<Setting>,
-    kept: &Arc<Faults>,
-    scripts: &[Vec<Step>],
-    seed: u64,
-    fails: bool,
-) -> (History, Option<End>) {
+fn execute(setting: &Arc<Setting>, kept: &Arc<Faults>, scripts: &[Vec<Step>], seed: u64, fails: bool) -> Ran {
     let device = Arc::new(SimulatedDevice::new(kept.clone(), seed));
     let system = match setting.format.open(device, OpenOptions::default()) {
         Ok(system) => system,
@@ -191,7 +209,13 @@ fn execute(
             return (History { faults, ..History::default() }, None);
         }
     };
-    let stage = Arc::new(Stage { system, kept: kept.clone(), history: Mutex::default(), fails });
+    let stage = Arc::new(Stage {
+        system,
+        kept: kept.clone(),
+        history: Mutex::default(),
+        fails,
+        files: setting.abilities.files(),
+    });
     let ids = Arc::new(std::sync::atomic::AtomicU8::new(1));
     let callers: Vec<_> = scripts
         .iter()
@@ -204,7 +228,10 @@ fn execute(
     for caller in callers {
         caller.join().expect("a caller that panics ends the run");
     }
-    let contents = (0..FILES).map(|file| content(&*stage.system, file).ok()).collect();
+    for node in std::mem::take(&mut stage.history().held) {
+        stage.system.forget(node, 1);
+    }
+    let contents = (0..setting.abilities.files()).map(|file| content(&*stage.system, file).ok()).collect();
     let unmounted = match stage.system.unmount() {
         Ok(()) => true,
         Err(_) if fails => false,
@@ -219,7 +246,7 @@ fn execute(
 
 /// All of a shared file.
 fn content(system: &dyn FileSystem, file: usize) -> Result<Vec<u8>, Error> {
-    let node = system.lookup(Node::ROOT, &shared(file))?;
+    let node = hold(system, file, false)?;
     let mut content = vec![0; system.attributes(node)?.size as usize];
     let read = system.read(node, 0, &mut content);
     system.forget(node, 1);
@@ -240,8 +267,9 @@ fn judge_all(
         if last.is_none() && !fails {
             return Err(format!("file {file} cannot be read at the end"));
         }
-        judge::judge_run(history, file, last.as_deref())?;
     }
+    judge::judge_run(history, &contents)?;
+    names::judge(&history.names)?;
     let log = kept.log();
     if unmounted {
         let image = Arc::new(log.cut(log.writes(), Survivors::None));
@@ -275,9 +303,10 @@ fn judge_all(
         setting.check(&*image, false).map_err(&told)?;
         let opened = setting.format.open(image, OpenOptions::default());
         let system = opened.map_err(|error| told(error.to_string()))?;
-        for file in 0..FILES {
+        for file in 0..setting.abilities.files() {
             let left = content(&*system, file).map_err(|error| told(format!("file {file}: {error}")))?;
-            judge::judge_cut(history, file, Cut { write }, &left).map_err(&told)?;
+            judge::judge_cut(history, file, Cut { write }, &left)
+                .map_err(|found| told(format!("file {file}: {found}")))?;
         }
     }
     Ok(())
@@ -294,6 +323,8 @@ struct Caller<'s> {
     stage: &'s Stage,
     number: usize,
     nodes: Vec<Node>,
+    /// Files of shared names.
+    held: Vec<Node>,
     random: Random,
     ids: &'s std::sync::atomic::AtomicU8,
 }
@@ -301,9 +332,9 @@ struct Caller<'s> {
 impl Caller<'_> {
     fn live(stage: &Stage, number: usize, script: &[Step], seed: u64, ids: &std::sync::atomic::AtomicU8) {
         let random = Random::new(seed ^ (number as u64 + 1) << 32);
-        let mut caller = Caller { stage, number, nodes: Vec::new(), random, ids };
-        for file in 0..FILES {
-            match stage.system.lookup(Node::ROOT, &shared(file)) {
+        let mut caller = Caller { stage, number, nodes: Vec::new(), held: Vec::new(), random, ids };
+        for file in 0..stage.files {
+            match hold(&*stage.system, file, false) {
                 Ok(node) => caller.nodes.push(node),
                 Err(error) => {
                     caller.expect(&error, "lookup");
@@ -317,6 +348,7 @@ impl Caller<'_> {
         for node in std::mem::take(&mut caller.nodes) {
             stage.system.forget(node, 1);
         }
+        stage.history().held.append(&mut caller.held);
     }
 
     /// Whether an error is one that a sound volume may answer.
@@ -413,7 +445,7 @@ impl Caller<'_> {
             }
             Step::Reopen(file) => {
                 system.forget(node(file), 1);
-                match system.lookup(Node::ROOT, &shared(*file)) {
+                match hold(system, *file, false) {
                     Ok(node) => self.nodes[*file] = node,
                     Err(error) => {
                         self.expect(&error, "lookup");
@@ -423,6 +455,20 @@ impl Caller<'_> {
                 }
             }
             Step::Name(number) => self.name(*number),
+            Step::Clone(from, range) => {
+                let to = 1 - from;
+                self.call(to, "clone", false, || {
+                    let length = range.end - range.start;
+                    let outcome = system.clone_range(node(from), range.start, node(&to), range.start, length);
+                    // A range past the end is refused.
+                    let refused = matches!(outcome, Err(Error::InvalidArgument(_)));
+                    let action =
+                        if refused { Action::Extend(0) } else { Action::Clone(range.clone(), *from) };
+                    (action, if refused { Ok(()) } else { outcome })
+                });
+            }
+            Step::Shared(step, from, to) => self.shared_name(*step, *from, *to),
+            Step::List => self.list(),
             Step::Sync(file, scope) => {
                 let began = self.stage.moment();
                 let outcome = system.sync(node(file), SyncScope::from(*scope));
@@ -444,7 +490,7 @@ impl Caller<'_> {
     fn hold_again(&self, file: usize) -> Node {
         loop {
             // A read that failed once succeeds now.
-            if let Ok(node) = self.stage.system.lookup(Node::ROOT, &shared(file)) {
+            if let Ok(node) = hold(&*self.stage.system, file, false) {
                 return node;
             }
             point();
@@ -456,6 +502,71 @@ impl Caller<'_> {
         match outcome {
             Ok(()) => self.stage.history().syncs.push(Sync { file, began, returned }),
             Err(error) => self.expect(&error, "sync"),
+        }
+    }
+
+    /// Asks for something of the names that all share, and notes what came of it.
+    fn shared_name(&mut self, step: NameStep, from: usize, to: usize) {
+        let system = &*self.stage.system;
+        let name = |number: usize| Name::from(format!("name {number}").as_str());
+        let began = self.stage.moment();
+        let refusal = |error: Error| match error {
+            Error::NotFound => Refusal::NotFound,
+            Error::Exists => Refusal::Exists,
+            error => {
+                self.expect(&error, "a shared name");
+                Refusal::Failed
+            }
+        };
+        let mut held = None;
+        let mut file = |found: Result<Node, Error>| {
+            held = found.as_ref().ok().copied();
+            found.map(|node| node.0).map_err(refusal)
+        };
+        let rename =
+            |flags| system.rename(Node::ROOT, &name(from), Node::ROOT, &name(to), flags).map_err(refusal);
+        let action = match step {
+            NameStep::Create => {
+                NameAction::Create(from, file(system.create(Node::ROOT, &name(from), Kind::File)))
+            }
+            NameStep::Lookup => NameAction::Lookup(from, file(system.lookup(Node::ROOT, &name(from)))),
+            NameStep::Unlink => {
+                NameAction::Unlink(from, system.unlink(Node::ROOT, &name(from)).map_err(refusal))
+            }
+            NameStep::Replace => {
+                NameAction::Rename { from, to, replace: true, answer: rename(RenameFlags::Replace) }
+            }
+            NameStep::Move => {
+                NameAction::Rename { from, to, replace: false, answer: rename(RenameFlags::NoReplace) }
+            }
+        };
+        let returned = self.stage.moment();
+        // Held to the end, so that no other file gets its number.
+        self.held.extend(held);
+        self.stage.history().names.push(NameCall { caller: self.number, action, began, returned });
+    }
+
+    /// Lists the directory in two parts: what is there all the while is listed, and nothing twice.
+    fn list(&self) {
+        let system = &*self.stage.system;
+        let mut entries = Vec::new();
+        loop {
+            let (before, cursor) =
+                (entries.len(), entries.last().map_or(Cursor::START, |last: &Entry| last.next));
+            match system.read_directory(Node::ROOT, cursor, 3, &mut entries) {
+                Ok(()) if entries.len() == before => break,
+                Ok(()) => {}
+                Err(error) => return self.expect(&error, "a listing"),
+            }
+        }
+        for file in 0..STREAM {
+            let times = entries.iter().filter(|entry| entry.name == shared(file)).count();
+            if times != 1 {
+                self.stage.fault(format!(
+                    "caller {}: a listing shows shared file {file} {times} times",
+                    self.number
+                ));
+            }
         }
     }
 

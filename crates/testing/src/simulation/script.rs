@@ -1,11 +1,12 @@
 //! What each caller of a simulation does.
 
+use super::names::NAMES;
 use platter_vfs::SyncScope;
 use platter_vfs::model::Random;
 use std::ops::Range;
 
-/// How many files all callers share.
-pub const FILES: usize = 2;
+/// How many files all callers share. The third is a named stream of the first, where the format has such.
+pub const FILES: usize = 3;
 /// No file becomes longer.
 pub const LONGEST: u64 = 24 << 10;
 /// Their size at first.
@@ -32,6 +33,12 @@ pub enum Step {
     Integrity(usize, bool),
     /// Content kept under a name of the caller's own.
     Snapshot(usize),
+    /// Shares the clusters of the other file, at the same place.
+    Clone(usize, Range<u64>),
+    /// An entry of a shared name: made, found, removed, moved to the second name.
+    Shared(NameStep, usize, usize),
+    /// All names in the directory.
+    List,
     /// The caller gives its hold of the file back and takes it anew.
     Reopen(usize),
     /// An entry of the caller's own: made, written to, and renamed or removed.
@@ -42,6 +49,21 @@ pub enum Step {
     SyncAll,
     /// The end of the volume. Every other call races with it or is refused.
     Unmount,
+}
+
+/// What is done with shared names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameStep {
+    /// Makes a file.
+    Create,
+    /// Finds it.
+    Lookup,
+    /// Takes the name away.
+    Unlink,
+    /// Gives it another name, which may be in use.
+    Replace,
+    /// Gives it another name that is not in use.
+    Move,
 }
 
 /// [`SyncScope`], comparable.
@@ -69,6 +91,17 @@ pub struct Abilities {
     pub sparse: bool,
     /// Checksums that can be turned on and off.
     pub integrity: bool,
+    /// Named streams.
+    pub streams: bool,
+    /// Shared clusters, and the size of one.
+    pub clone: Option<u64>,
+}
+
+impl Abilities {
+    /// How many files all callers share.
+    pub fn files(self) -> usize {
+        if self.streams { FILES } else { FILES - 1 }
+    }
 }
 
 /// The steps of each caller.
@@ -90,7 +123,7 @@ pub fn scripts(random: &mut Random, sector: u64, abilities: Abilities) -> Vec<Ve
 }
 
 fn step(random: &mut Random, sector: u64, abilities: Abilities, narrow: bool) -> Step {
-    let file = random.below(FILES as u64) as usize;
+    let file = random.below(abilities.files() as u64) as usize;
     match random.below(100) {
         0..22 => Step::Write(file, any_range(random, sector, narrow)),
         22..34 => Step::Read(file, any_range(random, sector, narrow)),
@@ -103,11 +136,35 @@ fn step(random: &mut Random, sector: u64, abilities: Abilities, narrow: bool) ->
         60..68 => Step::Resize(file, any_range(random, sector, narrow).start),
         68..72 if abilities.sparse => Step::Punch(file, any_range(random, sector, narrow)),
         72..74 if abilities.sparse => Step::Allocate(file, any_range(random, sector, narrow)),
-        74..78 if abilities.integrity => Step::Integrity(file, random.chance(50)),
-        78..80 if abilities.integrity => Step::Snapshot(file),
-        80..83 => Step::Reopen(file),
-        83..87 => Step::Name(random.number()),
-        87..89 => Step::SyncAll,
+        // A stream has the integrity and the snapshots of its file.
+        74..78 if abilities.integrity => Step::Integrity(file.min(1), random.chance(50)),
+        78 if abilities.integrity => Step::Snapshot(file.min(1)),
+        79 => match abilities.clone {
+            Some(cluster) => {
+                let start = random.below(FIRST_SIZE / cluster);
+                Step::Clone(
+                    random.below(2) as usize,
+                    start * cluster..(start + 1 + random.below(2)) * cluster,
+                )
+            }
+            None => Step::List,
+        },
+        80..82 => Step::Reopen(file),
+        82..84 => Step::Name(random.number()),
+        84..90 => {
+            let steps = [
+                NameStep::Create,
+                NameStep::Create,
+                NameStep::Lookup,
+                NameStep::Unlink,
+                NameStep::Replace,
+                NameStep::Move,
+            ];
+            let (from, to) = (random.below(NAMES as u64) as usize, random.below(NAMES as u64) as usize);
+            Step::Shared(*random.pick(&steps), from, to)
+        }
+        90 => Step::List,
+        91..93 => Step::SyncAll,
         _ => Step::Sync(file, if random.chance(50) { Scope::Data } else { Scope::All }),
     }
 }
