@@ -73,7 +73,7 @@ impl Served {
                 };
                 if !take(&listed) {
                     if let Some(stat) = stat {
-                        self.give_back(Node(stat.node), 1);
+                        self.forget(Node(stat.node), 1);
                     }
                     return Ok(());
                 }

@@ -35,9 +35,14 @@ impl Mounted {
     /// What the kernel or `fusermount3` says.
     pub fn new(served: Arc<Served>, at: &Path) -> io::Result<Mounted> {
         let options = &served.options;
+        // Who is not root hands the name on in a list of options with commas, in which backslashes protect them.
+        let source = match rustix::process::geteuid().is_root() {
+            true => options.source.clone(),
+            false => options.source.replace('\\', "\\\\").replace(',', "\\,"),
+        };
         let mut config = Config::default();
         config.mount_options = vec![
-            MountOption::FSName(options.source.clone()),
+            MountOption::FSName(source),
             MountOption::CUSTOM(format!("subtype={SUBTYPE}")),
             MountOption::DefaultPermissions,
             if options.read_only { MountOption::RO } else { MountOption::RW },

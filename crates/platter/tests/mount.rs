@@ -1,4 +1,5 @@
-//! Programs of others on mounted volumes. Needs root, `/dev/fuse`, fusermount3, rsync, git, sqlite3, fio and attr.
+//! Programs of others on mounted volumes. Needs root, `/dev/fuse`, fusermount3, rsync, git, sqlite3, fio, attr, fsx and
+//! pjdfstest.
 
 mod common;
 
@@ -180,6 +181,83 @@ fn fio_reads_what_it_wrote() {
                  --direct={direct} --verify=crc32c --verify_fatal=1 --numjobs=2 --fsync=64 --unlink=1 >/dev/null"
             ));
         }
+        mount.end();
+    }
+}
+
+/// fsx, which does everything to one file, mapped into memory too, and knows what must be in it.
+fn exercise(format: &str, operations: u32) {
+    let mount = Mount::new("fsx", format);
+    let space = match WITH_OWNERS.contains(&format) {
+        true => "punch_hole = 1\nposix_fallocate = 1\ncopy_file_range = 1\n",
+        false => "",
+    };
+    let weights = "close_open = 0.2\ninvalidate = 0.2\nfsync = 0.2\nfdatasync = 0.2\nsendfile = 1\n";
+    fs::write(mount.place.path("fsx.toml"), format!("[weights]\n{weights}{space}")).unwrap();
+    mount.shell(&format!("fsx -q -N {operations} -S 7 -f fsx.toml m/file"));
+    mount.end();
+}
+
+#[test]
+fn fsx_finds_no_difference() {
+    FORMATS.iter().for_each(|format| exercise(format, 2_000));
+}
+
+#[test]
+#[ignore = "a campaign"]
+fn fsx_finds_no_difference_for_long() {
+    FORMATS.iter().for_each(|format| exercise(format, 1_000_000));
+}
+
+/// What cannot be as POSIX has it; docs/mount.md says why.
+const NOT_AS_POSIX: [(&str, &[&str]); 2] = [
+    (
+        "ntfs",
+        &[
+            "link::changed_ctime_success",
+            "rename::to_multiply_linked",
+            "rename::updates_link_parent",
+            "unlink::update_ctime_success",
+        ],
+    ),
+    (
+        "refs",
+        &[
+            "chmod::update_ctime",
+            "posix_fallocate::update_ctime_success",
+            "rename::to_multiply_linked",
+            "rename::updates_link_parent",
+            "unlink::update_ctime_success",
+        ],
+    ),
+];
+
+#[test]
+fn all_else_is_as_posix_has_it() {
+    for (format, known) in NOT_AS_POSIX {
+        // The path of a socket has at most 107 bytes, and the names of the tests' files are long.
+        let mount = Mount::new("p", format);
+        mount.place.works("umount m");
+        mount.mount("-o dev,suid");
+        let settings = "[features]\nutime_now = {}\nutimensat = {}\nposix_fallocate = {}\n\
+                        [settings]\nnaptime = 0.01\n\
+                        [dummy_auth]\nentries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]\n";
+        fs::write(mount.place.path("settings.toml"), settings).unwrap();
+        // Other users must get there.
+        fs::set_permissions(&mount.place.0, fs::Permissions::from_mode(0o755)).unwrap();
+        let at = mount.at("").display().to_string();
+        let mut run = mount.place.command("pjdfstest", &["-c", "settings.toml", "-p", &at]);
+        let output = run.output().expect("pjdfstest is needed for this test");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let ended = |how: &str| -> Vec<&str> {
+            text.lines().filter_map(|line| line.strip_suffix(how)).map(str::trim).collect()
+        };
+        let wrong: Vec<&str> = ended(" FAILED")
+            .into_iter()
+            .filter(|test| !known.iter().any(|known| test.starts_with(known)))
+            .collect();
+        assert!(wrong.is_empty(), "{format}: {wrong:#?}");
+        assert!(ended(" ok").len() >= 350, "{format}: {text}");
         mount.end();
     }
 }
@@ -393,7 +471,8 @@ fn what_was_synced_outlives_the_process_that_served_it() {
             });
             assert!(!written.is_empty(), "{format}: nothing was synced");
             kept.extend(written);
-            mount.shell("umount m");
+            let (_, told) = mount.place.ends(0, "umount m");
+            assert!(told.contains("what was not synced is lost"), "{told}");
             if WITH_OWNERS.contains(&format) {
                 let report = mount.place.works("check disk.img");
                 assert!(report.contains("no damage"), "{format}: {report}");
@@ -441,6 +520,12 @@ fn an_ordinary_user_mounts_what_is_theirs() {
     works("./platter umount m");
     assert_eq!(place.works("cat disk.img:/file"), "mine\n");
     assert!(place.works("check disk.img").contains("no damage"));
+    works(
+        "./platter mkfs ntfs mirror:1.img,2.img --size 64M; ./platter mount mirror:1.img,2.img m; echo two > m/file",
+    );
+    let error = user("./platter check --repair 2.img");
+    assert!(String::from_utf8_lossy(&error.stderr).contains("is mounted at"), "{error:?}");
+    works("./platter umount m; cmp 1.img 2.img");
 }
 
 #[test]

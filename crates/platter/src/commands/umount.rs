@@ -30,7 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let at = fs::canonicalize(&self.at).about(shown(&self.at))?;
+        // Where the process that served it has ended, not even its root can be looked at.
+        let at =
+            fs::canonicalize(&self.at).or_else(|_| std::path::absolute(&self.at)).about(shown(&self.at))?;
         let found = platter_mount::mount_point(&at).about(shown(&at))?;
         let Some(mount) = found else {
             return Err(Failure::new(shown(&at), "no volume is mounted here by platter"));
@@ -45,7 +47,15 @@ impl Arguments {
             }
             done => done.about(shown(&at))?,
         }
-        synced.about(shown(&at))?;
+        match synced {
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotConnected | io::ErrorKind::ConnectionAborted) =>
+            {
+                let at = shown(&at);
+                tell(format_args!("platter: {at}: what served it had ended; what was not synced is lost"));
+            }
+            synced => synced.about(shown(&at))?,
+        }
         if !self.lazy {
             for path in Image::parse(Path::new(&mount.source))?.paths {
                 wait(&path);
