@@ -1,5 +1,5 @@
-//! Programs of others on mounted volumes. Needs root, `/dev/fuse`, fusermount3, rsync, git, sqlite3, fio, attr, fsx and
-//! pjdfstest.
+//! Programs of others on mounted volumes. Needs root, `/dev/fuse`, fusermount3, rsync, git, sqlite3, fio, attr,
+//! fsx and pjdfstest.
 
 mod common;
 
@@ -494,6 +494,131 @@ fn what_was_synced_outlives_the_process_that_served_it() {
             mount.end();
         }
     }
+}
+
+#[test]
+fn what_nobody_syncs_is_durable_after_a_while() {
+    let mounts = WITH_OWNERS.map(|format| {
+        let mount = Mount::new("unsynced", format);
+        mount.end();
+        let process = mount_known(&mount);
+        fs::write(mount.at("file"), content(1, 50_000)).unwrap();
+        (mount, process)
+    });
+    thread::sleep(Duration::from_secs(7));
+    for (mount, process) in mounts {
+        kill("-KILL", process);
+        mount.place.ends(0, "umount m");
+        mount.mount("");
+        assert!(fs::read(mount.at("file")).unwrap() == content(1, 50_000));
+        mount.end();
+    }
+}
+
+#[test]
+fn a_full_volume_says_so_and_stays_whole() {
+    for format in FORMATS {
+        let place = Place::new(&format!("mount-full-{format}"));
+        let size = if format == "refs" { "512M" } else { "96M" };
+        place.works(&format!("mkfs {format} disk.img --size {size}"));
+        fs::create_dir(place.path("m")).unwrap();
+        let mount = Mount { place };
+        mount.mount("");
+        fs::write(mount.at("kept"), content(1, 1 << 20)).unwrap();
+        let data = content(2, 1 << 20);
+        for name in ["one", "two"] {
+            let file = File::create(mount.at(name)).unwrap();
+            let mut offset = 0;
+            let error = loop {
+                match file.write_all_at(&data, offset).and_then(|()| file.sync_data()) {
+                    Ok(()) => offset += data.len() as u64,
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.raw_os_error(), Some(28), "{format}: {error}");
+            drop(file);
+            fs::remove_file(mount.at(name)).unwrap();
+        }
+        fs::write(mount.at("small"), "fits again").unwrap();
+        mount.end();
+        mount.mount("");
+        assert!(fs::read(mount.at("kept")).unwrap() == content(1, 1 << 20), "{format}");
+        assert_eq!(fs::read_to_string(mount.at("small")).unwrap(), "fits again");
+        mount.end();
+    }
+}
+
+#[test]
+fn a_sleeping_windows_is_not_disturbed() {
+    let mount = Mount::new("asleep", "ntfs");
+    fs::write(mount.at("hiberfil.sys"), [b"hibr".as_slice(), &[0; 8000]].concat()).unwrap();
+    mount.place.works("umount m");
+    let before = fs::read(mount.place.path("disk.img")).unwrap();
+    for force in ["", " --force"] {
+        let (_, told) = mount.place.ends(0, &format!("mount disk.img m{force}"));
+        assert!(told.contains("mounted for reading: Windows is hibernated"), "{told}");
+        assert!(fs::write(mount.at("new"), "x").unwrap_err().to_string().contains("Read-only"));
+        assert_eq!(fs::read(mount.at("hiberfil.sys")).unwrap()[..4], *b"hibr");
+        mount.place.works("umount m");
+    }
+    assert!(before == fs::read(mount.place.path("disk.img")).unwrap(), "something was written");
+}
+
+#[test]
+fn a_listing_survives_what_happens_meanwhile() {
+    for format in FORMATS {
+        let mount = Mount::new("listing", format);
+        for number in 0..2_000 {
+            File::create(mount.at(&format!("file {number}"))).unwrap();
+        }
+        // Every second one goes while the directory is read, and others come.
+        let mut seen = Vec::new();
+        for (number, entry) in fs::read_dir(mount.at("")).unwrap().enumerate() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if number % 2 == 0 {
+                fs::remove_file(mount.at(&name)).unwrap();
+                fs::write(mount.at(&format!("new {number}")), "").unwrap();
+            }
+            seen.push(name);
+        }
+        let mut files: Vec<&String> = seen.iter().filter(|name| name.starts_with("file")).collect();
+        files.sort();
+        files.dedup();
+        assert_eq!(files.len(), 2_000, "{format}: each that was there all the while is listed once");
+        let listed = seen.iter().filter(|name| name.starts_with("file")).count();
+        assert_eq!(listed, 2_000, "{format}");
+        mount.shell("rm -r m/*");
+        assert_eq!(mount.shell("ls m"), "");
+        mount.end();
+    }
+}
+
+#[test]
+fn a_partition_is_mounted_by_its_number() {
+    let place = Place::new("mount-partition");
+    let disk = File::create(place.path("disk.img")).unwrap();
+    disk.set_len(300 << 20).unwrap();
+    let mut table = [0; 512];
+    table[510..].copy_from_slice(&[0x55, 0xAA]);
+    for (number, megabyte, length) in [(0, 1u32, 100u32), (1, 110, 180)] {
+        let entry = &mut table[446 + 16 * number..][..16];
+        entry[4] = 7;
+        entry[8..12].copy_from_slice(&(megabyte * 2048).to_le_bytes());
+        entry[12..].copy_from_slice(&(length * 2048).to_le_bytes());
+    }
+    disk.write_all_at(&table, 0).unwrap();
+    place.works("mkfs exfat disk.img --partition 1");
+    place.works("mkfs ntfs disk.img --partition 2");
+    fs::create_dir(place.path("m")).unwrap();
+    assert!(place.fails("mount disk.img m").contains("partition"));
+    for (number, options) in [("1", "--partition 1"), ("2", "-o partition=2")] {
+        place.works(&format!("mount disk.img m {options}"));
+        fs::write(place.path("m/number"), number).unwrap();
+        assert!(place.fails("mkfs ntfs disk.img --partition 1 --force").contains("is mounted at"));
+        place.works("umount m");
+    }
+    assert_eq!(place.works("cat --partition 1 disk.img:/number"), "1");
+    assert_eq!(place.works("cat --partition 2 disk.img:/number"), "2");
 }
 
 #[test]
