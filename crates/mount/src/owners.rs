@@ -55,12 +55,14 @@ pub struct Owners {
     gid: u32,
     file: u32,
     directory: u32,
-    /// What is known of nodes that the kernel knows, so that it need not be read again for each look at a file.
+    /// What was read last, so that it need not be read again for each look at a file that is in use.
     known: [Mutex<HashMap<u64, Kept>>; PARTS],
 }
 
 /// Threads that look at different files should seldom wait for each other.
 const PARTS: usize = 16;
+/// The most that a part holds. The kernel has a cache of its own, so that few are asked for twice.
+const MOST: usize = 1024;
 
 impl Owners {
     pub fn new(system: &dyn FileSystem, options: &Options) -> Owners {
@@ -93,7 +95,15 @@ impl Owners {
         }
         // Held while the attributes are read, so that no older ones take the place of newer ones.
         let mut part = self.part(node);
-        *part.entry(node.0).or_insert_with(|| Kept::read(system, node).unwrap_or_default())
+        if let Some(kept) = part.get(&node.0) {
+            return *kept;
+        }
+        if part.len() >= MOST {
+            part.clear();
+        }
+        let kept = Kept::read(system, node).unwrap_or_default();
+        part.insert(node.0, kept);
+        kept
     }
 
     /// What a file shows whose attributes say nothing.
