@@ -2,7 +2,7 @@
 
 use crate::pages::Page;
 use platter_device::{Buffer, Device};
-use platter_vfs::Result;
+use platter_vfs::{Health, Result};
 use std::sync::Arc;
 
 /// What a commit writes.
@@ -24,7 +24,7 @@ impl Batch {
     ///
     /// The pages of a commit lie side by side for the most part. So they go as few large writes, from memory that any device
     /// takes as it is; from memory of another alignment a device would have to write them one by one.
-    pub fn write(&self, device: &dyn Device, memory: &mut Buffer) -> Result<()> {
+    pub fn write(&self, device: &dyn Device, memory: &mut Buffer, health: &Health) -> Result<()> {
         let size = self.pages.first().map_or(1, |(_, page)| page.bytes().len());
         let follows = |one: &(u64, Arc<Page>), next: &(u64, Arc<Page>)| one.0 + size as u64 == next.0;
         for part in self.pages.chunks(AT_ONCE / size) {
@@ -48,9 +48,8 @@ impl Batch {
         if memory.len() > KEPT {
             *memory = Buffer::new(0);
         }
-        device.flush()?;
+        health.flush(device)?;
         device.write_at(self.checkpoint.0, &self.checkpoint.1)?;
-        device.flush()?;
-        Ok(())
+        health.flush(device)
     }
 }

@@ -43,9 +43,17 @@ pub struct Set {
 }
 
 impl Set {
-    fn add(&mut self, start: u32, count: u32, words: usize) {
+    /// How many clusters are in.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Puts a run in; returns how many of its clusters were not in.
+    fn add(&mut self, start: u32, count: u32, words: usize) -> u32 {
         let bits = self.bits.get_or_insert_with(|| vec![0; words].into_boxed_slice());
-        self.count += count - set(bits, start, count, true);
+        let new = count - set(bits, start, count, true);
+        self.count += new;
+        new
     }
 
     /// Takes a run out; returns how many of its clusters were in.
@@ -192,12 +200,13 @@ impl Container {
         None
     }
 
-    /// Takes a run that is free.
-    pub fn take(&mut self, start: u32, count: u32, clusters: u32) {
-        set(&mut self.mixed(clusters).taken, start, count, true);
-        self.free -= count;
+    /// Takes a run that is free; returns how many of its clusters were.
+    pub fn take(&mut self, start: u32, count: u32, clusters: u32) -> u32 {
+        let were_free = count - set(&mut self.mixed(clusters).taken, start, count, true);
+        self.free -= were_free;
         self.was_used = true;
         self.tidy(clusters);
+        were_free
     }
 
     /// Hides a run that is in use from the rows on disk.
@@ -215,13 +224,15 @@ impl Container {
         was_held
     }
 
-    /// Gives up a run that cannot be handed out yet. Returns whether it is the first since the last hand-over.
-    pub fn park(&mut self, start: u32, count: u32, clusters: u32) -> bool {
+    /// Gives up a run that cannot be handed out yet. Returns whether it is the first since the last hand-over, and how many
+    /// of its clusters were in use and not given up already.
+    pub fn park(&mut self, start: u32, count: u32, clusters: u32) -> (bool, u32) {
         let words = clusters.div_ceil(64) as usize;
+        let were_free = self.free_in(start, count);
         let parked = &mut self.mixed(clusters).parked;
         let is_first = parked.count == 0;
-        parked.add(start, count, words);
-        is_first
+        let new = parked.add(start, count, words);
+        (is_first, new.saturating_sub(were_free))
     }
 
     /// Hands over what is parked: it no longer counts as such, and still cannot be handed out.
@@ -232,17 +243,22 @@ impl Container {
     /// Frees what was handed over; returns how many clusters.
     pub fn settle(&mut self, left: &Set, clusters: u32) -> u32 {
         let Some(bits) = &left.bits else { return 0 };
-        self.mixed(clusters).taken.iter_mut().zip(bits).for_each(|(word, left)| *word &= !left);
-        self.free += left.count;
+        let mut freed = 0;
+        for (word, left) in self.mixed(clusters).taken.iter_mut().zip(bits) {
+            freed += (*word & left).count_ones();
+            *word &= !left;
+        }
+        self.free += freed;
         self.tidy(clusters);
-        left.count
+        freed
     }
 
-    /// Frees a run that is in use.
-    pub fn release(&mut self, start: u32, count: u32, clusters: u32) {
-        set(&mut self.mixed(clusters).taken, start, count, false);
-        self.free += count;
+    /// Frees a run that is in use; returns how many of its clusters were.
+    pub fn release(&mut self, start: u32, count: u32, clusters: u32) -> u32 {
+        let were_taken = set(&mut self.mixed(clusters).taken, start, count, false);
+        self.free += were_taken;
         self.tidy(clusters);
+        were_taken
     }
 }
 
@@ -288,6 +304,23 @@ mod tests {
         let start = units.clone().find(is_free)?;
         let run = units.skip_while(|&at| at < start).take_while(is_free);
         Some((start, unit * (run.count() as u32).min((most / unit).max(1))))
+    }
+
+    #[test]
+    fn what_is_given_up_twice_or_taken_twice_is_told() {
+        let clusters = 256;
+        let mut one = Container::uniform(Tier::Medium, clusters, true);
+        assert_eq!(one.take(10, 8, clusters), 8);
+        assert_eq!(one.take(14, 8, clusters), 4, "the others were taken");
+        assert_eq!(one.release(10, 4, clusters), 4);
+        assert_eq!(one.release(8, 8, clusters), 2, "the others were free");
+        assert_eq!(one.free(), clusters - 6);
+        assert_eq!(one.park(16, 2, clusters), (true, 2));
+        assert_eq!(one.park(16, 4, clusters), (false, 2), "two were given up already");
+        assert_eq!(one.park(100, 4, clusters), (false, 0), "they are free");
+        let left = one.hand_over();
+        assert_eq!(one.settle(&left, clusters), 4);
+        assert_eq!(one.free(), clusters - 2);
     }
 
     #[test]

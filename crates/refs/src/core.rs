@@ -31,7 +31,7 @@ use crate::stream::{self, Content, Limits, Snapshot, Stream, StreamState};
 use crate::sync_log::SyncLog;
 use crate::tree::{Order, Tree};
 use platter_device::Device;
-use platter_vfs::{Error, Kind, Listings, Name, Node, Result};
+use platter_vfs::{Error, Health, Kind, Listings, Name, Node, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -200,10 +200,10 @@ pub struct Core {
     is_log_refused: bool,
     /// Whether its log holds, or may hold, what the checkpoint does not.
     pub is_dirty: bool,
-    /// Why nothing may be written, if so.
-    pub frozen: Option<String>,
-    /// Whether that is because a write failed.
-    pub failed: bool,
+    /// Whether changes are accepted.
+    pub health: Arc<Health>,
+    /// Both checkpoints are those of a volume that is not in use.
+    pub is_sealed: bool,
     /// The security descriptor that new files get.
     pub security: u64,
     /// Listings under way.
@@ -244,8 +244,8 @@ impl Core {
             sync_log: None,
             is_log_refused: false,
             is_dirty: false,
-            frozen: None,
-            failed: false,
+            health: Arc::default(),
+            is_sealed: false,
             security: 0,
             listings: Listings::default(),
             shares: Shares::default(),
@@ -259,10 +259,8 @@ impl Core {
 
     /// Refuses changes where nothing may be written.
     pub fn writable(&self) -> Result<()> {
-        match &self.frozen {
-            Some(reason) => Err(Error::ReadOnly(reason.clone())),
-            None => self.whole(),
-        }
+        self.health.writable()?;
+        self.whole()
     }
 
     /// Whether so many pages can be taken now, and the next commit finds what it needs.
@@ -270,8 +268,18 @@ impl Core {
         self.pages.space.spares(pages)
     }
 
+    /// Refuses to go on from a failure. What was accepted before a volume was closed still goes on.
+    pub fn promise(&self) -> Result<()> {
+        self.health.promise()?;
+        self.whole()
+    }
+
     /// Refuses to go on from a change that failed half-way.
     fn whole(&self) -> Result<()> {
+        if self.pages.space.is_wrong() {
+            let reason = "clusters were given up twice, or taken that were in use; on disk everything is as it was at the last commit";
+            return Err(Error::ReadOnly(reason.into()));
+        }
         if self.pages.is_broken {
             let reason = "a change of the metadata failed half-way; on disk everything is as it was at the last commit";
             return Err(Error::ReadOnly(reason.into()));

@@ -157,7 +157,7 @@ pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progres
     fill(&mut core, &label, now, options.integrity.unwrap_or(false))?;
     let batch = core.gather()?;
     put_log(device, &geometry, guid)?;
-    batch.write(device, &mut platter_device::Buffer::new(0))?;
+    batch.write(device, &mut platter_device::Buffer::new(0), &core.health)?;
     core.write_both(device)?;
     put_superblocks(device, &geometry, &superblock)?;
     put_boot(device, &boot)?;

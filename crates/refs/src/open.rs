@@ -249,10 +249,10 @@ pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes, to_w
     let mut first_error = None;
     for (slot, checkpoint) in &anchors.checkpoints {
         match core_at(device, anchors, (*slot, checkpoint), notes, to_write) {
-            Ok(mut core) => {
+            Ok(core) => {
                 if let Some(error) = first_error {
                     // What the newer checkpoint gave back may have been used again.
-                    core.frozen = Some(format!("the newest checkpoint leads to damage ({error}); see check"));
+                    core.health.close(format!("the newest checkpoint leads to damage ({error}); see check"));
                 }
                 return Ok(core);
             }
@@ -323,20 +323,23 @@ fn core_at(
         }
     }
     core.ranges = ranges;
-    core.frozen = only_read.or_else(|| {
+    let only_read = only_read.or_else(|| {
         // A commit would write where a checkpoint must not be.
         let error = commits(anchors, checkpoint).err()?;
         notes.add(&error, "the volume is only read");
         Some(format!("a commit has no good place ({error}); see check"))
     });
+    if let Some(reason) = only_read {
+        core.health.close(reason);
+    }
     core.upper = upcase(&mut core, notes)?;
     if let Some(reason) = live_log(&mut core, device) {
         core.is_dirty = true;
-        core.frozen = Some(reason);
+        core.health.close(reason);
     }
     core.find_last_object()?;
     if let Err(error) = core.open_directory(ROOT_DIRECTORY) {
-        core.frozen = Some(no_more_than_read("the root directory is damaged", error, notes)?);
+        core.health.close(no_more_than_read("the root directory is damaged", error, notes)?);
         core.open_root_without_record();
     }
     core.news = false;

@@ -22,6 +22,10 @@ pub struct Shares {
     changed: BTreeSet<u64>,
     /// Clusters of files without a name that others have, or had.
     pins: HashMap<u64, Pin>,
+    /// Clusters that have one owner now and had several, since the last commit was gathered and before that. On disk the
+    /// others still have them, so they are not overwritten before a commit that says otherwise is there.
+    lately: BTreeSet<u64>,
+    leaving: BTreeSet<u64>,
 }
 
 struct Pin {
@@ -31,10 +35,16 @@ struct Pin {
 }
 
 impl Shares {
-    /// Forgets rows, which bounds memory. They are in the table as they are.
+    /// A commit has been gathered. Forgets rows, which bounds memory: they are in the table as they are.
     pub fn forget(&mut self) {
         debug_assert!(self.changed.is_empty());
         self.rows.clear();
+        self.leaving.append(&mut self.lately);
+    }
+
+    /// The commit that was gathered last is on disk.
+    pub fn settle(&mut self) {
+        self.leaving.clear();
     }
 
     fn is_trivial(&self) -> bool {
@@ -103,6 +113,26 @@ impl Core {
             }
         }
         Ok((first, count))
+    }
+
+    /// Of a run of clusters that a stream has, whether the first may not be overwritten because others have it, in memory
+    /// or still on disk; and how many from it on are alike.
+    pub fn is_others_too(&mut self, cluster: u64, count: u32) -> Result<(bool, u32)> {
+        let (is_shared, mut length) = self.shared(cluster, count)?;
+        if is_shared {
+            return Ok((true, length));
+        }
+        let shares = &self.shares;
+        let is_kept = |at: u32| {
+            let cluster = cluster + u64::from(at);
+            shares.lately.contains(&cluster) || shares.leaving.contains(&cluster)
+        };
+        if shares.lately.is_empty() && shares.leaving.is_empty() {
+            return Ok((false, length));
+        }
+        let first = is_kept(0);
+        length = (1..length).find(|&at| is_kept(at) != first).unwrap_or(length);
+        Ok((first, length))
     }
 
     /// Counts one more owner of each of these runs.
@@ -218,7 +248,11 @@ impl Core {
     fn unshare(&mut self, cluster: u64) -> Result<()> {
         let count = self.count(cluster)?;
         if *count >= 2 {
-            *count = if *count == 2 { 0 } else { *count - 1 };
+            let is_last = *count == 2;
+            *count = if is_last { 0 } else { *count - 1 };
+            if is_last {
+                self.shares.lately.insert(cluster);
+            }
             self.shares.changed.insert(cluster / ShareRow::CLUSTERS * ShareRow::CLUSTERS);
             return Ok(());
         }

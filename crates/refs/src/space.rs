@@ -57,6 +57,8 @@ pub struct Space {
     parked: u64,
     /// Whether the next checkpoint counts them as in use.
     keeps_parked: bool,
+    /// Clusters were taken that were in use, or given up that were not.
+    is_wrong: bool,
     /// Pages that the next commit will take: those of runs, and all others.
     runs_owed: Owed,
     rows_owed: u64,
@@ -111,6 +113,7 @@ impl Space {
             leaving: Vec::new(),
             page: geometry.page_clusters(),
             parked: 0,
+            is_wrong: false,
             keeps_parked: false,
             runs_owed: Owed::default(),
             rows_owed: 0,
@@ -204,6 +207,11 @@ impl Space {
     /// Clusters that users see as free: what can be handed out, and what a commit will bring back.
     pub fn free(&self) -> u64 {
         self.room.data() + self.parked
+    }
+
+    /// Whether clusters were taken that were in use, or given up that were not: who has what is not known any more.
+    pub fn is_wrong(&self) -> bool {
+        self.is_wrong
     }
 
     /// Clusters that a commit would bring back.
@@ -422,7 +430,8 @@ impl Space {
 
     fn mark(&mut self, index: usize, start: u32, count: u32) -> Run {
         let clusters = self.per_container;
-        self.change(index, |one| one.take(start, count, clusters));
+        let were_free = self.change(index, |one| one.take(start, count, clusters));
+        self.is_wrong |= were_free != count;
         self.touch(index);
         Run { container: index as u32, start, count }
     }
@@ -431,7 +440,9 @@ impl Space {
     pub fn park(&mut self, run: Run) {
         self.keep(run);
         let one = &mut self.containers[run.container as usize];
-        if one.park(run.start, run.count, self.per_container) {
+        let (is_first, were_used) = one.park(run.start, run.count, self.per_container);
+        self.is_wrong |= were_used != run.count;
+        if is_first {
             self.parking.push(run.container);
         }
         if one.is_for_data() {
@@ -444,7 +455,9 @@ impl Space {
     pub fn give_back(&mut self, run: Run) {
         self.keep(run);
         let clusters = self.per_container;
-        self.change(run.container as usize, |one| one.release(run.start, run.count, clusters));
+        let were_taken =
+            self.change(run.container as usize, |one| one.release(run.start, run.count, clusters));
+        self.is_wrong |= were_taken != run.count;
         self.touch(run.container as usize);
     }
 
@@ -477,6 +490,7 @@ impl Space {
         for (container, left) in std::mem::take(&mut self.leaving) {
             let clusters = self.per_container;
             let freed = self.change(container as usize, |one| one.settle(&left, clusters));
+            self.is_wrong |= freed != left.count();
             if self.containers[container as usize].is_for_data() {
                 self.parked -= u64::from(freed);
             }

@@ -7,9 +7,10 @@ use crate::layout::record::{self, Attribute, DATA, MULTIPLE, NAMED_DATA, SINGLE,
 use crate::pages::Pages;
 use crate::tree::tree_header;
 use crate::{attributes, layout};
-use platter_device::sync::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use platter_vfs::{Error, Result};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use platter_vfs::{Access, Claim, Error, Pass, RangeLock, Result};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The extents of the live data among those of snapshots, whose numbers follow.
 pub const LIVE: u64 = 0x1000;
@@ -63,13 +64,9 @@ pub struct Limits {
 pub struct Stream {
     /// The node that it is the data of.
     pub node: u64,
-    state: RwLock<StreamState>,
-    in_flight: AtomicUsize,
-    /// Who waits until no plan is under way: without them, whoever ends the last need not wake anybody, which would
-    /// cost a system call.
-    waiting: AtomicUsize,
-    quiet: Mutex<()>,
-    quieted: Condvar,
+    state: RwLock<StreamState, FILE>,
+    /// Plans under way, and what keeps them from a range.
+    ranges: RangeLock,
     /// When it was last written, in units of 100 ns since 1601, if that is not in the record yet.
     pub modified: AtomicU64,
     /// Whether the time is news.
@@ -92,10 +89,7 @@ impl Stream {
         Stream {
             node,
             state: RwLock::new(state),
-            in_flight: AtomicUsize::new(0),
-            waiting: AtomicUsize::new(0),
-            quiet: Mutex::new(()),
-            quieted: Condvar::new(),
+            ranges: RangeLock::default(),
             modified: AtomicU64::new(0),
             touched: AtomicBool::new(false),
             read_only: AtomicBool::new(read_only),
@@ -107,42 +101,61 @@ impl Stream {
     }
 
     /// Looks at the state.
-    pub fn read(&self) -> RwLockReadGuard<'_, StreamState> {
+    pub fn read(&self) -> RwLockReadGuard<'_, StreamState, FILE> {
         self.state.read()
     }
 
     /// Changes the state. Whoever holds the core's lock too has taken that first.
-    pub fn write(&self) -> RwLockWriteGuard<'_, StreamState> {
+    pub fn write(&self) -> RwLockWriteGuard<'_, StreamState, FILE> {
         self.state.write()
     }
 
-    /// Counts a plan in. Called with the state locked, so that nobody who waits for silence misses it.
-    pub fn begin(&self) {
-        self.in_flight.fetch_add(1, Ordering::SeqCst);
+    /// Lets a plan in, which lies in a range that its caller has for itself, or in none. Called with the state locked.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another caller has part of the range for itself.
+    pub fn enter(&self, range: Range<u64>, access: Access, within: Option<&Claim<'_>>) -> Result<Pass> {
+        match within {
+            Some(claim) => Ok(self.ranges.enter_within(claim, access)),
+            None => self.ranges.enter(range, access).ok_or(Error::Busy),
+        }
     }
 
-    /// Counts a plan out.
-    pub fn end(&self) {
-        // Who begins to wait after this look sees that nothing is in flight.
-        if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 && self.waiting.load(Ordering::SeqCst) > 0 {
-            let _quiet = self.quiet.lock();
-            self.quieted.notify_all();
-        }
+    /// Lets a plan out.
+    pub fn leave(&self, pass: Pass) {
+        self.ranges.leave(pass);
     }
 
     /// Whether no plan is under way.
     pub fn is_quiet(&self) -> bool {
-        self.in_flight.load(Ordering::SeqCst) == 0
+        self.ranges.is_quiet()
     }
 
-    /// Waits until no plan is under way. New ones may begin at once: look again with the state locked.
-    pub fn wait_quiet(&self) {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut quiet = self.quiet.lock();
-        while !self.is_quiet() {
-            quiet = self.quieted.wait(quiet);
+    /// Waits until nobody has a range for itself. Called without a lock, by who has no plan under way here.
+    pub fn wait_free(&self) {
+        self.ranges.wait_free();
+    }
+
+    /// Waits until the caller has a range for itself: plans that `waits_for` says are finished, or do not meet it. Called
+    /// without a lock, by who has no plan under way here.
+    pub fn claim(&self, range: Range<u64>, waits_for: Access) -> Claim<'_> {
+        loop {
+            let state = self.write();
+            let claim = self.ranges.claim(range.clone(), waits_for);
+            drop(state);
+            match claim {
+                Some(claim) => {
+                    claim.wait();
+                    return claim;
+                }
+                None => self.ranges.wait_free(),
+            }
         }
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Waits until the caller has all of the stream for itself.
+    pub fn claim_all(&self) -> Claim<'_> {
+        self.claim(0..u64::MAX, Access::Read)
     }
 }
 

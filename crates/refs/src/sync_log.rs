@@ -17,7 +17,6 @@ use crate::extents::Extent;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::crc32c;
 use std::ops::Range;
-use std::thread::ThreadId;
 
 /// The directory that the file lies in.
 pub const DIRECTORY: u64 = 0x520;
@@ -59,8 +58,6 @@ pub struct Beside {
     pub left: usize,
     /// Whether one of them failed, so that it tells what is not so.
     pub is_wrong: bool,
-    /// Who will finish it.
-    pub thread: ThreadId,
 }
 
 impl SyncLog {

@@ -2,8 +2,10 @@
 //!
 //! # Locks
 //! The core's lock covers all metadata. Each stream has its own, which is all that reading, and writing in place, takes.
-//! Who needs both takes the core's first. A commit holds the core's lock only while it gathers what to write, and none
-//! while it writes.
+//! Who needs both takes the core's first. A commit holds the core's lock only while it gathers what to write, and only
+//! the leadership of the commit while it writes. Whoever needs a part of a stream for itself claims it before it takes a
+//! lock ([`platter_vfs::RangeLock`]): what writes part of a sector, a change of the size, of holes, of integrity, and
+//! what has others share its clusters.
 //!
 //! # What a power cut leaves
 //! The last checkpoint that was written whole. Nothing that it refers to is overwritten, other than the data of files
@@ -33,13 +35,14 @@ use crate::open::{self, Notes};
 use crate::stream::{LARGEST, Stream, StreamState};
 use crate::system;
 use keeper::Keeper;
-use platter_device::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
+use platter_device::sync::{COMMIT, Condvar, FILE, METADATA, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use platter_device::{Buffer, Device, Gather, Queue};
 use platter_vfs::{
-    Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind,
-    Name, NameRules, Node, NodeStream, OpenOptions, Plan, Progress, RenameFlags, Reparse, Result, Silent,
-    Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
+    Access, Attributes, Capabilities, Change, Claim, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
+    Health, Integrity, Kind, Name, NameRules, Node, NodeStream, OpenOptions, Pass, Plan, Progress,
+    RenameFlags, Reparse, Result, Silent, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
 };
+use std::collections::BTreeSet;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -56,9 +59,9 @@ pub struct Volume {
     geometry: Geometry,
     map: crate::geometry::ContainerMap,
     boot: BootRecord,
-    core: Mutex<Core>,
+    core: Mutex<Core, METADATA>,
     /// Who makes things durable, with memory for it.
-    turn: Mutex<Buffer>,
+    turn: Mutex<Buffer, COMMIT>,
     /// Told when a planned sync ends.
     sync_ended: Condvar,
     /// The streams by node, for the data path.
@@ -68,14 +71,19 @@ pub struct Volume {
     synced: AtomicU64,
     /// Whether one of those not served yet wants times too.
     wants_times: AtomicBool,
+    /// Files that are converted from or to integrity at the moment; told when one no longer is.
+    converting: Mutex<BTreeSet<u64>>,
+    converted: Condvar,
     /// Streams written in place since the last commit.
     touched: Mutex<Vec<u64>>,
     capabilities: Capabilities,
     notes: Vec<String>,
     /// Tells a plan's memory of one volume from another's.
     id: u64,
-    /// Whether nothing may be written; the core knows why.
-    is_frozen: AtomicBool,
+    /// Whether it was opened to be written.
+    is_written: bool,
+    /// Whether changes are accepted.
+    health: Arc<Health>,
     /// Blocks answered from another copy and put right.
     healed: AtomicU64,
     keeper: Keeper,
@@ -96,6 +104,9 @@ impl Drop for RefsVolume {
     }
 }
 
+/// A stream that the caller has for itself, with the metadata, both locked.
+type Alone<'a> = (Claim<'a>, MutexGuard<'a, Core, METADATA>, RwLockWriteGuard<'a, StreamState, FILE>);
+
 /// Volumes opened so far in this process.
 static OPENED: AtomicU64 = AtomicU64::new(1);
 
@@ -105,24 +116,29 @@ impl RefsVolume {
         let mut notes = Notes::default();
         let anchors = open::anchors(&*device, &mut notes)?;
         let mut core = open::core(&device, &anchors, &mut notes, !options.read_only)?;
-        if options.read_only || device.read_only() {
-            core.frozen = Some("it was opened so".into());
-        } else if !anchors.geometry.version.is_written() {
-            core.frozen = Some(format!("version {} is only read", anchors.geometry.version));
+        let version = anchors.geometry.version;
+        if options.read_only {
+            core.health.close("it was opened so");
+        } else if device.read_only() {
+            core.health.close("the device is");
+        } else if !version.is_written() {
+            core.health.close(format!("version {version} is only read"));
         } else if let Some(what) = core.checkpoint.unknown() {
-            core.frozen = Some(format!("its layout is only read: {what}"));
+            core.health.close(format!("its layout is only read: {what}"));
         } else if core.pages.map.has_compressed() {
-            core.frozen = Some("some of its containers are compressed, which is only read".into());
+            core.health.close("some of its containers are compressed, which is only read");
         }
         core.security = system::security_id(&system::file_descriptor());
-        if core.frozen.is_none() {
-            core.frozen = only_read(&mut core)?;
+        if core.health.writable().is_ok()
+            && let Some(reason) = only_read(&mut core)?
+        {
+            core.health.close(reason);
         }
         match core.replay(&*device) {
             Ok(told) => notes.0.extend(told),
             Err(error @ (Error::Damaged(_) | Error::Device(_) | Error::NotFound)) => {
                 let reason = format!("what was synced last cannot be carried out again ({error}); see check");
-                core.frozen.get_or_insert(reason);
+                core.health.close(reason);
             }
             Err(error) => return Err(error),
         }
@@ -133,7 +149,8 @@ impl RefsVolume {
             keeper: Keeper::new(volume.clone(), core.pages.space.free(), anchors.geometry.cluster),
             geometry: anchors.geometry,
             map: core.pages.map.clone(),
-            is_frozen: AtomicBool::new(core.frozen.is_some()),
+            is_written: core.health.writable().is_ok(),
+            health: core.health.clone(),
             boot: anchors.boot,
             core: Mutex::new(core),
             turn: Mutex::new(Buffer::new(0)),
@@ -143,6 +160,8 @@ impl RefsVolume {
             wants_times: AtomicBool::new(false),
             streams: RwLock::default(),
             touched: Mutex::default(),
+            converting: Mutex::default(),
+            converted: Condvar::new(),
             capabilities: Capabilities {
                 largest_file: LARGEST,
                 names: NAMES,
@@ -180,23 +199,23 @@ impl RefsVolume {
 }
 
 impl Volume {
-    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core, METADATA> {
         self.core.lock()
     }
 
     /// The core, for a change that takes no more of the volume than there was.
-    fn change(&self) -> Result<MutexGuard<'_, Core>> {
+    fn change(&self) -> Result<MutexGuard<'_, Core, METADATA>> {
         self.change_with(TO_CHANGE)
     }
 
     /// The core, for a change that may add to the volume.
-    fn grow(&self) -> Result<MutexGuard<'_, Core>> {
+    fn grow(&self) -> Result<MutexGuard<'_, Core, METADATA>> {
         self.change_with(TO_ADD)
     }
 
     /// The core, for a change with room for so many pages besides those that the next commit takes for what was changed
     /// before. If they are not there, a commit may bring them.
-    fn change_with(&self, room: u64) -> Result<MutexGuard<'_, Core>> {
+    fn change_with(&self, room: u64) -> Result<MutexGuard<'_, Core, METADATA>> {
         let core = self.core();
         core.writable()?;
         if core.spares(room) {
@@ -211,20 +230,11 @@ impl Volume {
         if core.spares(room) { Ok(core) } else { Err(Error::NoSpace) }
     }
 
-    /// Like [`Volume::change_with`], with a stream too, of which no plan is under way.
-    fn change_quiet<'a>(
-        &'a self,
-        stream: &'a Stream,
-        room: u64,
-    ) -> Result<(MutexGuard<'a, Core>, RwLockWriteGuard<'a, StreamState>)> {
-        loop {
-            stream.wait_quiet();
-            let core = self.change_with(room)?;
-            let state = stream.write();
-            if stream.is_quiet() {
-                return Ok((core, state));
-            }
-        }
+    /// Like [`Volume::change_with`], with all of a stream for the caller alone.
+    fn change_alone<'a>(&'a self, stream: &'a Stream, room: u64) -> Result<Alone<'a>> {
+        let claim = stream.claim_all();
+        let core = self.change_with(room)?;
+        Ok((claim, core, stream.write()))
     }
 
     /// Makes a change of several rows, with room for so many pages. If it fails when some of them are changed already,
@@ -256,14 +266,6 @@ impl Volume {
     fn is_waiting(&self) -> bool {
         let core = self.core();
         core.news || core.has_written || core.pages.space.parked() > 0
-    }
-
-    /// After a failure of which it is unknown what reached the disk, nothing more is written.
-    fn freeze(&self, core: &mut Core, error: Error) -> Error {
-        core.frozen = Some(format!("a write failed that all else depends on: {error}"));
-        core.failed = true;
-        self.is_frozen.store(true, Ordering::SeqCst);
-        error
     }
 
     /// Hands a node out.

@@ -50,19 +50,16 @@ fn ntfs() {
 }
 
 #[test]
-#[ignore = "it still finds what is wrong"]
 fn refs() {
     run("refs", 3_400);
 }
 
 #[test]
-#[ignore = "it still finds what is wrong"]
 fn refs_with_integrity() {
     run("refs+integrity", 3_400);
 }
 
 #[test]
-#[ignore = "it still finds what is wrong"]
 fn refs_with_integrity_turned_on_and_off() {
     run("refs toggled", 3_400);
 }

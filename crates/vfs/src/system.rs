@@ -271,8 +271,8 @@ pub trait FileSystem: Send + Sync {
     /// durable waits no longer than one that needs no sync.
     ///
     /// `false` if that cannot be now, or [work beside](FileSystem::work_beside) one of them is not done; then they need
-    /// [`FileSystem::sync`] when they are finished. The thread that plans a sync finishes it: others that sync meanwhile
-    /// wait for that.
+    /// [`FileSystem::sync`] when they are finished. Others that sync meanwhile wait a little for it to be finished, by
+    /// whichever thread; then they go on, and it is made durable once more when it is.
     fn plan_sync(
         &self,
         _writes: &mut dyn Iterator<Item = &mut Plan>,

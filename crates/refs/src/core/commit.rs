@@ -189,14 +189,22 @@ impl Core {
         )
     }
 
-    /// Writes the roots of the last commit to both places, the first one as the newest: a reader that looks at only
-    /// one, whichever it is, sees the volume as it is now.
-    pub fn write_both(&mut self, device: &dyn Device) -> Result<()> {
+    /// The roots of the last commit for both places, in the order in which they are to be written, the first one as the
+    /// newest: a reader that looks at only one, whichever it is, sees the volume as it is now.
+    pub fn for_both_places(&mut self) -> Vec<(u64, Vec<u8>)> {
         let rounds = if self.slot == 0 { 2 } else { 1 };
-        for _ in 0..rounds {
-            self.checkpoint.clock += 1;
-            self.slot ^= 1;
-            let (offset, bytes) = self.checkpoint_at(self.slot);
+        (0..rounds)
+            .map(|_| {
+                self.checkpoint.clock += 1;
+                self.slot ^= 1;
+                self.checkpoint_at(self.slot)
+            })
+            .collect()
+    }
+
+    /// Writes the roots of the last commit to both places, for who has the volume alone.
+    pub fn write_both(&mut self, device: &dyn Device) -> Result<()> {
+        for (offset, bytes) in self.for_both_places() {
             device.write_at(offset, &bytes)?;
             device.flush()?;
         }

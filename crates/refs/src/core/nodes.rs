@@ -31,10 +31,12 @@ impl Core {
         self.pages.space.owe_rows(self.changed.pages());
     }
 
-    /// Has a node stored at the next commit.
+    /// Has a node stored at the next commit. If the node is not in use, what was changed of it would never be stored: then
+    /// nothing more is written.
     pub fn mark(&mut self, node: u64) {
         self.news = true;
-        if !self.changed.has(node) && self.entities.contains_key(&node) {
+        self.pages.is_broken |= !self.entities.contains_key(&node);
+        if !self.changed.has(node) {
             self.note_changed(node);
         }
     }

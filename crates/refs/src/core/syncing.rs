@@ -97,8 +97,7 @@ impl Core {
         }
         let entry = self.entry_of(&changes, Some(now), memory)?;
         let clock = self.checkpoint.clock;
-        let thread = std::thread::current().id();
-        self.sync_log.as_mut()?.beside = Some(Beside { clock, left: writes, is_wrong: false, thread });
+        self.sync_log.as_mut()?.beside = Some(Beside { clock, left: writes, is_wrong: false });
         Some(entry)
     }
 
@@ -142,10 +141,9 @@ impl Core {
         Ok(beside.clock == clock && !beside.is_wrong)
     }
 
-    /// Whether an entry is on its way that another thread will finish.
-    pub fn waits_for_other(&self) -> bool {
-        let beside = self.sync_log.as_ref().and_then(|log| log.beside.as_ref());
-        beside.is_some_and(|beside| beside.thread != std::thread::current().id())
+    /// Whether an entry is on its way beside what it tells of.
+    pub fn has_entry_beside(&self) -> bool {
+        self.sync_log.as_ref().is_some_and(|log| log.beside.is_some())
     }
 
     /// Makes an entry of these changes, in the order of nodes, in `memory`; written at this time, if that is not known of

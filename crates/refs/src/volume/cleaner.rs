@@ -52,7 +52,7 @@ impl Volume {
             };
             let mut from = 0;
             while from < end {
-                if is_enough() || self.is_frozen.load(Ordering::Acquire) {
+                if is_enough() || self.health.writable().is_err() {
                     stream.is_scattered.store(true, Ordering::Relaxed);
                     return Ok(moved);
                 }
@@ -134,7 +134,7 @@ impl Volume {
                 extents.in_memory().filter(is_inside).collect()
             };
             for rows in inside.chunks(each) {
-                if is_enough() || self.is_frozen.load(Ordering::Acquire) {
+                if is_enough() || self.health.writable().is_err() {
                     return Ok(false);
                 }
                 let Some(places) = self.take_elsewhere(rows.len() as u32, part.container as usize) else {
@@ -217,6 +217,10 @@ impl Volume {
 
     fn record_shift(&self, stream: &Stream, rows: &[Run], places: &[Clusters]) -> Result<bool> {
         let mut core = self.change()?;
+        // Nobody holds it any more: what is on disk would go on leading to the old places.
+        if core.entity(stream.node).is_err() {
+            return Ok(false);
+        }
         let mut state = stream.write();
         let state = &mut *state;
         let may_move = may_move(state);

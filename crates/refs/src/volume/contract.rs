@@ -18,8 +18,8 @@ impl FileSystem for RefsVolume {
             ("containers", format!("{} of {} MiB", core.pages.map.len(), self.boot.container >> 20)),
             ("checkpoint", checkpoint.clock.to_string()),
         ];
-        if let Some(reason) = &core.frozen {
-            details.push(("read-only", reason.clone()));
+        if let Some(reason) = self.health.reason() {
+            details.push(("read-only", reason.into()));
         }
         details.extend(self.notes.iter().map(|note| ("damage", note.clone())));
         let guid = core.superblock.guid;
@@ -182,7 +182,7 @@ impl FileSystem for RefsVolume {
     }
 
     fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
-        self.plan_writing(node, offset, data, plan)
+        self.plan_writing(node, offset, data, plan, None)
     }
 
     fn work_beside(&self, plan: &mut Plan, at: usize, data: &[u8]) {
@@ -363,15 +363,12 @@ impl FileSystem for RefsVolume {
     }
 
     fn unmount(&self) -> Result<()> {
-        self.commit()?;
-        let _turn = self.turn.lock();
-        let mut core = self.core();
-        if core.frozen.is_some() {
-            return Ok(());
+        self.close()
+    }
+
+    fn wait_until_free(&self, node: Node) {
+        if let Ok(stream) = self.data_of(node) {
+            stream.wait_free();
         }
-        core.write_both(&*self.device)?;
-        core.frozen = Some("it is unmounted".into());
-        self.is_frozen.store(true, Ordering::SeqCst);
-        Ok(())
     }
 }

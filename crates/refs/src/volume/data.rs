@@ -40,6 +40,10 @@ pub(super) const NEW: u64 = 4;
 pub(super) const SLOWLY: u64 = 5;
 /// In the third note of a write: an entry of the log tells of it already.
 pub(super) const BESIDE: u64 = 1;
+/// In the third note of a read: no checksum vouches for some of it, and its clusters may be another file's by now.
+pub(super) const UNVOUCHED: u64 = 1;
+/// Which note of a plan is its [`Pass`].
+pub(super) const PASS: usize = 3;
 
 impl Volume {
     fn stream_of(&self, node: Node) -> Result<Arc<Stream>> {

@@ -1,6 +1,6 @@
 //! Reading: from the runs to segments, and from what the device gave to bytes that are verified.
 
-use super::data::{BOUNCED, Memory, READ, UNCHECKED};
+use super::data::{BOUNCED, Memory, PASS, READ, UNCHECKED, UNVOUCHED};
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found, Piece};
 use crate::layout::crc32c;
@@ -35,17 +35,20 @@ impl Volume {
             plan.start(node.0, offset, covered as usize);
             plan.notes[0] = READ;
             plan.notes[1] = state.generation;
-            plan.notes[2] = u64::from(state.shared);
+            plan.notes[2] = if state.shared { UNVOUCHED } else { 0 };
+            let enter = |plan: &mut Plan| -> Result<()> {
+                plan.notes[PASS] =
+                    stream.enter(offset..offset + length as u64, Access::Read, None)?.into_bits();
+                Ok(())
+            };
             if covered == 0 {
-                stream.begin();
-                return Ok(());
+                return enter(plan);
             }
             let extents = match &state.content {
                 Content::Inline(content) => {
                     bounce.extend_from_slice(&content[offset as usize..offset as usize + covered as usize]);
                     plan.notes[0] = BOUNCED;
-                    stream.begin();
-                    return Ok(());
+                    return enter(plan);
                 }
                 Content::Extents(extents) => extents,
             };
@@ -67,13 +70,9 @@ impl Volume {
                 && (covered.is_multiple_of(cluster) || covered.next_multiple_of(cluster) <= length as u64);
             if state.integrity && (!whole || written < covered) {
                 plan.notes[0] = BOUNCED;
-                let bounced = self.read_clusters(extents, from, to, bounce);
-                stream.begin();
+                self.read_clusters(extents, from, to, bounce)?;
+                enter(plan)?;
                 drop(state);
-                if let Err(error) = bounced {
-                    stream.end();
-                    return Err(error);
-                }
                 let head = (offset - u64::from(from) * cluster) as usize;
                 bounce.drain(..head);
                 bounce.truncate(covered as usize);
@@ -82,14 +81,10 @@ impl Volume {
             }
             let expected = state.integrity.then_some(&mut *expected);
             plan.work_beside = expected.is_some() && covered >= LARGE;
-            let filled = match written {
-                0 => Ok(()),
-                _ => self.fill_segments((extents, run), offset..offset + written, length, plan, expected),
-            };
-            if filled.is_ok() {
-                stream.begin();
+            if written > 0 {
+                self.fill_segments((extents, run), offset..offset + written, length, plan, expected)?;
             }
-            return filled;
+            return enter(plan);
         }
     }
 
@@ -123,6 +118,11 @@ impl Volume {
             let stop = (u64::from(piece.end) * cluster).min(if expected.is_some() { limit } else { end });
             let place = if ahead.0 == run.cluster { ahead.1 } else { self.device_offset(run.cluster)? };
             ahead = (run.cluster + u64::from(run.count), place + u64::from(run.count) * cluster);
+            // Clusters without a checksum are overwritten where they are, unless the stream is being converted: then
+            // some of either kind are there, and whatever is written moves.
+            if expected.is_some() != run.checksum.is_some() && plan.notes[0] == READ {
+                plan.notes[2] = UNVOUCHED;
+            }
             let offset = place + (start - u64::from(piece.at) * cluster);
             if let Some(expected) = &mut expected {
                 match run.checksum {
@@ -222,7 +222,7 @@ impl Volume {
     ) -> Result<usize> {
         let memory = self.taken_memory(plan)?;
         let finished = self.end_read(&memory, plan, buffer, done);
-        memory.stream.end();
+        memory.stream.leave(Pass::from_bits(plan.notes[PASS]));
         self.let_go_quiet(&memory.stream);
         plan.state = Some(memory);
         finished
@@ -240,8 +240,8 @@ impl Volume {
             buffer[..memory.bounce.len()].copy_from_slice(&memory.bounce);
             return Ok(plan.length);
         }
-        // What was shared may have moved on meanwhile without a checksum that tells.
-        if plan.notes[2] != 0 && memory.stream.read().generation != plan.notes[1] {
+        // It may have moved on meanwhile without a checksum that tells.
+        if plan.notes[2] == UNVOUCHED && memory.stream.read().generation != plan.notes[1] {
             return self.read_again(memory, plan, buffer);
         }
         plan.clear_holes(buffer);

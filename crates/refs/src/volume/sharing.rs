@@ -1,5 +1,6 @@
 //! Clusters that several streams have, and clusters ahead of the data: clones, snapshots, preallocation.
 
+use super::streams::Conversion;
 use super::*;
 use crate::core::Named;
 use crate::extents::{Extent as Run, Extents, Found};
@@ -39,40 +40,38 @@ impl Volume {
         if from == to && offset < to_end && to_offset < end {
             return Err(Error::InvalidArgument("the two ranges overlap"));
         }
-        loop {
-            source.wait_quiet();
-            target.wait_quiet();
-            let mut core = self.grow()?;
-            if target.read().orphan || !self.is_sharable(&source, end) {
-                return Ok(false);
-            }
-            // What is written of the target before its range comes first: where both are one, it may move clusters.
-            {
-                let mut state = target.write();
-                if !target.is_quiet() {
-                    continue;
-                }
-                self.make_ready(&mut core, &target, &mut state, to_offset)?;
-            }
-            let integrity = target.read().integrity;
-            let runs = {
-                let mut state = source.write();
-                if !source.is_quiet() {
-                    continue;
-                }
-                if state.integrity != integrity {
-                    return Err(Error::InvalidArgument("either both files have integrity or none"));
-                }
-                state.shared = true;
-                self.runs(&mut core, &mut state, (offset / cluster) as u32, end.div_ceil(cluster) as u32)?
-            };
-            let mut state = target.write();
-            if !target.is_quiet() {
-                continue;
-            }
-            self.take_over(&mut core, &target, &mut state, &runs, (offset, to_offset), length)?;
-            return Ok(true);
+        let mut owners = {
+            let core = self.core();
+            [core.owner_of(from.0), core.owner_of(to.0)]
+        };
+        owners.sort_unstable();
+        let _unconverted = Conversion::begin(self, Node(owners[0]));
+        let _unconverted_too = (owners[0] != owners[1]).then(|| Conversion::begin(self, Node(owners[1])));
+        // Both for the caller alone, in the order of their numbers.
+        let (one, other) = if from <= to { (&source, &target) } else { (&target, &source) };
+        let _one = one.claim_all();
+        let _other = (from != to).then(|| other.claim_all());
+        self.may_write(&target)?;
+        if length == 0 || end > source.read().size || !is_whole {
+            return Err(Error::InvalidArgument("the file became shorter while it was cloned"));
         }
+        let mut core = self.grow()?;
+        if target.read().orphan || !self.is_sharable(&source, end) {
+            return Ok(false);
+        }
+        // What is written of the target before its range comes first: where both are one, it may move clusters.
+        self.make_ready(&mut core, &target, &mut target.write(), to_offset)?;
+        let integrity = target.read().integrity;
+        let runs = {
+            let mut state = source.write();
+            if state.integrity != integrity {
+                return Err(Error::InvalidArgument("either both files have integrity or none"));
+            }
+            state.shared = true;
+            self.runs(&mut core, &mut state, (offset / cluster) as u32, end.div_ceil(cluster) as u32)?
+        };
+        self.take_over(&mut core, &target, &mut target.write(), &runs, (offset, to_offset), length)?;
+        Ok(true)
     }
 
     /// Whether what a stream has up to this offset can be referred to: it counts on disk, is in clusters, and was written.
@@ -96,11 +95,10 @@ impl Volume {
         state: &mut StreamState,
         offset: u64,
     ) -> Result<()> {
-        self.spill_inline(core, stream, state)?;
-        self.zero_tail(core, stream, state, offset)?;
-        self.zero_unwritten(core, stream, state, offset)?;
         core.mark(stream.node);
-        Ok(())
+        self.spill_inline(core, stream, state)?;
+        self.zero_tail(core, state, offset)?;
+        self.zero_unwritten(core, state, offset)
     }
 
     /// Puts runs of another stream in the place of what a stream has in a range.
@@ -144,63 +142,59 @@ impl Volume {
         NAMES.check(name)?;
         let now = self.now();
         let stream = self.data_of(node)?;
-        loop {
-            stream.wait_quiet();
-            let mut core = self.grow()?;
-            core.changeable(node.0)?;
-            let upper = core.upper.clone();
-            let entity = core.entity(node.0)?;
-            if matches!(entity.place, Place::Part { .. } | Place::Nowhere) {
-                return Err(Error::InvalidArgument("only a file that has a name has snapshots"));
-            }
-            if entity.named.iter().any(|named| named.is_called(name, &upper)) {
-                return Err(Error::Exists);
-            }
-            let last =
-                entity.named.iter().filter_map(|named| named.snapshot.as_ref()).map(|one| one.number).max();
-            let number = crate::stream::next_version(&entity.record.rows).max(last.unwrap_or(LIVE) + 1);
-            let mut state = stream.write();
-            if !stream.is_quiet() {
-                continue;
-            }
-            // Only what is in clusters can be kept.
-            self.spill_inline(&mut core, &stream, &mut state)?;
-            let runs = self.runs(&mut core, &mut state, 0, u32::MAX - 1)?;
-            if !core.spares(TO_CHANGE + Extents::pages_of(runs.len(), &self.geometry)) {
-                return Err(Error::NoSpace);
-            }
-            let mut extents = Extents::new(&core.pages, core.table_of(node.0));
-            extents.replace(0, u32::MAX - 1, &runs, &mut Vec::new());
-            let kept = StreamState {
-                size: state.size,
-                content: Content::Extents(extents),
-                unwritten: state.unwritten,
-                integrity: state.integrity,
-                shared: true,
-                ..StreamState::empty(state.integrity)
-            };
-            let snapshot = Some(Snapshot::new(number, &kept, now, &self.geometry));
-            let part = core.next_node();
-            let limits = Limits { only_read: Some(Snapshot::KEPT), ..Limits::default() };
-            let named = Named {
-                name: name.units().to_vec(),
-                node: part,
-                stream: Arc::new(Stream::new(part, kept, false, limits)),
-                snapshot,
-            };
-            // From here on nothing is written in place, so nothing that was kept changes.
-            state.shared = true;
-            state.generation += 1;
-            drop(state);
-            core.entity_mut(node.0)?.named.push(named);
-            let shared: Vec<(u64, u32)> = runs.iter().map(|run| (run.cluster, run.count)).collect();
-            let kept = self.make_fit(&mut core, node.0, None).and_then(|()| core.share(&shared));
-            if kept.is_err() {
-                core.entity_mut(node.0)?.named.pop();
-                return kept;
-            }
-            return Ok(());
+        let _unconverted = Conversion::begin(self, node);
+        let _claim = stream.claim_all();
+        let mut core = self.grow()?;
+        core.changeable(node.0)?;
+        let upper = core.upper.clone();
+        let entity = core.entity(node.0)?;
+        if matches!(entity.place, Place::Part { .. } | Place::Nowhere) {
+            return Err(Error::InvalidArgument("only a file that has a name has snapshots"));
         }
+        if entity.named.iter().any(|named| named.is_called(name, &upper)) {
+            return Err(Error::Exists);
+        }
+        let last =
+            entity.named.iter().filter_map(|named| named.snapshot.as_ref()).map(|one| one.number).max();
+        let number = crate::stream::next_version(&entity.record.rows).max(last.unwrap_or(LIVE) + 1);
+        let mut state = stream.write();
+        // Only what is in clusters can be kept.
+        self.spill_inline(&mut core, &stream, &mut state)?;
+        let runs = self.runs(&mut core, &mut state, 0, u32::MAX - 1)?;
+        if !core.spares(TO_CHANGE + Extents::pages_of(runs.len(), &self.geometry)) {
+            return Err(Error::NoSpace);
+        }
+        let mut extents = Extents::new(&core.pages, core.table_of(node.0));
+        extents.replace(0, u32::MAX - 1, &runs, &mut Vec::new());
+        let kept = StreamState {
+            size: state.size,
+            content: Content::Extents(extents),
+            unwritten: state.unwritten,
+            integrity: state.integrity,
+            shared: true,
+            ..StreamState::empty(state.integrity)
+        };
+        let snapshot = Some(Snapshot::new(number, &kept, now, &self.geometry));
+        let part = core.next_node();
+        let limits = Limits { only_read: Some(Snapshot::KEPT), ..Limits::default() };
+        let named = Named {
+            name: name.units().to_vec(),
+            node: part,
+            stream: Arc::new(Stream::new(part, kept, false, limits)),
+            snapshot,
+        };
+        // From here on nothing is written in place, so nothing that was kept changes.
+        state.shared = true;
+        state.generation += 1;
+        drop(state);
+        core.entity_mut(node.0)?.named.push(named);
+        let shared: Vec<(u64, u32)> = runs.iter().map(|run| (run.cluster, run.count)).collect();
+        let kept = self.make_fit(&mut core, node.0, None).and_then(|()| core.share(&shared));
+        if kept.is_err() {
+            core.entity_mut(node.0)?.named.pop();
+            return kept;
+        }
+        Ok(())
     }
 
     /// Takes clusters for a range ahead of its data. What it reads as does not change.
@@ -212,7 +206,7 @@ impl Volume {
         }
         let end = self.check_size(Some(range.end))?;
         let cluster = u64::from(self.geometry.cluster);
-        let (mut core, mut state) = self.change_quiet(&stream, TO_ADD)?;
+        let (_claim, mut core, mut state) = self.change_alone(&stream, TO_ADD)?;
         let size = if keep_size { state.size } else { state.size.max(end) };
         // Every write of a file with integrity takes new clusters: what was taken before would be of no use, and nobody
         // could rely on it.
@@ -257,17 +251,13 @@ impl Volume {
         Ok(())
     }
 
-    /// Gives back clusters ahead of the data: of a stream with integrity every write takes new ones.
-    pub(super) fn give_back_unwritten(
-        &self,
-        core: &mut Core,
-        stream: &Stream,
-        state: &mut StreamState,
-    ) -> Result<()> {
+    /// Gives back clusters ahead of the data: of a stream with integrity every write takes new ones. The caller has the
+    /// node of the file stored.
+    pub(super) fn give_back_unwritten(&self, core: &mut Core, state: &mut StreamState) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let Some(valid) = state.unwritten else { return Ok(()) };
         // What follows the data in its last cluster reads as zeroes without being told from now on.
-        self.zero_unwritten(core, stream, state, valid.next_multiple_of(cluster).min(state.size))?;
+        self.zero_unwritten(core, state, valid.next_multiple_of(cluster).min(state.size))?;
         let Content::Extents(extents) = &mut state.content else { return Ok(()) };
         let from = valid.div_ceil(cluster) as u32;
         extents.load_range(&mut core.pages, from, u32::MAX)?;
@@ -275,7 +265,6 @@ impl Volume {
         extents.replace(from, u32::MAX, &[], &mut gone);
         state.unwritten = None;
         state.generation += 1;
-        core.mark(stream.node);
         core.park(&gone, state.orphan)
     }
 

@@ -10,10 +10,11 @@ impl Volume {
         self.may_write(&stream)?;
         self.check_size(Some(size))?;
         let room = if size > stream.read().size { TO_ADD } else { TO_CHANGE };
-        let (mut core, mut state) = self.change_quiet(&stream, room)?;
+        let (_claim, mut core, mut state) = self.change_alone(&stream, room)?;
         if size == state.size {
             return Ok(());
         }
+        core.mark(stream.node);
         match &mut state.content {
             Content::Inline(content) if core.holds_inline(stream.node, size) => {
                 content.resize(size as usize, 0)
@@ -22,7 +23,7 @@ impl Volume {
         }
         if size > state.size {
             if state.extents().is_some() {
-                self.zero_tail(&mut core, &stream, &mut state, size)?;
+                self.zero_tail(&mut core, &mut state, size)?;
             }
         } else if let Content::Extents(extents) = &mut state.content {
             let from = size.div_ceil(u64::from(self.geometry.cluster)) as u32;
@@ -36,7 +37,6 @@ impl Volume {
         }
         state.size = size;
         self.stamp(&stream);
-        core.mark(stream.node);
         Ok(())
     }
 
@@ -47,6 +47,8 @@ impl Volume {
             return Err(Error::InvalidArgument("the range is empty"));
         }
         let cluster = u64::from(self.geometry.cluster);
+        // From here on nobody else writes to the stream, and its size stays.
+        let _claim = stream.claim_all();
         let size = stream.read().size;
         let range = range.start.min(size)..range.end.min(size);
         if range.is_empty() {
@@ -72,7 +74,8 @@ impl Volume {
                 at = end;
             }
         }
-        let (mut core, mut state) = self.change_quiet(&stream, TO_CHANGE)?;
+        let mut core = self.change_with(TO_CHANGE)?;
+        let mut state = stream.write();
         let state = &mut *state;
         match &mut state.content {
             Content::Inline(content) => content[range.start as usize..range.end as usize].fill(0),

@@ -16,6 +16,15 @@ impl Volume {
         self.may_write(&stream)?;
         self.check_size(offset.checked_add(data.len() as u64))?;
         let cluster = u64::from(self.geometry.cluster);
+        let end = offset + data.len() as u64;
+        // What goes in several steps, or into part of a cluster, is for the caller alone: nobody is to cut the file short
+        // between two steps, and what is in flight to other sectors of the cluster would be lost.
+        let is_one_step = (offset | end).is_multiple_of(cluster) && data.len() <= PIECE;
+        let claim = (!is_one_step).then(|| {
+            let whole = offset - offset % cluster..end.checked_next_multiple_of(cluster).unwrap_or(end);
+            stream.claim(whole, Access::Write)
+        });
+        self.may_write(&stream)?;
         let mut plan = Plan::default();
         let mut at = 0;
         while at < data.len() {
@@ -25,7 +34,12 @@ impl Volume {
             if head == 0 && rest.len() as u64 >= cluster {
                 let length = rest.len().min(PIECE) as u64 / cluster * cluster;
                 let piece = &rest[..length as usize];
-                self.plan_writing(node, position, piece, &mut plan)?;
+                while let Err(error) = self.plan_writing(node, position, piece, &mut plan, claim.as_ref()) {
+                    match error {
+                        Error::Busy => stream.wait_free(),
+                        error => return Err(error),
+                    }
+                }
                 let done = plan.segments.iter().try_for_each(|segment| {
                     let start = segment.at as usize;
                     self.device.write_at(segment.offset, &piece[start..start + segment.length as usize])
@@ -41,12 +55,14 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes any bytes with the stream locked. What is in flight need not be waited for: clusters that are there are
-    /// written sector by sector, so that nothing beside the bytes is touched.
+    /// Writes any bytes with the stream locked, for who has claimed them or has a plan of whole sectors: clusters that are
+    /// there are written sector by sector, so that nothing beside the bytes is touched.
     pub(super) fn write_slowly(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         let mut core = self.grow()?;
         let mut state = stream.write();
+        // Before the first change: if a later one fails, this one counts.
+        core.mark(stream.node);
         let size = state.size.max(end);
         if let Content::Inline(content) = &mut state.content
             && core.holds_inline(stream.node, size)
@@ -55,13 +71,12 @@ impl Volume {
             content[offset as usize..end as usize].copy_from_slice(data);
             state.size = size;
             self.stamp(stream);
-            core.mark(stream.node);
             return Ok(());
         }
         self.spill_inline(&mut core, stream, &mut state)?;
         // The rest of the cluster that the old end is in reads as zeroes from now on, and what was never written.
-        self.zero_tail(&mut core, stream, &mut state, offset)?;
-        self.zero_unwritten(&mut core, stream, &mut state, offset)?;
+        self.zero_tail(&mut core, &mut state, offset)?;
+        self.zero_unwritten(&mut core, &mut state, offset)?;
         let cluster = u64::from(self.geometry.cluster);
         let (from, to) = self.clusters(offset..end);
         let mut at = from;
@@ -83,12 +98,11 @@ impl Volume {
             }
             let (low, high) = (offset.max(start), end.min(start + cluster));
             let part = &data[(low - offset) as usize..(high - offset) as usize];
-            self.rewrite_cluster(&mut core, stream, &mut state, at, (low - start) as usize, part)?;
+            self.rewrite_cluster(&mut core, &mut state, at, (low - start) as usize, part)?;
             at += 1;
         }
         state.extend(end, cluster);
         self.stamp(stream);
-        core.mark(stream.node);
         Ok(())
     }
 
@@ -109,7 +123,7 @@ impl Volume {
         extents.load_range(&mut core.pages, at, at + 1)?;
         let Found::Extent(run @ Run { checksum: None, .. }) = extents.find(at) else { return Ok(0) };
         let (first, most) = (run.cluster + u64::from(at - run.at), most.min(run.end() - at));
-        let (is_shared, count) = if shared { core.shared(first, most)? } else { (false, most) };
+        let (is_shared, count) = if shared { core.is_others_too(first, most)? } else { (false, most) };
         if is_shared {
             return Ok(0);
         }
@@ -142,7 +156,7 @@ impl Volume {
             let table = core.table_of(owner);
             // Nobody need hold the stream itself.
             core.mark(owner);
-            self.move_outside(core, &stream, &mut state, table)?;
+            self.move_outside(core, &mut state, table)?;
         }
         Ok(())
     }
@@ -158,56 +172,41 @@ impl Volume {
             self.make_fit(core, stream.node, Some((stream.node, Held::Outside(0))))?;
         }
         let table = core.table_of(stream.node);
-        self.move_outside(core, stream, state, table)
+        if state.extents().is_none() {
+            // No entry of the log can tell of clusters of a file that has none on disk.
+            core.mark(stream.node);
+        }
+        self.move_outside(core, state, table)
     }
 
-    /// The same where it is known to fit; `table` is the number that pages of extents carry.
-    fn move_outside(
-        &self,
-        core: &mut Core,
-        stream: &Stream,
-        state: &mut StreamState,
-        table: u64,
-    ) -> Result<()> {
+    /// The same where it is known to fit, and the caller has the node stored; `table` is the number that pages of extents
+    /// carry.
+    fn move_outside(&self, core: &mut Core, state: &mut StreamState, table: u64) -> Result<()> {
         let Content::Inline(content) = &mut state.content else { return Ok(()) };
         let content = std::mem::take(content);
         state.content = Content::Extents(Extents::new(&core.pages, table));
         state.generation += 1;
-        // No entry of the log can tell of clusters of a file that has none on disk.
-        core.mark(stream.node);
         if content.is_empty() {
             return Ok(());
         }
-        self.rewrite_cluster(core, stream, state, 0, 0, &content)
+        self.rewrite_cluster(core, state, 0, 0, &content)
             .inspect_err(|_| state.content = Content::Inline(content))
     }
 
     /// Zeroes what is behind the end of the stream in its last cluster, if data is about to be put after it.
-    pub(super) fn zero_tail(
-        &self,
-        core: &mut Core,
-        stream: &Stream,
-        state: &mut StreamState,
-        offset: u64,
-    ) -> Result<()> {
+    pub(super) fn zero_tail(&self, core: &mut Core, state: &mut StreamState, offset: u64) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let inside = state.size % cluster;
         if inside == 0 || offset <= state.size || state.unwritten.is_some() {
             return Ok(());
         }
         let zeroes = vec![0; (cluster - inside) as usize];
-        self.rewrite_cluster(core, stream, state, (state.size / cluster) as u32, inside as usize, &zeroes)
+        self.rewrite_cluster(core, state, (state.size / cluster) as u32, inside as usize, &zeroes)
     }
 
     /// Writes zeroes where clusters hold nothing of the stream's, up to this offset: what follows it is about to be
     /// written, and then all before counts as written too.
-    pub(super) fn zero_unwritten(
-        &self,
-        core: &mut Core,
-        stream: &Stream,
-        state: &mut StreamState,
-        offset: u64,
-    ) -> Result<()> {
+    pub(super) fn zero_unwritten(&self, core: &mut Core, state: &mut StreamState, offset: u64) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         while let Some(from) = state.unwritten.filter(|&from| from < offset) {
             let (at, inside) = ((from / cluster) as u32, (from % cluster) as usize);
@@ -217,7 +216,7 @@ impl Volume {
             let next = match extents.find(at) {
                 Found::Extent(_) => {
                     let zeroes = vec![0; (end.min(offset) - from) as usize];
-                    self.rewrite_cluster(core, stream, state, at, inside, &zeroes)?;
+                    self.rewrite_cluster(core, state, at, inside, &zeroes)?;
                     end
                 }
                 Found::Hole(next) => u64::from(next.max(at + 1)) * cluster,
@@ -228,12 +227,11 @@ impl Volume {
         Ok(())
     }
 
-    /// Puts bytes into a cluster of a stream and keeps the rest of it, as far as it is before the end: in place where
+    /// Puts bytes into a cluster of a stream, whose node the caller has stored at the next commit, and keeps the rest of it, as far as it is before the end: in place where
     /// that is allowed, else in a new cluster.
     fn rewrite_cluster(
         &self,
         core: &mut Core,
-        stream: &Stream,
         state: &mut StreamState,
         at: u32,
         inside: usize,
@@ -257,7 +255,9 @@ impl Volume {
         let mut buffer = Buffer::new(size);
         buffer.copy_from_slice(&whole);
         let is_shared = match found {
-            Found::Extent(run) if state.shared => core.shared(run.cluster + u64::from(at - run.at), 1)?.0,
+            Found::Extent(run) if state.shared => {
+                core.is_others_too(run.cluster + u64::from(at - run.at), 1)?.0
+            }
             _ => false,
         };
         if let (Found::Extent(run @ Run { checksum: None, .. }), false) = (found, integrity || is_shared) {
@@ -283,7 +283,6 @@ impl Volume {
         if !state.orphan {
             core.pages.space.keep(run);
         }
-        core.mark(stream.node);
         core.park(&gone, state.orphan)
     }
 }

@@ -66,6 +66,31 @@ fn store_extended(record: &mut Record, all: &[(String, Vec<u8>)]) {
     record.attributes |= Record::HAS_EA;
 }
 
+/// That a file is not converted from or to integrity by anyone else: what is half-way of a conversion must not be taken for
+/// its end, by another one, nor by what gives the file's rows to others or others' to it.
+pub(super) struct Conversion<'v> {
+    volume: &'v Volume,
+    node: Node,
+}
+
+impl<'v> Conversion<'v> {
+    /// Waits until no other conversion of this file is under way.
+    pub(super) fn begin(volume: &'v Volume, node: Node) -> Conversion<'v> {
+        let mut converting = volume.converting.lock();
+        while !converting.insert(node.0) {
+            converting = volume.converted.wait(converting);
+        }
+        Conversion { volume, node }
+    }
+}
+
+impl Drop for Conversion<'_> {
+    fn drop(&mut self) {
+        self.volume.converting.lock().remove(&self.node.0);
+        self.volume.converted.notify_all();
+    }
+}
+
 impl RefsVolume {
     pub(super) fn change_extended_attribute(
         &self,
@@ -247,6 +272,7 @@ impl RefsVolume {
         if matches!(self.core().entity(node.0)?.place, Place::Part { .. }) {
             return Err(Error::InvalidArgument("a named stream has the integrity of its file"));
         }
+        let _alone = Conversion::begin(self, node);
         match integrity.enabled {
             true => self.add_checksums(node, watch),
             false => self.drop_checksums(node, watch),
@@ -263,7 +289,10 @@ impl RefsVolume {
                 return Ok(());
             };
             drop(core);
-            self.convert(node, &stream, true, watch).inspect_err(|_| stream.write().integrity = false)?;
+            self.convert(node, &stream, true, watch).inspect_err(|_| {
+                let _claim = stream.claim_all();
+                stream.write().integrity = false;
+            })?;
         }
     }
 
@@ -284,9 +313,8 @@ impl RefsVolume {
             self.commit()?;
         }
         for stream in streams {
-            let mut core = self.change()?;
-            // A write in flight that went to new clusters brings its checksum with it or not; both are right.
-            stream.write().integrity = false;
+            let (_claim, mut core, mut state) = self.change_alone(&stream, TO_CHANGE)?;
+            state.integrity = false;
             core.mark(node.0);
         }
         Ok(())
@@ -301,10 +329,12 @@ impl RefsVolume {
         let mut buffer = Buffer::new(PIECE as usize * cluster);
         loop {
             // Writes in place must not pass between reading and the checksum.
-            let (mut core, mut state) = self.change_quiet(stream, TO_ADD)?;
+            let (_claim, mut core, mut state) = self.change_alone(stream, TO_ADD)?;
             state.integrity = true;
+            // Of a named stream nobody need hold the node.
+            core.entity_mut(node.0)?;
             if enabled {
-                self.give_back_unwritten(&mut core, stream, &mut state)?;
+                self.give_back_unwritten(&mut core, &mut state)?;
             }
             let state = &mut *state;
             let Content::Extents(extents) = &mut state.content else { break };
@@ -345,7 +375,6 @@ impl RefsVolume {
                 extents.replace(row.at, row.end(), &[row], &mut gone);
             }
             state.generation += 1;
-            core.entity_mut(node.0)?;
             at = to;
             let what = if enabled { "computing checksums" } else { "removing checksums" };
             watch.progress(what, (u64::from(at) * cluster as u64).min(state.size), state.size);

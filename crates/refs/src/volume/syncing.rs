@@ -5,24 +5,35 @@ use super::*;
 use crate::sync_log::Change;
 use platter_vfs::SyncNeed;
 use smallvec::SmallVec;
+use std::time::Instant;
 
 /// In the first note of a plan: a sync.
 const SYNC: u64 = 6;
 
+/// How long a planned sync of another caller is waited for.
+const PATIENCE: Duration = Duration::from_millis(20);
+
 impl Volume {
-    /// The turn to make things durable, once no other thread has a planned sync under way.
-    fn turn(&self) -> MutexGuard<'_, Buffer> {
-        loop {
-            let turn = self.turn.lock();
-            let core = self.core();
-            if !core.waits_for_other() {
-                return turn;
-            }
-            // A commit needs the turn, and whoever planned the sync may need a commit.
-            drop(turn);
-            let ended = self.sync_ended.wait_while(core, |core| core.waits_for_other());
-            drop(ended);
+    /// The turn to make things durable. While a planned sync is under way there can be no entry of the log, and a commit
+    /// makes that one void; so it is waited for, but not for long, for whoever planned it may be waiting here.
+    fn turn(&self) -> MutexGuard<'_, Buffer, COMMIT> {
+        let turn = self.turn.lock();
+        let core = self.core();
+        if !core.has_entry_beside() {
+            return turn;
         }
+        drop(turn);
+        let mut core = core;
+        let due = Instant::now() + PATIENCE;
+        while core.has_entry_beside() {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            core = self.sync_ended.wait_timeout(core, left);
+        }
+        drop(core);
+        self.turn.lock()
     }
 
     pub(super) fn plan_syncing(
@@ -69,7 +80,7 @@ impl Volume {
         plan.notes = [0; 4];
         self.sync_ended.notify_all();
         if let Err(error) = done {
-            return Err(self.freeze(&mut core, error.into()));
+            return Err(self.health.fail(error.into()));
         }
         drop(core);
         if counts { Ok(()) } else { self.make_durable(SyncScope::Data) }
@@ -83,7 +94,7 @@ impl Volume {
         let ticket = 1 + self.syncs.fetch_add(1, Ordering::SeqCst);
         let mut memory = self.turn();
         if self.synced.load(Ordering::SeqCst) >= ticket {
-            return Ok(());
+            return self.health.promise();
         }
         // Whoever has asked by now has done before what is to be durable, and is served too.
         let asked = self.syncs.load(Ordering::SeqCst);
@@ -97,17 +108,14 @@ impl Volume {
     fn log_or_commit(&self, memory: &mut Buffer, with_times: bool) -> Result<()> {
         let entry = {
             let mut core = self.core();
-            if core.failed {
-                core.writable()?;
-            }
+            core.promise()?;
             if with_times && self.absorb(&mut core) > 0 {
                 drop(core);
                 return self.commit_in_turn(memory);
             }
-            match (core.news, core.waits_for_entry()) {
+            match (core.news || core.has_entry_beside(), core.waits_for_entry()) {
                 (false, false) => None,
                 (false, true) => {
-                    core.writable()?;
                     let entry = core.entry(memory);
                     if entry.is_none() {
                         let now = self.now();
@@ -125,15 +133,13 @@ impl Volume {
         };
         let write = |entry: &crate::core::Entry| {
             if entry.needs_data {
-                self.device.flush()?;
+                self.health.flush(&*self.device)?;
             }
-            self.device.write_at(entry.place, &memory[..entry.length])
+            let written = self.device.write_at(entry.place, &memory[..entry.length]);
+            written.map_err(|error| self.health.fail(error.into()))
         };
-        let written = entry.as_ref().map_or(Ok(()), write).and_then(|()| self.device.flush());
-        match (written, entry) {
-            (Err(error), Some(_)) => Err(self.freeze(&mut self.core(), error.into())),
-            (written, _) => Ok(written?),
-        }
+        entry.as_ref().map_or(Ok(()), write)?;
+        self.health.flush(&*self.device)
     }
 
     /// Commits everything.
@@ -158,30 +164,51 @@ impl Volume {
     fn commit_once(&self, memory: &mut Buffer) -> Result<usize> {
         let (batch, left, unstored) = {
             let mut core = self.core();
-            if core.failed {
-                core.writable()?;
-            }
+            core.promise()?;
             let left = self.absorb(&mut core);
-            if !core.news && !core.has_written {
+            if !self.is_written || !core.news && !core.has_written {
                 drop(core);
-                self.device.flush()?;
+                self.health.flush(&*self.device)?;
                 return Ok(left);
             }
-            core.writable()?;
             match core.gather() {
                 Ok(batch) => (batch, left, core.unstored.take()),
                 // Nothing is written, and all that is new is still there.
                 Err(error) if error.is_full() && !core.pages.is_broken => return Err(error),
-                Err(error) => return Err(self.freeze(&mut core, error)),
+                Err(error) => return Err(self.health.fail(error)),
             }
         };
-        if let Err(error) = batch.write(&*self.device, memory) {
-            return Err(self.freeze(&mut self.core(), error));
-        }
+        batch.write(&*self.device, memory, &self.health).map_err(|error| self.health.fail(error))?;
         let mut core = self.core();
         core.pages.space.settle();
+        core.shares.settle();
         core.pages.make_room();
         unstored.map_or(Ok(left), Err)
+    }
+
+    /// Ends the volume: refuses changes, waits for the plans that were accepted, commits until nothing is left, and writes
+    /// both checkpoints, all before anyone else can make something durable. Whoever comes second does the same again, and
+    /// so returns no earlier than all is done.
+    pub(super) fn close(&self) -> Result<()> {
+        self.health.close("it is unmounted");
+        let streams: Vec<Arc<Stream>> = self.streams.read().values().cloned().collect();
+        for stream in streams {
+            drop(stream.claim(0..u64::MAX, Access::Write));
+        }
+        let mut memory = self.turn();
+        self.commit_in_turn(&mut memory)?;
+        let checkpoints = match self.core() {
+            core if !self.is_written || core.is_sealed => return self.health.promise(),
+            mut core => {
+                core.is_sealed = true;
+                core.for_both_places()
+            }
+        };
+        for (offset, bytes) in checkpoints {
+            self.device.write_at(offset, &bytes).map_err(|error| self.health.fail(error.into()))?;
+            self.health.flush(&*self.device)?;
+        }
+        Ok(())
     }
 
     /// Notes the times of streams that were written in place, as far as there is room to store them. Returns how many

@@ -1,10 +1,10 @@
 //! Writing whole clusters and sectors, with the device driven by whoever called.
 
-use super::data::{BESIDE, IN_PLACE, Memory, NEW, SLOWLY, writer};
+use super::data::{BESIDE, IN_PLACE, Memory, NEW, PASS, SLOWLY, writer};
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found};
 use crate::layout::crc32c;
-use crate::stream::Content;
+use crate::stream::{Content, StreamState};
 
 /// Bytes from which on the checksums of a write take long enough to be computed while the device carries it out: for 64
 /// KiB from memory some 4 microseconds, which is about what starting it takes.
@@ -12,9 +12,7 @@ const LARGE: usize = 64 << 10;
 
 impl Volume {
     pub(super) fn may_write(&self, stream: &Stream) -> Result<()> {
-        if self.is_frozen.load(Ordering::Acquire) {
-            self.core().writable()?;
-        }
+        self.health.writable()?;
         if stream.read_only.load(Ordering::Relaxed) {
             return Err(Error::NotPermitted("it has the read-only attribute"));
         }
@@ -24,12 +22,20 @@ impl Volume {
         }
     }
 
-    pub(super) fn plan_writing(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
+    /// First half of a write; `within` is a claim of the caller that covers it.
+    pub(super) fn plan_writing(
+        &self,
+        node: Node,
+        offset: u64,
+        data: &[u8],
+        plan: &mut Plan,
+        within: Option<&Claim<'_>>,
+    ) -> Result<()> {
         Plan::check_range(self.device.sectors().logical, offset, data.len())?;
         let mut memory = self.memory(node, plan)?;
-        let planned = self
-            .may_write(&memory.stream)
-            .and_then(|()| self.with_space(|| self.fill_write(&mut memory, node, offset, data, plan)));
+        let planned = self.may_write(&memory.stream).and_then(|()| {
+            self.with_space(|| self.fill_write(&mut memory, node, offset, data, plan, within))
+        });
         plan.state = Some(memory);
         planned
     }
@@ -41,6 +47,7 @@ impl Volume {
         offset: u64,
         data: &[u8],
         plan: &mut Plan,
+        within: Option<&Claim<'_>>,
     ) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         plan.start(node.0, offset, data.len());
@@ -50,12 +57,12 @@ impl Volume {
         let (from, to) = self.clusters(offset..end);
         let is_whole = (offset | end).is_multiple_of(cluster) && !data.is_empty();
         loop {
-            let wants_new =
-                memory.is_moving && is_whole || self.fill_in_place(memory, offset..end, is_whole, plan)?;
+            let wants_new = memory.is_moving && is_whole
+                || self.fill_in_place(memory, offset..end, is_whole, plan, within)?;
             if !wants_new {
                 return Ok(());
             }
-            if self.take_new(memory, from, to, plan)? {
+            if self.take_new(memory, from, to, plan, within)? {
                 let has_integrity = plan.notes[1] != 0;
                 plan.work_beside = has_integrity && data.len() >= LARGE;
                 if !plan.work_beside {
@@ -74,11 +81,18 @@ impl Volume {
         range: Range<u64>,
         is_whole: bool,
         plan: &mut Plan,
+        within: Option<&Claim<'_>>,
     ) -> Result<bool> {
         let Memory { stream, is_moving, .. } = memory;
         let (offset, end) = (range.start, range.end);
         let cluster = u64::from(self.geometry.cluster);
         let (from, to) = self.clusters(range);
+        let enter = |plan: &mut Plan| -> Result<()> {
+            // With the state locked: who unmounts has said so before looking for plans under that lock.
+            self.health.writable()?;
+            plan.notes[PASS] = stream.enter(offset..end, Access::Write, within)?.into_bits();
+            Ok(())
+        };
         loop {
             let state = stream.read();
             // What nothing below keeps from new clusters.
@@ -90,7 +104,7 @@ impl Volume {
                 if is_whole && end >= self.geometry.version.least_outside() && state.size == 0 {
                     return Ok(true);
                 }
-                stream.begin();
+                enter(plan)?;
                 return Ok(false);
             };
             let run = extents.run_over(from, to.max(from + 1));
@@ -115,7 +129,7 @@ impl Volume {
             if !state.integrity && end <= state.valid() && is_there() {
                 plan.notes[0] = IN_PLACE;
                 self.fill_segments((extents, run), offset..end, plan.length, plan, None)?;
-                stream.begin();
+                enter(plan)?;
                 return Ok(false);
             }
             // A gap between the old end and the new data must read as zeroes. So must what was never written before it,
@@ -123,7 +137,7 @@ impl Volume {
             let is_gap = offset > state.size && !state.size.is_multiple_of(cluster);
             let is_slow = !is_whole || is_gap || state.unwritten.is_some_and(|from| end > from);
             if is_slow {
-                stream.begin();
+                enter(plan)?;
             }
             return Ok(!is_slow);
         }
@@ -131,22 +145,48 @@ impl Volume {
 
     /// Takes new clusters for what is not there, or must not be overwritten. `false` if the stream was one of which all
     /// that is overwritten moves, and no longer is: then nothing was done.
-    fn take_new(&self, memory: &mut Memory, from: u32, to: u32, plan: &mut Plan) -> Result<bool> {
-        let cluster = self.geometry.cluster;
-        let Memory { stream, taken, is_moving, owes, .. } = memory;
+    fn take_new(
+        &self,
+        memory: &mut Memory,
+        from: u32,
+        to: u32,
+        plan: &mut Plan,
+        within: Option<&Claim<'_>>,
+    ) -> Result<bool> {
         let mut core = self.grow()?;
+        let stream = memory.stream.clone();
         let mut state = stream.write();
         let end = plan.offset + plan.length as u64;
-        let was_moving = std::mem::replace(is_moving, is_moved(&state, end));
-        if was_moving && !*is_moving {
+        let was_moving = std::mem::replace(&mut memory.is_moving, is_moved(&state, end));
+        if was_moving && !memory.is_moving {
             return Ok(false);
         }
+        let pass = stream.enter(plan.offset..end, Access::Write, within)?;
+        plan.notes[PASS] = pass.into_bits();
         if state.unwritten.is_some_and(|from| end > from) {
-            stream.begin();
             return Ok(true);
         }
+        let taken = self.take_clusters(&mut core, &mut state, memory, from, to, plan);
+        if taken.is_err() {
+            stream.leave(pass);
+        }
+        taken.map(|()| true)
+    }
+
+    fn take_clusters(
+        &self,
+        core: &mut Core,
+        state: &mut StreamState,
+        memory: &mut Memory,
+        from: u32,
+        to: u32,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        let cluster = self.geometry.cluster;
+        let Memory { stream, taken, is_moving, owes, .. } = memory;
+        let end = plan.offset + plan.length as u64;
         // Now, so that the record has room to say where the clusters are when they are written.
-        self.spill_inline(&mut core, stream, &mut state)?;
+        self.spill_inline(core, stream, state)?;
         // Where all is there and will move, it makes no difference what it is.
         let is_known = *is_moving
             && !state.shared
@@ -158,7 +198,7 @@ impl Volume {
         let extents = state.extents();
         plan.notes[0] = NEW;
         plan.notes[1] = u64::from(state.integrity);
-        let can_be_told = state.integrity && end <= state.size && tells_of(&core, stream, &state);
+        let can_be_told = state.integrity && end <= state.size && tells_of(core, stream, state);
         plan.sync = if can_be_told { SyncNeed::Beside } else { SyncNeed::After };
         let writer = writer();
         let mut at = from;
@@ -175,7 +215,7 @@ impl Volume {
             let mut is_shared = false;
             if let (Some(Found::Extent(run)), true) = (found, state.shared) {
                 let first = run.cluster + u64::from(at - run.at);
-                let looked = core.shared(first, run.end().min(to) - at);
+                let looked = core.is_others_too(first, run.end().min(to) - at);
                 let (shared, length) = looked.inspect_err(|_| {
                     taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
                 })?;
@@ -218,8 +258,7 @@ impl Volume {
         }
         *owes = Extents::pages_of((to - from) as usize, &self.geometry);
         core.pages.space.runs_owed().change(0, *owes);
-        stream.begin();
-        Ok(true)
+        Ok(())
     }
 
     /// Computes the checksums of a planned write, if that is yet to be done.
@@ -255,7 +294,7 @@ impl Volume {
             }),
             _ => self.record_new(&mut memory, plan, done).map(|()| true),
         };
-        memory.stream.end();
+        memory.stream.leave(Pass::from_bits(plan.notes[PASS]));
         self.let_go_quiet(&memory.stream);
         plan.state = Some(memory);
         finished
@@ -271,16 +310,16 @@ impl Volume {
         let mut state = stream.write();
         let state = &mut *state;
         let is_logged = tells_of(&core, stream, state);
-        let written = done.map_err(Error::from).and_then(|()| core.writable());
+        let written = done.map_err(Error::from).and_then(|()| core.promise());
         let written = written.and(match plan.work_beside {
             false => Ok(()),
             true => Err(Error::InvalidArgument("the data is not what was planned")),
         });
-        // Integrity may have been turned on or off since.
-        let written = written.and(match state.integrity == integrity {
-            true => Ok(()),
-            false => Err(Error::NotPermitted("the file's integrity was changed meanwhile")),
-        });
+        // Integrity changes only for who has the stream alone.
+        assert!(
+            written.is_err() || state.integrity == integrity,
+            "integrity changed while a write was planned"
+        );
         let recorded = written.and_then(|()| {
             let Content::Extents(extents) = &mut state.content else {
                 return Err(Error::InvalidArgument("the content of a planned write went into the record"));
@@ -301,7 +340,9 @@ impl Volume {
             taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
             return Err(error);
         }
-        state.generation += 1;
+        if !gone.is_empty() {
+            state.generation += 1;
+        }
         state.extend(plan.offset + plan.length as u64, u64::from(self.geometry.cluster));
         for (_, run) in taken.drain(..) {
             if !state.orphan {

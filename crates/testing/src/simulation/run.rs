@@ -144,8 +144,7 @@ pub fn run(setting: &Arc<Setting>, seed: u64) -> Outcome {
 fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Vec<Step>>>) -> Outcome {
     let mut random = Random::new(seed ^ 0x5EED);
     let kept = Arc::new(Faults::recording(setting.image.clone(), seed, Grain::Logical));
-    let fails = random.chance(35);
-    if fails {
+    let failure = random.chance(35).then(|| {
         let (operation, fault) = *random.pick(&[
             (Operation::Flush, Fault::Fail),
             (Operation::Flush, Fault::Fail),
@@ -154,15 +153,16 @@ fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Vec<Step>>>) 
             (Operation::Read, Fault::Fail),
         ]);
         let bound = if operation == Operation::Flush { 8 } else { 60 };
-        kept.inject(When::nth(operation, random.below(bound)), fault);
-    }
+        (operation, random.below(bound), fault)
+    });
+    let fails = failure.is_some();
     let result: Arc<Mutex<Option<Ran>>> = Arc::default();
     let execution = {
         let (setting, kept, scripts, result) =
             (setting.clone(), kept.clone(), scripts.clone(), result.clone());
         move || {
             let _simulated = simulate(Rc::new(Tasks::new(seed)));
-            let outcome = execute(&setting, &kept, &scripts, seed, fails);
+            let outcome = execute(&setting, &kept, &scripts, seed, failure);
             *result.lock().expect("nothing panics with it") = Some(outcome);
         }
     };
@@ -200,15 +200,26 @@ struct End {
     unmounted: bool,
 }
 
-fn execute(setting: &Arc<Setting>, kept: &Arc<Faults>, scripts: &[Vec<Step>], seed: u64, fails: bool) -> Ran {
+fn execute(
+    setting: &Arc<Setting>,
+    kept: &Arc<Faults>,
+    scripts: &[Vec<Step>],
+    seed: u64,
+    failure: Option<(Operation, u64, Fault)>,
+) -> Ran {
     let device = Arc::new(SimulatedDevice::new(kept.clone(), seed));
     let system = match setting.format.open(device, OpenOptions::default()) {
         Ok(system) => system,
         Err(error) => {
-            let faults = if fails { Vec::new() } else { vec![format!("the volume does not open: {error}")] };
+            let faults = vec![format!("the volume does not open: {error}")];
             return (History { faults, ..History::default() }, None);
         }
     };
+    // Not before: a table that cannot be read when a volume is opened counts as damaged from then on.
+    if let Some((operation, after, fault)) = failure {
+        kept.inject(When::nth(operation, kept.count(operation) + after), fault);
+    }
+    let fails = failure.is_some();
     let stage = Arc::new(Stage {
         system,
         kept: kept.clone(),

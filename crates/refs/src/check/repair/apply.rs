@@ -121,7 +121,7 @@ impl Plan {
             core.ranges = ranges(&mut core.pages, &core.roots, |_, _, _, _| Ok(()))?;
         }
         let batch = core.gather()?;
-        batch.write(&*device, &mut platter_device::Buffer::new(0))?;
+        batch.write(&*device, &mut platter_device::Buffer::new(0), &core.health)?;
         core.pages.space.settle();
         core.write_both(&*device)
     }

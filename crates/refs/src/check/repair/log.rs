@@ -23,7 +23,7 @@ pub fn carry_out_log(device: &dyn Device, is_safe: bool) -> Log {
         if !volume.core().has_written {
             return Ok(Log::Empty);
         }
-        if volume.core().frozen.is_some() {
+        if volume.core().writable().is_err() {
             return Ok(Log::GivenUp);
         }
         volume.unmount()?;
