@@ -27,6 +27,7 @@ pub const FOR_TESTS: &[Tool] = &[
     ("sqlite3", "sqlite3"),
     ("fio", "fio"),
     ("setpriv", "util-linux"),
+    ("pg_ctlcluster", "postgresql"),
     ("unshare", "util-linux"),
     ("setfattr", "attr"),
     ("tsk_recover", "sleuthkit"),

@@ -3,64 +3,15 @@
 
 mod common;
 
+use common::mount::{FORMATS, Mount, WITH_OWNERS, kill, mount_known};
 use common::{Place, content};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
-
-const FORMATS: [&str; 4] = ["fat32", "exfat", "ntfs", "refs"];
-/// Those that keep what POSIX knows of a file.
-const WITH_OWNERS: [&str; 2] = ["ntfs", "refs"];
-
-/// A volume at a directory, and a directory beside it.
-struct Mount {
-    place: Place,
-}
-
-impl Mount {
-    /// A new volume, mounted.
-    fn new(test: &str, format: &str) -> Mount {
-        let place = Place::new(&format!("mount-{test}-{format}"));
-        place.works(&format!("mkfs {format} disk.img --size 768M"));
-        fs::create_dir(place.path("m")).unwrap();
-        let mount = Mount { place };
-        mount.mount("");
-        mount
-    }
-
-    fn mount(&self, options: &str) {
-        let line = format!("mount disk.img m {options}");
-        self.place.works(line.trim());
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.place.path("m").join(name)
-    }
-
-    /// A line for the shell, which must succeed.
-    fn shell(&self, line: &str) -> String {
-        self.place.tool("sh", &["-ec", line])
-    }
-
-    /// Unmounts, and nothing may be wrong with the volume.
-    fn end(&self) {
-        self.place.works("umount m");
-        let report = self.place.works("check disk.img");
-        assert!(report.contains("no damage"), "{report}");
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        // After a failure, which the test has said.
-        let _ =
-            Command::new("umount").arg("-l").arg(self.at("")).stderr(std::process::Stdio::null()).status();
-    }
-}
 
 /// A tree with what programs make: nested directories, odd names, small, large and empty files, old times.
 fn tree(at: &Path) {
@@ -385,39 +336,12 @@ fn a_mount_in_use_is_not_taken_away() {
     assert_eq!(mount.place.works("cat disk.img:/file"), "still");
 }
 
-/// The process that serves the mount at `at`.
-fn server(at: &Path) -> u32 {
-    let mut found = fs::read_dir("/proc").unwrap().flatten().filter_map(|process| {
-        let arguments = fs::read(process.path().join("cmdline")).ok()?;
-        let words: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
-        let directory = fs::read(process.path().join("environ")).ok()?;
-        let serves = words.contains(&b"--serve".as_slice());
-        let here = format!("PWD_OF_TEST={}", at.display());
-        let ours = directory.split(|byte| *byte == 0).any(|one| one == here.as_bytes());
-        (serves && ours).then(|| process.file_name().to_string_lossy().parse().ok())?
-    });
-    found.next().expect("a process serves the mount")
-}
-
-/// Mounts so that [`server`] finds the process.
-fn mount_known(mount: &Mount) -> u32 {
-    let mut command = mount.place.command(env!("CARGO_BIN_EXE_platter"), &["mount", "disk.img", "m"]);
-    let output = command.env("PWD_OF_TEST", mount.at("")).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    server(&mount.at(""))
-}
-
-fn kill(signal: &str, process: u32) {
-    let status = Command::new("kill").args([signal, &process.to_string()]).status().unwrap();
-    assert!(status.success());
-}
-
 #[test]
 fn a_signal_unmounts() {
     for signal in ["-TERM", "-INT"] {
         let mount = Mount::new(&format!("signal{signal}"), "ntfs");
         mount.end();
-        let process = mount_known(&mount);
+        let process = mount_known(&mount, &[]);
         fs::write(mount.at("file"), "kept").unwrap();
         kill(signal, process);
         let start = Instant::now();
@@ -437,7 +361,7 @@ fn what_was_synced_outlives_the_process_that_served_it() {
         mount.end();
         let mut kept: Vec<(String, u64)> = Vec::new();
         for round in 0..3u64 {
-            let process = mount_known(&mount);
+            let process = mount_known(&mount, &[]);
             let begin = kept.len() as u64;
             let (mount, at) = (&mount, mount.at(""));
             let written = thread::scope(|scope| {
@@ -501,7 +425,7 @@ fn what_nobody_syncs_is_durable_after_a_while() {
     let mounts = WITH_OWNERS.map(|format| {
         let mount = Mount::new("unsynced", format);
         mount.end();
-        let process = mount_known(&mount);
+        let process = mount_known(&mount, &[]);
         fs::write(mount.at("file"), content(1, 50_000)).unwrap();
         (mount, process)
     });
