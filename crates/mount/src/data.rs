@@ -41,7 +41,7 @@ impl Served {
         match node {
             _ if self.options.read_only => Ok(()),
             Node::ROOT => self.sync_all(),
-            _ => self.told(self.system.sync(node, scope)),
+            _ => self.promise().and_then(|()| self.told(self.system.sync(node, scope))),
         }
     }
 

@@ -57,7 +57,16 @@ impl Served {
     /// # Errors
     /// What syncing the volume gives.
     pub fn sync_all(&self) -> Answer<()> {
-        if self.options.read_only { Ok(()) } else { self.told(self.system.sync_all()) }
+        if self.options.read_only {
+            return Ok(());
+        }
+        self.promise()?;
+        self.told(self.system.sync_all())
+    }
+
+    /// Whether a sync may still say that nothing is lost: not after writing has failed.
+    pub(crate) fn promise(&self) -> Answer<()> {
+        if self.failed.get().is_some() { Err(Errno(libc::EIO)) } else { Ok(()) }
     }
 
     /// Makes durable what was changed since the last time, if anything was.

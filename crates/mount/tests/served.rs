@@ -310,6 +310,9 @@ fn after_the_device_fails_nothing_is_written_and_the_log_says_why() {
         assert_eq!(served.write(node, 0, b"x", false), error(libc::EROFS), "{format}");
         let new = by(0, libc::S_IFREG | 0o644);
         assert_eq!(served.make_node(Node::ROOT, b"new", new).map(|_| ()), error(libc::EROFS));
+        // Nobody may believe that it is durable.
+        assert_eq!(served.sync(node, SyncScope::Data), error(libc::EIO));
+        assert_eq!(served.sync(Node::ROOT, SyncScope::All), error(libc::EIO));
         assert!(served.stat(node).is_ok(), "what can be read is read");
         let lines = lines.lock().unwrap();
         let told = lines.iter().filter(|line| line.contains("read-only from now on")).count();

@@ -488,6 +488,89 @@ fn a_sleeping_windows_is_not_disturbed() {
     assert!(before == fs::read(mount.place.path("disk.img")).unwrap(), "something was written");
 }
 
+/// A directory whose file system has so little room that a large image in it, which is sparse, fails when it is written.
+struct Small(Place);
+
+impl Small {
+    fn new(test: &str) -> Small {
+        let place = Place::new(test);
+        fs::create_dir(place.path("small")).unwrap();
+        fs::create_dir(place.path("m")).unwrap();
+        place.tool("mount", &["-t", "tmpfs", "-o", "size=24m", "none", "small"]);
+        Small(place)
+    }
+
+    /// Writes to a file on the mount until that fails or 40 MiB are durable.
+    fn fill(&self) -> std::io::Result<()> {
+        let file = File::create(self.0.path("m/large"))?;
+        for megabyte in 0..40 {
+            file.write_all_at(&content(megabyte, 1 << 20), megabyte << 20)?;
+            file.sync_data()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        for at in ["m", "small"] {
+            let at = self.0.path(at);
+            let _ = self.0.command("umount", &["-l", &at.display().to_string()]).output();
+        }
+    }
+}
+
+#[test]
+fn a_device_that_fails_is_not_written_to_any_more() {
+    for format in FORMATS {
+        let small = Small::new(&format!("mount-failing-{format}"));
+        let place = &small.0;
+        place.works(&format!("mkfs {format} small/disk.img --size 512M"));
+        place.works("mount small/disk.img m --log log");
+        fs::write(place.path("m/kept"), "kept").unwrap();
+        File::open(place.path("m")).unwrap().sync_all().unwrap();
+        let error = small.fill().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(5), "{format}: {error}");
+        let error = fs::write(place.path("m/new"), "x").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(30), "{format}: {error}");
+        assert_eq!(fs::read_to_string(place.path("m/kept")).unwrap(), "kept");
+        let log = fs::read_to_string(place.path("log")).unwrap();
+        assert!(log.contains("read-only from now on") && log.contains("No space left"), "{format}: {log}");
+        place.ends(1, "umount m");
+    }
+}
+
+#[test]
+fn a_mirror_goes_on_without_a_copy_that_fails_and_the_log_says_so() {
+    let small = Small::new("mount-degraded");
+    let place = &small.0;
+    place.works("mkfs refs+integrity mirror:small/1.img,2.img --size 512M");
+    place.works("mount mirror:small/1.img,2.img m --log log");
+    small.fill().unwrap();
+    place.works("umount m");
+    let log = fs::read_to_string(place.path("log")).unwrap();
+    assert!(log.contains("small/1.img") && log.contains("out of service"), "{log}");
+    place.works("mount 2.img m");
+    let large = fs::read(place.path("m/large")).unwrap();
+    for (megabyte, part) in large.chunks(1 << 20).enumerate() {
+        assert!(part == content(megabyte as u64, 1 << 20), "megabyte {megabyte}");
+    }
+    assert_eq!(large.len(), 40 << 20);
+    place.works("umount m");
+}
+
+#[test]
+fn the_root_has_an_owner_and_permissions_too() {
+    for format in WITH_OWNERS {
+        let mount = Mount::new("root", format);
+        mount.shell("chmod 1750 m; chown 7:8 m; touch -d 2001-01-01T00:00:00Z m");
+        mount.end();
+        mount.mount("");
+        assert_eq!(mount.shell("stat -c '%a %u %g %Y' m"), "1750 7 8 978307200\n", "{format}");
+        mount.end();
+    }
+}
+
 #[test]
 fn a_listing_survives_what_happens_meanwhile() {
     for format in FORMATS {

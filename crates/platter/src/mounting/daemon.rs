@@ -3,7 +3,7 @@
 //! It is this program started again. Until it has mounted it has the standard error of the one that the user called, which
 //! waits for it and ends as it does.
 
-use crate::failure::{About, Failure, Outcome};
+use crate::failure::{About, Failure, Outcome, tell_to};
 use crate::mounting::log::Logger;
 use crate::mounting::users;
 use platter_mount::Served;
@@ -54,6 +54,9 @@ pub fn ready(log: &Logger, to_system: bool) -> Result<(), Failure> {
     if to_system {
         log.use_system();
     }
+    // What the copies of a mirror go through, for one.
+    let lines = log.clone();
+    tell_to(move |line| lines.line(line.trim_start_matches("platter: ")));
     let nothing = File::options().read(true).write(true).open("/dev/null").about("/dev/null")?;
     let failed = |error: rustix::io::Errno| Failure::from_io("platter", &error.into());
     std::io::stdout().write_all(READY).about("platter")?;

@@ -1,6 +1,6 @@
 //! Where a process in the background says what happens.
 
-use crate::failure::{About, Failure, shown, tell};
+use crate::failure::{About, Failure, shown};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
@@ -41,7 +41,9 @@ impl Logger {
     /// Writes a line. Nothing can be done where that fails.
     pub fn line(&self, line: &str) {
         match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            Sink::StandardError => tell(format_args!("platter: {line}")),
+            Sink::StandardError => {
+                let _ = writeln!(std::io::stderr(), "platter: {line}");
+            }
             Sink::File(file) => {
                 let now = chrono::Local::now().format("%Y-%m-%d %H:%M:%S%.3f %z");
                 let _ = file.write_all(format!("{now} {line}\n").as_bytes());
