@@ -1,6 +1,6 @@
 //! The programs of others that tests and measurements need.
 
-use crate::{Outcome, run};
+use crate::{Outcome, cargo, run};
 use std::process::{Command, Stdio};
 
 /// A program, and the Debian package that brings it.
@@ -21,6 +21,14 @@ pub const FOR_TESTS: &[Tool] = &[
     ("ntfs-3g", "ntfs-3g"),
     ("mkntfs", "ntfs-3g"),
     ("fusermount", "fuse3"),
+    ("fusermount3", "fuse3"),
+    ("rsync", "rsync"),
+    ("git", "git"),
+    ("sqlite3", "sqlite3"),
+    ("fio", "fio"),
+    ("setpriv", "util-linux"),
+    ("pg_ctlcluster", "postgresql"),
+    ("unshare", "util-linux"),
     ("setfattr", "attr"),
     ("tsk_recover", "sleuthkit"),
     ("qemu-system-x86_64", "qemu-system-x86"),
@@ -70,8 +78,14 @@ const FROM_PYPI: &[(&str, &str)] = &[
     ("libfsntfs-python", "20260827"),
 ];
 
+/// Judges that come from crates.io, with the versions that the tests were written for.
+const FROM_CRATES: &[(&str, &str)] = &[("fsx", "0.3.2"), ("pjdfstest", "0.2.2")];
+
 /// Makes sure that the judges are there that do not come as programs of Debian packages.
 pub fn provide_judges() -> Outcome {
+    for (program, version) in FROM_CRATES.iter().filter(|(program, _)| !is_there(program)) {
+        cargo(&["install", "--quiet", "--locked", "--version", version, program])?;
+    }
     let missing: Vec<String> = FROM_PYPI
         .iter()
         .filter(|(package, version)| {

@@ -255,5 +255,6 @@ pub fn capabilities(largest: u64, modified: Duration, accessed: Duration) -> Cap
         clone: false,
         // Two entries in different sectors cannot change places without a moment in which one file has no name.
         exchange: false,
+        recovers: false,
     }
 }

@@ -1,8 +1,8 @@
 //! The commands there are.
 
 use crate::commands::{
-    attr, cat, check, compare, completions, cp, info, integrity, ls, man, mkdir, mkfs, mv, recover, report,
-    rm, run, scrub,
+    attr, cat, check, compare, completions, cp, info, integrity, ls, man, mkdir, mkfs, mount, mv, recover,
+    report, rm, run, scrub, umount,
 };
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Compare(compare::Arguments),
     Run(run::Arguments),
     Report(report::Arguments),
+    Mount(mount::Arguments),
+    Umount(umount::Arguments),
     Mkfs(mkfs::Arguments),
     Info(info::Arguments),
     Ls(ls::Arguments),
@@ -56,6 +58,8 @@ impl Command {
             Command::Compare(arguments) => arguments.run(),
             Command::Run(arguments) => arguments.run(),
             Command::Report(arguments) => arguments.run(),
+            Command::Mount(arguments) => arguments.run(),
+            Command::Umount(arguments) => arguments.run(),
             Command::Mkfs(arguments) => arguments.run(),
             Command::Info(arguments) => arguments.run(),
             Command::Ls(arguments) => arguments.run(),

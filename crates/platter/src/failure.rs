@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Write;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// What a command returns: its exit code, or why it failed.
 pub type Outcome = Result<u8, Failure>;
@@ -65,9 +66,25 @@ impl Failure {
     }
 }
 
-/// Prints a line on standard error. Nothing can be done where that is full or closed.
+/// Where lines go that a process in the background has for whoever keeps the machine.
+static LOG: OnceLock<Log> = OnceLock::new();
+
+type Log = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Prints a line on standard error, or where [`tell_to`] said. Nothing can be done where that is full or closed.
 pub fn tell(line: impl fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    match LOG.get() {
+        Some(log) => log(&line.to_string()),
+        None => {
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+    }
+}
+
+/// From now on lines go to `log`: nobody reads the standard error of a process in the background.
+pub fn tell_to(log: impl Fn(&str) + Send + Sync + 'static) {
+    // A second log would be of a second mount, which a process does not have.
+    let _ = LOG.set(Box::new(log));
 }
 
 impl fmt::Display for Failure {

@@ -38,6 +38,8 @@ pub struct WriteOptions {
 pub enum Access {
     /// Read it, whoever else uses it.
     Read,
+    /// Read it, and let nobody else write to it meanwhile.
+    ReadAlone,
     /// Write to it, also while somebody else uses it if `force`.
     Write {
         /// Do not ask whether it is in use.
@@ -65,8 +67,12 @@ pub fn open_file(path: &Path, access: Access) -> Result<Arc<dyn Device>, Failure
 fn open_file_cached(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>, Failure> {
     let (read_only, force) = match access {
         Access::Read => (true, true),
+        Access::ReadAlone => (true, false),
         Access::Write { force } => (false, force),
     };
+    if matches!(access, Access::Write { .. }) {
+        refuse_mounted(path)?;
+    }
     if !force {
         refuse_in_use(path)?;
     }
@@ -84,6 +90,22 @@ fn open_file_cached(path: &Path, access: Access, caching: Caching) -> Result<Arc
     }
     drop(direct);
     Ok(Arc::new(FileDevice::open(path, options)?))
+}
+
+/// Refuses what this program has mounted, also with `--force`: nothing good can come of writing to it beside the mount.
+pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
+    let Ok(real) = fs::canonicalize(path) else { return Ok(()) };
+    let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
+    let holds = |mount: &&platter_mount::MountPoint| {
+        Image::parse(Path::new(&mount.source)).is_ok_and(|image| image.paths.contains(&real))
+    };
+    match mounts.iter().find(holds) {
+        Some(mount) => {
+            let at = shown(&mount.at);
+            Err(Failure::new(shown(path), format!("is mounted at {at}; platter umount {at} ends that")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Opens an image file or block device, and in it the partition that is meant, if it has any.
@@ -118,8 +140,10 @@ pub fn look_at_copies(device: &dyn Device, access: Access) -> Result<(), Failure
         (Access::Write { force: true }, _) | (_, Ok(())) => {}
         (Access::Write { force: false }, Err(error)) => return Err(error.into()),
         // What cannot be read at all fails soon enough.
-        (Access::Read, Err(error @ Error::Protected { .. })) => Failure::from(error).print(),
-        (Access::Read, Err(_)) => {}
+        (Access::Read | Access::ReadAlone, Err(error @ Error::Protected { .. })) => {
+            Failure::from(error).print()
+        }
+        (Access::Read | Access::ReadAlone, Err(_)) => {}
     }
     Ok(())
 }

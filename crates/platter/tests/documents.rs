@@ -42,7 +42,7 @@ const BEFORE: [(&str, usize, &str); 2] = [
     ),
     (
         "README.md",
-        3,
+        4,
         "mkdir photos && echo a.jpg > photos/list.txt
          platter mkfs refs broken.img --size 512M && platter cp photos/list.txt broken.img:/
          dd if=/dev/zero of=broken.img bs=4096 seek=30 count=1 conv=notrunc",

@@ -177,6 +177,7 @@ impl RefsVolume {
                 integrity: true,
                 clone: shared_clusters,
                 exchange: false,
+                recovers: true,
             },
             notes: notes.0,
             id: OPENED.fetch_add(1, Ordering::Relaxed),

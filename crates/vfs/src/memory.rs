@@ -48,6 +48,7 @@ impl Default for MemoryOptions {
                 integrity: true,
                 clone: false,
                 exchange: true,
+                recovers: true,
             },
             integrity: false,
             earliest: Timestamp { seconds: -11_644_473_600, nanoseconds: 0 },

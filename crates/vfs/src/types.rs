@@ -235,6 +235,9 @@ pub struct Capabilities {
     pub clone: bool,
     /// Exchanging two entries.
     pub exchange: bool,
+    /// Whether opening a volume that was not closed puts right what was under way: by a log, or because nothing in use is
+    /// overwritten. Where it does not, writing to such a volume before a check may destroy files.
+    pub recovers: bool,
 }
 
 /// What a volume says of itself.

@@ -123,6 +123,7 @@ impl NtfsVolume {
                 integrity: false,
                 clone: false,
                 exchange: true,
+                recovers: true,
             },
             id: OPENED.fetch_add(1, Ordering::Relaxed),
             device,

@@ -1,6 +1,8 @@
 //! What the tests of the commands share.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
+pub mod mount;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;

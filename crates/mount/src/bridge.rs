@@ -1,0 +1,533 @@
+//! Requests of the kernel, and replies: the only part that knows the crate that speaks with `/dev/fuse`.
+//!
+//! Files and directories are not opened here: the kernel holds a node as long as a program has it open, and checks
+//! permissions itself. So opening, closing and flushing are not asked at all after the first time, and content, listings
+//! and attributes stay in the kernel's cache, which nothing but the kernel's own requests changes.
+
+use crate::attributes::StatChange;
+use crate::data::RangeChange;
+use crate::entries::New;
+use crate::errors;
+use crate::errors::Answer;
+use crate::extended::SetAttribute;
+use crate::owners::OwnerChange;
+use crate::served::Served;
+use crate::stat::{Special, Stat};
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
+};
+use platter_device::Buffer;
+use platter_vfs::{Kind, Node, RenameFlags, SyncScope, Timestamp};
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long the kernel may believe that a name leads to a file. On a volume where one name can be written in several
+/// ways, removing it in one of them is not seen under another for so long.
+const NAMES: Duration = Duration::from_secs(1);
+/// How long the kernel may believe the attributes of a file, which it knows to be others after each of its own requests.
+const ATTRIBUTES: Duration = Duration::from_secs(60);
+/// Requests that the kernel may have under way on its own, such as reading ahead and asynchronous direct transfers.
+const BACKGROUND: u16 = 128;
+
+/// Numbers are never used for another file while the volume is open.
+const GENERATION: Generation = Generation(0);
+
+thread_local! {
+    /// What a thread reads into, request after request.
+    static BUFFER: RefCell<Buffer> = RefCell::new(Buffer::new(128 << 10));
+}
+
+/// Answers the kernel.
+pub struct Bridge(pub Arc<Served>);
+
+fn node(number: INodeNo) -> Node {
+    Node(number.0)
+}
+
+fn errno(error: errors::Errno) -> Errno {
+    Errno::from_i32(error.0)
+}
+
+fn time(time: Timestamp) -> SystemTime {
+    let whole = Duration::from_secs(time.seconds.unsigned_abs());
+    let part = Duration::from_nanos(time.nanoseconds.into());
+    let second = if time.seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    second.and_then(|second| second.checked_add(part)).unwrap_or(UNIX_EPOCH)
+}
+
+fn timestamp(time: SystemTime) -> Timestamp {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => Timestamp::from(after),
+        Err(before) => {
+            let before = before.duration();
+            let (seconds, part) = (before.as_secs() as i64, before.subsec_nanos());
+            match part {
+                0 => Timestamp { seconds: -seconds, nanoseconds: 0 },
+                part => Timestamp { seconds: -seconds - 1, nanoseconds: 1_000_000_000 - part },
+            }
+        }
+    }
+}
+
+fn wanted_time(wanted: TimeOrNow) -> Timestamp {
+    timestamp(match wanted {
+        TimeOrNow::SpecificTime(time) => time,
+        TimeOrNow::Now => SystemTime::now(),
+    })
+}
+
+fn file_type(kind: Kind, special: Option<Special>) -> FileType {
+    match (kind, special) {
+        (_, Some(Special::Fifo)) => FileType::NamedPipe,
+        (_, Some(Special::Socket)) => FileType::Socket,
+        (_, Some(Special::Character)) => FileType::CharDevice,
+        (_, Some(Special::Block)) => FileType::BlockDevice,
+        (Kind::File, None) => FileType::RegularFile,
+        (Kind::Directory, None) => FileType::Directory,
+        (Kind::SymbolicLink, None) => FileType::Symlink,
+    }
+}
+
+fn attr(stat: &Stat) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(stat.node),
+        size: stat.size,
+        blocks: stat.allocated.div_ceil(512),
+        atime: time(stat.accessed),
+        mtime: time(stat.modified),
+        ctime: time(stat.changed),
+        crtime: time(stat.created),
+        kind: file_type(stat.kind, stat.special),
+        perm: stat.mode as u16,
+        nlink: stat.links,
+        uid: stat.uid,
+        gid: stat.gid,
+        rdev: stat.device,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+fn reply_entry(reply: ReplyEntry, answer: Answer<Stat>) {
+    match answer {
+        Ok(stat) => reply.entry_with_ttls(&ATTRIBUTES, &NAMES, &attr(&stat), GENERATION),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn reply_attr(reply: ReplyAttr, answer: Answer<Stat>) {
+    match answer {
+        Ok(stat) => reply.attr(&ATTRIBUTES, &attr(&stat)),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn reply_empty(reply: ReplyEmpty, answer: Answer<()>) {
+    match answer {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn reply_attribute(reply: ReplyXattr, room: u32, answer: Answer<Vec<u8>>) {
+    match answer {
+        Ok(value) if room == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > room as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn new(request: &Request, mode: u32, device: u32) -> New {
+    New { mode, uid: request.uid(), gid: request.gid(), device }
+}
+
+impl Filesystem for Bridge {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        for wanted in [
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_NO_OPEN_SUPPORT,
+            InitFlags::FUSE_NO_OPENDIR_SUPPORT,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+            InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+        ] {
+            // A kernel that lacks one asks more often.
+            let _ = config.add_capabilities(wanted);
+        }
+        let _ = config.set_max_background(BACKGROUND);
+        let _ = config.set_max_write(1 << 20);
+        Ok(())
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        reply_entry(reply, self.0.lookup(node(parent), name.as_bytes()));
+    }
+
+    fn forget(&self, _request: &Request, number: INodeNo, count: u64) {
+        self.0.forget(node(number), count);
+    }
+
+    fn getattr(&self, _request: &Request, number: INodeNo, _file: Option<FileHandle>, reply: ReplyAttr) {
+        reply_attr(reply, self.0.stat(node(number)));
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _changed: Option<SystemTime>,
+        _file: Option<FileHandle>,
+        _created: Option<SystemTime>,
+        _changed_on_other_systems: Option<SystemTime>,
+        _backed_up: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let change = StatChange {
+            owner: OwnerChange { uid, gid, mode },
+            size,
+            accessed: accessed.map(wanted_time),
+            modified: modified.map(wanted_time),
+            drops_privileges: request.uid() != 0,
+        };
+        reply_attr(reply, self.0.set_stat(node(number), &change));
+    }
+
+    fn readlink(&self, _request: &Request, number: INodeNo, reply: ReplyData) {
+        match self.0.read_link(node(number)) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        reply_entry(reply, self.0.make_node(node(parent), name.as_bytes(), new(request, mode, device)));
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        reply_entry(reply, self.0.make_directory(node(parent), name.as_bytes(), new(request, mode, 0)));
+    }
+
+    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(reply, self.0.unlink(node(parent), name.as_bytes()));
+    }
+
+    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(reply, self.0.remove_directory(node(parent), name.as_bytes()));
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let target = target.as_os_str().as_bytes();
+        reply_entry(reply, self.0.make_link(node(parent), name.as_bytes(), target, new(request, 0o777, 0)));
+    }
+
+    fn rename(
+        &self,
+        _request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: fuser::RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let flags = match flags {
+            none if none.is_empty() => RenameFlags::Replace,
+            fuser::RenameFlags::RENAME_NOREPLACE => RenameFlags::NoReplace,
+            fuser::RenameFlags::RENAME_EXCHANGE => RenameFlags::Exchange,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let (name, new_name) = (name.as_bytes(), new_name.as_bytes());
+        reply_empty(reply, self.0.rename(node(parent), name, node(new_parent), new_name, flags));
+    }
+
+    fn link(&self, _request: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        reply_entry(reply, self.0.link(node(number), node(parent), name.as_bytes()));
+    }
+
+    fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        // The kernel takes this for "always", and does not ask again.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn opendir(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn flush(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        _file: FileHandle,
+        _owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        // Each write has been answered with its outcome, so closing a file has nothing to tell.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _file: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        BUFFER.with_borrow_mut(|buffer| {
+            let size = size as usize;
+            if buffer.len() < size {
+                *buffer = Buffer::new(size);
+            }
+            match self.0.read(node(number), offset, &mut buffer[..size]) {
+                Ok(got) => reply.data(&buffer[..got]),
+                Err(error) => reply.error(errno(error)),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _file: FileHandle,
+        offset: u64,
+        data: &[u8],
+        flags: WriteFlags,
+        _open: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let drops = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        match self.0.write(node(number), offset, data, drops) {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn fsync(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _file: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        let scope = if data_only { SyncScope::Data } else { SyncScope::All };
+        reply_empty(reply, self.0.sync(node(number), scope));
+    }
+
+    fn fsyncdir(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _file: FileHandle,
+        _data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(reply, self.0.sync(node(number), SyncScope::All));
+    }
+
+    fn readdir(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _file: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let done = self.0.list(node(number), offset, false, |entry| {
+            let kind = file_type(entry.kind, None);
+            !reply.add(INodeNo(entry.number), entry.next, kind, OsStr::from_bytes(&entry.name))
+        });
+        match done {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _file: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let done = self.0.list(node(number), offset, true, |entry| {
+            let stat = match entry.stat {
+                Some(stat) => attr(&stat),
+                // The kernel looks at nothing but the number and the type of "." and "..".
+                None => attr(&Stat::placeholder(entry.number, entry.kind)),
+            };
+            let name = OsStr::from_bytes(&entry.name);
+            !reply.add(INodeNo(entry.number), entry.next, name, &NAMES, &stat, GENERATION)
+        });
+        match done {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
+        match self.0.volume_stat() {
+            Ok(volume) => {
+                let cluster = volume.cluster as u32;
+                reply.statfs(
+                    volume.total,
+                    volume.free,
+                    volume.free,
+                    0,
+                    0,
+                    cluster,
+                    volume.longest_name,
+                    cluster,
+                );
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let how = match flags {
+            libc::XATTR_CREATE => SetAttribute::New,
+            libc::XATTR_REPLACE => SetAttribute::Known,
+            _ => SetAttribute::Any,
+        };
+        reply_empty(reply, self.0.set_attribute(node(number), name.as_bytes(), value, how));
+    }
+
+    fn getxattr(&self, _request: &Request, number: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
+        reply_attribute(reply, room, self.0.attribute_value(node(number), name.as_bytes()));
+    }
+
+    fn listxattr(&self, _request: &Request, number: INodeNo, room: u32, reply: ReplyXattr) {
+        reply_attribute(reply, room, self.0.attribute_names(node(number)));
+    }
+
+    fn removexattr(&self, _request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(reply, self.0.remove_attribute(node(number), name.as_bytes()));
+    }
+
+    fn fallocate(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _file: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+        let change = match mode & !libc::FALLOC_FL_KEEP_SIZE {
+            0 if keep_size => RangeChange::AllocateKeepingSize,
+            0 => RangeChange::Allocate,
+            libc::FALLOC_FL_PUNCH_HOLE if keep_size => RangeChange::Punch,
+            libc::FALLOC_FL_ZERO_RANGE => RangeChange::Zero { keep_size },
+            _ => return reply.error(Errno::EOPNOTSUPP),
+        };
+        reply_empty(reply, self.0.change_range(node(number), offset, length, change));
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _file: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let hole = match whence {
+            libc::SEEK_DATA => false,
+            libc::SEEK_HOLE => true,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
+        match self.0.seek(node(number), offset, hole) {
+            Ok(found) => reply.offset(found as i64),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        _request: &Request,
+        from: INodeNo,
+        _from_file: FileHandle,
+        offset: u64,
+        to: INodeNo,
+        _to_file: FileHandle,
+        to_offset: u64,
+        length: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        match self.0.clone_range((node(from), offset), (node(to), to_offset), length) {
+            Ok(copied) => reply.written(copied as u32),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_survive_the_way_to_the_kernel_and_back() {
+        for (seconds, nanoseconds) in
+            [(0, 0), (-1, 1), (-1, 0), (1_700_000_000, 999_999_999), (-12_000_000_000, 7)]
+        {
+            let stamp = Timestamp { seconds, nanoseconds };
+            assert_eq!(timestamp(time(stamp)), stamp);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Names: looking them up, making, moving and removing them.
+
+use crate::errors::{Answer, Errno};
+use crate::owners::NewOwner;
+use crate::served::Served;
+use crate::stat::{Special, Stat};
+use platter_vfs::{Change, DosFlags, Error, Kind, Name, Node, RenameFlags, Reparse, reparse};
+
+/// The longest target of a symbolic link that Linux follows, in bytes.
+const LONGEST_TARGET: usize = 4095;
+
+/// How a new entry is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct New {
+    /// Type and permissions, after the caller's mask.
+    pub mode: u32,
+    /// Who makes it.
+    pub uid: u32,
+    /// Their group.
+    pub gid: u32,
+    /// Device number of a device, packed.
+    pub device: u32,
+}
+
+impl Served {
+    /// The entry of this name, handed out once more.
+    pub fn lookup(&self, directory: Node, name: &[u8]) -> Answer<Stat> {
+        let name = self.sought(name)?;
+        let node = self.told(self.system.lookup(directory, &name))?;
+        self.handed_out(node)
+    }
+
+    /// What is seen of a node that was just handed out. If that cannot be told, it is given back.
+    pub(crate) fn handed_out(&self, node: Node) -> Answer<Stat> {
+        match self.told(self.system.attributes(node)) {
+            Ok(attributes) => Ok(self.stat_of(node, &attributes)),
+            Err(error) => {
+                self.give_back(node, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// The kernel does not use the node any more, which it was given `count` times.
+    pub fn forget(&self, node: Node, count: u64) {
+        self.owners.forget(node);
+        self.give_back(node, count);
+    }
+
+    pub(crate) fn give_back(&self, node: Node, count: u64) {
+        if node != Node::ROOT {
+            self.system.forget(node, count);
+        }
+    }
+
+    /// Makes a file, or a FIFO, socket or device where the format has room for what Linux wants to know of it.
+    pub fn make_node(&self, directory: Node, name: &[u8], new: New) -> Answer<Stat> {
+        let special = Special::of_mode(new.mode);
+        if special.is_none() && new.mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(Errno::INVALID);
+        }
+        if special.is_some() && !self.system.capabilities().extended_attributes {
+            return Err(Errno::NOT_PERMITTED);
+        }
+        self.change()?;
+        let name = self.given(name)?;
+        let node = self.told(self.system.create(directory, &name, Kind::File))?;
+        let done = self.finish(directory, node, Kind::File, special, new).and_then(|()| match special {
+            Some(special) => {
+                // What Windows and the Windows Subsystem for Linux take for such a file.
+                let point = Reparse { tag: tag(special), data: Vec::new() };
+                self.told(self.system.set_reparse_point(node, Some(&point)))
+            }
+            None => Ok(()),
+        });
+        self.made(directory, &name, node, done)
+    }
+
+    /// Makes a directory.
+    pub fn make_directory(&self, directory: Node, name: &[u8], new: New) -> Answer<Stat> {
+        self.change()?;
+        let name = self.given(name)?;
+        let node = self.told(self.system.create(directory, &name, Kind::Directory))?;
+        let done = self.finish(directory, node, Kind::Directory, None, new);
+        self.made(directory, &name, node, done)
+    }
+
+    /// Makes a symbolic link.
+    pub fn make_link(&self, directory: Node, name: &[u8], target: &[u8], new: New) -> Answer<Stat> {
+        self.change()?;
+        if !self.system.capabilities().symbolic_links {
+            return Err(Errno::NOT_PERMITTED);
+        }
+        let name = self.given(name)?;
+        if target.is_empty() || target.len() > LONGEST_TARGET {
+            return Err(if target.is_empty() { Errno(libc::ENOENT) } else { Errno::NAME_TOO_LONG });
+        }
+        let text = std::str::from_utf8(target).map_err(|_| Errno::INVALID)?;
+        let node = match reparse::link_to(text) {
+            Ok(_) => self.told(self.system.symlink(directory, &name, text))?,
+            Err(_) => self.make_long_link(directory, &name, target)?,
+        };
+        let done = self.finish(directory, node, Kind::SymbolicLink, None, new);
+        self.made(directory, &name, node, done)
+    }
+
+    /// A link whose target is longer than Windows follows, in the form of the Windows Subsystem for Linux: a version, 2,
+    /// in 4 bytes, and the target.
+    ///
+    /// Source: [MS-FSCC] 2.1.2.1 (`IO_REPARSE_TAG_LX_SYMLINK`).
+    fn make_long_link(&self, directory: Node, name: &Name, target: &[u8]) -> Answer<Node> {
+        let node = self.told(self.system.create(directory, name, Kind::File))?;
+        let point = Reparse { tag: reparse::LINUX_SYMLINK, data: [&[2, 0, 0, 0], target].concat() };
+        match self.told(self.system.set_reparse_point(node, Some(&point))) {
+            Ok(()) => Ok(node),
+            Err(error) => {
+                self.undo(directory, name, node, Kind::File);
+                Err(error)
+            }
+        }
+    }
+
+    fn finish(
+        &self,
+        directory: Node,
+        node: Node,
+        kind: Kind,
+        special: Option<Special>,
+        new: New,
+    ) -> Answer<()> {
+        let owner =
+            NewOwner { kind, special, mode: new.mode, uid: new.uid, gid: new.gid, device: new.device };
+        self.own(node, directory, &owner)
+    }
+
+    /// The new entry, or nothing of it is left.
+    fn made(&self, directory: Node, name: &Name, node: Node, done: Answer<()>) -> Answer<Stat> {
+        let seen = done.and_then(|()| {
+            let attributes = self.told(self.system.attributes(node))?;
+            Ok(self.stat_of(node, &attributes))
+        });
+        if seen.is_err() {
+            let kind = self.system.attributes(node).map_or(Kind::File, |attributes| attributes.kind);
+            self.undo(directory, name, node, kind);
+        }
+        seen
+    }
+
+    fn undo(&self, directory: Node, name: &Name, node: Node, kind: Kind) {
+        let _ = match kind {
+            Kind::Directory => self.system.rmdir(directory, name),
+            _ => self.system.unlink(directory, name),
+        };
+        self.forget(node, 1);
+    }
+
+    /// Where a symbolic link leads.
+    pub fn read_link(&self, node: Node) -> Answer<Vec<u8>> {
+        self.told(self.system.read_link(node)).map(String::into_bytes)
+    }
+
+    /// Removes the name of what is no directory.
+    pub fn unlink(&self, directory: Node, name: &[u8]) -> Answer<()> {
+        self.change()?;
+        let name = self.sought(name)?;
+        self.told(self.unprotected(directory, &name, || self.system.unlink(directory, &name)))
+    }
+
+    /// Removes the entry `name` by `remove`, also where its read-only attribute forbids that: on Linux it is the directory
+    /// that must be writable for it.
+    fn unprotected(
+        &self,
+        directory: Node,
+        name: &Name,
+        remove: impl Fn() -> platter_vfs::Result<()>,
+    ) -> platter_vfs::Result<()> {
+        let error = match remove() {
+            Err(error @ Error::NotPermitted(_)) => error,
+            done => return done,
+        };
+        let node = self.system.lookup(directory, name)?;
+        let flags = self.system.attributes(node).map(|attributes| attributes.flags);
+        let set = |flags: u32| {
+            let change = Change { flags: Some(DosFlags(flags)), ..Change::default() };
+            self.system.set_attributes(node, &change).map(|_| ())
+        };
+        let done = match flags {
+            Ok(flags) if flags.contains(DosFlags::READ_ONLY) => set(flags.0 & !DosFlags::READ_ONLY.0)
+                .and_then(|()| {
+                    remove().inspect_err(|_| {
+                        let _ = set(flags.0);
+                    })
+                }),
+            _ => Err(error),
+        };
+        self.give_back(node, 1);
+        done
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_directory(&self, directory: Node, name: &[u8]) -> Answer<()> {
+        self.change()?;
+        let name = self.sought(name)?;
+        self.told(self.system.rmdir(directory, &name))
+    }
+
+    /// Moves an entry. What a format cannot do is a flag that is not known, as rename(2) has it.
+    pub fn rename(
+        &self,
+        from: Node,
+        name: &[u8],
+        to: Node,
+        new_name: &[u8],
+        flags: RenameFlags,
+    ) -> Answer<()> {
+        self.change()?;
+        let (name, new_name) = (self.sought(name)?, self.given(new_name)?);
+        let rename = || self.system.rename(from, &name, to, &new_name, flags);
+        let done = match flags {
+            RenameFlags::Replace => self.unprotected(to, &new_name, rename),
+            _ => rename(),
+        };
+        self.told(done).map_err(|error| error.or_if_unsupported(Errno::INVALID))
+    }
+
+    /// Gives a file a further name.
+    pub fn link(&self, node: Node, directory: Node, name: &[u8]) -> Answer<Stat> {
+        self.change()?;
+        let name = self.given(name)?;
+        self.told(self.system.link(node, directory, &name))
+            .map_err(|error| error.or_if_unsupported(Errno::NOT_PERMITTED))?;
+        let node = self.told(self.system.lookup(directory, &name))?;
+        self.handed_out(node)
+    }
+}
+
+/// The tags of files that only Linux has.
+///
+/// Source: [MS-FSCC] 2.1.2.1.
+fn tag(special: Special) -> u32 {
+    match special {
+        Special::Socket => 0x8000_0023,
+        Special::Fifo => 0x8000_0024,
+        Special::Character => 0x8000_0025,
+        Special::Block => 0x8000_0026,
+    }
+}

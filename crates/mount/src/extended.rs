@@ -1,0 +1,231 @@
+//! Extended attributes: the format's own, and what only Windows knows.
+//!
+//! Attributes of the spaces `user.` and `trusted.` are the format's extended attributes of the same whole name, as Linux's
+//! own NTFS driver has them. The names in `system.` are those that users of ntfs-3g know:
+//!
+//! | name | value |
+//! |---|---|
+//! | `system.ntfs_attrib` | the attribute flags, 4 bytes |
+//! | `system.ntfs_times` | creation, modification, access and change, 8 bytes each, 100 ns since 1601 |
+//! | `system.ntfs_crtime` | creation, 8 bytes |
+//! | `system.ntfs_acl` | the security descriptor |
+//! | `system.ntfs_reparse_data` | tag, length of the data, 2 unused bytes, data |
+//!
+//! Numbers are little-endian. They are not listed, so that copying all attributes of a file does not copy them.
+
+use crate::errors::{Answer, Errno};
+use crate::options::Streams;
+use crate::served::Served;
+use platter_vfs::bytes::{u16_at, u32_at, u64_at};
+use platter_vfs::{Change, DosFlags, Error, Name, Node, Reparse, Timestamp};
+
+/// The most that the kernel passes on.
+const LONGEST: u64 = 64 << 10;
+
+/// What must be true of an attribute that is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetAttribute {
+    /// Nothing.
+    Any,
+    /// It is not there.
+    New,
+    /// It is there.
+    Known,
+}
+
+/// What an attribute's name means.
+enum Meaning<'a> {
+    Flags,
+    Times,
+    Created,
+    Security,
+    Reparse,
+    Stream(Name),
+    Extended(&'a str),
+}
+
+impl Served {
+    fn meaning<'a>(&self, name: &'a [u8]) -> Answer<Meaning<'a>> {
+        let name = std::str::from_utf8(name).map_err(|_| Errno::UNSUPPORTED)?;
+        let user = name.strip_prefix("user.").filter(|rest| !rest.is_empty());
+        match name {
+            "system.ntfs_attrib" => Ok(Meaning::Flags),
+            "system.ntfs_times" => Ok(Meaning::Times),
+            "system.ntfs_crtime" => Ok(Meaning::Created),
+            "system.ntfs_acl" => Ok(Meaning::Security),
+            "system.ntfs_reparse_data" => Ok(Meaning::Reparse),
+            _ if self.options.streams == Streams::Attributes => match user {
+                Some(stream) if self.system.capabilities().streams => Ok(Meaning::Stream(Name::from(stream))),
+                _ => Err(Errno::UNSUPPORTED),
+            },
+            _ if self.system.capabilities().extended_attributes
+                && (user.is_some() || name.starts_with("trusted.")) =>
+            {
+                Ok(Meaning::Extended(name))
+            }
+            _ => Err(Errno::UNSUPPORTED),
+        }
+    }
+
+    /// An attribute's failure: one that is not there is not a file that is not there.
+    fn attribute<T>(&self, result: platter_vfs::Result<T>) -> Answer<T> {
+        match result {
+            Err(Error::NotFound) => Err(Errno::NODATA),
+            other => self.told(other),
+        }
+    }
+
+    /// The value of an attribute.
+    pub fn attribute_value(&self, node: Node, name: &[u8]) -> Answer<Vec<u8>> {
+        let system = &self.system;
+        match self.meaning(name)? {
+            Meaning::Flags => Ok(self.told(system.attributes(node))?.flags.0.to_le_bytes().to_vec()),
+            Meaning::Times => {
+                let now = self.told(system.attributes(node))?;
+                let other = |time: Option<Timestamp>| time.unwrap_or(now.modified);
+                let times = [other(now.created), now.modified, other(now.accessed), other(now.changed)];
+                Ok(times.iter().flat_map(|time| file_time(*time).to_le_bytes()).collect())
+            }
+            Meaning::Created => {
+                let created = self.told(system.attributes(node))?.created.ok_or(Errno::NODATA)?;
+                Ok(file_time(created).to_le_bytes().to_vec())
+            }
+            Meaning::Security => self.attribute(system.security_descriptor(node)),
+            Meaning::Reparse => {
+                let point = self.attribute(system.reparse_point(node))?.ok_or(Errno::NODATA)?;
+                let mut value = point.tag.to_le_bytes().to_vec();
+                value.extend((point.data.len() as u16).to_le_bytes());
+                value.extend([0, 0]);
+                value.extend(&point.data);
+                Ok(value)
+            }
+            Meaning::Stream(stream) => {
+                let stream = self.attribute(system.stream(node, &stream, false))?;
+                let value = self.stream_value(stream);
+                system.forget(stream, 1);
+                value
+            }
+            Meaning::Extended(name) => self.attribute(system.extended_attribute(node, name)),
+        }
+    }
+
+    fn stream_value(&self, stream: Node) -> Answer<Vec<u8>> {
+        let size = self.told(self.system.attributes(stream))?.size;
+        if size > LONGEST {
+            return Err(Errno(libc::E2BIG));
+        }
+        let mut value = vec![0; size as usize];
+        let got = self.told(self.system.read(stream, 0, &mut value))?;
+        value.truncate(got);
+        Ok(value)
+    }
+
+    /// Sets an attribute.
+    pub fn set_attribute(&self, node: Node, name: &[u8], value: &[u8], how: SetAttribute) -> Answer<()> {
+        self.change()?;
+        let meaning = self.meaning(name)?;
+        if how != SetAttribute::Any {
+            match (self.attribute_value(node, name), how) {
+                (Ok(_), SetAttribute::New) => return Err(Errno(libc::EEXIST)),
+                (Err(Errno::NODATA), SetAttribute::New) | (Ok(_), _) => {}
+                (Err(error), _) => return Err(error),
+            }
+        }
+        let system = &self.system;
+        let set = |change: Change| self.told(system.set_attributes(node, &change)).map(|_| ());
+        match meaning {
+            Meaning::Flags if value.len() == 4 => {
+                set(Change { flags: Some(DosFlags(u32_at(value, 0))), ..Change::default() })
+            }
+            Meaning::Created if value.len() == 8 => {
+                set(Change { created: Some(timestamp(u64_at(value, 0))), ..Change::default() })
+            }
+            Meaning::Times if value.len() >= 8 && value.len().is_multiple_of(8) => {
+                let time = |at: usize| (value.len() >= at + 8).then(|| timestamp(u64_at(value, at)));
+                set(Change { created: time(0), modified: time(8), accessed: time(16), ..Change::default() })
+            }
+            Meaning::Security => self.told(system.set_security_descriptor(node, value)),
+            Meaning::Reparse if value.len() >= 8 && usize::from(u16_at(value, 4)) == value.len() - 8 => {
+                let point = Reparse { tag: u32_at(value, 0), data: value[8..].to_vec() };
+                self.told(system.set_reparse_point(node, Some(&point)))
+            }
+            Meaning::Stream(stream) => {
+                let stream = self.told(system.stream(node, &stream, true))?;
+                let cut = Change { size: Some(value.len() as u64), ..Change::default() };
+                let done = system.set_attributes(stream, &cut).and_then(|_| system.write(stream, 0, value));
+                system.forget(stream, 1);
+                self.told(done)
+            }
+            Meaning::Extended(name) if name.len() > 254 => Err(Errno(libc::ERANGE)),
+            Meaning::Extended(name) => self.told(system.set_extended_attribute(node, name, Some(value))),
+            _ => Err(Errno::INVALID),
+        }
+    }
+
+    /// Removes an attribute.
+    pub fn remove_attribute(&self, node: Node, name: &[u8]) -> Answer<()> {
+        self.change()?;
+        match self.meaning(name)? {
+            Meaning::Stream(stream) => self.attribute(self.system.remove_stream(node, &stream)),
+            Meaning::Extended(name) => self.attribute(self.system.set_extended_attribute(node, name, None)),
+            Meaning::Reparse => match self.attribute(self.system.reparse_point(node))? {
+                Some(_) => self.told(self.system.set_reparse_point(node, None)),
+                None => Err(Errno::NODATA),
+            },
+            _ => Err(Errno::NOT_PERMITTED),
+        }
+    }
+
+    /// The names of a node's attributes, each with a NUL behind it.
+    pub fn attribute_names(&self, node: Node) -> Answer<Vec<u8>> {
+        let mut names = Vec::new();
+        let mut add = |prefix: &str, name: &[u8]| {
+            names.extend(prefix.as_bytes());
+            names.extend(name);
+            names.push(0);
+        };
+        if self.options.streams == Streams::Attributes {
+            if self.system.capabilities().streams {
+                let streams = self.told(self.system.streams(node))?;
+                streams.iter().for_each(|stream| add("user.", &stream.name.to_bytes()));
+            }
+        } else if self.system.capabilities().extended_attributes {
+            for name in self.told(self.system.extended_attributes(node))? {
+                if name.starts_with("user.") || name.starts_with("trusted.") {
+                    add("", name.as_bytes());
+                }
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// Seconds from 1601 to 1970.
+const EPOCH: i128 = 11_644_473_600;
+
+/// A time as Windows counts it: 100 ns since 1601.
+fn file_time(time: Timestamp) -> u64 {
+    let ticks = (i128::from(time.seconds) + EPOCH) * 10_000_000 + i128::from(time.nanoseconds / 100);
+    ticks.clamp(0, u64::MAX.into()) as u64
+}
+
+fn timestamp(ticks: u64) -> Timestamp {
+    Timestamp {
+        seconds: (i128::from(ticks / 10_000_000) - EPOCH) as i64,
+        nanoseconds: (ticks % 10_000_000) as u32 * 100,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_windows() {
+        assert_eq!(file_time(Timestamp::default()), 116_444_736_000_000_000);
+        for ticks in [0, 1, 116_444_736_000_000_000, 133_000_000_000_000_001] {
+            assert_eq!(file_time(timestamp(ticks)), ticks);
+        }
+        assert_eq!(file_time(Timestamp { seconds: i64::MIN, nanoseconds: 0 }), 0);
+    }
+}

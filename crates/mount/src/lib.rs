@@ -1,0 +1,40 @@
+//! A volume as a FUSE file system: any program can use it.
+//!
+//! This crate knows no format. What the kernel asks is answered through the contract of
+//! [`FileSystem`](platter_vfs::FileSystem), and the kernel's number of a file is the volume's [`Node`](platter_vfs::Node).
+//!
+//! * [`Served`] answers, in plain types: one file each for names, listings, attributes, data and extended attributes.
+//! * `bridge` is the only part that knows the crate that speaks with `/dev/fuse`.
+//! * [`Mounted`] is a session from mounting to unmounting.
+//!
+//! Many requests are answered at once, each on a thread of its own of a fixed number ([`Options::threads`]); nothing
+//! here is locked for all of them.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod bridge;
+mod data;
+mod doubt;
+mod entries;
+mod errors;
+mod extended;
+mod listing;
+mod names;
+mod options;
+mod owners;
+mod served;
+mod session;
+mod stat;
+
+pub use attributes::{StatChange, VolumeStat};
+pub use data::RangeChange;
+pub use doubt::{is_in_doubt, refusal};
+pub use entries::New;
+pub use errors::{Answer, Errno};
+pub use extended::SetAttribute;
+pub use listing::Listed;
+pub use options::{Options, Streams};
+pub use owners::OwnerChange;
+pub use served::{Log, Served};
+pub use session::{MountPoint, Mounted, mount_point, mount_points, unmount};
+pub use stat::{Special, Stat};

@@ -1,0 +1,170 @@
+//! How a volume is shown, as mount options say it.
+
+/// Where the named streams of a file are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Streams {
+    /// Nowhere.
+    #[default]
+    Hidden,
+    /// In extended attributes: `user.NAME` is the stream NAME. Extended attributes of the format are not shown then.
+    Attributes,
+}
+
+/// How a volume is shown.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether nothing may be changed.
+    pub read_only: bool,
+    /// Owner of what has none on the volume.
+    pub uid: u32,
+    /// Group of what has none on the volume.
+    pub gid: u32,
+    /// Permissions that files do not have. `None`: those that [`Options::for_volume`] chooses.
+    pub file_mask: Option<u32>,
+    /// Permissions that directories do not have.
+    pub directory_mask: u32,
+    /// Whether other users than the one who mounts may use it.
+    pub allow_other: bool,
+    /// Where named streams are.
+    pub streams: Streams,
+    /// How many requests are answered at once.
+    pub threads: usize,
+    /// What the mount is of, for `/proc/mounts`.
+    pub source: String,
+    /// Options that the kernel carries out, such as `noexec`.
+    pub kernel: Vec<String>,
+}
+
+/// Options that are the kernel's, or `mount`'s and `/etc/fstab`'s own.
+const KERNEL: &[&str] =
+    &["dev", "nodev", "suid", "nosuid", "exec", "noexec", "atime", "noatime", "sync", "async", "dirsync"];
+/// Options that change nothing: what they ask for is so anyway, or is for other programs.
+const NOTHING: &[&str] = &[
+    "rw",
+    "default_permissions",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "_netdev",
+    "nofail",
+    "defaults",
+    "relatime",
+    "norelatime",
+    "nodiratime",
+    "lazytime",
+    "nolazytime",
+    "big_writes",
+    "permissions",
+    "silent",
+];
+
+impl Options {
+    /// Defaults for the user `uid` of the group `gid`, whose new files lack the permissions in `umask`.
+    pub fn of(uid: u32, gid: u32, umask: u32) -> Options {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Options {
+            read_only: false,
+            uid,
+            gid,
+            file_mask: None,
+            directory_mask: umask & 0o777,
+            allow_other: uid == 0,
+            streams: Streams::Hidden,
+            threads: (4 * processors).clamp(8, 32),
+            source: String::new(),
+            kernel: Vec::new(),
+        }
+    }
+
+    /// Takes one list of options as `-o` has it, with commas between them. Returns those that are not for here.
+    ///
+    /// # Errors
+    /// A sentence about an option that is not known or makes no sense.
+    pub fn take(&mut self, list: &str) -> Result<(), String> {
+        for option in list.split(',').filter(|option| !option.is_empty()) {
+            let (name, value) = match option.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (option, None),
+            };
+            self.take_one(option, name, value)?;
+        }
+        Ok(())
+    }
+
+    fn take_one(&mut self, option: &str, name: &str, value: Option<&str>) -> Result<(), String> {
+        let number = |radix: u32| {
+            let text = value.unwrap_or_default();
+            u32::from_str_radix(text, radix).map_err(|_| format!("option {option}: expected {name}=NUMBER"))
+        };
+        let mask = || match number(8)? {
+            mask if mask <= 0o777 => Ok(mask),
+            _ => Err(format!("option {option}: a mask is at most 0777")),
+        };
+        match name {
+            "ro" => self.read_only = true,
+            "uid" => self.uid = number(10)?,
+            "gid" => self.gid = number(10)?,
+            "umask" => {
+                self.directory_mask = mask()?;
+                self.file_mask = Some(self.directory_mask);
+            }
+            "fmask" => self.file_mask = Some(mask()?),
+            "dmask" => self.directory_mask = mask()?,
+            "allow_other" => self.allow_other = true,
+            "threads" => self.threads = number(10)?.clamp(1, 256) as usize,
+            "streams_interface" | "streams" => {
+                self.streams = match value {
+                    Some("none") => Streams::Hidden,
+                    Some("xattr") => Streams::Attributes,
+                    _ => return Err(format!("option {option}: expected {name}=none or {name}=xattr")),
+                }
+            }
+            "fsname" if value.is_some() => self.source = value.unwrap_or_default().to_string(),
+            _ if KERNEL.contains(&option) => self.kernel.push(option.to_string()),
+            _ if NOTHING.contains(&option)
+                || name.starts_with("x-")
+                || name == "comment"
+                || name == "subtype" => {}
+            _ => return Err(format!("option {option} is not known")),
+        }
+        Ok(())
+    }
+
+    /// The mask for files. Where each file can have permissions of its own, one without them is not executable; where
+    /// none can, all are, or no program on the volume could be run.
+    pub fn file_mask(&self, has_modes: bool) -> u32 {
+        self.file_mask.unwrap_or(if has_modes { self.directory_mask | 0o111 } else { self.directory_mask })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_taken_in_the_words_of_other_drivers() {
+        let mut options = Options::of(1000, 100, 0o022);
+        options.take("rw,uid=5,gid=6,umask=077,noexec,x-systemd.automount,,streams_interface=xattr").unwrap();
+        assert_eq!((options.uid, options.gid, options.file_mask(true)), (5, 6, 0o077));
+        assert_eq!((options.directory_mask, options.streams), (0o077, Streams::Attributes));
+        assert_eq!(options.kernel, ["noexec"]);
+        assert!(!options.read_only && !options.allow_other);
+        options.take("ro,allow_other,fmask=0133,dmask=22").unwrap();
+        assert!(options.read_only && options.allow_other);
+        assert_eq!((options.file_mask(false), options.directory_mask), (0o133, 0o022));
+        for wrong in ["uid=x", "uid", "umask=1777", "umask=9", "streams_interface=windows", "no-such-option"]
+        {
+            assert!(options.take(wrong).unwrap_err().contains(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn without_a_mask_files_are_programs_only_where_nothing_says_which_are() {
+        let options = Options::of(0, 0, 0o022);
+        assert_eq!((options.file_mask(true), options.file_mask(false)), (0o133, 0o022));
+    }
+}

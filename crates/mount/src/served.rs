@@ -1,0 +1,111 @@
+//! A volume that is being served.
+
+use crate::errors::{Answer, Errno, number};
+use crate::options::Options;
+use crate::owners::Owners;
+use platter_device::Operation;
+use platter_vfs::{Error, FileSystem, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Told, in a sentence each, what whoever keeps the machine should know.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A volume that is being served: each operation as the kernel asks for it, in plain types.
+pub struct Served {
+    pub(crate) system: Arc<dyn FileSystem>,
+    pub(crate) options: Options,
+    pub(crate) owners: Owners,
+    log: Log,
+    /// Why nothing is written any more.
+    failed: OnceLock<String>,
+    /// Whether something was changed that may not be durable.
+    changed: AtomicBool,
+}
+
+impl Served {
+    /// Serves a volume.
+    pub fn new(system: Arc<dyn FileSystem>, options: Options, log: Log) -> Served {
+        let owners = Owners::new(&*system, &options);
+        Served { system, options, owners, log, failed: OnceLock::new(), changed: AtomicBool::new(false) }
+    }
+
+    /// The volume.
+    pub fn system(&self) -> &Arc<dyn FileSystem> {
+        &self.system
+    }
+
+    /// Tells whoever keeps the machine.
+    pub(crate) fn tell(&self, line: &str) {
+        (self.log)(line);
+    }
+
+    /// Whether something may be changed, which will happen then.
+    pub(crate) fn change(&self) -> Answer<()> {
+        if self.options.read_only || self.failed.get().is_some() {
+            return Err(Errno(libc::EROFS));
+        }
+        // Looked at before it is stored: a line of memory that all threads write to would slow all of them.
+        if !self.changed.load(Ordering::Relaxed) {
+            self.changed.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable.
+    ///
+    /// # Errors
+    /// What syncing the volume gives.
+    pub fn sync_all(&self) -> Answer<()> {
+        if self.options.read_only {
+            return Ok(());
+        }
+        self.promise()?;
+        self.told(self.system.sync_all())
+    }
+
+    /// Whether a sync may still say that nothing is lost: not after writing has failed.
+    pub(crate) fn promise(&self) -> Answer<()> {
+        if self.failed.get().is_some() { Err(Errno(libc::EIO)) } else { Ok(()) }
+    }
+
+    /// Makes durable what was changed since the last time, if anything was.
+    pub(crate) fn sync_changes(&self) {
+        if self.failed.get().is_none() && self.changed.swap(false, Ordering::Relaxed) {
+            let _ = self.told(self.system.sync_all());
+        }
+    }
+
+    /// Makes everything durable and closes the volume.
+    pub(crate) fn close(&self) -> Result<()> {
+        match (self.options.read_only, self.failed.get()) {
+            (true, _) => Ok(()),
+            (false, Some(reason)) => Err(Error::ReadOnly(format!("it was not closed, because {reason}"))),
+            (false, None) => self.system.unmount(),
+        }
+    }
+
+    /// A result as a program is told it. Damage and failures of the device go to the log; once writing to the device has
+    /// failed, nothing is written any more: what would follow might make things worse, and a program that was told of the
+    /// failure may not be the one that goes on.
+    pub(crate) fn told<T>(&self, result: Result<T>) -> Answer<T> {
+        result.map_err(|error| {
+            self.note(&error);
+            number(&error)
+        })
+    }
+
+    fn note(&self, error: &Error) {
+        use platter_device::Error::Io;
+        let lost = |operation| matches!(operation, Operation::Write | Operation::Flush);
+        match error {
+            Error::Device(Io { operation, .. })
+                if lost(*operation) && self.failed.set(error.to_string()).is_ok() =>
+            {
+                self.tell(&format!("{error}: the mount is read-only from now on"));
+            }
+            Error::Damaged(_) | Error::Device(_) => self.tell(&error.to_string()),
+            _ => {}
+        }
+    }
+}

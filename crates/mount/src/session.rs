@@ -1,0 +1,206 @@
+//! From mounting to unmounting.
+
+use crate::bridge::Bridge;
+use crate::served::Served;
+use fuser::{Config, MountOption, Session, SessionACL};
+use platter_vfs::Result;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// The type that a mount has in `/proc/mounts` behind `fuse.`.
+const SUBTYPE: &str = "platter";
+
+/// What nobody syncs is made durable after so long, as disks' own file systems do.
+const SYNC_EVERY: Duration = Duration::from_secs(5);
+
+/// A volume at a mount point.
+pub struct Mounted {
+    session: Session<Bridge>,
+    served: Arc<Served>,
+}
+
+impl Mounted {
+    /// Mounts a volume at a directory. Who is not root needs `fusermount3`.
+    ///
+    /// # Errors
+    /// What the kernel or `fusermount3` says.
+    pub fn new(served: Arc<Served>, at: &Path) -> io::Result<Mounted> {
+        let options = &served.options;
+        // Who is not root hands the name on in a list of options with commas, in which backslashes protect them.
+        let source = match rustix::process::geteuid().is_root() {
+            true => options.source.clone(),
+            false => options.source.replace('\\', "\\\\").replace(',', "\\,"),
+        };
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName(source),
+            MountOption::CUSTOM(format!("subtype={SUBTYPE}")),
+            MountOption::DefaultPermissions,
+            if options.read_only { MountOption::RO } else { MountOption::RW },
+        ];
+        config.mount_options.extend(options.kernel.iter().filter_map(|option| kernel_option(option)));
+        config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+        config.n_threads = Some(options.threads);
+        config.clone_fd = true;
+        let session = Session::new(Bridge(served.clone()), at, &config)?;
+        Ok(Mounted { session, served })
+    }
+
+    /// Answers requests until it is unmounted by whomever; then makes everything durable and closes the volume.
+    ///
+    /// # Errors
+    /// What closing the volume gives, after which not everything may be durable.
+    pub fn run(self) -> Result<()> {
+        let Mounted { session, served } = self;
+        let (end, ended) = channel::<()>();
+        let outcome = thread::scope(|scope| {
+            let kept = &served;
+            scope.spawn(move || {
+                while ended.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    kept.sync_changes();
+                }
+            });
+            let outcome = session.run();
+            drop(end);
+            outcome
+        });
+        if let Err(error) = outcome {
+            served.tell(&format!("answering requests ended: {error}"));
+        }
+        served.close()
+    }
+}
+
+fn kernel_option(option: &str) -> Option<MountOption> {
+    Some(match option {
+        "dev" => MountOption::Dev,
+        "nodev" => MountOption::NoDev,
+        "suid" => MountOption::Suid,
+        "nosuid" => MountOption::NoSuid,
+        "exec" => MountOption::Exec,
+        "noexec" => MountOption::NoExec,
+        "atime" => MountOption::Atime,
+        "noatime" => MountOption::NoAtime,
+        "sync" => MountOption::Sync,
+        "async" => MountOption::Async,
+        "dirsync" => MountOption::DirSync,
+        _ => return None,
+    })
+}
+
+/// Takes a mount away. `lazily`: its name is gone at once, and it ends when the last program has closed its files.
+///
+/// # Errors
+/// [`io::ErrorKind::ResourceBusy`] while programs use it, and what the system says.
+pub fn unmount(at: &Path, lazily: bool) -> io::Result<()> {
+    let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match rustix::mount::unmount(at, flags) {
+        Err(Errno::PERM) => {
+            // Who is not root unmounts with the program that is allowed to.
+            let mut command = Command::new("fusermount3");
+            command.arg("-u").args(lazily.then_some("-z")).arg("--").arg(at);
+            let output = command.stdin(Stdio::null()).output()?;
+            match output.status.success() {
+                true => Ok(()),
+                false => {
+                    let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
+                    let busy = text.to_lowercase().contains("busy");
+                    let kind = if busy { io::ErrorKind::ResourceBusy } else { io::ErrorKind::Other };
+                    Err(io::Error::new(kind, text))
+                }
+            }
+        }
+        other => Ok(other?),
+    }
+}
+
+/// A mount of this program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountPoint {
+    /// Where.
+    pub at: PathBuf,
+    /// What: [`Options::source`](crate::Options::source).
+    pub source: OsString,
+}
+
+/// The mount of this program at a directory, if there is one.
+///
+/// # Errors
+/// What reading the table of mounts gives.
+pub fn mount_point(at: &Path) -> io::Result<Option<MountPoint>> {
+    // The last one at a place covers those before it.
+    Ok(all(&std::fs::read(TABLE)?).into_iter().rfind(|(mount, _)| mount.at == at).and_then(ours))
+}
+
+/// All mounts of this program.
+///
+/// # Errors
+/// What reading the table of mounts gives.
+pub fn mount_points() -> io::Result<Vec<MountPoint>> {
+    Ok(all(&std::fs::read(TABLE)?).into_iter().filter_map(ours).collect())
+}
+
+const TABLE: &str = "/proc/self/mountinfo";
+
+fn ours((mount, kind): (MountPoint, Vec<u8>)) -> Option<MountPoint> {
+    (kind == format!("fuse.{SUBTYPE}").as_bytes()).then_some(mount)
+}
+
+/// All mounts, each with its type.
+///
+/// Source: proc_pid_mountinfo(5).
+fn all(table: &[u8]) -> Vec<(MountPoint, Vec<u8>)> {
+    let lines = table.split(|byte| *byte == b'\n');
+    let mounts = lines.filter_map(|line| {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let at = OsString::from_vec(plain(fields.get(4)?)).into();
+        let behind = fields.iter().position(|field| *field == b"-")?;
+        let kind = fields.get(behind + 1)?.to_vec();
+        let source = OsString::from_vec(plain(fields.get(behind + 2)?));
+        Some((MountPoint { at, source }, kind))
+    });
+    mounts.collect()
+}
+
+/// A field without the octal numbers that stand for blanks and the like.
+fn plain(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, others @ ..] = rest {
+        let octal = match others {
+            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] if *first == b'\\' => {
+                Some((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'))
+            }
+            _ => None,
+        };
+        bytes.push(octal.unwrap_or(*first));
+        rest = if octal.is_some() { &others[3..] } else { others };
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_found_by_their_place() {
+        let table = b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            2 1 0:50 / /mnt/a\\040b rw,nosuid shared:1 - fuse.platter /img/disk\\0401.img rw,user_id=0\n\
+            3 1 0:51 / /mnt/c rw - fuse.sshfs host rw\n4 1 0:52 / /mnt/c/d rw - fuse.platter x rw\n";
+        let mounts: Vec<MountPoint> = all(table).into_iter().filter_map(ours).collect();
+        let expected = [("/mnt/a b", "/img/disk 1.img"), ("/mnt/c/d", "x")];
+        assert_eq!(mounts, expected.map(|(at, source)| MountPoint { at: at.into(), source: source.into() }));
+        assert_eq!(all(table).len(), 4);
+        assert!(all(b"garbage\n\xFF - \n1 2 3 4 5 - \n").is_empty());
+    }
+}

@@ -1,0 +1,321 @@
+//! What is answered, of every format, without a kernel in between.
+
+use platter_device::{Device, Fault, Faults, MemoryDevice, Operation, Sectors, When};
+use platter_mount::{
+    Errno, New, Options, OwnerChange, RangeChange, Served, SetAttribute, Special, Stat, StatChange, Streams,
+};
+use platter_vfs::{FileSystem, FormatOptions, Kind, Node, OpenOptions, RenameFlags, Silent, SyncScope};
+use std::sync::{Arc, Mutex};
+
+const FORMATS: [&str; 4] = ["fat32", "exfat", "ntfs", "refs"];
+
+fn made(format: &str) -> Arc<dyn Device> {
+    let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
+    let format = platter_formats::by_name(format).unwrap();
+    format.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+    device
+}
+
+fn served_with(system: Arc<dyn FileSystem>, options: Options) -> (Served, Arc<Mutex<Vec<String>>>) {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let log = lines.clone();
+    let log = Arc::new(move |line: &str| log.lock().unwrap().push(line.to_string()));
+    (Served::new(system, options, log), lines)
+}
+
+fn served(format: &str) -> Served {
+    let system = platter_formats::open(made(format), OpenOptions::default()).unwrap();
+    served_with(system, Options::of(0, 0, 0o022)).0
+}
+
+fn by(uid: u32, mode: u32) -> New {
+    New { mode, uid, gid: uid, device: 0 }
+}
+
+fn file(served: &Served, name: &str) -> Stat {
+    served.make_node(Node::ROOT, name.as_bytes(), by(0, libc::S_IFREG | 0o644)).unwrap()
+}
+
+fn error<T>(number: i32) -> Result<T, Errno> {
+    Err(Errno(number))
+}
+
+#[test]
+fn owners_and_permissions_stay_where_the_format_has_room_for_them() {
+    for format in ["ntfs", "refs"] {
+        let device = made(format);
+        let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
+        let (served, _) = served_with(system.clone(), Options::of(0, 0, 0o022));
+        let usual = file(&served, "usual");
+        assert_eq!((usual.mode, usual.uid, usual.gid), (0o644, 0, 0), "{format}");
+        assert!(system.extended_attributes(Node(usual.node)).unwrap().is_empty(), "{format}: nothing to say");
+        let other = served.make_node(Node::ROOT, b"other", by(1000, libc::S_IFREG | 0o4711)).unwrap();
+        assert_eq!((other.mode, other.uid, other.gid), (0o4711, 1000, 1000));
+        let owner = OwnerChange { uid: Some(7), gid: None, mode: None };
+        let changed =
+            served.set_stat(Node(other.node), &StatChange { owner, ..StatChange::default() }).unwrap();
+        assert_eq!((changed.mode, changed.uid, changed.gid), (0o711, 7, 1000), "set-user-id is for an owner");
+
+        let device_file = New { device: 0x801, ..by(5, libc::S_IFBLK | 0o600) };
+        let block = served.make_node(Node::ROOT, b"block", device_file).unwrap();
+        assert_eq!((block.special, block.device, block.mode), (Some(Special::Block), 0x801, 0o600));
+        let directory = served.make_directory(Node::ROOT, b"shared", by(5, 0o2775)).unwrap();
+        let inside = served.make_node(Node(directory.node), b"inside", by(9, libc::S_IFREG | 0o640)).unwrap();
+        assert_eq!((inside.uid, inside.gid), (9, 5), "the group of a directory with set-group-id");
+        let below = served.make_directory(Node(directory.node), b"below", by(9, 0o755)).unwrap();
+        assert_eq!((below.gid, below.mode), (5, 0o2755));
+        system.unmount().unwrap();
+
+        // Another mount sees the same.
+        let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
+        let (again, _) = served_with(system.clone(), Options::of(0, 0, 0o022));
+        let other = again.lookup(Node::ROOT, b"other").unwrap();
+        assert_eq!((other.mode, other.uid, other.gid), (0o711, 7, 1000), "{format}");
+        let block = again.lookup(Node::ROOT, b"block").unwrap();
+        assert_eq!((block.kind, block.special, block.device), (Kind::File, Some(Special::Block), 0x801));
+        // What Windows' subsystem for Linux and Linux's own driver read.
+        assert_eq!(system.extended_attribute(Node(other.node), "$LXUID").unwrap(), [7, 0, 0, 0]);
+        assert_eq!(system.extended_attribute(Node(block.node), "$LXDEV").unwrap(), [8, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(system.reparse_point(Node(block.node)).unwrap().unwrap().tag, 0x8000_0026);
+        system.unmount().unwrap();
+        let (found, _) = platter_formats::recognise(&*device).unwrap().unwrap();
+        let report = found.check(&*device, Default::default(), &Silent).unwrap();
+        assert!(report.is_clean(), "{format}: {:?}", report.findings);
+    }
+}
+
+#[test]
+fn without_room_for_owners_only_writing_can_be_taken_away() {
+    for format in ["fat32", "exfat"] {
+        let served = served(format);
+        let made = served.make_node(Node::ROOT, b"file", by(1000, libc::S_IFREG | 0o600)).unwrap();
+        let node = Node(made.node);
+        assert_eq!((made.mode, made.uid), (0o755, 0), "{format}");
+        let change = |uid, mode| {
+            let owner = OwnerChange { uid, gid: None, mode };
+            served.set_stat(node, &StatChange { owner, ..StatChange::default() }).map(|stat| stat.mode)
+        };
+        assert_eq!(change(Some(0), None), Ok(0o755), "to whom it belongs");
+        assert_eq!(change(Some(1), None), error(libc::EPERM));
+        assert_eq!(change(None, Some(0o600)), Ok(0o755), "what cannot be is ignored");
+        assert_eq!(change(None, Some(0o4755)), error(libc::EPERM));
+        assert_eq!(change(None, Some(0o555)), Ok(0o555));
+        assert_eq!(served.write(node, 0, b"x", false), error(libc::EPERM));
+        assert_eq!(change(None, Some(0o755)), Ok(0o755));
+        assert_eq!(served.write(node, 0, b"x", false), Ok(()));
+        assert_eq!(change(None, Some(0o555)), Ok(0o555));
+        // It is the directory that must be writable for this.
+        served.unlink(Node::ROOT, b"file").unwrap();
+        for (mode, name) in [(libc::S_IFIFO, "fifo"), (libc::S_IFCHR, "device")] {
+            let made = served.make_node(Node::ROOT, name.as_bytes(), by(0, mode));
+            assert_eq!(made.map(|_| ()), error(libc::EPERM));
+        }
+        let link = served.make_link(Node::ROOT, b"link", b"file", by(0, 0o777));
+        assert_eq!(link.map(|_| ()), error(libc::EPERM));
+        let made = file(&served, "one");
+        assert_eq!(served.link(Node(made.node), Node::ROOT, b"two").map(|_| ()), error(libc::EPERM));
+    }
+}
+
+#[test]
+fn errors_are_those_of_posix() {
+    for format in FORMATS {
+        let served = served(format);
+        let node = Node(file(&served, "file").node);
+        let directory = Node(served.make_directory(Node::ROOT, b"directory", by(0, 0o755)).unwrap().node);
+        served.make_directory(directory, b"inside", by(0, 0o755)).unwrap();
+        let long = "n".repeat(256);
+        let new = by(0, libc::S_IFREG | 0o644);
+        let find = |name: &[u8]| served.lookup(Node::ROOT, name).map(|_| ());
+        assert_eq!(find(b"missing"), error(libc::ENOENT), "{format}");
+        assert_eq!(find(b"no\xFFname"), error(libc::ENOENT));
+        assert_eq!(find(long.as_bytes()), error(libc::ENAMETOOLONG));
+        assert_eq!(served.make_node(Node::ROOT, long.as_bytes(), new).map(|_| ()), error(libc::ENAMETOOLONG));
+        assert_eq!(served.make_node(Node::ROOT, b"no\xFFname", new).map(|_| ()), error(libc::EINVAL));
+        assert_eq!(served.make_node(Node::ROOT, b"file", new).map(|_| ()), error(libc::EEXIST));
+        assert_eq!(served.unlink(Node::ROOT, b"directory"), error(libc::EISDIR));
+        assert_eq!(served.remove_directory(Node::ROOT, b"file"), error(libc::ENOTDIR));
+        assert_eq!(served.remove_directory(Node::ROOT, b"directory"), error(libc::ENOTEMPTY));
+        let rename = |to: &[u8], flags| served.rename(Node::ROOT, b"file", Node::ROOT, to, flags);
+        assert_eq!(rename(b"directory", RenameFlags::NoReplace), error(libc::EEXIST));
+        if !served.system().capabilities().exchange {
+            assert_eq!(rename(b"directory", RenameFlags::Exchange), error(libc::EINVAL));
+        }
+        assert_eq!(served.attribute_value(node, b"user.none").map(|_| ()), {
+            let has = served.system().capabilities().extended_attributes;
+            error(if has { libc::ENODATA } else { libc::EOPNOTSUPP })
+        });
+        assert_eq!(served.attribute_value(node, b"security.capability").map(|_| ()), error(libc::EOPNOTSUPP));
+        assert_eq!(served.seek(node, 0, false), error(libc::ENXIO));
+        let past = served.change_range(node, u64::MAX - 5, 10, RangeChange::Allocate);
+        assert_eq!(past, error(libc::EFBIG));
+    }
+}
+
+#[test]
+fn what_windows_knows_of_a_file_is_in_attributes() {
+    let served = served("ntfs");
+    let node = Node(file(&served, "file").node);
+    let set = |name: &str, value: &[u8]| {
+        served.set_attribute(node, name.as_bytes(), value, SetAttribute::Any).unwrap()
+    };
+    let get = |name: &str| served.attribute_value(node, name.as_bytes()).unwrap();
+    set("system.ntfs_attrib", &[0x22, 0, 0, 0]);
+    assert_eq!(get("system.ntfs_attrib")[0] & 0x27, 0x22);
+    let times: Vec<u8> = [133_000_000_000_000_001u64, 133_000_000_000_000_002]
+        .iter()
+        .flat_map(|time| time.to_le_bytes())
+        .collect();
+    set("system.ntfs_times", &times);
+    assert_eq!(get("system.ntfs_times")[..16], times);
+    assert_eq!(get("system.ntfs_crtime"), times[..8]);
+    let security = get("system.ntfs_acl");
+    set("system.ntfs_acl", &security);
+    assert_eq!(served.attribute_value(node, b"system.ntfs_reparse_data"), error(libc::ENODATA));
+    set("user.one", b"1");
+    set("user.one", b"2");
+    assert_eq!(get("user.one"), b"2");
+    let again = |how| served.set_attribute(node, b"user.one", b"3", how);
+    assert_eq!(again(SetAttribute::New), error(libc::EEXIST));
+    assert_eq!(again(SetAttribute::Known), Ok(()));
+    assert_eq!(served.set_attribute(node, b"user.two", b"", SetAttribute::Known), error(libc::ENODATA));
+    assert_eq!(served.attribute_names(node).unwrap(), b"user.one\0");
+    served.remove_attribute(node, b"user.one").unwrap();
+    assert_eq!(served.remove_attribute(node, b"user.one"), error(libc::ENODATA));
+    set("system.ntfs_reparse_data", &[0x1B, 0, 0, 0x80, 2, 0, 0, 0, 7, 8]);
+    assert_eq!(get("system.ntfs_reparse_data"), [0x1B, 0, 0, 0x80, 2, 0, 0, 0, 7, 8]);
+}
+
+#[test]
+fn streams_are_attributes_if_that_is_wanted() {
+    for format in ["ntfs", "refs"] {
+        let system = platter_formats::open(made(format), OpenOptions::default()).unwrap();
+        let mut options = Options::of(0, 0, 0o022);
+        options.streams = Streams::Attributes;
+        let (served, _) = served_with(system.clone(), options);
+        let node = Node(file(&served, "file").node);
+        served.set_attribute(node, b"user.Zone.Identifier", b"[ZoneTransfer]", SetAttribute::Any).unwrap();
+        served.set_attribute(node, b"user.Zone.Identifier", b"[Zone]", SetAttribute::Any).unwrap();
+        assert_eq!(served.attribute_value(node, b"user.Zone.Identifier").unwrap(), b"[Zone]", "{format}");
+        assert_eq!(served.attribute_names(node).unwrap(), b"user.Zone.Identifier\0");
+        assert_eq!(system.streams(node).unwrap().len(), 1);
+        served.remove_attribute(node, b"user.Zone.Identifier").unwrap();
+        assert!(system.streams(node).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_link_keeps_its_target_whatever_its_length() {
+    for format in ["ntfs", "refs"] {
+        let served = served(format);
+        for target in ["a".to_string(), "/x/y z".into(), "ü/".repeat(1000), "d/".repeat(2047)] {
+            let name = target.len().to_string();
+            let made =
+                served.make_link(Node::ROOT, name.as_bytes(), target.as_bytes(), by(3, 0o777)).unwrap();
+            assert_eq!((made.kind, made.uid), (Kind::SymbolicLink, 3), "{format}: {name}");
+            assert_eq!(served.read_link(Node(made.node)).unwrap(), target.as_bytes(), "{format}: {name}");
+        }
+        let long = served.make_link(Node::ROOT, b"long", "d".repeat(4096).as_bytes(), by(0, 0o777));
+        assert_eq!(long.map(|_| ()), error(libc::ENAMETOOLONG));
+    }
+}
+
+#[test]
+fn listings_go_on_where_they_were() {
+    for format in FORMATS {
+        let served = served(format);
+        let names: Vec<String> = (0..300).map(|number| format!("file {number}")).collect();
+        names.iter().for_each(|name| served.forget(Node(file(&served, name).node), 1));
+        for most in [1, 7, 1000] {
+            let mut seen = Vec::new();
+            let mut from = 0;
+            loop {
+                let mut taken = Vec::new();
+                served
+                    .list(Node::ROOT, from, true, |entry| {
+                        let room = taken.len() < most;
+                        if room {
+                            taken.push((entry.name.clone(), entry.next, entry.stat));
+                        }
+                        room
+                    })
+                    .unwrap();
+                let Some((_, next, _)) = taken.last() else { break };
+                from = *next;
+                for (name, _, stat) in taken {
+                    seen.push(String::from_utf8(name).unwrap());
+                    stat.inspect(|stat| served.forget(Node(stat.node), 1));
+                }
+            }
+            assert_eq!(seen[..2], [".", ".."], "{format}");
+            let mut found: Vec<&String> = seen.iter().filter(|name| name.starts_with("file")).collect();
+            found.sort();
+            let mut expected: Vec<&String> = names.iter().collect();
+            expected.sort();
+            assert_eq!(found, expected, "{format}: {most} at a time");
+        }
+    }
+}
+
+#[test]
+fn data_and_holes_are_found() {
+    for format in ["ntfs", "refs"] {
+        let served = served(format);
+        let node = Node(file(&served, "file").node);
+        let size = StatChange { size: Some(10 << 20), ..StatChange::default() };
+        served.set_stat(node, &size).unwrap();
+        served.write(node, 4 << 20, &[7; 65536], false).unwrap();
+        assert_eq!(served.seek(node, 0, false), Ok(4 << 20), "{format}");
+        assert_eq!(served.seek(node, 0, true), Ok(0));
+        assert_eq!(served.seek(node, (4 << 20) + 5, false), Ok((4 << 20) + 5));
+        assert_eq!(served.seek(node, 4 << 20, true), Ok((4 << 20) + 65536));
+        assert_eq!(served.seek(node, 5 << 20, false), error(libc::ENXIO));
+        served.change_range(node, 4 << 20, 65536, RangeChange::Punch).unwrap();
+        assert_eq!(served.seek(node, 0, false), error(libc::ENXIO));
+        let mut data = [1; 4096];
+        assert_eq!(served.read(node, 4 << 20, &mut data), Ok(4096));
+        assert!(data.iter().all(|byte| *byte == 0));
+    }
+}
+
+#[test]
+fn copies_on_refs_share_clusters() {
+    let served = served("refs");
+    let (from, to) = (Node(file(&served, "from").node), Node(file(&served, "to").node));
+    served.write(from, 0, &[9; 70_000], false).unwrap();
+    served.sync(Node::ROOT, SyncScope::All).unwrap();
+    let before = served.volume_stat().unwrap();
+    assert_eq!(before.cluster, 4096);
+    assert_eq!(served.clone_range((from, 0), (to, 0), 70_000), Ok(69_632));
+    assert_eq!(served.clone_range((from, 1), (to, 0), 5000), error(libc::EOPNOTSUPP));
+    assert_eq!(served.clone_range((from, 69_632), (to, 69_632), 368), error(libc::EOPNOTSUPP));
+    let mut data = vec![0; 70_000];
+    assert_eq!(served.read(to, 0, &mut data), Ok(69_632));
+    assert!(data[..69_632].iter().all(|byte| *byte == 9));
+}
+
+#[test]
+fn after_the_device_fails_nothing_is_written_and_the_log_says_why() {
+    for format in FORMATS {
+        let faults = Arc::new(Faults::new(made(format), 1));
+        let system = platter_formats::open(faults.clone(), OpenOptions::default()).unwrap();
+        let (served, lines) = served_with(system, Options::of(0, 0, 0o022));
+        let node = Node(file(&served, "file").node);
+        served.sync(Node::ROOT, SyncScope::All).unwrap();
+        faults.inject(When::from(Operation::Write, 0), Fault::Fail);
+        let failed = (0..100)
+            .find_map(|round| served.write(node, round * 4096, &[1; 4096], false).err())
+            .or_else(|| served.sync(node, SyncScope::All).err());
+        assert_eq!(failed, Some(Errno(libc::EIO)), "{format}");
+        assert_eq!(served.write(node, 0, b"x", false), error(libc::EROFS), "{format}");
+        let new = by(0, libc::S_IFREG | 0o644);
+        assert_eq!(served.make_node(Node::ROOT, b"new", new).map(|_| ()), error(libc::EROFS));
+        // Nobody may believe that it is durable.
+        assert_eq!(served.sync(node, SyncScope::Data), error(libc::EIO));
+        assert_eq!(served.sync(Node::ROOT, SyncScope::All), error(libc::EIO));
+        assert!(served.stat(node).is_ok(), "what can be read is read");
+        let lines = lines.lock().unwrap();
+        let told = lines.iter().filter(|line| line.contains("read-only from now on")).count();
+        assert_eq!(told, 1, "{format}: {lines:?}");
+    }
+}

@@ -1,0 +1,114 @@
+//! PostgreSQL on mounted volumes, of which the server, and what serves the mount, are killed. Needs root, `/dev/fuse`,
+//! setpriv and PostgreSQL.
+
+mod common;
+
+use common::mount::{FORMATS, Mount, WITH_OWNERS, kill, mount_known};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where the programs of the newest PostgreSQL are.
+fn programs() -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let newest =
+        versions.map(|version| version.path().join("bin")).filter(|bin| bin.join("initdb").exists()).max();
+    newest.expect("PostgreSQL is needed for this test")
+}
+
+/// A cluster of databases on a mount. It runs as nobody, to whom all on the mount belongs.
+struct Cluster {
+    mount: Mount,
+}
+
+const OWNER: &str = "uid=65534,gid=65534,umask=077";
+
+impl Cluster {
+    fn user(&self, line: &str) -> String {
+        let line = format!(
+            "setpriv --reuid=65534 --regid=65534 --clear-groups env PGHOST=\"$PWD\" PATH={}:\"$PATH\" {line}",
+            programs().display()
+        );
+        self.mount.shell(&line)
+    }
+
+    fn start(&self) {
+        self.user("pg_ctl -D m/db -l log -o \"-k $PWD -c listen_addresses=''\" -w -t 120 start >/dev/null");
+    }
+
+    fn ask(&self, query: &str) -> String {
+        self.user(&format!("psql -qtA -d postgres -c '{query}'")).trim().to_string()
+    }
+
+    /// Ends the server and what serves the mount at once, as a machine does that loses power, but for the device.
+    fn crash(&self, serves_mount: u32) {
+        let first = fs::read_to_string(self.mount.at("db/postmaster.pid")).unwrap();
+        let first: u32 = first.lines().next().unwrap().parse().unwrap();
+        let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap();
+        kill("-KILL", serves_mount);
+        let all: Vec<u32> =
+            children.split_whitespace().map(|number| number.parse().unwrap()).chain([first]).collect();
+        for process in &all {
+            // Those that have noticed are gone already.
+            let _ = std::process::Command::new("kill").args(["-KILL", &process.to_string()]).output();
+        }
+        let start = Instant::now();
+        for process in &all {
+            let is_there = || {
+                fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|state| !state.contains(") Z "))
+            };
+            while is_there() {
+                assert!(start.elapsed() < Duration::from_secs(20), "the server does not end");
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_committed_survives() {
+    for format in FORMATS {
+        let mount = Mount::new("pg", format);
+        let open = |mode| fs::set_permissions(&mount.place.0, fs::Permissions::from_mode(mode)).unwrap();
+        open(0o777);
+        mount.end();
+        let mut serves = mount_known(&mount, &["-o", OWNER]);
+        let cluster = Cluster { mount };
+        cluster.user("initdb -D m/db -A trust -N >/dev/null");
+        cluster.start();
+        cluster.user("pgbench -qi -s 1 postgres 2>/dev/null");
+        for round in 0..2 {
+            let done = thread::scope(|scope| {
+                let clients = scope.spawn(|| {
+                    // Ends with an error when the server does.
+                    cluster
+                        .user("pgbench -n -c 4 -T 30 -l --log-prefix=done postgres >/dev/null 2>&1 || true")
+                });
+                thread::sleep(Duration::from_millis(1_500 + 700 * round));
+                cluster.crash(serves);
+                clients.join().unwrap();
+                // Every transaction of which a client was told, one a line.
+                cluster.mount.shell("cat done.* | wc -l").trim().parse::<u64>().unwrap()
+            });
+            let mount = &cluster.mount;
+            mount.place.ends(0, "umount m");
+            if WITH_OWNERS.contains(&format) {
+                assert!(mount.place.works("check disk.img").contains("no damage"), "{format}");
+            } else {
+                mount.place.platter("check --repair disk.img");
+            }
+            serves = mount_known(mount, &["-o", OWNER]);
+            mount.shell("rm -f m/db/postmaster.pid .s.PGSQL.*");
+            cluster.start();
+            let sums = "select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history), \
+                        (select sum(tbalance) from pgbench_tellers) = (select sum(delta) from pgbench_history)";
+            assert_eq!(cluster.ask(sums), "t|t", "{format}");
+            let kept: u64 = cluster.ask("select count(*) from pgbench_history").parse().unwrap();
+            assert!(done > 0 && kept >= done, "{format}: {done} were told as committed, {kept} are there");
+        }
+        cluster.user("pg_ctl -D m/db -m fast -w stop >/dev/null");
+        cluster.mount.end();
+    }
+}
