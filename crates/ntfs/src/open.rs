@@ -11,7 +11,7 @@ use crate::layout::{
 use crate::log::{Log, Place, State};
 use crate::space::Space;
 use platter_device::{Device, OverlayDevice};
-use platter_vfs::{Error, OpenOptions, Result};
+use platter_vfs::{Error, Health, OpenOptions, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -213,10 +213,10 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
         reason = reason.or(Some(why));
     }
     load_extend(&mut core);
-    core.frozen = reason;
-    if core.frozen.is_some() {
+    if reason.is_some() {
         log = None;
     }
+    core.health = Arc::new(Health::new(reason));
     Ok(Opened { device, boot, core, log, was_open, information })
 }
 

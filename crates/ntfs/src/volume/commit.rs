@@ -26,14 +26,9 @@ type Named = (Target, u64, SmallVec<[u64; 1]>);
 pub(super) struct Left(Vec<(u64, Error)>);
 
 impl Left {
-    /// Fails if there is any.
-    pub(super) fn none(self) -> Result<()> {
-        self.0.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
-    }
-
-    /// Fails if this one is among them.
-    pub(super) fn without(self, node: u64) -> Result<()> {
-        Left(self.0.into_iter().filter(|(left, _)| *left == node).collect()).none()
+    /// Fails if one of them `concerns` who asks.
+    fn which(self, concerns: impl Fn(u64) -> bool) -> Result<()> {
+        self.0.into_iter().find(|(node, _)| concerns(*node)).map_or(Ok(()), |(_, error)| Err(error))
     }
 }
 
@@ -41,8 +36,6 @@ impl Left {
 pub struct Turn {
     log: Option<Log>,
     is_begun: bool,
-    /// A write failed of which it is unknown what reached the disk.
-    has_failed: bool,
     /// The log sequence number of the last group.
     lsn: u64,
     /// Indexes that groups since the last checkpoint name.
@@ -52,23 +45,20 @@ pub struct Turn {
 impl Turn {
     /// With the log of a volume, if that is written to.
     pub fn new(log: Option<Log>) -> Turn {
-        Turn { log, is_begun: false, has_failed: false, lsn: 0, indexes: BTreeSet::new() }
+        Turn { log, is_begun: false, lsn: 0, indexes: BTreeSet::new() }
     }
 }
 
 impl NtfsVolume {
-    fn turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock()
-    }
-
     /// Before the next change, commits if much waits.
     pub(super) fn relieve(&self) -> Result<()> {
-        let is_much = {
-            let core = self.core();
-            core.frozen.is_none() && self.is_much(&core)
-        };
-        // What cannot be recorded yet goes on waiting; a sync of it will tell.
-        if is_much { self.commit().map(drop) } else { Ok(()) }
+        let is_much = || self.health.writable().is_ok() && self.is_much(&self.core());
+        if !is_much() {
+            return Ok(());
+        }
+        // Another may have committed until this one leads. What cannot be recorded yet goes on waiting; a sync of it
+        // will tell.
+        self.group.alone(|turn| if is_much() { self.commit_in(turn).map(drop) } else { Ok(()) })
     }
 
     fn most_dirt(&self) -> u64 {
@@ -78,22 +68,33 @@ impl NtfsVolume {
     /// Makes what is given up usable again, if there is any.
     pub(super) fn make_space(&self) -> Result<()> {
         self.give_back_ahead();
-        {
-            let core = self.core();
-            core.writable()?;
-        }
-        let mut turn = self.turn();
-        self.commit_in(&mut turn)?;
-        self.checkpoint(&mut turn)
+        self.health.writable()?;
+        self.group.alone(|turn| {
+            self.commit_in(turn)?;
+            self.checkpoint(turn)
+        })
     }
 
-    /// Makes everything up to now survive a power cut, except what cannot be recorded.
-    pub(super) fn commit(&self) -> Result<Left> {
-        let mut turn = self.turn();
-        self.commit_in(&mut turn)
+    /// Makes everything up to now survive a power cut, by a commit of its own or by that of another that had begun to
+    /// wait no earlier. What cannot be recorded is told if it `concerns` the caller.
+    pub(super) fn commit(&self, concerns: impl Fn(u64) -> bool) -> Result<()> {
+        let mut left = None;
+        let mut lead = |turn: &mut Turn| self.commit_in(turn).map(|of_mine| left = Some(of_mine));
+        self.group.serve(&self.health, Need::Commit, |turn, _| lead(turn))?;
+        if left.is_none() && self.unrecorded.lock().iter().any(|node| concerns(*node)) {
+            // The one who led knows why; this caller finds out for itself.
+            self.group.alone(|turn| self.commit_in(turn).map(|of_mine| left = Some(of_mine)))?;
+        }
+        left.unwrap_or_default().which(concerns)
     }
 
     fn commit_in(&self, turn: &mut Turn) -> Result<Left> {
+        let left = self.commit_all(turn)?;
+        *self.unrecorded.lock() = left.0.iter().map(|(node, _)| *node).collect();
+        Ok(left)
+    }
+
+    fn commit_all(&self, turn: &mut Turn) -> Result<Left> {
         let mut may_help = true;
         loop {
             let (left, is_whole) = self.commit_group(turn)?;
@@ -114,18 +115,16 @@ impl NtfsVolume {
         let (batch, left, is_whole) = loop {
             let mut core = self.core();
             let (mut left, mut is_whole) = (Left::default(), true);
-            if core.frozen.is_none() {
+            self.health.promise()?;
+            if turn.log.is_some() {
                 (left, is_whole) = self.absorb(&mut core);
             }
             if !core.is_dirty() {
                 drop(core);
-                self.device.flush()?;
+                self.health.flush(&*self.device)?;
                 return Ok((left, is_whole));
             }
-            core.writable()?;
-            if let Err(error) = self.stamp_journal(&mut core) {
-                return Err(self.freeze(turn, &mut core, error));
-            }
+            self.stamp_journal(&mut core).map_err(|error| self.health.fail(error))?;
             let is_room = turn.log.as_ref().is_none_or(|log| {
                 log.used() + Log::group(core.dirt()) <= log.capacity()
                     && turn.indexes.len() + core.attributes_changed() < MOST_ATTRIBUTES
@@ -142,18 +141,12 @@ impl NtfsVolume {
                 let targets: Vec<_> = targets.collect::<Result<_>>()?;
                 Ok((batch, targets))
             });
-            let batch = match batch {
-                Ok(batch) => batch,
-                Err(error) => return Err(self.freeze(turn, &mut core, error)),
-            };
+            let batch = batch.map_err(|error| self.health.fail(error))?;
             core.make_room();
             break (batch, left, is_whole);
         };
-        let written = self.write_group(turn, &batch.0, &batch.1);
+        self.write_group(turn, &batch.0, &batch.1).map_err(|error| self.health.fail(error))?;
         let mut core = self.core();
-        if let Err(error) = written {
-            return Err(self.freeze(turn, &mut core, error));
-        }
         core.space.committed();
         let waiting: u64 = core.pending.values().map(|pending| pending.bytes.len() as u64).sum();
         drop(core);
@@ -166,13 +159,9 @@ impl NtfsVolume {
 
     fn write_group(&self, turn: &mut Turn, batch: &Batch, targets: &[Named]) -> Result<()> {
         // Data that the group leads to comes first.
-        self.device.flush()?;
+        self.health.flush(&*self.device)?;
+        self.begin_log(turn)?;
         let Some(log) = &mut turn.log else { return Ok(()) };
-        if !turn.is_begun {
-            let floor = crate::open::greatest_lsn(&mut self.core());
-            log.begin(&*self.device, floor)?;
-            turn.is_begun = true;
-        }
         for (key, _) in &batch.images {
             if let Key::Block(file, index, _) = key {
                 turn.indexes.insert(Key::Block(*file, *index, 0));
@@ -218,11 +207,8 @@ impl NtfsVolume {
             let pending = core.pending.iter().map(|(key, pending)| (*key, pending.clone()));
             (pending.collect::<Vec<_>>(), crate::open::mirrored(&mut core))
         };
-        let written = self.write_places(turn, &pending, mirror);
+        self.write_places(turn, &pending, mirror).map_err(|error| self.health.fail(error))?;
         let mut core = self.core();
-        if let Err(error) = written {
-            return Err(self.freeze(turn, &mut core, error));
-        }
         core.pending.clear();
         core.space.checkpointed();
         turn.indexes.clear();
@@ -276,26 +262,18 @@ impl NtfsVolume {
         if !run.is_empty() {
             write_any(&*self.device, start, &run)?;
         }
-        self.device.flush()?;
+        self.health.flush(&*self.device)?;
         if !copies.is_empty() {
             // After the originals, so that one of both is whole at any time.
             for (at, bytes) in copies {
                 write_any(&*self.device, at, &bytes)?;
             }
-            self.device.flush()?;
+            self.health.flush(&*self.device)?;
         }
         match &mut turn.log {
             Some(log) if turn.is_begun => log.checkpoint(&*self.device),
             _ => Ok(()),
         }
-    }
-
-    /// After a failure of which it is unknown what reached the disk, nothing more is written.
-    fn freeze(&self, turn: &mut Turn, core: &mut Core, error: Error) -> Error {
-        turn.has_failed = true;
-        core.frozen = Some(format!("a write failed that all else depends on: {error}"));
-        self.is_frozen.store(true, Ordering::SeqCst);
-        error
     }
 
     /// Whether a commit should go on in another group.
@@ -437,7 +415,7 @@ impl NtfsVolume {
     /// Gives clusters back that were taken ahead of content, where no plan is under way.
     pub(super) fn give_back_ahead(&self) {
         let mut core = self.core();
-        if core.frozen.is_some() {
+        if self.health.promise().is_err() {
             return;
         }
         let nodes: Vec<u64> = core.nodes.all().map(|(node, _)| node).collect();
@@ -446,36 +424,54 @@ impl NtfsVolume {
         }
     }
 
-    /// Commits, writes everything to its place, and says that the volume is closed.
+    /// Commits, writes everything to its place, and says that the volume is closed. Who calls it second does the same
+    /// again, and so returns no earlier than all is done.
     pub(super) fn close(&self) -> Result<()> {
+        // Whoever changes something under a lock has seen that from now on; plans that were there before end first.
+        self.health.close("it is unmounted");
+        let streams: Vec<_> = self.streams.read().values().cloned().collect();
+        for stream in streams {
+            drop(stream.claim(0..u64::MAX, Access::Write));
+        }
         self.give_back_ahead();
-        let mut turn = self.turn();
-        {
-            let core = self.core();
-            if core.frozen.is_some() {
-                // What a failure left undone is told; what was only read needs nothing.
-                let outcome = if turn.has_failed { core.writable() } else { Ok(()) };
-                drop(core);
-                self.freeze_unmounted();
-                return outcome;
+        let mut left = Left::default();
+        self.group.alone(|turn| {
+            if turn.log.is_none() {
+                // It was only read, or is closed.
+                return self.health.promise();
             }
-        }
-        let left = self.commit_in(&mut turn)?;
-        self.checkpoint(&mut turn)?;
-        if turn.is_begun
-            && let Some(log) = &mut turn.log
-        {
-            log.end(&*self.device)?;
-            turn.is_begun = false;
-        }
-        self.device.flush()?;
-        self.freeze_unmounted();
-        left.none()
+            left = self.commit_in(turn)?;
+            self.checkpoint(turn)?;
+            self.end_log(turn).map_err(|error| self.health.fail(error))?;
+            self.health.flush(&*self.device)
+        })?;
+        left.which(|_| true)
     }
 
-    fn freeze_unmounted(&self) {
-        self.core().frozen = Some("it is unmounted".into());
-        self.is_frozen.store(true, Ordering::SeqCst);
+    /// Says that the volume is closed, also where its log was carried out on opening and nothing changed since.
+    fn end_log(&self, turn: &mut Turn) -> Result<()> {
+        if self.was_open && !turn.is_begun {
+            self.begin_log(turn)?;
+        }
+        if let Some(log) = &mut turn.log
+            && turn.is_begun
+        {
+            log.end(&*self.device)?;
+        }
+        turn.log = None;
+        Ok(())
+    }
+
+    /// Before the first group: says that the volume is in use.
+    fn begin_log(&self, turn: &mut Turn) -> Result<()> {
+        if let Some(log) = &mut turn.log
+            && !turn.is_begun
+        {
+            let floor = crate::open::greatest_lsn(&mut self.core());
+            log.begin(&*self.device, floor)?;
+            turn.is_begun = true;
+        }
+        Ok(())
     }
 }
 

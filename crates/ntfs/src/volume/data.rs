@@ -7,7 +7,7 @@
 use super::*;
 use crate::runlist::{RunList, Runs};
 use crate::stream::Place;
-use platter_vfs::Place as Where;
+use platter_vfs::{Pass, Place as Where};
 
 /// What a plan remembers between its halves, kept from request to request.
 struct Memory {
@@ -140,7 +140,8 @@ impl NtfsVolume {
                 }
             }
         }
-        memory.stream.begin();
+        let pass = memory.stream.enter(offset..end, Access::Read, None)?;
+        plan.notes[2] = pass.into_bits();
         Ok(())
     }
 
@@ -188,7 +189,7 @@ impl NtfsVolume {
         done: platter_device::Result<()>,
     ) -> Result<usize> {
         let memory = self.taken_memory(plan)?;
-        memory.stream.end();
+        memory.stream.leave(Pass::from_bits(plan.notes[2]));
         let finished = match done {
             Err(error) => Err(error.into()),
             Ok(()) if plan.notes[0] == BOUNCED => {
@@ -207,9 +208,7 @@ impl NtfsVolume {
     // Writing
 
     pub(super) fn may_write(&self, stream: &Stream) -> Result<()> {
-        if self.is_frozen.load(Ordering::Acquire) {
-            self.core().writable()?;
-        }
+        self.health.writable()?;
         if stream.read_only.load(Ordering::Relaxed) {
             return Err(Error::NotPermitted("it has the read-only attribute"));
         }
@@ -219,9 +218,7 @@ impl NtfsVolume {
     pub(super) fn plan_writing(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
         Plan::check_range(self.sector, offset, data.len())?;
         let memory = self.memory(node, plan)?;
-        let planned = self
-            .may_write(&memory.stream)
-            .and_then(|()| self.fill_write(&memory.stream, node, offset, data, plan));
+        let planned = self.fill_write(&memory.stream, node, offset, data, plan);
         plan.state = Some(memory);
         planned
     }
@@ -237,17 +234,15 @@ impl NtfsVolume {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         {
             let state = stream.read();
+            // With the state locked: who unmounts the volume finds either this plan or that it was refused.
+            self.may_write(stream)?;
             plan.start(node.0, offset, data.len());
             state.check_plain()?;
-            if let Place::Runs(runs) = &state.place
-                && end <= state.valid.min(state.size)
-                && !state.is_compressed()
-                && !data.is_empty()
-                && is_there(runs, offset >> self.shift, (end + self.cluster - 1) >> self.shift)
-            {
-                plan.notes[..2].copy_from_slice(&[IN_PLACE, stream.exchanges.load(Ordering::SeqCst)]);
-                self.fill_segments(runs, offset, offset..end, data.len(), plan)?;
-                stream.begin();
+            if !data.is_empty() && self.is_in_place(&state, offset, end) {
+                self.fill_segments(state.runs(), offset, offset..end, data.len(), plan)?;
+                let pass = stream.enter(offset..end, Access::Write, None)?;
+                let exchanges = stream.exchanges.load(Ordering::SeqCst);
+                plan.notes[..3].copy_from_slice(&[IN_PLACE, exchanges, pass.into_bits()]);
                 return Ok(());
             }
         }
@@ -265,30 +260,86 @@ impl NtfsVolume {
     ) -> Result<()> {
         plan.start(node.0, offset, data.len());
         plan.sync = SyncNeed::After;
-        let mut core = self.change()?;
+        let core = self.change()?;
         let mut state = stream.write();
-        let cluster = self.cluster;
-        let first = offset / cluster;
-        let is_plain = matches!(state.place, Place::Runs(_)) && !state.is_compressed();
-        let known = state.clusters().min(end.div_ceil(cluster));
-        let is_slow = !is_plain || data.is_empty() || first < known && !is_there(state.runs(), first, known);
-        if is_slow {
-            plan.notes[0] = SLOWLY;
-            stream.begin();
-            return Ok(());
-        }
-        self.provide(&mut core, stream.node, &mut state, offset..end)?;
+        self.may_write(stream)?;
+        let pass = stream.enter(offset..end, Access::Write, None)?;
+        let kind = if data.is_empty() || self.is_slow(&state, offset, end) {
+            Ok(SLOWLY)
+        } else {
+            self.provide_ahead(core, stream, &mut state, offset..end).and_then(|()| {
+                self.fill_segments(state.runs(), offset, offset..end, data.len(), plan)?;
+                state.planned = state.planned.max(end);
+                Ok(APPEND)
+            })
+        };
+        let kind = kind.inspect_err(|_| stream.leave(pass))?;
+        let exchanges = stream.exchanges.load(Ordering::SeqCst);
+        plan.notes[..3].copy_from_slice(&[kind, exchanges, pass.into_bits()]);
+        Ok(())
+    }
+
+    /// Whether clusters that hold content of the stream already are overwritten, and nothing else.
+    pub(super) fn is_in_place(&self, state: &State, offset: u64, end: u64) -> bool {
+        end <= state.valid.min(state.size)
+            && matches!(state.place, Place::Runs(_))
+            && !state.is_compressed()
+            && is_there(state.runs(), offset >> self.shift, (end + self.cluster - 1) >> self.shift)
+    }
+
+    /// Whether a write needs the core as long as it is under way: of what is resident or compressed, or into a hole.
+    pub(super) fn is_slow(&self, state: &State, offset: u64, end: u64) -> bool {
+        let (first, known) = (offset / self.cluster, state.clusters().min(end.div_ceil(self.cluster)));
+        matches!(state.place, Place::Resident(_))
+            || state.is_compressed()
+            || first < known && !is_there(state.runs(), first, known)
+    }
+
+    /// Takes clusters for a write past the valid length, and fills the gap in front of it with zeroes. The core is given
+    /// back before that.
+    pub(super) fn provide_ahead(
+        &self,
+        mut core: MutexGuard<'_, Core, METADATA>,
+        stream: &Stream,
+        state: &mut State,
+        range: Range<u64>,
+    ) -> Result<()> {
+        self.provide(&mut core, stream.node, state, range.clone())?;
         drop(core);
-        if offset > state.planned {
-            let gap = state.planned..offset;
-            self.write_zeroes(&state, gap.clone())?;
+        if range.start > state.planned {
+            let gap = state.planned..range.start;
+            self.write_zeroes(state, gap.clone())?;
             state.note_written(gap);
         }
-        plan.notes[..2].copy_from_slice(&[APPEND, stream.exchanges.load(Ordering::SeqCst)]);
-        self.fill_segments(state.runs(), offset, offset..end, data.len(), plan)?;
-        state.planned = state.planned.max(end);
-        stream.begin();
         Ok(())
+    }
+
+    /// Records that a range past the valid length was written; or, if that failed, makes it as if it had never been
+    /// planned. False if its clusters were exchanged meanwhile: then it must be written once more.
+    pub(super) fn finish_append(
+        &self,
+        stream: &Stream,
+        range: Range<u64>,
+        exchanges: u64,
+        written: Result<()>,
+    ) -> Result<bool> {
+        let mut state = stream.write();
+        match written {
+            Ok(()) if exchanges != stream.exchanges.load(Ordering::SeqCst) => Ok(false),
+            Ok(()) => {
+                state.size = state.size.max(range.end);
+                state.note_written(range);
+                Ok(true)
+            }
+            Err(error) => {
+                // What is past the end reads as zeroes.
+                let from = range.start.max(state.valid);
+                if from < range.end && self.write_zeroes(&state, from..range.end).is_ok() {
+                    state.note_written(from..range.end);
+                }
+                Err(error)
+            }
+        }
     }
 
     pub(super) fn finish_writing(
@@ -300,40 +351,21 @@ impl NtfsVolume {
         let memory = self.taken_memory(plan)?;
         let stream = &*memory.stream;
         let end = plan.offset + plan.length as u64;
-        let finished = match (plan.notes[0], done) {
-            (SLOWLY, Ok(())) => {
-                self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| plan.length > 0)
-            }
-            (APPEND, Ok(())) => {
-                let mut state = stream.write();
-                if plan.notes[1] == stream.exchanges.load(Ordering::SeqCst) {
-                    state.note_written(plan.offset..end);
-                    state.size = state.size.max(end);
-                    Ok(true)
-                } else {
-                    drop(state);
-                    self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| true)
-                }
-            }
-            (APPEND, Err(error)) => {
-                // As if it had never been planned: what is past the end reads as zeroes.
-                let mut state = stream.write();
-                let from = plan.offset.max(state.valid);
-                if from < end && self.write_zeroes(&state, from..end).is_ok() {
-                    state.note_written(from..end);
-                }
-                Err(error.into())
-            }
-            (IN_PLACE, Ok(())) if plan.notes[1] != stream.exchanges.load(Ordering::SeqCst) => {
-                self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| true)
-            }
+        let again = || self.with_space(|| self.write_entered(stream, plan.offset, data)).map(|()| true);
+        let finished = match (plan.notes[0], done.map_err(Error::from)) {
+            (APPEND, done) => match self.finish_append(stream, plan.offset..end, plan.notes[1], done) {
+                Ok(false) => again(),
+                outcome => outcome,
+            },
+            (_, Err(error)) => Err(error),
+            (SLOWLY, Ok(())) if plan.length > 0 => again(),
+            (IN_PLACE, Ok(())) if plan.notes[1] != stream.exchanges.load(Ordering::SeqCst) => again(),
             (_, Ok(())) => Ok(false),
-            (_, Err(error)) => Err(error.into()),
         };
         if finished.is_ok() && plan.length > 0 && plan.notes[0] != SLOWLY {
             self.note_write(stream);
         }
-        stream.end();
+        stream.leave(Pass::from_bits(plan.notes[2]));
         plan.state = Some(memory);
         finished
     }

@@ -1,8 +1,15 @@
 //! The open volume: [`FileSystem`] over the core and its streams.
 //!
 //! # Locks
-//! The core's lock covers all metadata. Each stream has its own, which is all that reading, and writing in place, takes.
-//! Who needs both takes the core's first. A commit holds the core's lock only while it gathers what to write.
+//! In this order, which debug builds check ([`platter_device::sync`]):
+//! 1. the leadership of the commit, with the log ([`GroupCommit`]): the only one held while a commit writes;
+//! 2. the core: all metadata. A commit holds it while it gathers what to write, and again when that is written;
+//! 3. the state of a stream: its run list and sizes. Reading, and writing in place, takes this one alone, and shared
+//!    for as long as a blocking write is under way;
+//! 4. leaves: the table of streams, the nodes that were touched, the nodes that could not be recorded.
+//!
+//! Who needs a part of a stream for itself claims it ([`platter_vfs::RangeLock`]) before it takes a lock: a write that
+//! begins or ends inside a sector, since the rest of the sector is written with it; a change of the size, and a hole.
 //!
 //! # What a power cut leaves
 //! A commit is one group in the log: the new images of all that changed. Data that it leads to is durable before it.
@@ -32,16 +39,16 @@ use crate::log::Log;
 use crate::open::{self, Opened};
 use crate::stream::{LARGEST, State, Stream};
 use platter_device::Device;
-use platter_device::sync::{Mutex, MutexGuard, RwLock};
+use platter_device::sync::{METADATA, Mutex, MutexGuard, RwLock};
 use platter_vfs::{
-    Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind, Name,
-    NameRules, Node, NodeStream, OpenOptions, Plan, RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope,
-    VolumeInfo,
+    Access, Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
+    GroupCommit, Health, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions, Plan, RenameFlags,
+    Reparse, Result, Space, SyncNeed, SyncScope, VolumeInfo,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The format's name, for error messages.
@@ -59,9 +66,12 @@ pub struct NtfsVolume {
     boot: BootSector,
     information: VolumeInformation,
     was_open: bool,
-    core: Mutex<Core>,
+    core: Mutex<Core, METADATA>,
+    health: Arc<Health>,
     /// Who commits, and the log.
-    turn: Mutex<commit::Turn>,
+    group: GroupCommit<commit::Turn>,
+    /// Nodes of which the last commit could not record all: the syncs that waited for it tell of them.
+    unrecorded: Mutex<BTreeSet<u64>>,
     /// The streams by node, for the data path.
     streams: RwLock<HashMap<u64, Arc<Stream>>>,
     /// Nodes whose times and sizes are to be recorded by the next commit.
@@ -69,7 +79,6 @@ pub struct NtfsVolume {
     capabilities: Capabilities,
     /// Tells a plan's memory of one volume from another's.
     id: u64,
-    is_frozen: AtomicBool,
     /// Bytes of groups that the log has room for.
     log_capacity: AtomicU64,
 }
@@ -97,10 +106,11 @@ impl NtfsVolume {
             boot,
             information,
             was_open,
-            is_frozen: AtomicBool::new(core.frozen.is_some()),
             log_capacity: AtomicU64::new(log.as_ref().map_or(64 << 20, Log::capacity)),
+            health: core.health.clone(),
             core: Mutex::new(core),
-            turn: Mutex::new(commit::Turn::new(log)),
+            group: GroupCommit::new(commit::Turn::new(log)),
+            unrecorded: Mutex::default(),
             streams: RwLock::default(),
             touched: Mutex::default(),
             capabilities: Capabilities {
@@ -124,12 +134,12 @@ impl NtfsVolume {
         })
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    fn core(&self) -> MutexGuard<'_, Core, METADATA> {
         self.core.lock()
     }
 
     /// The core, for a change.
-    fn change(&self) -> Result<MutexGuard<'_, Core>> {
+    fn change(&self) -> Result<MutexGuard<'_, Core, METADATA>> {
         self.relieve()?;
         let core = self.core();
         core.writable()?;
@@ -306,8 +316,8 @@ impl FileSystem for NtfsVolume {
             ("$MFT", format!("cluster {}, {} records", geometry.mft, core.record_count())),
             ("records in use", core.records_taken().to_string()),
         ];
-        if let Some(reason) = &core.frozen {
-            details.push(("read-only", reason.clone()));
+        if let Some(reason) = self.health.reason() {
+            details.push(("read-only", reason.to_owned()));
         }
         if core.has_journal {
             let text = "change journal: not written to, but given another identifier by the first change";
@@ -413,6 +423,12 @@ impl FileSystem for NtfsVolume {
             self.with_space(|| self.resize(node, size))?;
         }
         self.change_attributes(node, change)
+    }
+
+    fn wait_until_free(&self, node: Node) {
+        if let Ok(stream) = self.data_of(node) {
+            stream.wait_free();
+        }
     }
 
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {

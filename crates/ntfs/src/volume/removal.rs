@@ -150,7 +150,7 @@ impl NtfsVolume {
         }
         if number < DETACHED || is_part {
             for node in parts.iter().copied().chain([node]) {
-                if core.frozen.is_none() {
+                if core.writable().is_ok() {
                     // What cannot be recorded now waits for the commit, with the node.
                     if self.trim(core, node).is_err() || self.absorb_touched(core, node).is_err() {
                         return;

@@ -18,7 +18,7 @@ impl NtfsVolume {
             core.nodes.get(node)?;
             self.settle(&mut core, node)?;
         }
-        self.commit()?.without(node)
+        self.commit(|left| left == node)
     }
 
     /// The same for all of them.
@@ -28,7 +28,7 @@ impl NtfsVolume {
             let nodes: Vec<u64> = core.nodes.all().map(|(node, _)| node).collect();
             nodes.into_iter().try_for_each(|node| self.settle(&mut core, node))?;
         }
-        self.commit()?.none()
+        self.commit(|_| true)
     }
 
     /// Makes everything that was written to a node's content be valid.

@@ -35,15 +35,9 @@ impl NtfsVolume {
         stream: &Stream,
         change: impl FnOnce(&mut Core, &mut State) -> Result<T>,
     ) -> Result<T> {
-        loop {
-            stream.wait_quiet();
-            let mut core = self.change()?;
-            let mut state = stream.write();
-            // A plan may have begun before the locks were had.
-            if stream.is_quiet() {
-                return change(&mut core, &mut state);
-            }
-        }
+        let _claim = stream.claim(0..u64::MAX, Access::Read);
+        let mut core = self.change()?;
+        change(&mut core, &mut stream.write())
     }
 
     fn resize_locked(&self, core: &mut Core, node: u64, state: &mut State, size: u64) -> Result<()> {

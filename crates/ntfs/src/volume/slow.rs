@@ -179,35 +179,59 @@ impl NtfsVolume {
     pub(super) fn write_any(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
-        self.check_size(offset.checked_add(data.len() as u64))?;
-        self.write_slowly(&stream, offset, data)
-    }
-
-    /// Writes any bytes with the stream locked. Plans under way are of other ranges and need not be waited for.
-    pub(super) fn write_slowly(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<()> {
+        let end = self.check_size(offset.checked_add(data.len() as u64))?;
         if data.is_empty() {
             return Ok(());
         }
-        {
-            // What is there is overwritten without the core.
-            let state = stream.write();
-            let end = offset + data.len() as u64;
-            if matches!(state.place, Place::Runs(_))
-                && end <= state.valid.min(state.size)
-                && state.flags & (attribute_flags::COMPRESSION_MASK | attribute_flags::ENCRYPTED) == 0
-                && is_there(state.runs(), offset / self.cluster, end.div_ceil(self.cluster))
-            {
+        let sector = u64::from(self.sector);
+        let sectors = offset / sector * sector..end.next_multiple_of(sector);
+        // Sectors of which only a part is written are read, changed and written: what others write to the rest of them
+        // meanwhile would be lost.
+        let is_part = sectors != (offset..end);
+        let claim = is_part.then(|| stream.claim(sectors.clone(), Access::Write));
+        let pass = loop {
+            let state = stream.read();
+            let entered = stream.enter(sectors.clone(), Access::Write, claim.as_ref());
+            drop(state);
+            match entered {
+                Ok(pass) => break pass,
+                Err(_) => stream.wait_free(),
+            }
+        };
+        let written = self.write_entered(&stream, offset, data);
+        stream.leave(pass);
+        written
+    }
+
+    /// Writes bytes by who has entered the range lock with the sectors that they lie in.
+    pub(super) fn write_entered(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<()> {
+        let end = offset + data.len() as u64;
+        loop {
+            // The run list is shared while the device works, so readers go on, and nobody exchanges clusters.
+            let state = stream.read();
+            self.may_write(stream)?;
+            state.check_plain()?;
+            if self.is_in_place(&state, offset, end) {
                 self.write_bytes(&state, offset, data)?;
-                drop(state);
-                self.note_write(stream);
-                return Ok(());
+                break;
+            }
+            drop(state);
+            let mut core = self.change()?;
+            let mut state = stream.write();
+            self.may_write(stream)?;
+            if self.is_slow(&state, offset, end) {
+                self.write_locked(&mut core, stream.node, &mut state, offset, data)?;
+                break;
+            }
+            self.provide_ahead(core, stream, &mut state, offset..end)?;
+            state.planned = state.planned.max(end);
+            let exchanges = stream.exchanges.load(Ordering::SeqCst);
+            drop(state);
+            let written = self.write_bytes(&stream.read(), offset, data);
+            if self.finish_append(stream, offset..end, exchanges, written)? {
+                break;
             }
         }
-        let mut core = self.change()?;
-        let mut state = stream.write();
-        self.write_locked(&mut core, stream.node, &mut state, offset, data)?;
-        drop(state);
-        drop(core);
         self.note_write(stream);
         Ok(())
     }
