@@ -1,7 +1,7 @@
 //! An entry of a directory: whether it can be believed, and its names.
 
 use super::*;
-use crate::check::listing::oddities;
+use crate::check::listing::is_garbage;
 use crate::layout::{Attributes, NtCase, ShortEntry};
 use platter_vfs::CaseRule;
 use std::ops::Range;
@@ -30,7 +30,7 @@ impl Walk<'_, '_> {
         let start = self.geometry.first_cluster(&short);
         let is_label =
             short.attributes.label() && !short.attributes.directory() && start == 0 && short.size == 0;
-        if !is_label && oddities(self.geometry, &short) >= 2 {
+        if !is_label && is_garbage(self.geometry, &short) {
             let message = || format!("slot {at} holds bytes that no system writes as an entry");
             if self.find("garbage-entry", Severity::DataLoss, place, message) {
                 listing.delete(self.disk, slots);
