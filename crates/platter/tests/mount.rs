@@ -658,6 +658,11 @@ fn an_ordinary_user_mounts_what_is_theirs() {
     let error = user("./platter check --repair 2.img");
     assert!(String::from_utf8_lossy(&error.stderr).contains("is mounted at"), "{error:?}");
     works("./platter umount m; cmp 1.img 2.img");
+    // Where the user may not mount, the volume is as it was.
+    works(
+        "./platter mkfs exfat 3.img --size 64M; ! ./platter mount 3.img /usr 2>refused; grep -q /usr refused",
+    );
+    works("./platter mount 3.img m; echo three > m/file; ./platter umount m");
 }
 
 #[test]

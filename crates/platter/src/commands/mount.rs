@@ -125,7 +125,13 @@ impl Arguments {
         let reads = options.read_only;
         let logger = log.clone();
         let served = Arc::new(Served::new(system, options, Arc::new(move |line| logger.line(line))));
-        let mounted = Mounted::new(served.clone(), &at).about(shown(&at))?;
+        let mounted = Mounted::new(served.clone(), &at).inspect_err(|_| {
+            // The volume was opened in vain, and should not look as if it had been lost.
+            if !reads {
+                let _ = served.system().unmount();
+            }
+        });
+        let mounted = mounted.about(shown(&at))?;
         daemon::end_on_signals(at.clone(), served, log.clone());
         if self.serve {
             daemon::ready(&log, self.log.is_none())?;
