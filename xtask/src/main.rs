@@ -13,7 +13,7 @@ cargo xtask accuracy [--rounds N]    the engine against fio on a loop device and
 cargo xtask accuracy aa [OPTIONS]    one target under three names: is any called different? (20 comparisons, 20 minutes)
 cargo xtask accuracy ab [OPTIONS]    is one that is slower by a tenth found? OPTIONS: --compares N, --time SECONDS,
                                      --slower 5|10|20, --beside (another process uses all processors in bursts)
-cargo xtask campaign [SEED]          the long campaigns of every format: model, judges, power cuts, damage (hours)
+cargo xtask campaign [SEED]          the long campaigns of every format: model, callers, judges, power cuts, damage (hours)
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
 cargo xtask docs DIR                 manual pages and shell completions
 ";
@@ -94,6 +94,8 @@ fn campaign(seed: Option<&str>) -> Outcome {
         "platter-ntfs",
         "-p",
         "platter-refs",
+        "-p",
+        "platter-testing",
         "--",
         "--ignored",
         "--nocapture",

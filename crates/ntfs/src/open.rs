@@ -176,7 +176,11 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
     }
     let is_read_only = options.read_only || device.read_only();
     let mut device = device;
-    let mut reason = is_read_only.then(|| String::from("it was opened so"));
+    let mut reason = match (options.read_only, device.read_only()) {
+        (true, _) => Some(String::from("it was opened so")),
+        (_, true) => Some(String::from("the device is")),
+        _ => None,
+    };
     let (mut log, was_open) = match open_log(&device, geometry) {
         Ok((log, State::Clean)) => (Some(log), false),
         Ok((log, State::Foreign(why))) => {
@@ -213,8 +217,8 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
         reason = reason.or(Some(why));
     }
     load_extend(&mut core);
-    core.frozen = reason;
-    if core.frozen.is_some() {
+    if let Some(reason) = reason {
+        core.health.close(reason);
         log = None;
     }
     Ok(Opened { device, boot, core, log, was_open, information })

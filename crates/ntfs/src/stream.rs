@@ -3,8 +3,8 @@
 use crate::file::{Attr, Body};
 use crate::layout::{Run, attribute_flags};
 use crate::runlist::{RunList, Runs};
-use platter_device::sync::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use platter_vfs::{Error, Result};
+use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use platter_vfs::{Access, Claim, Error, Pass, RangeLock, Result};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,12 +16,9 @@ pub const LARGEST: u64 = 1 << 53;
 pub struct Stream {
     /// Its node.
     pub node: u64,
-    state: RwLock<State>,
-    /// Plans under way.
-    in_flight: AtomicU64,
-    /// Who waits until there is none.
-    waiting: AtomicU64,
-    quiet: (Mutex<()>, Condvar),
+    state: RwLock<State, FILE>,
+    /// Plans under way, and what keeps them from a range.
+    ranges: RangeLock,
     /// How often clusters were exchanged under plans of writes, which then have to write again.
     pub exchanges: AtomicU64,
     /// Whether the file's read-only attribute is set.
@@ -123,7 +120,15 @@ impl State {
     }
 
     /// Notes that a range is written; what is in one piece from the start is valid.
-    pub fn note_written(&mut self, range: Range<u64>) {
+    pub fn note_written(&mut self, mut range: Range<u64>) {
+        self.planned = self.planned.max(range.end);
+        // Ranges that touch become one: a read begins at no other place inside a sector than the valid length.
+        while let Some(index) =
+            self.done.iter().position(|one| one.start <= range.end && range.start <= one.end)
+        {
+            let one = self.done.swap_remove(index);
+            range = range.start.min(one.start)..range.end.max(one.end);
+        }
         if range.start <= self.valid {
             self.valid = self.valid.max(range.end);
         } else {
@@ -143,10 +148,8 @@ impl Stream {
         Stream {
             node,
             state: RwLock::new(state),
-            in_flight: AtomicU64::new(0),
-            waiting: AtomicU64::new(0),
+            ranges: RangeLock::default(),
             exchanges: AtomicU64::new(0),
-            quiet: (Mutex::new(()), Condvar::new()),
             read_only: AtomicBool::new(false),
             is_link: AtomicBool::new(false),
             written: AtomicU64::new(0),
@@ -155,43 +158,56 @@ impl Stream {
     }
 
     /// The state, to be read.
-    pub fn read(&self) -> RwLockReadGuard<'_, State> {
+    pub fn read(&self) -> RwLockReadGuard<'_, State, FILE> {
         self.state.read()
     }
 
     /// The state, to be changed.
-    pub fn write(&self) -> RwLockWriteGuard<'_, State> {
+    pub fn write(&self) -> RwLockWriteGuard<'_, State, FILE> {
         self.state.write()
     }
 
-    /// Counts a plan in. Called with the state locked, so that nobody who waits for silence misses it.
-    pub fn begin(&self) {
-        self.in_flight.fetch_add(1, Ordering::SeqCst);
+    /// Lets a plan in, which lies in a range that its caller has for itself, or in none. Called with the state locked.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another caller has part of the range for itself.
+    pub fn enter(&self, range: Range<u64>, access: Access, within: Option<&Claim<'_>>) -> Result<Pass> {
+        match within {
+            Some(claim) => Ok(self.ranges.enter_within(claim, access)),
+            None => self.ranges.enter(range, access).ok_or(Error::Busy),
+        }
     }
 
-    /// Counts a plan out.
-    pub fn end(&self) {
-        // Whoever waits has said so before looking whether any are left.
-        if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 && self.waiting.load(Ordering::SeqCst) != 0 {
-            let _quiet = self.quiet.0.lock();
-            self.quiet.1.notify_all();
-        }
+    /// Lets a plan out.
+    pub fn leave(&self, pass: Pass) {
+        self.ranges.leave(pass);
     }
 
     /// Whether no plan is under way.
     pub fn is_quiet(&self) -> bool {
-        self.in_flight.load(Ordering::SeqCst) == 0
+        self.ranges.is_quiet()
     }
 
-    /// Waits until no plan is under way.
-    pub fn wait_quiet(&self) {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut quiet = self.quiet.0.lock();
-        while !self.is_quiet() {
-            quiet = self.quiet.1.wait(quiet);
+    /// Waits until nobody has a range for itself. Called without a lock, by who has no plan under way here.
+    pub fn wait_free(&self) {
+        self.ranges.wait_free();
+    }
+
+    /// Waits until the caller has a range for itself, which may depend on the state: plans that `waits_for` says are
+    /// finished, or do not meet it. Called without a lock, by who has no plan under way here.
+    pub fn claim(&self, range: impl Fn(&State) -> Range<u64>, waits_for: Access) -> Claim<'_> {
+        loop {
+            let state = self.write();
+            let claim = self.ranges.claim(range(&state), waits_for);
+            drop(state);
+            match claim {
+                Some(claim) => {
+                    claim.wait();
+                    return claim;
+                }
+                None => self.ranges.wait_free(),
+            }
         }
-        drop(quiet);
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Notes when it was written.

@@ -44,7 +44,6 @@ fn exfat() {
 }
 
 #[test]
-#[ignore = "it still finds what is wrong"]
 fn ntfs() {
     run("ntfs", 3_400);
 }
@@ -62,4 +61,20 @@ fn refs_with_integrity() {
 #[test]
 fn refs_with_integrity_turned_on_and_off() {
     run("refs toggled", 3_400);
+}
+
+/// A million schedules, a seventh of each kind of volume and two of ReFS whose integrity is turned on and off: `cargo test
+/// --release -p platter-testing --test schedules -- --ignored --nocapture million`, with `PLATTER_SEED=n` for others.
+#[test]
+#[ignore = "a campaign: takes hours"]
+fn a_million_schedules() {
+    const EACH: u64 = 142_858;
+    let number = std::env::var("PLATTER_SEED").ok().and_then(|text| text.parse().ok());
+    let first = 1_000_000 * number.unwrap_or(1u64);
+    let names = ["fat16", "exfat", "ntfs", "refs", "refs+integrity", "refs toggled", "refs toggled"];
+    for (turn, name) in (0..).zip(names) {
+        let (setting, from) = (setting(name), first + turn * EACH);
+        println!("{name}: seeds {from} to {}", from + EACH - 1);
+        explore(&setting, from, EACH);
+    }
 }

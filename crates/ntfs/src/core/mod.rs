@@ -30,7 +30,7 @@ use crate::nodes::Nodes;
 use crate::runlist::{RunList, Runs};
 use crate::space::{Clusters, Held, Space};
 use platter_device::{Buffer, Device};
-use platter_vfs::{Error, Listings, Result};
+use platter_vfs::{Error, Health, Listings, Result};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -127,8 +127,8 @@ pub struct Core {
     pub nodes: Nodes,
     /// Listings under way.
     pub listings: Listings,
-    /// Why nothing may be written.
-    pub frozen: Option<String>,
+    /// Whether changes are accepted.
+    pub health: Arc<Health>,
     images: HashMap<Key, Image, Numbers>,
     /// What changed since the last commit. Some may be there twice, or be gone again.
     dirty: Vec<Key>,
@@ -187,7 +187,7 @@ impl Core {
             space: Space::new(Bits::default()),
             nodes: Nodes::default(),
             listings: Listings::default(),
-            frozen: None,
+            health: Arc::default(),
             images: HashMap::default(),
             dirty: Vec::new(),
             dirt: 0,
@@ -221,10 +221,7 @@ impl Core {
 
     /// Refuses a change of a volume that is only read.
     pub fn writable(&self) -> Result<()> {
-        match &self.frozen {
-            Some(reason) => Err(Error::ReadOnly(reason.clone())),
-            None => Ok(()),
-        }
+        self.health.writable()
     }
 
     /// Makes a change of which nothing remains if it fails.

@@ -41,8 +41,8 @@ impl Left {
 pub struct Turn {
     log: Option<Log>,
     is_begun: bool,
-    /// A write failed of which it is unknown what reached the disk.
-    has_failed: bool,
+    /// The log on disk says that the volume is in use.
+    is_live: bool,
     /// The log sequence number of the last group.
     lsn: u64,
     /// Indexes that groups since the last checkpoint name.
@@ -50,22 +50,18 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// With the log of a volume, if that is written to.
-    pub fn new(log: Option<Log>) -> Turn {
-        Turn { log, is_begun: false, has_failed: false, lsn: 0, indexes: BTreeSet::new() }
+    /// With the log of a volume, if that is written to, and whether it says that the volume is in use.
+    pub fn new(log: Option<Log>, is_live: bool) -> Turn {
+        Turn { log, is_begun: false, is_live, lsn: 0, indexes: BTreeSet::new() }
     }
 }
 
 impl NtfsVolume {
-    fn turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock()
-    }
-
     /// Before the next change, commits if much waits.
     pub(super) fn relieve(&self) -> Result<()> {
         let is_much = {
             let core = self.core();
-            core.frozen.is_none() && self.is_much(&core)
+            self.health.writable().is_ok() && self.is_much(&core)
         };
         // What cannot be recorded yet goes on waiting; a sync of it will tell.
         if is_much { self.commit().map(drop) } else { Ok(()) }
@@ -78,19 +74,37 @@ impl NtfsVolume {
     /// Makes what is given up usable again, if there is any.
     pub(super) fn make_space(&self) -> Result<()> {
         self.give_back_ahead();
-        {
-            let core = self.core();
-            core.writable()?;
-        }
-        let mut turn = self.turn();
-        self.commit_in(&mut turn)?;
-        self.checkpoint(&mut turn)
+        self.health.writable()?;
+        self.group.alone(|turn| {
+            self.commit_in(turn)?;
+            self.checkpoint(turn)
+        })
     }
 
-    /// Makes everything up to now survive a power cut, except what cannot be recorded.
+    /// Makes everything up to now survive a power cut, by a commit that serves all who wait for one. What it had to leave
+    /// is among those that were touched, and told to who leads.
     pub(super) fn commit(&self) -> Result<Left> {
-        let mut turn = self.turn();
-        self.commit_in(&mut turn)
+        let mut left = Left::default();
+        self.group.serve(&self.health, Need::Commit, |turn, _| {
+            left = self.commit_in(turn)?;
+            Ok(())
+        })?;
+        Ok(left)
+    }
+
+    /// [`NtfsVolume::commit`], which fails if it had to leave this node, whoever led.
+    pub(super) fn commit_with(&self, node: u64) -> Result<()> {
+        self.commit()?.without(node)?;
+        if !self.touched().contains(&node) {
+            return Ok(());
+        }
+        // It was left by another's commit, or written meanwhile.
+        let mut left = Left::default();
+        self.group.alone(|turn| {
+            left = self.commit_in(turn)?;
+            Ok(())
+        })?;
+        left.without(node)
     }
 
     fn commit_in(&self, turn: &mut Turn) -> Result<Left> {
@@ -114,17 +128,17 @@ impl NtfsVolume {
         let (batch, left, is_whole) = loop {
             let mut core = self.core();
             let (mut left, mut is_whole) = (Left::default(), true);
-            if core.frozen.is_none() {
+            self.health.promise()?;
+            if self.is_written {
                 (left, is_whole) = self.absorb(&mut core);
             }
-            if !core.is_dirty() {
+            if !self.is_written || !core.is_dirty() {
                 drop(core);
-                self.device.flush()?;
+                self.health.flush(&*self.device)?;
                 return Ok((left, is_whole));
             }
-            core.writable()?;
             if let Err(error) = self.stamp_journal(&mut core) {
-                return Err(self.freeze(turn, &mut core, error));
+                return Err(self.health.fail(error));
             }
             let is_room = turn.log.as_ref().is_none_or(|log| {
                 log.used() + Log::group(core.dirt()) <= log.capacity()
@@ -144,16 +158,14 @@ impl NtfsVolume {
             });
             let batch = match batch {
                 Ok(batch) => batch,
-                Err(error) => return Err(self.freeze(turn, &mut core, error)),
+                Err(error) => return Err(self.health.fail(error)),
             };
             core.make_room();
             break (batch, left, is_whole);
         };
         let written = self.write_group(turn, &batch.0, &batch.1);
+        written.map_err(|error| self.health.fail(error))?;
         let mut core = self.core();
-        if let Err(error) = written {
-            return Err(self.freeze(turn, &mut core, error));
-        }
         core.space.committed();
         let waiting: u64 = core.pending.values().map(|pending| pending.bytes.len() as u64).sum();
         drop(core);
@@ -164,15 +176,25 @@ impl NtfsVolume {
         Ok((left, is_whole))
     }
 
+    /// Says in the log that the volume is in use.
+    fn begin_log(&self, turn: &mut Turn) -> Result<()> {
+        let Some(log) = &mut turn.log else { return Ok(()) };
+        let floor = crate::open::greatest_lsn(&mut self.core());
+        log.begin(&*self.device, floor)?;
+        (turn.is_begun, turn.is_live) = (true, true);
+        Ok(())
+    }
+
     fn write_group(&self, turn: &mut Turn, batch: &Batch, targets: &[Named]) -> Result<()> {
         // Data that the group leads to comes first.
-        self.device.flush()?;
-        let Some(log) = &mut turn.log else { return Ok(()) };
-        if !turn.is_begun {
-            let floor = crate::open::greatest_lsn(&mut self.core());
-            log.begin(&*self.device, floor)?;
-            turn.is_begun = true;
+        self.health.flush(&*self.device)?;
+        if turn.log.is_none() {
+            return Ok(());
         }
+        if !turn.is_begun {
+            self.begin_log(turn)?;
+        }
+        let Some(log) = &mut turn.log else { return Ok(()) };
         for (key, _) in &batch.images {
             if let Key::Block(file, index, _) = key {
                 turn.indexes.insert(Key::Block(*file, *index, 0));
@@ -219,10 +241,8 @@ impl NtfsVolume {
             (pending.collect::<Vec<_>>(), crate::open::mirrored(&mut core))
         };
         let written = self.write_places(turn, &pending, mirror);
+        written.map_err(|error| self.health.fail(error))?;
         let mut core = self.core();
-        if let Err(error) = written {
-            return Err(self.freeze(turn, &mut core, error));
-        }
         core.pending.clear();
         core.space.checkpointed();
         turn.indexes.clear();
@@ -276,26 +296,18 @@ impl NtfsVolume {
         if !run.is_empty() {
             write_any(&*self.device, start, &run)?;
         }
-        self.device.flush()?;
+        self.health.flush(&*self.device)?;
         if !copies.is_empty() {
             // After the originals, so that one of both is whole at any time.
             for (at, bytes) in copies {
                 write_any(&*self.device, at, &bytes)?;
             }
-            self.device.flush()?;
+            self.health.flush(&*self.device)?;
         }
         match &mut turn.log {
             Some(log) if turn.is_begun => log.checkpoint(&*self.device),
             _ => Ok(()),
         }
-    }
-
-    /// After a failure of which it is unknown what reached the disk, nothing more is written.
-    fn freeze(&self, turn: &mut Turn, core: &mut Core, error: Error) -> Error {
-        turn.has_failed = true;
-        core.frozen = Some(format!("a write failed that all else depends on: {error}"));
-        self.is_frozen.store(true, Ordering::SeqCst);
-        error
     }
 
     /// Whether a commit should go on in another group.
@@ -437,7 +449,7 @@ impl NtfsVolume {
     /// Gives clusters back that were taken ahead of content, where no plan is under way.
     pub(super) fn give_back_ahead(&self) {
         let mut core = self.core();
-        if core.frozen.is_some() {
+        if !self.is_written || self.health.promise().is_err() {
             return;
         }
         let nodes: Vec<u64> = core.nodes.all().map(|(node, _)| node).collect();
@@ -446,36 +458,38 @@ impl NtfsVolume {
         }
     }
 
-    /// Commits, writes everything to its place, and says that the volume is closed.
+    /// Ends the volume: refuses changes, waits for the plans that were accepted, commits, writes everything to its place,
+    /// and says that the volume is closed, all before anyone else can make something durable. Whoever comes second does
+    /// the same again, and so returns no earlier than all is done.
     pub(super) fn close(&self) -> Result<()> {
+        self.health.close("it is unmounted");
+        let streams: Vec<Arc<Stream>> = self.streams.read().values().cloned().collect();
+        for stream in streams {
+            drop(stream.claim(|_| 0..u64::MAX, Access::Write));
+        }
+        self.health.promise()?;
+        if !self.is_written {
+            return Ok(());
+        }
+        self.settle_all()?;
         self.give_back_ahead();
-        let mut turn = self.turn();
-        {
-            let core = self.core();
-            if core.frozen.is_some() {
-                // What a failure left undone is told; what was only read needs nothing.
-                let outcome = if turn.has_failed { core.writable() } else { Ok(()) };
-                drop(core);
-                self.freeze_unmounted();
-                return outcome;
+        let mut left = Left::default();
+        self.group.alone(|turn| {
+            left = self.commit_in(turn)?;
+            self.checkpoint(turn)?;
+            if turn.is_live && !turn.is_begun {
+                self.begin_log(turn)?;
             }
-        }
-        let left = self.commit_in(&mut turn)?;
-        self.checkpoint(&mut turn)?;
-        if turn.is_begun
-            && let Some(log) = &mut turn.log
-        {
-            log.end(&*self.device)?;
-            turn.is_begun = false;
-        }
-        self.device.flush()?;
-        self.freeze_unmounted();
+            if turn.is_begun
+                && let Some(log) = &mut turn.log
+            {
+                log.end(&*self.device).map_err(|error| self.health.fail(error))?;
+                turn.is_begun = false;
+            }
+            turn.is_live = false;
+            self.health.flush(&*self.device)
+        })?;
         left.none()
-    }
-
-    fn freeze_unmounted(&self) {
-        self.core().frozen = Some("it is unmounted".into());
-        self.is_frozen.store(true, Ordering::SeqCst);
     }
 }
 

@@ -23,6 +23,8 @@ const BOUNCED: u64 = 2;
 const IN_PLACE: u64 = 3;
 const APPEND: u64 = 4;
 const SLOWLY: u64 = 5;
+/// Which note of a plan is its [`Pass`].
+const PASS: usize = 2;
 
 impl NtfsVolume {
     /// The stream of a node, made if need be.
@@ -140,7 +142,8 @@ impl NtfsVolume {
                 }
             }
         }
-        memory.stream.begin();
+        let pass = memory.stream.enter(offset..offset + length as u64, Access::Read, None)?;
+        plan.notes[PASS] = pass.into_bits();
         Ok(())
     }
 
@@ -188,7 +191,7 @@ impl NtfsVolume {
         done: platter_device::Result<()>,
     ) -> Result<usize> {
         let memory = self.taken_memory(plan)?;
-        memory.stream.end();
+        memory.stream.leave(Pass::from_bits(plan.notes[PASS]));
         let finished = match done {
             Err(error) => Err(error.into()),
             Ok(()) if plan.notes[0] == BOUNCED => {
@@ -207,21 +210,27 @@ impl NtfsVolume {
     // Writing
 
     pub(super) fn may_write(&self, stream: &Stream) -> Result<()> {
-        if self.is_frozen.load(Ordering::Acquire) {
-            self.core().writable()?;
-        }
+        self.health.writable()?;
         if stream.read_only.load(Ordering::Relaxed) {
             return Err(Error::NotPermitted("it has the read-only attribute"));
         }
         Ok(())
     }
 
-    pub(super) fn plan_writing(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
+    /// First half of a write; `within` is a claim of the caller that covers it.
+    pub(super) fn plan_writing(
+        &self,
+        node: Node,
+        offset: u64,
+        data: &[u8],
+        plan: &mut Plan,
+        within: Option<&Claim<'_>>,
+    ) -> Result<()> {
         Plan::check_range(self.sector, offset, data.len())?;
         let memory = self.memory(node, plan)?;
         let planned = self
             .may_write(&memory.stream)
-            .and_then(|()| self.fill_write(&memory.stream, node, offset, data, plan));
+            .and_then(|()| self.fill_write(&memory.stream, offset, data, plan, within));
         plan.state = Some(memory);
         planned
     }
@@ -229,15 +238,15 @@ impl NtfsVolume {
     fn fill_write(
         &self,
         stream: &Arc<Stream>,
-        node: Node,
         offset: u64,
         data: &[u8],
         plan: &mut Plan,
+        within: Option<&Claim<'_>>,
     ) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         {
             let state = stream.read();
-            plan.start(node.0, offset, data.len());
+            plan.start(stream.node, offset, data.len());
             state.check_plain()?;
             if let Place::Runs(runs) = &state.place
                 && end <= state.valid.min(state.size)
@@ -247,23 +256,25 @@ impl NtfsVolume {
             {
                 plan.notes[..2].copy_from_slice(&[IN_PLACE, stream.exchanges.load(Ordering::SeqCst)]);
                 self.fill_segments(runs, offset, offset..end, data.len(), plan)?;
-                stream.begin();
+                // With the state locked: who unmounts has said so before looking for plans under that lock.
+                self.health.writable()?;
+                plan.notes[PASS] = stream.enter(offset..end, Access::Write, within)?.into_bits();
                 return Ok(());
             }
         }
-        self.with_space(|| self.fill_append(stream, node, offset, end, data, plan))
+        self.with_space(|| self.fill_append(stream, offset..end, plan, within))
     }
 
     fn fill_append(
         &self,
         stream: &Arc<Stream>,
-        node: Node,
-        offset: u64,
-        end: u64,
-        data: &[u8],
+        range: Range<u64>,
         plan: &mut Plan,
+        within: Option<&Claim<'_>>,
     ) -> Result<()> {
-        plan.start(node.0, offset, data.len());
+        let (offset, end) = (range.start, range.end);
+        let length = (end - offset) as usize;
+        plan.start(stream.node, offset, length);
         plan.sync = SyncNeed::After;
         let mut core = self.change()?;
         let mut state = stream.write();
@@ -271,24 +282,38 @@ impl NtfsVolume {
         let first = offset / cluster;
         let is_plain = matches!(state.place, Place::Runs(_)) && !state.is_compressed();
         let known = state.clusters().min(end.div_ceil(cluster));
-        let is_slow = !is_plain || data.is_empty() || first < known && !is_there(state.runs(), first, known);
+        let is_slow = !is_plain || length == 0 || first < known && !is_there(state.runs(), first, known);
+        let pass = stream.enter(self.range_of_write(&state, offset, length), Access::Write, within)?;
+        plan.notes[PASS] = pass.into_bits();
         if is_slow {
             plan.notes[0] = SLOWLY;
-            stream.begin();
             return Ok(());
         }
-        self.provide(&mut core, stream.node, &mut state, offset..end)?;
+        let provided = self.provide(&mut core, stream.node, &mut state, offset..end);
         drop(core);
-        if offset > state.planned {
-            let gap = state.planned..offset;
-            self.write_zeroes(&state, gap.clone())?;
-            state.note_written(gap);
+        let filled = provided.and_then(|()| {
+            if offset > state.planned {
+                let gap = state.planned..offset;
+                self.write_zeroes(&state, gap.clone())?;
+                state.note_written(gap);
+            }
+            self.fill_segments(state.runs(), offset, offset..end, length, plan)
+        });
+        if filled.is_err() {
+            stream.leave(pass);
+            return filled;
         }
         plan.notes[..2].copy_from_slice(&[APPEND, stream.exchanges.load(Ordering::SeqCst)]);
-        self.fill_segments(state.runs(), offset, offset..end, data.len(), plan)?;
         state.planned = state.planned.max(end);
-        stream.begin();
         Ok(())
+    }
+
+    /// The range that a write has to have for itself: whole sectors, with the gap between what is planned and it, whose
+    /// zeroes are written with it.
+    pub(super) fn range_of_write(&self, state: &State, offset: u64, length: usize) -> Range<u64> {
+        let mask = u64::from(self.sector) - 1;
+        let end = offset.saturating_add(length as u64);
+        state.planned.min(offset) & !mask..end.checked_add(mask).map_or(end, |end| end & !mask)
     }
 
     pub(super) fn finish_writing(
@@ -315,15 +340,8 @@ impl NtfsVolume {
                     self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| true)
                 }
             }
-            (APPEND, Err(error)) => {
-                // As if it had never been planned: what is past the end reads as zeroes.
-                let mut state = stream.write();
-                let from = plan.offset.max(state.valid);
-                if from < end && self.write_zeroes(&state, from..end).is_ok() {
-                    state.note_written(from..end);
-                }
-                Err(error.into())
-            }
+            // As if it had never been planned: what is past the valid length and not written reads as zeroes, and a sync
+            // that has to move that length gives it other clusters.
             (IN_PLACE, Ok(())) if plan.notes[1] != stream.exchanges.load(Ordering::SeqCst) => {
                 self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| true)
             }
@@ -333,7 +351,7 @@ impl NtfsVolume {
         if finished.is_ok() && plan.length > 0 && plan.notes[0] != SLOWLY {
             self.note_write(stream);
         }
-        stream.end();
+        stream.leave(Pass::from_bits(plan.notes[PASS]));
         plan.state = Some(memory);
         finished
     }

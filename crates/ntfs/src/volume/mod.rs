@@ -2,7 +2,9 @@
 //!
 //! # Locks
 //! The core's lock covers all metadata. Each stream has its own, which is all that reading, and writing in place, takes.
-//! Who needs both takes the core's first. A commit holds the core's lock only while it gathers what to write.
+//! Who needs both takes the core's first. A commit holds the core's lock only while it gathers what to write, and only
+//! its own leadership while it writes. Whoever needs a part of a stream for itself claims it before it takes a lock
+//! ([`platter_vfs::RangeLock`]): what writes part of a sector, in several steps, or changes the size or the holes.
 //!
 //! # What a power cut leaves
 //! A commit is one group in the log: the new images of all that changed. Data that it leads to is durable before it.
@@ -32,16 +34,16 @@ use crate::log::Log;
 use crate::open::{self, Opened};
 use crate::stream::{LARGEST, State, Stream};
 use platter_device::Device;
-use platter_device::sync::{Mutex, MutexGuard, RwLock};
+use platter_device::sync::{METADATA, Mutex, MutexGuard, RwLock};
 use platter_vfs::{
-    Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Kind, Name,
-    NameRules, Node, NodeStream, OpenOptions, Plan, RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope,
-    VolumeInfo,
+    Access, Attributes, Capabilities, Change, Claim, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
+    GroupCommit, Health, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions, Pass, Plan, RenameFlags,
+    Reparse, Result, Space, SyncNeed, SyncScope, VolumeInfo,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The format's name, for error messages.
@@ -59,9 +61,9 @@ pub struct NtfsVolume {
     boot: BootSector,
     information: VolumeInformation,
     was_open: bool,
-    core: Mutex<Core>,
+    core: Mutex<Core, METADATA>,
     /// Who commits, and the log.
-    turn: Mutex<commit::Turn>,
+    group: GroupCommit<commit::Turn>,
     /// The streams by node, for the data path.
     streams: RwLock<HashMap<u64, Arc<Stream>>>,
     /// Nodes whose times and sizes are to be recorded by the next commit.
@@ -69,7 +71,9 @@ pub struct NtfsVolume {
     capabilities: Capabilities,
     /// Tells a plan's memory of one volume from another's.
     id: u64,
-    is_frozen: AtomicBool,
+    /// Whether it was opened to be written.
+    is_written: bool,
+    health: Arc<Health>,
     /// Bytes of groups that the log has room for.
     log_capacity: AtomicU64,
 }
@@ -97,10 +101,11 @@ impl NtfsVolume {
             boot,
             information,
             was_open,
-            is_frozen: AtomicBool::new(core.frozen.is_some()),
+            is_written: core.health.writable().is_ok(),
+            health: core.health.clone(),
             log_capacity: AtomicU64::new(log.as_ref().map_or(64 << 20, Log::capacity)),
             core: Mutex::new(core),
-            turn: Mutex::new(commit::Turn::new(log)),
+            group: GroupCommit::new(commit::Turn::new(log, was_open)),
             streams: RwLock::default(),
             touched: Mutex::default(),
             capabilities: Capabilities {
@@ -125,12 +130,12 @@ impl NtfsVolume {
         })
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    fn core(&self) -> MutexGuard<'_, Core, METADATA> {
         self.core.lock()
     }
 
     /// The core, for a change.
-    fn change(&self) -> Result<MutexGuard<'_, Core>> {
+    fn change(&self) -> Result<MutexGuard<'_, Core, METADATA>> {
         self.relieve()?;
         let core = self.core();
         core.writable()?;
@@ -307,8 +312,8 @@ impl FileSystem for NtfsVolume {
             ("$MFT", format!("cluster {}, {} records", geometry.mft, core.record_count())),
             ("records in use", core.records_taken().to_string()),
         ];
-        if let Some(reason) = &core.frozen {
-            details.push(("read-only", reason.clone()));
+        if let Some(reason) = self.health.reason() {
+            details.push(("read-only", reason.into()));
         }
         if core.has_journal {
             let text = "change journal: not written to, but given another identifier by the first change";
@@ -430,7 +435,7 @@ impl FileSystem for NtfsVolume {
     }
 
     fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
-        self.plan_writing(node, offset, data, plan)
+        self.plan_writing(node, offset, data, plan, None)
     }
 
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
@@ -438,7 +443,13 @@ impl FileSystem for NtfsVolume {
     }
 
     fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
-        self.with_space(|| self.write_any(node, offset, data))
+        self.write_any(node, offset, data)
+    }
+
+    fn wait_until_free(&self, node: Node) {
+        if let Ok(stream) = self.data_of(node) {
+            stream.wait_free();
+        }
     }
 
     fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {

@@ -150,9 +150,12 @@ impl NtfsVolume {
         }
         if number < DETACHED || is_part {
             for node in parts.iter().copied().chain([node]) {
-                if core.frozen.is_none() {
+                if self.is_written {
                     // What cannot be recorded now waits for the commit, with the node.
-                    if self.trim(core, node).is_err() || self.absorb_touched(core, node).is_err() {
+                    if self.settle(core, node).is_err()
+                        || self.trim(core, node).is_err()
+                        || self.absorb_touched(core, node).is_err()
+                    {
                         return;
                     }
                 }

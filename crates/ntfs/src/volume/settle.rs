@@ -18,27 +18,30 @@ impl NtfsVolume {
             core.nodes.get(node)?;
             self.settle(&mut core, node)?;
         }
-        self.commit()?.without(node)
+        self.commit_with(node)
     }
 
     /// The same for all of them.
     pub(super) fn sync_nodes(&self) -> Result<()> {
-        {
-            let mut core = self.core();
-            let nodes: Vec<u64> = core.nodes.all().map(|(node, _)| node).collect();
-            nodes.into_iter().try_for_each(|node| self.settle(&mut core, node))?;
-        }
+        self.settle_all()?;
         self.commit()?.none()
     }
 
+    /// Makes everything that was written to any node's content be valid.
+    pub(super) fn settle_all(&self) -> Result<()> {
+        let mut core = self.core();
+        let nodes: Vec<u64> = core.nodes.all().map(|(node, _)| node).collect();
+        nodes.into_iter().try_for_each(|node| self.settle(&mut core, node))
+    }
+
     /// Makes everything that was written to a node's content be valid.
-    fn settle(&self, core: &mut Core, node: u64) -> Result<()> {
+    pub(super) fn settle(&self, core: &mut Core, node: u64) -> Result<()> {
         let Some(stream) = core.nodes.get(node)?.stream.clone() else { return Ok(()) };
         self.release(core, node);
         if stream.read().done.is_empty() {
             return Ok(());
         }
-        core.writable()?;
+        self.health.promise()?;
         let mut state = stream.write();
         let mut done = state.done.to_vec();
         done.sort_unstable_by_key(|range| range.start);

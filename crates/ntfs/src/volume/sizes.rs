@@ -15,7 +15,7 @@ impl NtfsVolume {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         self.check_size(Some(size))?;
-        let is_resized = self.while_quiet(&stream, |core, state| {
+        let is_resized = self.while_alone(&stream, |core, state| {
             state.check_plain()?;
             let differs = size != state.size;
             if differs {
@@ -29,21 +29,16 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Changes a stream while no plan of it is under way.
-    fn while_quiet<T>(
+    /// Changes a stream that the caller has for itself meanwhile.
+    fn while_alone<T>(
         &self,
         stream: &Stream,
         change: impl FnOnce(&mut Core, &mut State) -> Result<T>,
     ) -> Result<T> {
-        loop {
-            stream.wait_quiet();
-            let mut core = self.change()?;
-            let mut state = stream.write();
-            // A plan may have begun before the locks were had.
-            if stream.is_quiet() {
-                return change(&mut core, &mut state);
-            }
-        }
+        let _claim = stream.claim(|_| 0..u64::MAX, Access::Read);
+        let mut core = self.change()?;
+        let mut state = stream.write();
+        change(&mut core, &mut state)
     }
 
     fn resize_locked(&self, core: &mut Core, node: u64, state: &mut State, size: u64) -> Result<()> {
@@ -110,7 +105,7 @@ impl NtfsVolume {
     pub(super) fn trim(&self, core: &mut Core, node: u64) -> Result<()> {
         let Some(stream) = core.nodes.get(node)?.stream.clone() else { return Ok(()) };
         let mut state = stream.write();
-        if !state.is_ahead || !stream.is_quiet() {
+        if !state.is_ahead || !stream.is_quiet() || !state.done.is_empty() {
             return Ok(());
         }
         let on_disk = self.is_on_disk(core, node)?;
@@ -164,7 +159,8 @@ impl NtfsVolume {
         Ok(())
     }
 
-    fn provide_zeroed(
+    /// Makes every cluster of a range be there; what of holes is outside `written` becomes zeroes.
+    pub(super) fn provide_zeroed(
         &self,
         core: &mut Core,
         node: u64,
@@ -205,7 +201,7 @@ impl NtfsVolume {
         if range.is_empty() {
             return Err(Error::InvalidArgument("the range is empty"));
         }
-        self.while_quiet(&stream, |core, state| {
+        self.while_alone(&stream, |core, state| {
             let inside = range.start..range.end.min(state.size);
             self.punch_locked(core, node.0, state, inside)
         })?;

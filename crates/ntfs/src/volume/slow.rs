@@ -175,22 +175,88 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Writes any bytes.
+    /// Writes any bytes: whole sectors as a plan, the rest with everything locked.
     pub(super) fn write_any(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        /// Bytes written at a time.
+        const PIECE: usize = 1 << 20;
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         self.check_size(offset.checked_add(data.len() as u64))?;
-        self.write_slowly(&stream, offset, data)
+        let sector = u64::from(self.sector);
+        let end = offset + data.len() as u64;
+        // What goes in several steps, or into part of a sector, is for the caller alone: nobody is to cut the file short
+        // between two steps, and what is in flight to the rest of the sector would be lost.
+        let is_one_step = (offset | end).is_multiple_of(sector) && data.len() <= PIECE;
+        let claim = (!is_one_step)
+            .then(|| stream.claim(|state| self.range_of_write(state, offset, data.len()), Access::Write));
+        if claim.is_some() && !data.is_empty() {
+            self.with_space(|| self.prepare(&stream, offset..end))?;
+        }
+        let mut plan = Plan::default();
+        let mut at = 0;
+        while at < data.len() {
+            let position = offset + at as u64;
+            let rest = &data[at..];
+            let head = position % sector;
+            if head == 0 && rest.len() as u64 >= sector {
+                let length = rest.len().min(PIECE) as u64 / sector * sector;
+                let piece = &rest[..length as usize];
+                while let Err(error) = self.plan_writing(node, position, piece, &mut plan, claim.as_ref()) {
+                    match error {
+                        Error::Busy => stream.wait_free(),
+                        error => return Err(error),
+                    }
+                }
+                let done = plan.segments.iter().try_for_each(|segment| {
+                    let start = segment.at as usize;
+                    self.device.write_at(segment.offset, &piece[start..start + segment.length as usize])
+                });
+                self.finish_writing(&mut plan, piece, done)?;
+                at += piece.len();
+            } else {
+                let length = rest.len().min((sector - head) as usize);
+                self.with_space(|| self.write_slowly(&stream, position, &rest[..length]))?;
+                at += length;
+            }
+        }
+        Ok(())
     }
 
-    /// Writes any bytes with the stream locked. Plans under way are of other ranges and need not be waited for.
+    /// Takes what a write in several steps needs, so that none of them is refused for want of room.
+    fn prepare(&self, stream: &Stream, range: Range<u64>) -> Result<()> {
+        {
+            let state = stream.read();
+            state.check_plain()?;
+            let (first, last) = (range.start / self.cluster, range.end.div_ceil(self.cluster));
+            if matches!(state.place, Place::Runs(_)) && is_there(state.runs(), first, last) {
+                return Ok(());
+            }
+        }
+        let mut core = self.change()?;
+        let mut state = stream.write();
+        if let Place::Resident(content) = &state.place {
+            let grown = usize::try_from(range.end).unwrap_or(usize::MAX).max(content.len());
+            if self.may_be_resident(&mut core, stream.node, grown)? {
+                return Ok(());
+            }
+            self.move_out(&mut core, stream.node, &mut state)?;
+        }
+        if state.is_compressed() {
+            return Ok(());
+        }
+        // Readers come between the steps: what is not written yet is zeroes.
+        let nothing = range.start..range.start;
+        self.provide_zeroed(&mut core, stream.node, &mut state, range, nothing)
+    }
+
+    /// Writes any bytes with the stream locked, for who has claimed them or has a plan of whole sectors.
     pub(super) fn write_slowly(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<()> {
         if data.is_empty() {
             return Ok(());
         }
         {
-            // What is there is overwritten without the core.
-            let state = stream.write();
+            // What is there is overwritten without the core, and readers go on.
+            let state = stream.read();
             let end = offset + data.len() as u64;
             if matches!(state.place, Place::Runs(_))
                 && end <= state.valid.min(state.size)

@@ -116,7 +116,7 @@ impl NtfsVolume {
     }
 
     /// The core for what may be a change, or only a look.
-    fn change_or_read(&self) -> Result<MutexGuard<'_, Core>> {
+    fn change_or_read(&self) -> Result<MutexGuard<'_, Core, METADATA>> {
         self.relieve()?;
         Ok(self.core())
     }
