@@ -43,7 +43,7 @@ impl Mount {
 
     /// Unmounts, and nothing may be wrong with the volume.
     pub fn end(&self) {
-        self.place.works("umount m");
+        self.place.ends(0, "umount m");
         let report = self.place.works("check disk.img");
         assert!(report.contains("no damage"), "{report}");
     }
