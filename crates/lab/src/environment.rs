@@ -1,6 +1,7 @@
 //! Where a comparison ran, for whoever wants to repeat it.
 
 use crate::report::document::{DeviceInfo, Environment};
+use crate::stand::NO_DEVICE;
 use platter_device::Device;
 use std::path::Path;
 
@@ -42,7 +43,7 @@ fn memory_info(key: &str) -> u64 {
 /// What is known about the device under test; `name` is what people call it, `place` its path or the
 /// directory that it is in.
 pub fn device_info(device: &dyn Device, name: &str, kind: &str, place: &Path) -> DeviceInfo {
-    let on_host = kind != "memory";
+    let on_host = !matches!(kind, "memory" | NO_DEVICE);
     let hardware = on_host.then(|| platter_device::hardware(place)).flatten();
     DeviceInfo {
         name: name.into(),

@@ -27,4 +27,4 @@ pub use error::{Error, Result};
 pub use stand::{Stand, device_path};
 pub use subject::Subject;
 pub use target::Target;
-pub use workload::{Preset, Share, Workload};
+pub use workload::{Part, Preset, Share, Workload};

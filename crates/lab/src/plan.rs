@@ -49,6 +49,7 @@ pub(crate) fn check(comparison: &Comparison) -> Result<Plan> {
     for workload in &comparison.workloads {
         warnings.append(&mut workload.notes.clone());
         workload.cases.iter().try_for_each(|case| check_load(workload, case))?;
+        workload.groups().try_for_each(|group| check_outstanding(workload, group))?;
     }
     let names = distinct(comparison.targets.iter().map(Target::name));
     let rooms = room::look(&comparison, &names, caching)?;
@@ -65,6 +66,10 @@ pub(crate) fn check(comparison: &Comparison) -> Result<Plan> {
     rooms.check_space(&comparison, span)?;
     check_memory(&comparison, &rooms)?;
     warnings.extend(rooms.warnings(caching));
+    if rooms.on_device == 0 && !matches!(comparison.stand, Stand::TemporaryImage(_)) {
+        warnings
+            .push(format!("{} was left alone: every target is a directory of the host", rooms.ground.name));
+    }
     Ok(Plan { comparison, names, caching, warnings })
 }
 
@@ -98,6 +103,7 @@ fn choose(comparison: &mut Comparison) {
         workload.repeats = comparison.repeats.unwrap_or(workload.repeats);
         workload.durability = comparison.durability.unwrap_or(workload.durability);
         for case in &mut workload.cases {
+            case.durability = case.durability.filter(|_| comparison.durability.is_none());
             if let Some(time) = time {
                 // What ends by count or size ends by time now.
                 (case.time, case.count, case.passes) = (time, None, None);
@@ -156,31 +162,48 @@ fn check_load(workload: &Workload, case: &Case) -> Result<()> {
         return about("it has neither a time nor a count at which it ends".into());
     }
     let (workers, depth) = (pattern.workers, pattern.queue_depth);
-    if workers > MOST_WORKERS || depth > MOST_DEPTH || u64::from(workers) * u64::from(depth) > MOST_IOS {
+    if workers > MOST_WORKERS || depth > MOST_DEPTH {
         return about(format!(
-            "{workers} workers with {depth} I/Os outstanding each; at most are {MOST_WORKERS} workers, {MOST_DEPTH} I/Os \
-             of each and {MOST_IOS} of all"
+            "{workers} workers with {depth} I/Os outstanding each; at most are {MOST_WORKERS} workers and {MOST_DEPTH} I/Os of \
+             each"
+        ));
+    }
+    Ok(())
+}
+
+/// What cases that run at the same time have outstanding together.
+fn check_outstanding(workload: &Workload, group: &[Case]) -> Result<()> {
+    let names = group.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(" + ");
+    let about = |reason: String| refuse(format!("{}, {names}: {reason}", workload.name));
+    let workers: u64 = group.iter().map(|case| u64::from(case.pattern.workers)).sum();
+    let of = |case: &Case| u64::from(case.pattern.workers) * u64::from(case.pattern.queue_depth);
+    let all: u64 = group.iter().map(of).sum();
+    if workers > MOST_WORKERS.into() || all > MOST_IOS {
+        return about(format!(
+            "{workers} workers with {all} I/Os outstanding; at most are {MOST_WORKERS} workers with {MOST_IOS} at the same time"
         ));
     }
     let limit = match memory_bytes() {
         0 => MOST_OUTSTANDING,
         all => MOST_OUTSTANDING.min(all / 4),
     };
-    if outstanding(case) > limit {
+    let needed = outstanding(group);
+    if needed > limit {
         return about(format!(
-            "{workers} workers with {depth} I/Os of {} outstanding each need {} of memory; at most {} are given for that",
-            show_size(u64::from(pattern.block)),
-            show_size(outstanding(case)),
+            "{workers} workers with {all} I/Os outstanding need {} of memory; at most {} are given for that",
+            show_size(needed),
             show_size(limit)
         ));
     }
     Ok(())
 }
 
-/// Bytes of a case's I/Os in flight.
-fn outstanding(case: &Case) -> u64 {
-    let pattern = &case.pattern;
-    u64::from(pattern.block) * u64::from(pattern.workers) * u64::from(pattern.queue_depth)
+/// Bytes in flight of cases that run at the same time.
+fn outstanding(group: &[Case]) -> u64 {
+    let of = |pattern: &crate::Pattern| {
+        u64::from(pattern.block) * u64::from(pattern.workers) * u64::from(pattern.queue_depth)
+    };
+    group.iter().fold(0, |sum, case| sum.saturating_add(of(&case.pattern)))
 }
 
 /// Works out shares, and cuts spans to what every target can hold as one file.
@@ -226,6 +249,8 @@ fn check_blocks(workload: &Workload, room: &Room, verify: bool) -> Result<()> {
     for case in &workload.cases {
         let pattern = &case.pattern;
         let (block, span) = (u64::from(pattern.block), workload.span);
+        let range = case.range(span);
+        let length = range.end - range.start;
         let about =
             |reason: String| refuse(format!("{}, {} on {}: {reason}", workload.name, case.name, room.name));
         for (what, bytes) in [("block", block), ("alignment", u64::from(pattern.align))] {
@@ -240,7 +265,8 @@ fn check_blocks(workload: &Workload, room: &Room, verify: bool) -> Result<()> {
             return about(format!("a block of {block} bytes is no multiple of {CELL}, as --verify needs"));
         }
         let align = if pattern.align == 0 { block } else { u64::from(pattern.align) };
-        let part = if pattern.own_span { span / u64::from(pattern.workers) / align * align } else { span };
+        let part =
+            if pattern.own_span { length / u64::from(pattern.workers) / align * align } else { length };
         if part < block {
             let whose = if pattern.own_span { " of each worker" } else { "" };
             return about(format!("a span{whose} of {part} bytes holds no block of {block} bytes"));
@@ -261,7 +287,9 @@ fn set_count(span: u64, case: &mut Case) {
     let Some(passes) = case.passes.take() else { return };
     let pattern = &case.pattern;
     let workers = u64::from(pattern.workers);
-    let part = if pattern.own_span { span / workers } else { span };
+    let range = case.range(span);
+    let length = range.end - range.start;
+    let part = if pattern.own_span { length / workers } else { length };
     let blocks = part / u64::from(pattern.block);
     let all = blocks.saturating_mul(workers).saturating_mul(u64::from(passes));
     case.count = Some(case.count.map_or(all, |count| count.min(all)));
@@ -271,9 +299,9 @@ fn set_count(span: u64, case: &mut Case) {
 fn check_memory(comparison: &Comparison, rooms: &room::Rooms) -> Result<()> {
     let ground = &rooms.ground;
     let Stand::Memory(bytes) = comparison.stand else { return Ok(()) };
-    let cases = comparison.workloads.iter().flat_map(|workload| &workload.cases);
-    let all = bytes.saturating_mul(rooms.on_device.max(1));
-    let needed = all.saturating_add(cases.map(outstanding).max().unwrap_or(0));
+    let groups = comparison.workloads.iter().flat_map(Workload::groups);
+    let all = bytes.saturating_mul(rooms.on_device);
+    let needed = all.saturating_add(groups.map(outstanding).max().unwrap_or(0));
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_AS);
     let there = memory_available().min(limit.map_or(u64::MAX, |(soft, _)| soft));
     if there > 0 && needed > there {

@@ -33,6 +33,8 @@ pub enum Stand {
     Memory(u64),
 }
 
+/// What stands for the kind of device where no target lies on one.
+pub(crate) const NO_DEVICE: &str = "no device";
 /// Bytes of one write while providing.
 const PIECE: usize = 1 << 20;
 /// How much of a larger image is provided, as a multiple of what the span needs: file systems that write to new places
@@ -68,15 +70,19 @@ pub(crate) struct Place {
 }
 
 impl OpenStand {
-    /// Opens it for so many targets that lie on the device, for a comparison that a [`crate::plan`] has looked at.
+    /// Opens it for so many targets that lie on the device, for a comparison that a [`crate::plan`] has looked at. Where
+    /// none does, the device is left alone, and no image is made.
     pub fn open(stand: &Stand, span: u64, targets: u64, caching: Caching) -> Result<OpenStand> {
-        let length = image_length(span).saturating_mul(targets.max(1));
+        if targets == 0 {
+            return Ok(OpenStand::nothing(caching));
+        }
+        let length = image_length(span).saturating_mul(targets);
         let options = |exclusive| FileOptions { caching, exclusive, ..FileOptions::default() };
         match stand {
             Stand::Memory(length) => {
                 let memory = || Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
                 let places: Vec<Place> =
-                    (0..targets.max(1)).map(|_| Place { device: memory(), provided: 0 }).collect();
+                    (0..targets).map(|_| Place { device: memory(), provided: 0 }).collect();
                 Ok(OpenStand {
                     device: places[0].device.clone(),
                     kind: "memory",
@@ -122,6 +128,22 @@ impl OpenStand {
                     made,
                 })
             }
+        }
+    }
+
+    /// No device, for directories of the host alone.
+    fn nothing(caching: Caching) -> OpenStand {
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(0, Sectors::SMALL));
+        OpenStand {
+            places: vec![Place { device: device.clone(), provided: 0 }],
+            device,
+            kind: NO_DEVICE,
+            direct: true,
+            caching,
+            name: "directories of the host".into(),
+            place: PathBuf::new(),
+            mirror: None,
+            made: Made::default(),
         }
     }
 

@@ -119,6 +119,42 @@ fn nothing_is_made_for_a_comparison_that_cannot_be() {
     assert!(here.path("f.img").exists());
 }
 
+/// The length an image is given is part of the volume: without the one there is not the other.
+#[test]
+fn a_volume_that_could_not_be_made_leaves_the_image_as_it_was() {
+    let here = Place::new("failed-mkfs");
+    for (there, size) in [(3 << 20, "1M"), (1 << 20, "2M"), (0, "1M")] {
+        let image = content(7, there);
+        fs::write(here.path("f.img"), &image).unwrap();
+        assert!(here.fails(&format!("mkfs fat32 f.img --size {size}")).contains("f.img"));
+        assert!(fs::read(here.path("f.img")).unwrap() == image, "{there} bytes, --size {size}");
+    }
+    for size in [8 << 20, 64 << 20] {
+        fs::write(here.path("f.img"), content(7, 32 << 20)).unwrap();
+        here.works(&format!("mkfs exfat f.img --size {size}"));
+        assert_eq!(fs::metadata(here.path("f.img")).unwrap().len(), size);
+    }
+}
+
+/// A limit on the size of files, as `ulimit -f` sets it, shows that no image is made.
+#[test]
+fn directories_alone_need_no_image() {
+    let here = Place::new("directories");
+    job(&here);
+    fs::create_dir(here.path("d")).unwrap();
+    fs::write(here.path("i.img"), []).unwrap();
+    for (device, words) in
+        [("", "directories of the host"), (" --device i.img --force", "i.img was left alone")]
+    {
+        // In units of 512 bytes: the job's file has 1 MiB.
+        let line = format!("ulimit -f 4096; exec \"$0\" run j.fio --target dir:d{device}");
+        let output = here.command("sh", &["-c", &line, env!("CARGO_BIN_EXE_platter")]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains(words), "{output:?}");
+    }
+    assert!(fs::read(here.path("i.img")).unwrap().is_empty());
+}
+
 #[test]
 fn an_older_report_is_kept_under_the_time_at_which_it_was_made() {
     let here = Place::new("older-report");

@@ -16,3 +16,9 @@ fn threads_get_along() {
         check_clean(&*device).unwrap_or_else(|fault| panic!("{volume:?}: {fault}"));
     }
 }
+
+#[test]
+fn a_listing_goes_on_after_any_rest() {
+    platter_vfs::model::listings::in_turns(&platter_refs::Refs::ANY);
+    platter_vfs::model::listings::after_a_rest(&platter_refs::Refs::ANY);
+}

@@ -1,7 +1,7 @@
 //! One commit for all callers that wait for one.
 
 use crate::{Health, Result};
-use platter_device::sync::{COMMIT, Mutex};
+use platter_device::sync::{COMMIT, Condvar, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// What a caller waits for.
@@ -15,12 +15,17 @@ pub enum Need {
 
 /// The leadership of a volume's commits, with `L`, what only a leader uses: memory, the end of a log.
 ///
-/// Callers that want something durable queue for the leadership. The first commits for all who had come by then; each
-/// of the others finds, when its turn comes, that this was done. A leader that fails serves nobody but itself: the next
-/// one tries for itself, and meets the failure in [`Health`] if it was final.
+/// Callers that want something durable wait for the leadership. The first commits for all who had come by then; the
+/// others find, when it has ended, that this was done, and do not wait for the next leader, who may be at work already.
+/// A leader that fails serves nobody but itself: the next one tries for itself, and meets the failure in [`Health`] if it
+/// was final.
 #[derive(Debug, Default)]
 pub struct GroupCommit<L> {
     leader: Mutex<L, COMMIT>,
+    /// Whether somebody leads.
+    is_led: Mutex<bool>,
+    /// Told when nobody leads any more.
+    news: Condvar,
     /// Calls so far, and up to which of them all are served; of those that need a commit likewise. The served ones change
     /// under `leader` alone.
     asked: AtomicU64,
@@ -34,6 +39,8 @@ impl<L> GroupCommit<L> {
     pub fn new(leader: L) -> GroupCommit<L> {
         GroupCommit {
             leader: Mutex::new(leader),
+            is_led: Mutex::new(false),
+            news: Condvar::new(),
             asked: AtomicU64::new(0),
             served: AtomicU64::new(0),
             commits_asked: AtomicU64::new(0),
@@ -58,11 +65,10 @@ impl<L> GroupCommit<L> {
             self.commits_asked.fetch_add(1, SeqCst);
         }
         let call = self.asked.fetch_add(1, SeqCst) + 1;
-        let mut leader = self.leader.lock();
-        if self.served.load(SeqCst) >= call {
-            return health.promise();
+        match self.become_leader(|| self.served.load(SeqCst) >= call) {
+            Some(mut lead) => self.lead(&mut lead.leader, work),
+            None => health.promise(),
         }
-        self.lead(&mut leader, work)
     }
 
     /// Leads once nobody else does, whatever others need, and keeps the leadership to the end of `work`.
@@ -70,13 +76,29 @@ impl<L> GroupCommit<L> {
     /// # Errors
     /// Those of `work`.
     pub fn alone(&self, work: impl FnOnce(&mut L) -> Result<()>) -> Result<()> {
-        let mut leader = self.leader.lock();
-        self.lead(&mut leader, |leader, _| work(leader))
+        match self.become_leader(|| false) {
+            Some(mut lead) => self.lead(&mut lead.leader, |leader, _| work(leader)),
+            None => Ok(()),
+        }
     }
 
     /// How often a caller asked for a commit or a flush so far.
     pub fn asked(&self) -> u64 {
         self.asked.load(SeqCst)
+    }
+
+    /// Waits until nobody leads, or until this is needless.
+    fn become_leader(&self, is_needless: impl Fn() -> bool) -> Option<Lead<'_, L>> {
+        let mut is_led = self.is_led.lock();
+        while !is_needless() {
+            if !*is_led {
+                *is_led = true;
+                drop(is_led);
+                return Some(Lead { leader: self.leader.lock(), _ends: Ends(self) });
+            }
+            is_led = self.news.wait(is_led);
+        }
+        None
     }
 
     fn lead(&self, leader: &mut L, work: impl FnOnce(&mut L, Need) -> Result<()>) -> Result<()> {
@@ -87,6 +109,22 @@ impl<L> GroupCommit<L> {
         self.served.store(asked, SeqCst);
         self.commits_served.store(commits, SeqCst);
         Ok(())
+    }
+}
+
+/// The leadership, until this is dropped.
+struct Lead<'l, L> {
+    leader: MutexGuard<'l, L, COMMIT>,
+    // Dropped last: the next leader finds the lock free.
+    _ends: Ends<'l, L>,
+}
+
+struct Ends<'l, L>(&'l GroupCommit<L>);
+
+impl<L> Drop for Ends<'_, L> {
+    fn drop(&mut self) {
+        *self.0.is_led.lock() = false;
+        self.0.news.notify_all();
     }
 }
 

@@ -1,49 +1,80 @@
-//! Where listings under way go on: the keys behind the cursors that were handed out, for as many as a fixed amount of
-//! memory takes.
+//! Where listings under way go on.
+//!
+//! A cursor is a digest of the key that its entry has in the directory. So it needs nothing to be kept for it: whoever
+//! goes on reads the directory up to that key. For listings that do not rest for long, and for entries that were removed
+//! since, the keys behind the latest cursors are kept, for as many as a fixed amount of memory takes. The same entry has
+//! the same cursor in every listing, so many listings of one directory need no more memory than one.
 
-use std::collections::VecDeque;
+use crate::Cursor;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 
 /// Bytes of keys that are kept.
 const MOST: usize = 16 << 20;
 
-/// The cursors handed out last.
+/// The cursors of a volume, and the keys behind the latest.
 #[derive(Default)]
 pub struct Listings {
-    batches: VecDeque<Batch>,
-    next: u64,
+    /// Nobody who names entries knows it, so nobody can give two the same digest.
+    digests: RandomState,
+    keys: HashMap<(u64, u64), Box<[u8]>>,
+    /// The keys by age.
+    ages: VecDeque<(u64, u64)>,
     bytes: usize,
 }
 
-struct Batch {
-    object: u64,
-    first: u64,
-    keys: Vec<Vec<u8>>,
-}
-
-impl Batch {
-    fn bytes(&self) -> usize {
-        self.keys.iter().map(|key| key.len() + 32).sum::<usize>() + 64
-    }
+/// Bytes that a key takes: itself, and where it is found.
+fn taken(key: &[u8]) -> usize {
+    key.len() + 80
 }
 
 impl Listings {
-    /// Remembers the keys that were listed; their cursors count up from the returned one.
-    pub fn start(&mut self, object: u64, keys: Vec<Vec<u8>>) -> u64 {
-        let first = self.next.max(1);
-        self.next = first + keys.len() as u64;
-        let batch = Batch { object, first, keys };
-        self.bytes += batch.bytes();
-        self.batches.push_back(batch);
-        while self.bytes > MOST && self.batches.len() > 1 {
-            self.bytes -= self.batches.pop_front().map_or(0, |batch| batch.bytes());
-        }
-        first
+    /// The cursor of an entry with this key.
+    pub fn cursor(&self, key: &[u8]) -> Cursor {
+        // Programs take it for an offset, which has a sign, and small ones have meanings of their own.
+        Cursor(self.digests.hash_one(key) >> 2 | 1 << 61)
     }
 
-    /// The key behind a cursor.
-    pub fn key(&self, object: u64, cursor: u64) -> Option<Vec<u8>> {
-        let index = self.batches.partition_point(|batch| batch.first <= cursor).checked_sub(1)?;
-        let batch = &self.batches[index];
-        (batch.object == object).then(|| batch.keys.get((cursor - batch.first) as usize).cloned()).flatten()
+    /// The cursor of an entry that was listed.
+    pub fn listed(&mut self, directory: u64, key: &[u8]) -> Cursor {
+        let cursor = self.cursor(key);
+        let place = (directory, cursor.0);
+        if !self.keys.contains_key(&place) {
+            self.bytes += taken(key);
+            self.keys.insert(place, key.into());
+            self.ages.push_back(place);
+        }
+        while self.bytes > MOST {
+            let Some(oldest) = self.ages.pop_front() else { break };
+            self.bytes -= self.keys.remove(&oldest).map_or(0, |key| taken(&key));
+        }
+        cursor
+    }
+
+    /// The key behind a cursor, if it is kept. If not, it is that of the entry of which [`Listings::cursor`] says so; if
+    /// there is none, the entry was removed after its key had been let go, and the listing begins anew, since it would
+    /// leave something out otherwise.
+    pub fn kept(&self, directory: u64, cursor: Cursor) -> Option<Vec<u8>> {
+        self.keys.get(&(directory, cursor.0)).map(|key| key.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_keys_are_kept_in_bounded_memory_and_every_cursor_names_its_key() {
+        let mut listings = Listings::default();
+        let key = |number: u64| [&number.to_le_bytes()[..], &[7; 500]].concat();
+        let cursors: Vec<Cursor> = (0..100_000).map(|number| listings.listed(5, &key(number))).collect();
+        assert!(listings.bytes <= MOST && listings.keys.len() == listings.ages.len());
+        assert_eq!(listings.kept(5, cursors[99_999]), Some(key(99_999)));
+        assert_eq!(listings.kept(6, cursors[99_999]), None, "of another directory");
+        assert_eq!(listings.kept(5, cursors[0]), None);
+        assert_eq!(listings.cursor(&key(0)), cursors[0]);
+        let before = listings.bytes;
+        listings.listed(5, &key(99_999));
+        assert_eq!(listings.bytes, before, "listed twice, kept once");
     }
 }

@@ -14,6 +14,8 @@ const STALL: Duration = Duration::from_millis(250);
 pub(super) struct Slice {
     pub started: Duration,
     pub measured: Measured,
+    /// What all cases together issued that ran at the same time: processor time and traffic are of these.
+    pub issued: Issued,
     /// What the volume did by itself afterwards.
     pub background: Duration,
     pub traffic: Option<Traffic>,
@@ -87,7 +89,7 @@ impl Gathered {
 
     /// Adds a slice to the round on its way.
     pub fn add(&mut self, round: u32, pass: u32, slice: Slice) {
-        let Slice { started, measured, background, traffic, stop } = slice;
+        let Slice { started, measured, issued: all, background, traffic, stop } = slice;
         let Round { run, reads, writes, syncs, issued, total, seen, workers } = &mut self.round;
         let seconds = (measured.elapsed + background).as_secs_f64().max(1e-9);
         if run.slices.is_empty() {
@@ -116,8 +118,8 @@ impl Gathered {
         reads.add(&measured.reads);
         writes.add(&measured.writes);
         syncs.add(&measured.syncs);
-        issued.add(&measured.issued);
-        let of_slice = Total { cpu: measured.cpu, whole: measured.whole, ios: measured.issued.ios() };
+        issued.add(&all);
+        let of_slice = Total { cpu: measured.cpu, whole: measured.whole, ios: all.ios() };
         total.add(&of_slice);
         self.cpu.add(&of_slice);
         seen.add(traffic);
@@ -217,8 +219,9 @@ fn timeline(measured: &Measured, stop: Stop, from: f64, seconds: f64) -> Vec<rep
     measured.timeline.iter().enumerate().map(second).collect()
 }
 
-pub(super) fn report_case(workload: &Workload, case: &Case) -> report::Case {
-    report::Case {
+/// A case as reports know it; `group` are those that run at the same time.
+pub(super) fn report_case(workload: &Workload, case: &Case, group: &[Case]) -> report::Case {
+    let alone = |case: &Case| report::Case {
         workload: workload.name.clone(),
         name: case.name.clone(),
         direction: case.direction,
@@ -227,9 +230,14 @@ pub(super) fn report_case(workload: &Workload, case: &Case) -> report::Case {
         workers: case.pattern.workers,
         random_percent: case.pattern.random_percent,
         read_percent: case.pattern.read_percent,
-        durability: workload.durability.to_string(),
+        durability: workload.durability_of(case).to_string(),
         scoring: workload.scoring,
-    }
+        beside: Vec::new(),
+    };
+    let known = alone(case);
+    let others = group.iter().map(alone).filter(|other| !other.is_same(&known));
+    let beside = others.map(|other| other.label()).collect();
+    report::Case { beside, ..known }
 }
 
 fn latency(latencies: &Latencies) -> report::Latency {

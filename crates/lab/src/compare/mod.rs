@@ -16,12 +16,12 @@ use crate::report::document::{self as report, Document, RAW, Settings, WorkloadS
 use crate::stand::{OpenStand, Place, Stand};
 use crate::target::{Ready, Target};
 use crate::workload::{Case, Preset, Workload};
-use crate::{Durability, Error, Job, Measured, Result, Session, Stop, Watch};
+use crate::{Durability, Error, Issued, Job, Measured, Result, Session, Stop, Watch};
 use gather::{Gathered, report_case};
 use machine::Machine;
 use order::Orders;
 use platter_device::{Caching, Recorder};
-use rest::Busy;
+use rest::{Busy, Rests};
 use std::time::{Duration, Instant, SystemTime};
 
 /// What to compare, and how.
@@ -138,13 +138,17 @@ enum Cut {
 }
 
 impl Cut {
-    fn of(case: &Case, targets: usize) -> Cut {
+    /// Of cases that run at the same time.
+    fn of(group: &[Case], targets: usize) -> Cut {
         let least = SHORTEST * 4;
-        if targets < 2 || case.count.is_some() || case.continuous || case.time < least {
+        let time = time_of(group);
+        // What ends at another time than what it runs beside has to run to its end.
+        let is_cut = |case: &Case| case.count.is_none() && !case.continuous && case.time == time;
+        if targets < 2 || time < least || !group.iter().all(is_cut) {
             return Cut::Whole;
         }
         // A case that is too short for all passes has shorter slices, a long one longer ones.
-        let length = SLICE.min(case.time / PASSES).max(case.time / (3 * PASSES));
+        let length = SLICE.min(time / PASSES).max(time / (3 * PASSES));
         Cut::Slices(length.clamp(SHORTEST, LONGEST))
     }
 
@@ -160,12 +164,24 @@ impl Cut {
         }
     }
 
-    fn passes(self, case: &Case) -> u32 {
+    fn passes(self, group: &[Case]) -> u32 {
         match self {
             Cut::Whole => 1,
-            Cut::Slices(length) => case.time.as_secs_f64().div_euclid(length.as_secs_f64()).max(1.0) as u32,
+            Cut::Slices(length) => {
+                time_of(group).as_secs_f64().div_euclid(length.as_secs_f64()).max(1.0) as u32
+            }
         }
     }
+}
+
+/// How long cases take that run at the same time, as far as they end by time.
+fn time_of(group: &[Case]) -> Duration {
+    group.iter().map(|case| case.time).max().unwrap_or_default()
+}
+
+/// The load before cases count that run at the same time.
+fn ramp_up_of(group: &[Case]) -> Duration {
+    group.iter().map(|case| case.ramp_up).max().unwrap_or_default()
 }
 
 /// The part of a slice that goes by before it counts.
@@ -203,6 +219,8 @@ struct Course<'a> {
     partial: Vec<String>,
     /// Targets that are out, and why.
     failed: Vec<(String, String)>,
+    /// What volumes did between cases.
+    rests: Rests,
 }
 
 impl<'a> Course<'a> {
@@ -221,12 +239,11 @@ impl<'a> Course<'a> {
             .iter()
             .map(|workload| {
                 let cases: Duration = workload
-                    .cases
-                    .iter()
-                    .map(|case| match Cut::of(case, comparison.targets.len()) {
+                    .groups()
+                    .map(|group| match Cut::of(group, comparison.targets.len()) {
                         // With what starting and settling takes.
-                        Cut::Slices(_) => case.time.mul_f64(1.4) + case.ramp_up,
-                        Cut::Whole => case.time + case.ramp_up,
+                        Cut::Slices(_) => time_of(group).mul_f64(1.4) + ramp_up_of(group),
+                        Cut::Whole => time_of(group) + ramp_up_of(group),
                     })
                     .sum();
                 cases * workload.repeats * targets
@@ -250,6 +267,7 @@ impl<'a> Course<'a> {
             warnings,
             partial: Vec::new(),
             failed: Vec::new(),
+            rests: Rests::default(),
         }
     }
 
@@ -274,8 +292,8 @@ impl<'a> Course<'a> {
         }
         'all: for round in 1..=rounds(comparison) {
             for workload in comparison.workloads.iter().filter(|workload| round <= workload.repeats) {
-                for case in &workload.cases {
-                    self.case(&mut members, workload, case, round)?;
+                for group in workload.groups() {
+                    self.cases(&mut members, workload, group, round)?;
                     if self.is_over() {
                         break 'all;
                     }
@@ -307,9 +325,9 @@ impl<'a> Course<'a> {
                     self.keep_or_drop(&name, "made ready", ready).into_iter().collect();
                 self.write_files(&mut members);
                 for workload in comparison.workloads.iter().filter(|workload| round <= workload.repeats) {
-                    for case in &workload.cases {
+                    for group in workload.groups() {
                         if !members.is_empty() && !self.is_over() {
-                            self.case(&mut members, workload, case, round)?;
+                            self.cases(&mut members, workload, group, round)?;
                         }
                     }
                 }
@@ -401,17 +419,21 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Runs one case on all members.
-    fn case(
+    /// Runs one case on all members, or several at the same time.
+    fn cases(
         &mut self,
         members: &mut Vec<Member>,
         workload: &Workload,
-        case: &Case,
+        group: &[Case],
         round: u32,
     ) -> Result<()> {
-        let label = report_case(workload, case).label();
-        let job = self.job(workload, case);
-        let cut = Cut::of(case, members.len());
+        let labels: Vec<String> =
+            group.iter().map(|case| report_case(workload, case, group).label()).collect();
+        let label = labels.join(" + ");
+        let jobs: Vec<Job> =
+            group.iter().zip(0..).map(|(case, number)| self.job(workload, case, number)).collect();
+        let cut = Cut::of(group, members.len());
+        let ramp_up = ramp_up_of(group);
         let mut sessions = Vec::new();
         let mut slowest = f64::INFINITY;
         let mut at = 0;
@@ -424,15 +446,12 @@ impl<'a> Course<'a> {
                     crate::prepare(subject, &(0..workload.span), workload.seed, &mut |_, _| {})?;
                     subject.sync()?;
                 }
-                let mut session = Session::new(member.ready.subject.clone(), job.clone())?;
+                let mut session = Session::together(member.ready.subject.clone(), jobs.clone())?;
                 let Cut::Slices(length) = cut else { return Ok((session, f64::INFINITY)) };
-                let measured = session.run(
-                    case.ramp_up,
-                    Stop::Slice(length),
-                    length,
-                    &self.watch(&members[at].name, workload, &label),
-                )?;
-                Ok((session, measured.iops()))
+                let watch = self.watch(&members[at].name, workload, &label);
+                let stops = vec![Stop::Slice(length); group.len()];
+                let measured = session.run_all(ramp_up, &stops, length, &watch)?;
+                Ok((session, measured.iter().map(Measured::iops).fold(f64::INFINITY, f64::min)))
             };
             let trial = trial();
             let name = members[at].name.clone();
@@ -449,14 +468,16 @@ impl<'a> Course<'a> {
             }
         }
         let cut = if slowest.is_finite() { cut.for_rate(slowest) } else { cut };
-        let (ramp_up, stop) = match (cut, case.count) {
-            (Cut::Slices(length), _) => (settling(length), Stop::Slice(length)),
-            (Cut::Whole, Some(count)) if case.time.is_zero() => (case.ramp_up, Stop::Count(count)),
-            (Cut::Whole, Some(count)) => (case.ramp_up, Stop::Within { count, time: case.time }),
-            (Cut::Whole, None) => (case.ramp_up, Stop::After(case.time)),
+        let stop = |case: &Case| match (cut, case.count) {
+            (Cut::Slices(length), _) => Stop::Slice(length),
+            (Cut::Whole, Some(count)) if case.time.is_zero() => Stop::Count(count),
+            (Cut::Whole, Some(count)) => Stop::Within { count, time: case.time },
+            (Cut::Whole, None) => Stop::After(case.time),
         };
+        let stops: Vec<Stop> = group.iter().map(stop).collect();
+        let ramp_up = if let Cut::Slices(length) = cut { settling(length) } else { ramp_up };
         let mut orders = Orders::new(members.len(), workload.seed ^ u64::from(round) << 32);
-        let passes = cut.passes(case);
+        let passes = cut.passes(group);
         for pass in 1..=passes {
             if self.observer.stop() && pass > 1 {
                 break;
@@ -466,10 +487,12 @@ impl<'a> Course<'a> {
             for name in order {
                 let Some(place) = members.iter().position(|member| member.name == name) else { continue };
                 let outcome =
-                    self.slice(&mut members[place], &mut sessions[place], ramp_up, stop, workload, &label);
+                    self.slice(&mut members[place], &mut sessions[place], ramp_up, &stops, workload, &label);
                 match self.keep_or_drop(&name, &format!("measured under {label}"), outcome) {
-                    Some(slice) => {
-                        self.gather(&name, workload, case).add(round, pass, slice);
+                    Some(slices) => {
+                        for (case, slice) in group.iter().zip(slices) {
+                            self.gather(&name, workload, case, group).add(round, pass, slice);
+                        }
                     }
                     None => {
                         members.remove(place);
@@ -480,74 +503,92 @@ impl<'a> Course<'a> {
         }
         for gathered in &mut self.gathered {
             if let Some((iops, mb_per_s)) = gathered.end_of_round() {
+                let label = gathered.case.label();
                 self.observer.result(&gathered.target, &workload.title, &label, iops, mb_per_s);
             }
         }
-        self.rest_of(members, case)
+        self.rest_of(members, group, &label)
     }
 
     /// Between cases: what was written is made durable, and volumes have their rest.
-    fn rest_of(&mut self, members: &mut [Member], case: &Case) -> Result<()> {
+    fn rest_of(&mut self, members: &mut [Member], group: &[Case], label: &str) -> Result<()> {
         for member in &mut *members {
             if let Some(busy) = member.busy.take() {
                 busy.end()?;
             }
         }
-        if case.pattern.read_percent == 100 {
+        if group.iter().all(|case| case.pattern.read_percent == 100) {
             return Ok(());
         }
         for member in &*members {
             member.ready.subject.sync()?;
         }
-        let recorders: Vec<Option<&Recorder>> =
-            members.iter().map(|member| member.ready.recorder.as_deref()).collect();
-        rest::rest(&recorders);
+        let volumes: Vec<(&str, Option<&Recorder>)> =
+            members.iter().map(|member| (member.name.as_str(), member.ready.recorder.as_deref())).collect();
+        self.rests.rest(&volumes, label, self.expected);
         Ok(())
     }
 
-    fn job(&self, workload: &Workload, case: &Case) -> Job {
+    /// The job of a case, which is the one of this number of those that run at the same time.
+    fn job(&self, workload: &Workload, case: &Case, number: u64) -> Job {
+        /// Far apart from what workers and pieces make of a seed: 2^64 divided by the golden ratio.
+        const APART: u64 = 0x9E37_79B9_7F4A_7C15;
         Job {
             pattern: case.pattern.clone(),
-            range: 0..workload.span,
-            seed: workload.seed,
+            range: case.range(workload.span),
+            // No two of them draw the same places.
+            seed: workload.seed.wrapping_add(number.wrapping_mul(APART)),
             ramp_up: case.ramp_up,
             stop: Stop::After(case.time),
-            durability: workload.durability,
+            durability: workload.durability_of(case),
             verify: self.comparison.verify,
             touch: self.comparison.touch,
             interval: interval(Stop::After(case.time)),
         }
     }
 
-    /// One target's slice.
+    /// One target's slice: of each case that runs at the same time what it measured.
     fn slice(
         &mut self,
         member: &mut Member,
         session: &mut Session,
         ramp_up: Duration,
-        stop: Stop,
+        stops: &[Stop],
         workload: &Workload,
         label: &str,
-    ) -> Result<gather::Slice> {
+    ) -> Result<Vec<gather::Slice>> {
         if let Some(busy) = member.busy.take() {
             busy.end()?;
         }
         let recorder = member.ready.recorder.as_deref();
         let before = recorder.map(Recorder::traffic);
         let started = self.began.elapsed();
-        let measured: Measured =
-            session.run(ramp_up, stop, interval(stop), &self.watch(&member.name, workload, label))?;
+        let interval = stops.iter().map(|stop| interval(*stop)).min().unwrap_or(Duration::from_secs(1));
+        let all: Vec<Measured> =
+            session.run_all(ramp_up, stops, interval, &self.watch(&member.name, workload, label))?;
         let background = rest::settle(recorder);
         let traffic = recorder.zip(before).map(|(recorder, before)| recorder.traffic().since(&before));
         member.busy = Busy::begin(&member.ready.subject)?;
-        self.spent += measured.whole;
-        if let Some(first) = measured.corruptions.first() {
+        self.spent += all.iter().map(|measured| measured.whole).max().unwrap_or_default();
+        if let Some(first) = all.iter().find_map(|measured| measured.corruptions.first()) {
+            let sum = |count: fn(&Measured) -> u64| all.iter().map(count).sum::<u64>();
             self.warnings.push(format!(
                 "{}, {label}: {} of {} blocks did not read back as written; the first at offset {}: {}",
-                member.name, measured.corrupted, measured.verified, first.offset, first.what
+                member.name,
+                sum(|measured| measured.corrupted),
+                sum(|measured| measured.verified),
+                first.offset,
+                first.what
             ));
         }
-        Ok(gather::Slice { started: started + ramp_up, measured, background, traffic, stop })
+        let mut issued = Issued::default();
+        all.iter().for_each(|measured| issued.add(&measured.issued));
+        let started = started + ramp_up;
+        let slice = |(measured, &stop)| {
+            let traffic = traffic.clone();
+            gather::Slice { started, measured, issued, background, traffic, stop }
+        };
+        Ok(all.into_iter().zip(stops).map(slice).collect())
     }
 
     fn watch<'s>(&'s self, name: &str, workload: &Workload, label: &str) -> Progress<'s> {
@@ -560,8 +601,8 @@ impl<'a> Course<'a> {
     }
 
     /// Where a target's slices of a case are gathered.
-    fn gather(&mut self, target: &str, workload: &Workload, case: &Case) -> &mut Gathered {
-        let case = report_case(workload, case);
+    fn gather(&mut self, target: &str, workload: &Workload, case: &Case, group: &[Case]) -> &mut Gathered {
+        let case = report_case(workload, case, group);
         let known = self
             .gathered
             .iter()
@@ -596,6 +637,7 @@ impl<'a> Course<'a> {
         self.partial.extend(self.failed.into_iter().map(|(_, why)| why));
         document.partial = (!self.partial.is_empty()).then(|| self.partial.join("; "));
         document.warnings = self.warnings;
+        document.warnings.extend(self.rests.sentence());
         document.results = self.gathered.into_iter().map(Gathered::result).collect();
         // As the targets and cases were named, and not as slices happened to begin.
         let place = |name: &str| self.names.iter().position(|other| other == name);
@@ -618,10 +660,16 @@ fn rounds(comparison: &Comparison) -> u32 {
 fn workload_settings(workload: &Workload) -> WorkloadSettings {
     let seconds =
         workload.cases.iter().filter(|case| case.count.is_none()).map(|case| case.time.as_secs_f64());
+    let writers = workload.cases.iter().filter(|case| case.pattern.read_percent < 100);
+    let mut rules: Vec<String> = writers.map(|case| workload.durability_of(case).to_string()).collect();
+    rules.dedup();
+    if rules.is_empty() {
+        rules.push(workload.durability.to_string());
+    }
     WorkloadSettings {
         name: workload.name.clone(),
         title: workload.title.clone(),
-        durability: workload.durability.to_string(),
+        durability: rules.join(", "),
         span_bytes: workload.span,
         seconds: seconds.fold(0.0, f64::max),
     }
@@ -677,8 +725,9 @@ mod tests {
         let mut case = Workload::load("overhead", Preset::Quick).unwrap().cases[0].clone();
         let mut cut = |seconds: f64| {
             case.time = Duration::from_secs_f64(seconds);
-            let cut = Cut::of(&case, 3);
-            (cut, cut.passes(&case))
+            let group = std::slice::from_ref(&case);
+            let cut = Cut::of(group, 3);
+            (cut, cut.passes(group))
         };
         let slices = |milliseconds| Cut::Slices(Duration::from_millis(milliseconds));
         assert_eq!(cut(1.2), (slices(60), 20));
@@ -689,6 +738,12 @@ mod tests {
         assert_eq!(slices(60).for_rate(320.0), slices(100));
         assert_eq!(slices(60).for_rate(10.0), slices(200));
         assert_eq!(slices(60).for_rate(1e6), slices(60));
-        assert_eq!(Cut::of(&case, 1), Cut::Whole);
+        assert_eq!(Cut::of(std::slice::from_ref(&case), 1), Cut::Whole);
+        // Of two at the same time both have to last as long.
+        case.time = Duration::from_secs(2);
+        let mut two = [case.clone(), case];
+        assert_ne!(Cut::of(&two, 3), Cut::Whole);
+        two[0].time *= 2;
+        assert_eq!(Cut::of(&two, 3), Cut::Whole);
     }
 }

@@ -194,7 +194,7 @@ impl Measured {
 pub(crate) fn gather(
     job: &Job,
     outcomes: impl Iterator<Item = worker::Outcome>,
-    free: Vec<Option<u64>>,
+    free: &[Option<u64>],
     cpu: CpuTime,
     whole: Duration,
 ) -> Measured {
@@ -248,7 +248,7 @@ pub(crate) fn gather(
         all.timeline.resize(whole.max(1), Interval::default());
     }
     for (interval, free) in all.timeline.iter_mut().zip(free) {
-        interval.free = free;
+        interval.free = *free;
     }
     if let Stop::Slice(time) = job.stop {
         // Nothing in a whole slice is a standstill of that length at least.

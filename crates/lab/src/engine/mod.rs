@@ -120,15 +120,20 @@ pub fn run(subject: &Subject, job: &Job, watch: &dyn Watch) -> Result<Measured> 
     Session::new(subject.clone(), job.clone())?.run(job.ramp_up, job.stop, job.interval, watch)
 }
 
-/// A job that runs in pieces: each goes on where the one before ended.
+/// Jobs that run in pieces: each goes on where the one before ended.
 pub struct Session {
     subject: Subject,
-    job: Job,
-    layout: pattern::Layout,
+    jobs: Vec<Course>,
     ledger: Option<cells::Ledger>,
     /// Pieces that ran.
     pieces: u64,
-    /// Steps that each worker has taken.
+}
+
+/// One of the jobs that run at the same time.
+struct Course {
+    job: Job,
+    layout: pattern::Layout,
+    /// Steps that each of its workers has taken.
     taken: u64,
 }
 
@@ -138,16 +143,30 @@ impl Session {
     /// # Errors
     /// [`Error::Job`]: what cannot be run, in a sentence.
     pub fn new(subject: Subject, job: Job) -> Result<Session> {
-        let layout = pattern::Layout::new(&job, subject.device().sectors().logical)?;
-        let ledger = job.verify.then(|| cells::Ledger::new(&job.range));
-        Ok(Session { subject, job, layout, ledger, pieces: 0, taken: 0 })
+        Session::together(subject, vec![job])
     }
 
-    /// Runs one piece, with a timeline of such intervals.
+    /// Makes jobs ready that run at the same time: all begin together, and each ends by its own rule.
     ///
     /// # Errors
-    /// The first I/O error of any worker. Blocks that do not hold what was written there are not an error of the run:
-    /// they are in [`Measured::corruptions`].
+    /// [`Error::Job`]: what cannot be run, in a sentence.
+    pub fn together(subject: Subject, jobs: Vec<Job>) -> Result<Session> {
+        let range = jobs
+            .iter()
+            .map(|job| job.range.clone())
+            .reduce(|all, range| all.start.min(range.start)..all.end.max(range.end));
+        let Some(range) = range else { return Job::refuse("there is no job") };
+        let sector = subject.device().sectors().logical;
+        // What one job writes another may read.
+        let ledger = jobs.iter().any(|job| job.verify).then(|| cells::Ledger::new(&range));
+        let course = |job: Job| Ok(Course { layout: pattern::Layout::new(&job, sector)?, job, taken: 0 });
+        Ok(Session { subject, jobs: jobs.into_iter().map(course).collect::<Result<_>>()?, ledger, pieces: 0 })
+    }
+
+    /// Runs one piece of the only job, with a timeline of such intervals.
+    ///
+    /// # Errors
+    /// As [`Session::run_all`].
     pub fn run(
         &mut self,
         ramp_up: Duration,
@@ -155,40 +174,64 @@ impl Session {
         interval: Duration,
         watch: &dyn Watch,
     ) -> Result<Measured> {
-        self.job.interval = interval;
-        self.job.ramp_up = ramp_up;
-        self.job.stop = stop;
-        let Session { subject, job, layout, ledger, pieces, taken } = &*self;
-        let start = worker::Start { piece: *pieces, taken: *taken };
-        let workers = job.pattern.workers as usize;
+        let stops = vec![stop; self.jobs.len()];
+        Ok(self.run_all(ramp_up, &stops, interval, watch)?.swap_remove(0))
+    }
+
+    /// Runs one piece of all jobs, each with its own end, and returns what each measured. Processor time is that of the
+    /// process, and so of all of them.
+    ///
+    /// # Errors
+    /// The first I/O error of any worker. Blocks that do not hold what was written there are not an error of the run:
+    /// they are in [`Measured::corruptions`].
+    pub fn run_all(
+        &mut self,
+        ramp_up: Duration,
+        stops: &[Stop],
+        interval: Duration,
+        watch: &dyn Watch,
+    ) -> Result<Vec<Measured>> {
+        for (course, stop) in self.jobs.iter_mut().zip(stops) {
+            (course.job.ramp_up, course.job.stop, course.job.interval) = (ramp_up, *stop, interval);
+        }
+        let Session { subject, jobs, ledger, pieces } = &*self;
+        let workers = jobs.iter().map(|course| course.job.pattern.workers as usize).sum::<usize>();
         let barrier = Barrier::new(workers + 1);
-        let clock = OnceLock::new();
+        let begin = OnceLock::new();
         let halt = AtomicBool::new(false);
         let (report, reports) = channel();
         let measured = std::thread::scope(|scope| {
-            for index in 0..workers {
-                let (barrier, clock, halt, report) = (&barrier, &clock, &halt, report.clone());
-                scope.spawn(move || {
-                    let task =
-                        worker::Task { subject, job, layout, ledger: ledger.as_ref(), index, start, halt };
-                    let outcome = worker::run(&task, || {
-                        barrier.wait();
-                        *clock.get().expect("set before the barrier opens")
+            for (number, course) in jobs.iter().enumerate() {
+                for index in 0..course.job.pattern.workers as usize {
+                    let (barrier, begin, halt, report) = (&barrier, &begin, &halt, report.clone());
+                    scope.spawn(move || {
+                        let Course { job, layout, taken } = course;
+                        let start = worker::Start { piece: *pieces, taken: *taken };
+                        let ledger = ledger.as_ref().filter(|_| job.verify);
+                        let task = worker::Task { subject, job, layout, ledger, index, start, halt };
+                        let outcome = worker::run(&task, || {
+                            barrier.wait();
+                            let begin = *begin.get().expect("set before the barrier opens");
+                            worker::Clock::new(begin, job)
+                        });
+                        // The coordinator listens until every worker has reported.
+                        let _ = report.send((number, index, outcome));
                     });
-                    // The coordinator listens until every worker has reported.
-                    let _ = report.send((index, outcome));
-                });
+                }
             }
             drop(report);
-            coordinate(subject, job, watch, &halt, workers, &reports, || {
+            let jobs: Vec<&Job> = jobs.iter().map(|course| &course.job).collect();
+            coordinate(subject, &jobs, watch, &halt, &reports, || {
                 let now = Instant::now();
-                clock.set(worker::Clock::new(now, job)).expect("set once");
+                begin.set(now).expect("set once");
                 barrier.wait();
                 now
             })
         })?;
         self.pieces += 1;
-        self.taken += measured.issued.ios() / workers as u64;
+        for (course, measured) in self.jobs.iter_mut().zip(&measured) {
+            course.taken += measured.issued.ios() / u64::from(course.job.pattern.workers);
+        }
         Ok(measured)
     }
 }
@@ -196,36 +239,40 @@ impl Session {
 /// How often it is asked whether to end.
 const LOOK: Duration = Duration::from_millis(200);
 
-type Reports = std::sync::mpsc::Receiver<(usize, Result<worker::Outcome>)>;
+/// Number of the job, number of its worker, and what that one did.
+type Reports = std::sync::mpsc::Receiver<(usize, usize, Result<worker::Outcome>)>;
 
 /// Starts the workers, samples free space while they run, and gathers what they report. Processor time is counted from
 /// before the workers begin until all have ended, as their I/Os are: [`Measured::issued`].
 fn coordinate(
     subject: &Subject,
-    job: &Job,
+    jobs: &[&Job],
     watch: &dyn Watch,
     halt: &AtomicBool,
-    workers: usize,
     reports: &Reports,
     open: impl FnOnce() -> Instant,
-) -> Result<Measured> {
+) -> Result<Vec<Measured>> {
+    let (ramp_up, interval) = jobs.first().map_or_else(Default::default, |job| (job.ramp_up, job.interval));
     let cpu_before = CpuTime::now();
     let start = open();
-    let measuring = start + job.ramp_up;
-    let end = job.stop.time().map(|time| measuring + time);
-    let whole = end.map(|end| end - start);
-    let mut outcomes: Vec<Option<worker::Outcome>> = (0..workers).map(|_| None).collect();
+    let measuring = start + ramp_up;
+    let times = jobs.iter().map(|job| job.stop.time());
+    let expected = times.collect::<Option<Vec<Duration>>>().and_then(|times| times.into_iter().max());
+    let expected = expected.map(|time| ramp_up + time);
+    let mut outcomes: Vec<Vec<Option<worker::Outcome>>> =
+        jobs.iter().map(|job| (0..job.pattern.workers).map(|_| None).collect()).collect();
+    let workers: usize = outcomes.iter().map(Vec::len).sum();
     let mut failure = None;
     let mut free = Vec::new();
     let mut reported = 0;
-    let mut tick = measuring + job.interval;
+    let mut tick = measuring + interval;
     while reported < workers {
         let wait = tick.saturating_duration_since(Instant::now()).min(LOOK);
         match reports.recv_timeout(wait) {
-            Ok((index, outcome)) => {
+            Ok((number, index, outcome)) => {
                 reported += 1;
                 match outcome {
-                    Ok(outcome) => outcomes[index] = Some(outcome),
+                    Ok(outcome) => outcomes[number][index] = Some(outcome),
                     Err(error) => failure = failure.or(Some(error)),
                 }
             }
@@ -233,8 +280,8 @@ fn coordinate(
             Err(RecvTimeoutError::Timeout) if Instant::now() < tick => {}
             Err(RecvTimeoutError::Timeout) => {
                 free.push(subject.free());
-                watch.tick(Instant::now() - start, whole);
-                tick += job.interval;
+                watch.tick(Instant::now() - start, expected);
+                tick += interval;
             }
             // Every worker reports before it drops its sender; a panic in one is passed on by the scope.
             Err(RecvTimeoutError::Disconnected) => break,
@@ -245,12 +292,15 @@ fn coordinate(
         return Err(error);
     }
     let cpu = CpuTime::now().since(cpu_before);
-    let mut job = job.clone();
-    if let (true, Stop::After(time)) = (halt.load(Relaxed), job.stop) {
-        // It ended before its time.
-        job.stop = Stop::After(time.min(measuring.elapsed()));
-    }
-    Ok(measure::gather(&job, outcomes.into_iter().flatten(), free, cpu, whole))
+    let measured = jobs.iter().zip(outcomes).map(|(job, outcomes)| {
+        let mut job = (*job).clone();
+        if let (true, Stop::After(time)) = (halt.load(Relaxed), job.stop) {
+            // It ended before its time.
+            job.stop = Stop::After(time.min(measuring.elapsed()));
+        }
+        measure::gather(&job, outcomes.into_iter().flatten(), &free, cpu, whole)
+    });
+    Ok(measured.collect())
 }
 
 /// Writes a range once, in order, as blocks that describe themselves: so that no target is read where nothing was ever

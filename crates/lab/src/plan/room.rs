@@ -237,12 +237,14 @@ impl Rooms {
             let (_, sum) = needs.entry(number).or_insert((path, 0));
             *sum = sum.saturating_add(bytes);
         };
-        for (path, takes) in &self.ground.takes {
+        // Without a target on it no image is made, and one that is there stays as it is.
+        let takes = self.ground.takes.iter().filter(|_| self.on_device > 0);
+        for (path, takes) in takes {
             let bytes = match takes {
-                Takes::New => image_length(span).saturating_mul(self.on_device.max(1)),
+                Takes::New => image_length(span).saturating_mul(self.on_device),
                 Takes::Holes { length, there } => {
                     let region = region_length(*length, span, self.on_device);
-                    let regions = if region.is_some() { self.on_device.max(1) } else { 1 };
+                    let regions = if region.is_some() { self.on_device } else { 1 };
                     let provided = provided_length(region.unwrap_or(*length), span);
                     provided.saturating_mul(regions).saturating_sub(*there)
                 }

@@ -149,7 +149,7 @@ fn memory_that_is_not_there_is_refused() {
     for (workers, depth, words) in [
         (1, 32_768, "32 GiB of memory"),
         (5000, 1, "5000 workers"),
-        (4096, 4096, "of all"),
+        (4096, 4096, "262144 at the same time"),
         (0, 1, "at least 1"),
     ] {
         let pattern = &mut many.workloads[0].cases[0].pattern;

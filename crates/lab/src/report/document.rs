@@ -96,9 +96,9 @@ pub struct Environment {
 /// The device that every target lies on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceInfo {
-    /// Path, `mirror:PATH,PATH`, or `mem:SIZE`.
+    /// Path, `mirror:PATH,PATH`, `mem:SIZE`, or `directories of the host` where no target lies on a device.
     pub name: String,
-    /// `image`, `block device`, `mirror` or `memory`.
+    /// `image`, `block device`, `mirror`, `memory` or `no device`.
     pub kind: String,
     /// Size of the region that was used.
     pub size_bytes: u64,
@@ -229,6 +229,10 @@ pub struct Case {
     /// The rule of the tool that the case comes from, if it has one beside the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scoring: Option<Scoring>,
+    /// Labels of the cases of its workload that ran at the same time: processor time, what was asked for and what the
+    /// storage saw are of all of them together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
 }
 
 impl Case {

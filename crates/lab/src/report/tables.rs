@@ -2,6 +2,7 @@
 
 use super::document::{CaseResult, Direction, Document};
 use super::{Cell, Column, Table, Tone, format, grid};
+use crate::stand::NO_DEVICE;
 use crate::statistics::total;
 
 /// Every figure of every result of a workload.
@@ -245,8 +246,11 @@ fn counted(count: u64, noun: &str) -> String {
 pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
     let Document { environment, settings, .. } = document;
     let device = &environment.device;
-    let mut what = vec![device.name.clone(), device.kind.clone(), format::size(device.size_bytes)];
-    what.push(format!("{}/{} B sectors", device.logical_sector, device.physical_sector));
+    let mut what = vec![device.name.clone()];
+    if device.kind != NO_DEVICE {
+        what.extend([device.kind.clone(), format::size(device.size_bytes)]);
+        what.push(format!("{}/{} B sectors", device.logical_sector, device.physical_sector));
+    }
     what.extend(device.model.clone());
     what.extend(
         device.rotational.map(|rotational| if rotational { "rotating" } else { "not rotating" }.into()),

@@ -7,11 +7,12 @@
 mod fio;
 
 use crate::report::document::{Direction, Scoring};
-use crate::{Durability, Error, Pattern, Result};
+use crate::{CELL, Durability, Error, Pattern, Result};
 use platter_device::parse_size;
 use serde::Deserialize;
 use std::ffi::OsStr;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -68,6 +69,33 @@ pub struct Workload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(pub u8);
 
+/// A part of a span, in such parts of the whole: bytes where the span is what its file says, or percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// What the whole span is.
+    pub of: u64,
+}
+
+impl Part {
+    /// Its bytes of a span of this length, which need not be the one that it was written for.
+    pub fn range(&self, span: u64) -> Range<u64> {
+        // Whole sectors, and whole cells of verified data.
+        let at = |place: u64| match (place, self.of) {
+            (place, whole) if whole == span => place,
+            (place, whole) if place >= whole => span,
+            (place, whole) => {
+                let bytes = u128::from(span) * u128::from(place) / u128::from(whole.max(1));
+                bytes as u64 / CELL as u64 * CELL as u64
+            }
+        };
+        at(self.start)..at(self.end)
+    }
+}
+
 /// One case of a workload, in one direction.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -90,6 +118,19 @@ pub struct Case {
     /// End when each worker has done as many I/Os as its span has blocks, this many times over. A comparison makes a
     /// `count` of it, once the span is known.
     pub passes: Option<u32>,
+    /// Runs at the same time as the case before it.
+    pub beside: bool,
+    /// The part of the span that it stays inside; all of it if `None`.
+    pub part: Option<Part>,
+    /// When its writes count as done; the workload's rule if `None`.
+    pub durability: Option<Durability>,
+}
+
+impl Case {
+    /// Its bytes of a span.
+    pub fn range(&self, span: u64) -> Range<u64> {
+        self.part.map_or(0..span, |part| part.range(span))
+    }
 }
 
 /// The built-in workloads: name and text.
@@ -105,6 +146,16 @@ pub fn built_in() -> impl Iterator<Item = &'static str> {
 }
 
 impl Workload {
+    /// Cases that run at the same time, group by group.
+    pub fn groups(&self) -> impl Iterator<Item = &[Case]> {
+        self.cases.chunk_by(|_, next| next.beside)
+    }
+
+    /// When a case's writes count as done.
+    pub fn durability_of(&self, case: &Case) -> Durability {
+        case.durability.unwrap_or(self.durability)
+    }
+
     /// A built-in workload by name, or the one in a TOML or fio job file by path: the latter ends in `.fio`.
     /// `NAME:PROFILE` keeps only the built-in workload's cases of that profile.
     ///
@@ -209,6 +260,9 @@ impl Workload {
                     count: None,
                     continuous: preset == Preset::Full && case.continuous,
                     passes: None,
+                    beside: false,
+                    part: None,
+                    durability: None,
                 });
             }
         }

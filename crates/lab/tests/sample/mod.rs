@@ -86,6 +86,7 @@ fn cases() -> Vec<(Case, f64)> {
             read_percent,
             durability: if workload == "iometer" { "direct" } else { "write-through" }.into(),
             scoring: (workload == "crystaldiskmark").then_some(Scoring::Best),
+            beside: Vec::new(),
         };
     let mut all = vec![
         (case("iometer", "4K QD32 ×8", 100, 4096, 32, 8, 100), 2040.0),

@@ -66,11 +66,7 @@ impl NtfsVolume {
         }
         let after = match cursor {
             Cursor::START => None,
-            Cursor(at) => Some(
-                core.listings
-                    .key(number, at)
-                    .ok_or(Error::InvalidArgument("the listing was left for too long"))?,
-            ),
+            _ => self.key_behind(&mut core, number, cursor)?,
         };
         let mut found: Vec<(Reference, Vec<u8>)> = Vec::new();
         core.index_scan(number, Index::Names, after.as_deref(), |entry| {
@@ -82,9 +78,7 @@ impl NtfsVolume {
             }
             found.len() < most
         })?;
-        let keys = found.iter().map(|(_, key)| name_key(&units_of(key))).collect();
-        let first = core.listings.start(number, keys);
-        for (index, (reference, key)) in found.iter().enumerate() {
+        for (reference, key) in &found {
             let name = FileName::from_bytes(key, 0)?;
             let attributes = match core.nodes.of_file(reference.number()) {
                 Some(node) => self.attributes_of(&mut core, node)?,
@@ -96,10 +90,29 @@ impl NtfsVolume {
                 },
             };
             let name = Name::from_units(&name.name);
-            entries.push(Entry { name, attributes, next: Cursor(first + index as u64) });
+            let next = core.listings.listed(number, &name_key(&units_of(key)));
+            entries.push(Entry { name, attributes, next });
         }
         core.make_room();
         Ok(())
+    }
+
+    /// The key after which a listing goes on; none if it is to begin anew ([`platter_vfs::Listings::kept`]).
+    fn key_behind(&self, core: &mut Core, directory: u64, cursor: Cursor) -> Result<Option<Vec<u8>>> {
+        if let Some(key) = core.listings.kept(directory, cursor) {
+            return Ok(Some(key));
+        }
+        let listings = std::mem::take(&mut core.listings);
+        let mut found = None;
+        let scanned = core.index_scan(directory, Index::Names, None, |entry| {
+            let key = name_key(&units_of(entry.key()));
+            if listings.cursor(&key) == cursor {
+                found = Some(key);
+            }
+            found.is_none()
+        });
+        core.listings = listings;
+        scanned.map(|()| found)
     }
 
     /// Makes a file, directory or symbolic link.

@@ -7,7 +7,7 @@ use crate::progress::{Bar, Unit};
 use crate::volume::{Access, open_file, open_options, refuse_mounted, wait_until_closed};
 use clap::Args;
 use platter_device::{
-    Device, FileDevice, FileOptions, PartitionTable, contents, refuse_contents, refuse_in_use,
+    Device, FileDevice, FileOptions, Partition, PartitionTable, contents, refuse_contents, refuse_in_use,
 };
 use platter_device::{parse_size, show_size};
 use platter_vfs::{Format, FormatOptions};
@@ -116,7 +116,7 @@ impl Arguments {
         format.make(&*device, &options, &bar).about(device.name())?;
         device.flush()?;
         drop(bar);
-        made.0.clear();
+        made.keep()?;
         report(format, device)
     }
 
@@ -168,15 +168,7 @@ impl Arguments {
             None => open_file(path, Access::Write { force: self.force })?,
             Some(size) => {
                 let options = FileOptions { exclusive: !self.force, ..FileOptions::default() };
-                let device = match path.symlink_metadata() {
-                    Ok(_) => FileDevice::create(path, size, options)?,
-                    Err(_) => {
-                        let device = FileDevice::create_new(path, size, options)?;
-                        made.0.push(path.to_owned());
-                        device
-                    }
-                };
-                Arc::new(device)
+                made.device(path, size, options)?
             }
         };
         let Some(number) = self.partition else { return Ok(device) };
@@ -187,16 +179,60 @@ impl Arguments {
     }
 }
 
-/// Image files that were made for a volume and do not hold it yet: removed when dropped.
+/// What became of image files for a volume that is not made yet. Unless they are kept, they are as they were before when
+/// this is dropped: those that were made are removed, and those that were there have their old length.
 #[derive(Default)]
-struct Made(Vec<PathBuf>);
+struct Made {
+    new: Vec<PathBuf>,
+    /// Made longer, with the length before.
+    longer: Vec<(PathBuf, u64)>,
+    /// To be cut to this length once the volume is made: what is cut off is gone for good.
+    shorter: Vec<(PathBuf, u64)>,
+}
+
+impl Made {
+    /// An image of this size, made if it is not there.
+    fn device(&mut self, path: &Path, size: u64, options: FileOptions) -> Result<Arc<dyn Device>, Failure> {
+        if path.symlink_metadata().is_err() {
+            let device = FileDevice::create_new(path, size, options)?;
+            self.new.push(path.to_owned());
+            return Ok(Arc::new(device));
+        }
+        let before = fs::metadata(path).about(shown(path))?.len();
+        if size < before {
+            let whole = Arc::new(FileDevice::open(path, options)?);
+            let name = whole.name().to_string();
+            self.shorter.push((path.to_owned(), size));
+            return Ok(Arc::new(Partition::new(whole, 0, size, name)?));
+        }
+        let device = FileDevice::create(path, size, options)?;
+        if size > before {
+            self.longer.push((path.to_owned(), before));
+        }
+        Ok(Arc::new(device))
+    }
+
+    /// The volume is made.
+    fn keep(&mut self) -> Result<(), Failure> {
+        self.new.clear();
+        self.longer.clear();
+        self.shorter.drain(..).try_for_each(|(path, length)| set_length(&path, length).about(shown(&path)))
+    }
+}
 
 impl Drop for Made {
     fn drop(&mut self) {
-        for path in &self.0 {
+        for path in &self.new {
             let _ = fs::remove_file(path);
         }
+        for (path, length) in &self.longer {
+            let _ = set_length(path, *length);
+        }
     }
+}
+
+fn set_length(path: &Path, length: u64) -> std::io::Result<()> {
+    fs::File::options().write(true).open(path)?.set_len(length)
 }
 
 /// Clears the places where other formats leave their marks, so that nobody takes the device for what it was before.

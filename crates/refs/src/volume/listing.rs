@@ -20,11 +20,7 @@ impl RefsVolume {
         };
         let after = match cursor {
             Cursor::START => None,
-            Cursor(number) => Some(
-                core.listings
-                    .key(object, number)
-                    .ok_or(Error::InvalidArgument("the listing was left for too long"))?,
-            ),
+            _ => key_behind(&mut core, object, cursor)?,
         };
         let from = after.clone().unwrap_or_else(|| vec![0x30, 0, 0, 0]);
         let order = core.order();
@@ -40,14 +36,14 @@ impl RefsVolume {
             }
             Ok(true)
         })?;
-        let batch = core.listings.start(object, rows.iter().map(|(row_key, _)| row_key.clone()).collect());
-        for (index, (row_key, row)) in rows.iter().enumerate() {
+        for (row_key, row) in &rows {
             let name = Name::from_units(&key::units(row_key));
             let attributes = match core.node_of(row.id(object)) {
                 Some(node) => self.attributes_of(&core, core.entity(node)?),
                 None => self.attributes_of_row(&mut core, row)?,
             };
-            entries.push(Entry { name, attributes, next: Cursor(batch + index as u64) });
+            let next = core.listings.listed(object, row_key);
+            entries.push(Entry { name, attributes, next });
         }
         Ok(())
     }
@@ -153,4 +149,23 @@ impl RefsVolume {
         entity.record.times[2] = self.now();
         Ok(self.attributes_of(&core, core.entity(node.0)?))
     }
+}
+
+/// The key after which a listing goes on; none if it is to begin anew ([`platter_vfs::Listings::kept`]).
+fn key_behind(core: &mut Core, object: u64, cursor: Cursor) -> Result<Option<Vec<u8>>> {
+    if let Some(key) = core.listings.kept(object, cursor) {
+        return Ok(Some(key));
+    }
+    let listings = std::mem::take(&mut core.listings);
+    let mut found = None;
+    let scanned = core.tree(object).and_then(|(tree, pages)| {
+        tree.scan(pages, &[0x30, 0, 0, 0], |row| {
+            if listings.cursor(row.key) == cursor {
+                found = Some(row.key.to_vec());
+            }
+            Ok(found.is_none() && crate::layout::bytes::u16_at(row.key, 0) == 0x30)
+        })
+    });
+    core.listings = listings;
+    scanned.map(|()| found)
 }

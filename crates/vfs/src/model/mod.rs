@@ -21,6 +21,7 @@ mod growth;
 mod image;
 pub mod judge;
 mod linux;
+pub mod listings;
 mod operation;
 pub mod outlived;
 pub mod power;

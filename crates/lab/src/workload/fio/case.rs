@@ -9,28 +9,14 @@ use crate::{Durability, Pattern};
 /// What all cases of a workload have in common.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Shared {
-    pub span: u64,
-    pub share: Option<Share>,
-    /// Of the writes, if there are any.
-    pub durability: Option<Durability>,
     pub buffered: bool,
     pub seed: u64,
 }
 
 impl Shared {
     /// What keeps two sections from being cases of one workload.
-    pub fn difference(&self, other: &Shared) -> Option<&'static str> {
-        match () {
-            () if (self.span, self.share) != (other.span, other.share) => {
-                Some("size (times numjobs where each has its own file)")
-            }
-            () if self.durability.zip(other.durability).is_some_and(|(own, other)| own != other) => {
-                Some("what fsync, fdatasync and sync say of writes")
-            }
-            () if self.buffered != other.buffered => Some("direct"),
-            () if self.seed != other.seed => Some("randseed"),
-            () => None,
-        }
+    pub fn difference(&self, other: &Shared) -> &'static str {
+        if self.buffered == other.buffered { "randseed" } else { "direct" }
     }
 }
 
@@ -38,6 +24,11 @@ impl Shared {
 pub struct Converted {
     pub case: Case,
     pub shared: Shared,
+    /// Bytes of all its files together, or the share of the target that they are.
+    pub span: u64,
+    pub share: Option<Share>,
+    /// The file that it shares with whoever names it.
+    pub file: Option<String>,
     /// What runs otherwise than in fio.
     pub notes: Vec<String>,
 }
@@ -52,8 +43,9 @@ impl Converted {
         let mut notes = Vec::new();
         let pattern = pattern(settings, &name, &mut notes)?;
         let (span, share) = span(settings, &pattern)?;
-        let durability = durability(settings)?;
-        let durability = Some(durability).filter(|_| settings.direction != Direction::Read);
+        let of_writes = durability(settings)?;
+        // What is said of writes does not concern reads.
+        let durability = if settings.direction == Direction::Read { Durability::Direct } else { of_writes };
         let jobs = u64::from(settings.jobs);
         if settings.time_based && settings.runtime.is_zero() {
             return Err("time_based needs a runtime".into());
@@ -92,9 +84,12 @@ impl Converted {
             count: count.filter(|_| !by_time).map(all_jobs),
             passes: (!by_time && of_bytes.is_none()).then_some(settings.loops),
             continuous: false,
+            beside: false,
+            part: None,
+            durability: Some(durability),
         };
-        let shared = Shared { span, share, durability, buffered: settings.buffered, seed: settings.seed };
-        Ok(Converted { case, shared, notes })
+        let shared = Shared { buffered: settings.buffered, seed: settings.seed };
+        Ok(Converted { case, shared, span, share, file: settings.file.clone(), notes })
     }
 }
 
@@ -138,7 +133,7 @@ fn pattern(settings: &Settings, name: &str, notes: &mut Vec<String>) -> Result<P
             depth
         }
     };
-    let own_span = settings.jobs > 1 && (!settings.is_shared || settings.offset_increment > 0);
+    let own_span = settings.jobs > 1 && (settings.file.is_none() || settings.offset_increment > 0);
     if settings.jobs > 1 && !own_span && random_percent < 100 {
         notes.push(format!(
             "{name}: the {} jobs of its file begin evenly apart; fio would begin each at the file's beginning",

@@ -152,7 +152,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &["bssplit", "bs_unaligned", "blocksize_unaligned", "bs_is_seq_rand", "blocksize_range"],
-        "a case has one block size; write a section for each, with stonewall",
+        "a case has one block size",
     ),
     (
         &["random_distribution", "rw_sequencer", "random_generator"],
@@ -260,9 +260,12 @@ const REFUSED: &[(&[&str], &str)] = &[
         "recorded I/Os are neither kept nor replayed",
     ),
     (&["exec_prerun", "exec_postrun", "ioscheduler"], "a job file changes nothing else on this machine"),
-    (&["exitall", "exit_what", "exitall_on_error"], "cases run one after the other, and none ends another"),
+    (
+        &["exitall", "exit_what", "exitall_on_error"],
+        "each section ends by its own rule, and none ends another",
+    ),
     (&["continue_on_error", "ignore_error"], "an I/O error ends the target's turn"),
-    (&["startdelay"], "a case begins when the one before it has ended"),
+    (&["startdelay"], "sections that run at the same time begin at the same time"),
 ];
 
 /// What a key that is no part of a load does.

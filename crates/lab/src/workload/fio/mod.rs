@@ -7,11 +7,13 @@
 mod case;
 mod keys;
 mod order;
+mod places;
 mod settings;
 mod text;
 mod values;
 
-use super::{Workload, input};
+use super::{Case, Workload, input};
+use crate::report::document::Direction;
 use crate::{Durability, Result};
 use std::path::Path;
 
@@ -30,21 +32,44 @@ fn read(name: &str, text: &str, folder: Option<&Path>) -> std::result::Result<Wo
         let case = case::Converted::of(&section.name, &settings).map_err(about)?;
         sections.push((section, settings, case));
     }
-    order::refuse_at_once(sections.iter().map(|(section, settings, _)| (*section, settings)))?;
-    let mut converted = sections.into_iter();
-    let (first, _, case::Converted { case, mut shared, mut notes }) =
-        converted.next().expect("there is a section");
-    let mut cases = vec![case];
-    for (section, _, other) in converted {
-        if let Some(what) = shared.difference(&other.shared) {
+    let beside = order::groups(sections.iter().map(|(section, settings, _)| (*section, settings)))?;
+    for (pair, _) in sections.windows(2).zip(&beside[1..]).filter(|(_, joins)| **joins) {
+        if pair[0].2.case.ramp_up != pair[1].2.case.ramp_up {
+            let (section, ..) = pair[1];
             return Err(format!(
-                "{}, [{}]: {what} must be the same as of [{}] ({})",
-                section.place, section.name, first.name, first.place
+                "{}, [{}]: ramp_time must be the same of sections that run at the same time",
+                section.place, section.name
             ));
         }
-        shared.durability = shared.durability.or(other.shared.durability);
-        cases.push(other.case);
-        notes.extend(other.notes);
+    }
+    let (first, ..) = sections[0];
+    let shared = sections[0].2.shared;
+    if let Some((section, _, case)) = sections.iter().find(|(.., case)| case.shared != shared) {
+        return Err(format!(
+            "{}, [{}]: {} must be the same as of [{}] ({})",
+            section.place,
+            section.name,
+            shared.difference(&case.shared),
+            first.name,
+            first.place
+        ));
+    }
+    let converted: Vec<case::Converted> = sections.into_iter().map(|(.., case)| case).collect();
+    let places = places::places(&converted, &beside)?;
+    let mut writers = converted.iter().filter(|converted| converted.case.direction != Direction::Read);
+    let durability = writers.find_map(|converted| converted.case.durability);
+    let mut notes = Vec::new();
+    let mut cases = Vec::new();
+    for ((converted, joins), part) in converted.into_iter().zip(beside).zip(places.parts) {
+        notes.extend(converted.notes);
+        cases.push(Case { beside: joins, part, ..converted.case });
+    }
+    for group in cases.chunk_by(|_, next| next.beside).filter(|group| group.len() > 1) {
+        let names: Vec<String> = group.iter().map(|case| format!("[{}]", case.name)).collect();
+        notes.push(format!(
+            "{} run at the same time: processor time and what the storage saw are of all of them together",
+            names.join(", ")
+        ));
     }
     notes.sort();
     notes.dedup();
@@ -53,11 +78,11 @@ fn read(name: &str, text: &str, folder: Option<&Path>) -> std::result::Result<Wo
         title: name.into(),
         description: format!("fio job file {name}"),
         seed: shared.seed,
-        durability: shared.durability.unwrap_or(Durability::Direct),
+        durability: durability.unwrap_or(Durability::Direct),
         buffered: shared.buffered,
         scoring: None,
-        span: shared.span,
-        share: shared.share,
+        span: places.span,
+        share: places.share,
         repeats: 1,
         cases,
         notes: notes.into_iter().map(|note| format!("{name}: {note}")).collect(),

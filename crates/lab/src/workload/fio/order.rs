@@ -1,37 +1,60 @@
-//! Which sections would run at the same time in fio.
+//! Which sections run at the same time.
 
 use super::settings::Settings;
 use super::text::Section;
 
-/// Refuses sections that fio would run at the same time: cases run one after the other.
+/// Of each section, whether it runs at the same time as the section before it.
 ///
-/// A section waits for all before it with `stonewall`, and for one with `wait_for`; if that is the section just before it,
-/// it waits for all, since that one did.
-pub fn refuse_at_once<'a>(sections: impl Iterator<Item = (&'a Section, &'a Settings)>) -> Result<(), String> {
-    let mut before: Option<(&Section, &Settings)> = None;
+/// As fio has it, a section begins at once unless it waits: for all before it with `stonewall`, or for one with `wait_for`.
+/// Here sections run in groups, each after the one before.
+///
+/// # Errors
+/// A sentence: a section that in fio would run at the same time as a part of a group, and not with the others.
+pub fn groups<'a>(sections: impl Iterator<Item = (&'a Section, &'a Settings)>) -> Result<Vec<bool>, String> {
+    let mut beside = Vec::new();
+    let mut before: Vec<&str> = Vec::new();
+    let mut group = Group { names: Vec::new(), waits_for: None };
     for (section, settings) in sections {
-        let title = |section: &'a Section, settings: &'a Settings| -> &'a str {
-            settings.name.as_deref().unwrap_or(&section.name)
+        let about = |reason: String| Err(format!("{}, [{}]: {reason}", section.place, section.name));
+        let title = settings.name.as_deref().unwrap_or(&section.name);
+        let waits_for = settings.waits_for.as_deref();
+        let joins = match waits_for {
+            _ if settings.waits => false,
+            Some(name) if !before.contains(&name) && !group.names.contains(&name) => {
+                return about(format!("wait_for={name}: no section before it has this name"));
+            }
+            // It waits for all of the group, as that is this one.
+            Some(name) if group.names == [name] => false,
+            waits_for if waits_for == group.waits_for => true,
+            Some(name) => {
+                return about(format!(
+                    "wait_for={name}: in fio it runs at the same time as [{}] but not from the same moment on; here \
+                     sections wait for all before them: add stonewall if that is meant",
+                    group.names.join("], [")
+                ));
+            }
+            None => {
+                return about(format!(
+                    "in fio it runs at the same time as the sections before [{}] and as that one; here those that \
+                     run together begin together: add stonewall if that is meant",
+                    group.names.join("], [")
+                ));
+            }
         };
-        match (before, settings.waits_for.as_deref()) {
-            (None, None) => {}
-            (None, Some(other)) => {
-                return Err(format!(
-                    "{}, [{}]: wait_for={other}: no section before it has this name",
-                    section.place, section.name
-                ));
-            }
-            (Some((other, its)), Some(name)) if title(other, its) == name => {}
-            (Some(_), _) if settings.waits => {}
-            (Some((other, _)), _) => {
-                return Err(format!(
-                    "[{}] ({}) and [{}] ({}) run at the same time in fio; here cases run one after the other: add \
-                     stonewall to [{}] if that is meant",
-                    other.name, other.place, section.name, section.place, section.name
-                ));
-            }
+        let joins = joins && !beside.is_empty();
+        if !joins {
+            before.append(&mut group.names);
+            group.waits_for = waits_for.filter(|_| !settings.waits);
         }
-        before = Some((section, settings));
+        group.names.push(title);
+        beside.push(joins);
     }
-    Ok(())
+    Ok(beside)
+}
+
+/// Sections that begin together.
+struct Group<'a> {
+    names: Vec<&'a str>,
+    /// What all of them wait for.
+    waits_for: Option<&'a str>,
 }

@@ -41,8 +41,8 @@ pub struct Settings {
     pub engine_name: String,
     pub depth: u32,
     pub jobs: u32,
-    /// Whether a `filename` is given, which all of `numjobs` share.
-    pub is_shared: bool,
+    /// The `filename`, if one is given: all of `numjobs` share it, and other sections that name it.
+    pub file: Option<String>,
     pub offset_increment: u64,
     pub buffered: bool,
     pub invalidate: bool,
@@ -83,7 +83,7 @@ impl Default for Settings {
             engine_name: "psync".into(),
             depth: 1,
             jobs: 1,
-            is_shared: false,
+            file: None,
             offset_increment: 0,
             buffered: true,
             invalidate: true,
@@ -155,7 +155,7 @@ impl Settings {
             "ioengine" => (self.engine, self.engine_name) = (engine(text()?)?, text()?.to_owned()),
             "iodepth" => self.depth = within(1, MOST_DEPTH.into())? as u32,
             "numjobs" => self.jobs = within(1, MOST_WORKERS.into())? as u32,
-            "filename" => self.is_shared = one_file(text()?)?,
+            "filename" => self.file = Some(one_file(text()?)?),
             "directory" => drop(text()?),
             "offset_increment" => self.offset_increment = bytes()?,
             "direct" => self.buffered = !switch()?,
@@ -255,10 +255,10 @@ fn not_empty(size: Size) -> Result<Size, String> {
 }
 
 /// Names with colons between them are several files; a colon with a backslash before it is part of a name.
-fn one_file(text: &str) -> Result<bool, String> {
+fn one_file(text: &str) -> Result<String, String> {
     match text.replace("\\:", "").contains(':') {
         true => Err("a case has one file, or one for each of numjobs".into()),
-        false => Ok(true),
+        false => Ok(text.to_owned()),
     }
 }
 

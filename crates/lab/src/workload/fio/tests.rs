@@ -55,7 +55,7 @@ fn what_is_not_run_is_refused_by_name_and_line() {
         ("size=1m filename=a:b", 3, "one file"),
         ("size=1m iodepth_batch=8", 3, "by itself"),
         ("size=1m cpus_allowed=0", 3, "taskset"),
-        ("size=1m startdelay=5", 3, "begins when"),
+        ("size=1m startdelay=5", 3, "begin at the same time"),
         ("size=1m rw=randread:8", 3, "random place"),
         ("size=1m rw=read:-8k", 3, "forwards"),
         ("size=1m end_fsync=1", 3, "sync"),
@@ -189,24 +189,60 @@ fn block_sizes_may_differ_by_direction_if_only_one_counts() {
 }
 
 #[test]
-fn sections_that_run_at_the_same_time_in_fio_are_refused() {
-    let two = |keys: &str| {
-        let text = format!("[global]\nsize=1m\n[writer]\nrw=write\n[reader]\nrw=randread\n{keys}\n");
-        parse("job", &text, None).map(|workload| workload.cases.len()).map_err(|error| error.to_string())
+fn sections_without_stonewall_run_at_the_same_time() {
+    let groups = |text: &str| -> Result<Vec<Vec<String>>, String> {
+        let workload =
+            parse("job", &format!("[global]\nsize=1m\n{text}"), None).map_err(|error| error.to_string())?;
+        let names = |group: &[crate::workload::Case]| group.iter().map(|case| case.name.clone()).collect();
+        Ok(workload.groups().map(names).collect())
     };
-    let error = two("").unwrap_err();
-    for words in ["[writer] (line 3)", "[reader] (line 5)", "stonewall"] {
-        assert!(error.contains(words), "{error}");
+    let two = |keys: &str| groups(&format!("[writer]\nrw=write\n[reader]\nrw=randread\n{keys}\n"));
+    assert_eq!(two("").unwrap(), [["writer", "reader"]]);
+    for keys in ["stonewall", "wait_for_previous=1", "wait_for=writer"] {
+        assert_eq!(two(keys).unwrap(), [["writer"], ["reader"]], "{keys}");
     }
-    assert_eq!((two("stonewall"), two("wait_for_previous=1"), two("wait_for=writer")), (Ok(2), Ok(2), Ok(2)));
-    assert!(two("stonewall=0").is_err());
-    assert!(two("wait_for=other").is_err());
-    // The third waits for the first, and so runs beside the second.
-    let three = "[global]\nsize=1m\n[a]\n[b]\nwait_for=a\n[c]\nwait_for=a\n";
-    assert!(parse("job", three, None).unwrap_err().to_string().contains("[b] (line 4) and [c] (line 6)"));
-    assert!(parse("job", &three.replace("for=a\n[c]", "for=a\n[c]\nwait_for=b"), None).is_err());
-    let chain = "[global]\nsize=1m\n[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n";
-    assert_eq!(parse("job", chain, None).unwrap().cases.len(), 3);
+    assert_eq!(two("stonewall=0").unwrap(), [["writer", "reader"]]);
+    assert!(two("wait_for=other").unwrap_err().contains("no section before it"));
+    // Both wait for the first.
+    assert_eq!(groups("[a]\n[b]\nwait_for=a\n[c]\nwait_for=a\n").unwrap(), [vec!["a"], vec!["b", "c"]]);
+    assert_eq!(groups("[a]\n[b]\n[c]\nstonewall\n[d]\n").unwrap(), [["a", "b"], ["c", "d"]]);
+    assert_eq!(groups("[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n").unwrap().len(), 3);
+    // The last would run beside the one before it, and not from its beginning on.
+    for text in [
+        "[a]\n[b]\n[c]\nwait_for=a\n",
+        "[a]\n[b]\nwait_for=a\n[c]\n",
+        "[a]\n[b]\nstonewall\n[c]\nwait_for=a\n",
+    ] {
+        assert!(groups(text).unwrap_err().contains("stonewall if that is meant"), "{text}");
+    }
+    let ramps = groups("[a]\n[b]\nramp_time=1\n").unwrap_err();
+    assert!(ramps.contains("line 4, [b]: ramp_time"), "{ramps}");
+    let both = parse("job", "[a]\nsize=1m\n[b]\nsize=1m\n", None).unwrap();
+    assert!(both.notes.concat().contains("[a], [b] run at the same time"), "{:?}", both.notes);
+}
+
+#[test]
+fn sections_have_files_of_their_own_unless_they_name_the_same() {
+    let ranges = |text: &str| -> Result<(u64, Vec<std::ops::Range<u64>>), String> {
+        let workload = parse("job", text, None).map_err(|error| error.to_string())?;
+        let span = match workload.share {
+            Some(Share(percent)) => 1_000_000 * u64::from(percent),
+            None => workload.span,
+        };
+        Ok((span, workload.cases.iter().map(|case| case.range(span)).collect()))
+    };
+    let k = |start: u64, end: u64| start << 10..end << 10;
+    let (span, own) = ranges("[a]\nsize=64k\n[b]\nsize=128k\nnumjobs=2\n[c]\nsize=8k\nstonewall\n").unwrap();
+    assert_eq!((span, own), (320 << 10, vec![k(0, 64), k(64, 320), k(0, 8)]));
+    let (_, same) =
+        ranges("[global]\nfilename=f\n[a]\nsize=64k\n[b]\nsize=32k\n[c]\nfilename=g\nsize=8k\n").unwrap();
+    assert_eq!(same, [k(0, 64), k(0, 32), k(64, 72)]);
+    assert!(ranges("[global]\nfilename=f\n[a]\nsize=32k\n[b]\nsize=64k\n").unwrap_err().contains("larger"));
+    let (span, shares) = ranges("[a]\nsize=10%\n[b]\nsize=30%\n").unwrap();
+    assert_eq!(shares, [0..span / 4 / 4096 * 4096, span / 4 / 4096 * 4096..span]);
+    assert!(ranges("[a]\n[b]\n").unwrap_err().contains("200 % of the target"));
+    assert_eq!(ranges("[global]\nfilename=f\n[a]\n[b]\n").unwrap().1, [0..100_000_000, 0..100_000_000]);
+    assert!(ranges("[a]\nsize=1m\n[b]\nsize=10%\nstonewall\n").unwrap_err().contains("in bytes in one"));
 }
 
 #[test]
@@ -216,12 +252,15 @@ fn cases_of_a_file_share_what_a_workload_has_once() {
         parse("job", &text, None).map_err(|error| error.to_string())
     };
     assert!(two("direct=1", "direct=0").unwrap_err().contains("direct must be the same as of [a] (line 1)"));
-    assert!(two("rw=write\nfsync=1", "rw=write").unwrap_err().contains("fsync"));
     assert!(two("randseed=1", "randseed=2").unwrap_err().contains("randseed"));
-    assert!(two("", "size=2m").unwrap_err().contains("size"));
-    // What is said of writes does not concern reads.
+    // Each has its own rule for its writes, and what is said of writes does not concern reads.
+    let rules = |first: &str, second: &str| -> Vec<String> {
+        let workload = two(first, second).unwrap();
+        workload.cases.iter().map(|case| workload.durability_of(case).to_string()).collect()
+    };
+    assert_eq!(rules("rw=write\nfsync=1", "rw=write"), ["fsync_every=1", "direct"]);
+    assert_eq!(rules("rw=write\nsync=dsync", "rw=write\nfdatasync=4"), ["write-through", "fsync_every=4"]);
     assert_eq!(two("rw=read", "rw=write\nfdatasync=1").unwrap().durability, Durability::FsyncEvery(1));
-    assert_eq!(two("rw=write\nsync=dsync", "rw=read").unwrap().durability, Durability::WriteThrough);
     assert!(refused("size=1m rw=write fsync=1 fdatasync=1").contains("one rule"));
     assert!(refused("size=1m rw=write fsync=1 sync=1").contains("one rule"));
 }
