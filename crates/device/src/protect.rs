@@ -13,6 +13,9 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+/// The reason where the kernel alone knows that a block device is in use, and by nobody that shows.
+pub const IN_USE: &str = "is in use";
+
 /// Refuses an image file or block device that is in use: mounted, swapped to, claimed by the kernel (device mapper,
 /// RAID, a mount in another namespace), or the file behind a loop device. A path that does not exist is free.
 ///
@@ -35,7 +38,7 @@ pub fn refuse_in_use(path: &Path) -> Result<()> {
         // The kernel's own answer comes last, because it does not say why.
         let flags = (OFlags::EXCL | OFlags::CLOEXEC).bits() as i32;
         match fs::File::options().read(true).custom_flags(flags).open(path) {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => reason = Some("is in use".to_string()),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => reason = Some(IN_USE.to_string()),
             Err(error) => return Err(failed(error)),
             Ok(_) => {}
         }

@@ -19,7 +19,8 @@ pub struct Options {
     pub uid: u32,
     /// Group of what has none on the volume.
     pub gid: u32,
-    /// Permissions that files do not have. `None`: those that [`Options::for_volume`] chooses.
+    /// Permissions that files do not have. `None`: those of directories, and where each file can have its own, no file is
+    /// executable without.
     pub file_mask: Option<u32>,
     /// Permissions that directories do not have.
     pub directory_mask: u32,
@@ -80,7 +81,7 @@ impl Options {
         }
     }
 
-    /// Takes one list of options as `-o` has it, with commas between them. Returns those that are not for here.
+    /// Takes one list of options as `-o` has it, with commas between them.
     ///
     /// # Errors
     /// A sentence about an option that is not known or makes no sense.

@@ -4,7 +4,8 @@ use crate::failure::{About, Failure, shown};
 use crate::image::{Image, MIRROR};
 use clap::Args;
 use platter_device::{
-    Caching, Device, Error, FileDevice, FileOptions, refuse_in_use, refuse_unlike_copies, select_partition,
+    Caching, Device, Error, FileDevice, FileOptions, IN_USE, refuse_in_use, refuse_unlike_copies,
+    select_partition,
 };
 use platter_vfs::{Cursor, Entry, FileSystem, Name, Node, OpenOptions};
 use std::ffi::OsStr;
@@ -13,6 +14,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Which volume is meant, for commands that only read.
 #[derive(Args, Clone, Copy)]
@@ -47,6 +50,13 @@ pub enum Access {
     },
 }
 
+impl Access {
+    /// Whether nobody else may have it meanwhile.
+    fn claims(self) -> bool {
+        !matches!(self, Access::Read)
+    }
+}
+
 /// Opens an image file or block device, or several as a mirror.
 pub fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
     open_cached(image, access, Caching::default())
@@ -73,6 +83,9 @@ fn open_file_cached(path: &Path, access: Access, caching: Caching) -> Result<Arc
     if matches!(access, Access::Write { .. }) {
         refuse_mounted(path)?;
     }
+    if access.claims() {
+        wait_until_closed(path);
+    }
     if !force {
         refuse_in_use(path)?;
     }
@@ -90,6 +103,25 @@ fn open_file_cached(path: &Path, access: Access, caching: Caching) -> Result<Arc
     }
     drop(direct);
     Ok(Arc::new(FileDevice::open(path, options)?))
+}
+
+/// Waits for a process that served a mount and closes the volume now: umount(8) returns before it has. Whoever else has
+/// the image or device is not waited for long.
+pub fn wait_until_closed(path: &Path) {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let start = Instant::now();
+    while is_claimed(path) && start.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether somebody has an image file or block device for themselves who is found nowhere else.
+fn is_claimed(path: &Path) -> bool {
+    let options = FileOptions { read_only: true, exclusive: true, ..FileOptions::default() };
+    match refuse_in_use(path) {
+        Ok(()) => matches!(FileDevice::open(path, options), Err(Error::Protected { .. })),
+        Err(error) => matches!(error, Error::Protected { reason, .. } if reason == IN_USE),
+    }
 }
 
 /// Refuses what this program has mounted, also with `--force`: nothing good can come of writing to it beside the mount.

@@ -4,7 +4,7 @@ use crate::failure::{About, Failure, Outcome, shown};
 use crate::image::Image;
 use crate::output::Output;
 use crate::progress::{Bar, Unit};
-use crate::volume::{Access, open_file, open_options, refuse_mounted};
+use crate::volume::{Access, open_file, open_options, refuse_mounted, wait_until_closed};
 use clap::Args;
 use platter_device::{
     Device, FileDevice, FileOptions, Partition, PartitionTable, contents, refuse_contents, refuse_in_use,
@@ -142,6 +142,7 @@ impl Arguments {
             Err(error) => return Err(error).about(shown(path)),
         };
         refuse_mounted(path)?;
+        wait_until_closed(path);
         let is_block = metadata.as_ref().is_some_and(|data| data.file_type().is_block_device());
         let wrong = |why| Err(Failure::new(shown(path), why));
         match (self.size, metadata) {

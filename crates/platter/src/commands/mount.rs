@@ -125,7 +125,13 @@ impl Arguments {
         let reads = options.read_only;
         let logger = log.clone();
         let served = Arc::new(Served::new(system, options, Arc::new(move |line| logger.line(line))));
-        let mounted = Mounted::new(served.clone(), &at).about(shown(&at))?;
+        let mounted = Mounted::new(served.clone(), &at).inspect_err(|_| {
+            // The volume was opened in vain, and should not look as if it had been lost.
+            if !reads {
+                let _ = served.system().unmount();
+            }
+        });
+        let mounted = mounted.about(shown(&at))?;
         daemon::end_on_signals(at.clone(), served, log.clone());
         if self.serve {
             daemon::ready(&log, self.log.is_none())?;
@@ -204,23 +210,28 @@ fn umask() -> u32 {
     now.bits()
 }
 
-/// The arguments of mount(8)'s helpers, `mount.platter` and `mount.fuse.platter`, as those of this command; `None` if the
-/// program was not called by such a name.
+/// The arguments of helpers of mount(8) and umount(8), such as `mount.fuse.platter` and `umount.platter`, as those of
+/// `mount` and `umount` here; `None` if the program was not called by such a name.
 ///
-/// Source: mount(8), "External helpers": `mount.TYPE SPEC DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE.SUBTYPE]`.
+/// Source: mount(8) and umount(8), "External helpers": `mount.TYPE SPEC DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS]
+/// [-t TYPE.SUBTYPE]`, `umount.TYPE DIR [-flnrv] [-N NAMESPACE] [-t TYPE.SUBTYPE]`.
 pub fn helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let (program, rest) = arguments.split_first()?;
-    let name = Path::new(program).file_name()?.as_bytes();
-    if name != b"mount.platter" && name != b"mount.fuse.platter" {
+    let (command, kind) = Path::new(program).file_name()?.to_str()?.split_once('.')?;
+    if !matches!(command, "mount" | "umount") || !matches!(kind, "platter" | "fuse.platter") {
         return None;
     }
-    let mut translated: Vec<OsString> = vec!["platter".into(), "mount".into()];
+    let mut translated: Vec<OsString> = vec!["platter".into(), command.into()];
     let mut rest = rest.iter();
     while let Some(argument) = rest.next() {
-        match argument.as_bytes() {
-            b"-N" | b"-t" => drop(rest.next()),
-            [b'-', flags @ ..] if !flags.is_empty() && flags.iter().all(|flag| b"sfnvw".contains(flag)) => {}
-            b"-r" => translated.extend(["-o".into(), "ro".into()]),
+        match (command, argument.as_bytes()) {
+            (_, b"-N" | b"-t") => drop(rest.next()),
+            ("umount", [b'-', flags @ ..]) if !flags.is_empty() && flags.contains(&b'l') => {
+                translated.push("--lazy".into());
+            }
+            ("mount", b"-r") => translated.extend(["-o".into(), "ro".into()]),
+            (_, [b'-', flags @ ..])
+                if !flags.is_empty() && flags.iter().all(|flag| b"sfnvwrl".contains(flag)) => {}
             _ => translated.push(argument.clone()),
         }
     }
@@ -242,6 +253,9 @@ mod tests {
             "platter mount /dev/sdz1 /mnt -o rw,uid=5"
         );
         assert_eq!(call("mount.platter a.img /mnt -sv -r").unwrap(), "platter mount a.img /mnt -o ro");
+        assert_eq!(call("/sbin/umount.fuse.platter /mnt -v -t fuse.platter").unwrap(), "platter umount /mnt");
+        assert_eq!(call("umount.platter /mnt -l").unwrap(), "platter umount /mnt --lazy");
+        assert_eq!(call("umount.nfs /mnt"), None);
         assert_eq!(call("platter mount a b"), None);
     }
 }

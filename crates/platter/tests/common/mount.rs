@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub const FORMATS: [&str; 4] = ["fat32", "exfat", "ntfs", "refs"];
+/// The same, and with checksums of data.
+pub const KINDS: [&str; 5] = ["fat32", "exfat", "ntfs", "refs", "refs+integrity"];
 /// Those that keep what POSIX knows of a file.
 pub const WITH_OWNERS: [&str; 2] = ["ntfs", "refs"];
 
@@ -41,7 +43,7 @@ impl Mount {
 
     /// Unmounts, and nothing may be wrong with the volume.
     pub fn end(&self) {
-        self.place.works("umount m");
+        self.place.ends(0, "umount m");
         let report = self.place.works("check disk.img");
         assert!(report.contains("no damage"), "{report}");
     }
