@@ -33,7 +33,8 @@ impl FileRecord {
 
     /// The record of what `path` leads to, which need not exist.
     pub fn of(path: &Path) -> FileRecord {
-        let copy = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let copy = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+        let copy = copy.unwrap_or_else(|_| path.to_path_buf());
         let block = fs::metadata(&copy).ok().filter(|data| data.file_type().is_block_device());
         let mut place = match block {
             Some(data) => Path::new(FileRecord::DEVICES).join(stable_name(&copy, data.rdev())),
