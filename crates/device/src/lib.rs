@@ -44,7 +44,7 @@ pub use file::{Caching, FileDevice, FileOptions};
 pub use gather::Gather;
 pub use host::{Hardware, hardware, host_file_system};
 pub use memory::MemoryDevice;
-pub use mirror::{Mirror, MirrorEvent};
+pub use mirror::{FileRecord, IsDamage, Mirror, MirrorCopy, MirrorEvent, MirrorRecord, MirrorSet, Standing};
 pub use overlay::OverlayDevice;
 pub use partition::Partition;
 pub use power::{Grain, Log, Survivors};

@@ -1,12 +1,19 @@
 //! The same content on several devices.
 
 mod busy;
+mod history;
 mod queue;
+mod record;
+mod session;
+mod set;
 
 use crate::power::{mix, pieces};
 use crate::{Device, Error, Operation, Queue, Result, Sectors, check_copy, check_transfer};
 use busy::{Alone, Busy};
 use queue::MirrorQueue;
+pub use record::{FileRecord, MirrorRecord};
+use session::Session;
+pub use set::{IsDamage, MirrorCopy, MirrorSet, Standing};
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
@@ -25,9 +32,9 @@ use std::time::Duration;
 /// the mirror is open: not read, not written. The write succeeds as long as one copy that took it is left. The last
 /// copy stays in service, whatever it fails.
 ///
-/// A mirror keeps no record on its copies of what was written where. After a copy went out of service, and after a power
-/// cut with writes that were not flushed, copies may differ; one must be copied over the other before they are used as a
-/// mirror again. So may they where a write failed on all of them.
+/// A mirror made by itself keeps no record of what was written where. After a copy went out of service, and after a power
+/// cut with writes that were not flushed, copies may differ. [`MirrorSet`] opens one that knows: each copy has a record
+/// beside it, and those that are older than others take no part.
 pub struct Mirror {
     name: String,
     length: u64,
@@ -38,6 +45,10 @@ pub struct Mirror {
     in_service: AtomicU8,
     busy: Busy,
     tell: Option<Box<Tell>>,
+    /// The copies to read from, as bits, while one of them is in service: others may hold something else.
+    prefer: u8,
+    /// Keeps the records of the copies, if they have any.
+    session: Option<Session>,
 }
 
 type Tell = dyn Fn(&MirrorEvent<'_>) + Send + Sync;
@@ -112,11 +123,23 @@ impl Mirror {
     /// # Errors
     /// [`Error::Unusable`] for any other number of devices, and if their logical sectors are not equal.
     pub fn new(copies: Vec<Arc<dyn Device>>) -> Result<Mirror> {
-        let names: Vec<&str> = copies.iter().map(|device| device.name()).collect();
+        Mirror::of_parts(copies.into_iter().map(Ok).collect(), None)
+    }
+
+    /// A mirror of which some copies are not there: their names, and why. It is `length` bytes long, or as long as the
+    /// shortest copy.
+    fn of_parts(
+        parts: Vec<std::result::Result<Arc<dyn Device>, (String, String)>>,
+        length: Option<u64>,
+    ) -> Result<Mirror> {
+        let names: Vec<&str> = (parts.iter())
+            .map(|part| part.as_ref().map_or_else(|(name, _)| name.as_str(), |device| device.name()))
+            .collect();
         let name = format!("mirror:{}", names.join(","));
         let unusable = |reason| Err(Error::Unusable { device: name.as_str().into(), reason });
-        let (Some(first), 1..=Mirror::MOST) = (copies.first(), copies.len()) else {
-            return unusable(format!("a mirror has 1 to {} copies, not {}", Mirror::MOST, copies.len()));
+        let copies: Vec<&Arc<dyn Device>> = parts.iter().flatten().collect();
+        let (Some(first), 1..=Mirror::MOST) = (copies.first(), parts.len()) else {
+            return unusable(format!("a mirror has 1 to {} copies, not {}", Mirror::MOST, parts.len()));
         };
         let logical = first.sectors().logical;
         if let Some(other) = copies.iter().find(|device| device.sectors().logical != logical) {
@@ -127,30 +150,43 @@ impl Mirror {
                 other.sectors().logical
             ));
         }
-        let length = copies.iter().map(|device| device.len()).min().unwrap_or(0);
+        let shortest = copies.iter().map(|device| device.len()).min().unwrap_or(0);
+        let length = length.unwrap_or(shortest).min(shortest);
         let read_only = copies.iter().any(|device| device.read_only());
         let physical = copies.iter().map(|device| device.sectors().physical).max().unwrap_or(logical);
-        let member = |device| Member {
-            device,
-            failed: AtomicU64::new(0),
-            repaired: AtomicU64::new(0),
-            fatal: OnceLock::new(),
+        let sectors = Sectors { logical, physical };
+        let in_service = (parts.iter().enumerate())
+            .filter(|(_, part)| part.is_ok())
+            .fold(0, |bits, (number, _)| bits | bit(number));
+        let member = |part| {
+            let fatal = OnceLock::new();
+            let device = match part {
+                Ok(device) => device,
+                Err((name, why)) => {
+                    let _ = fatal.set(why);
+                    Arc::new(Absent { name, length, sectors }) as Arc<dyn Device>
+                }
+            };
+            Member { device, failed: AtomicU64::new(0), repaired: AtomicU64::new(0), fatal }
         };
         Ok(Mirror {
-            in_service: AtomicU8::new((((1_u16) << copies.len()) - 1) as u8),
-            copies: copies.into_iter().map(member).collect(),
+            in_service: AtomicU8::new(in_service),
+            copies: parts.into_iter().map(member).collect(),
             name,
             length,
-            sectors: Sectors { logical, physical },
+            sectors,
             read_only,
             busy: Busy::default(),
             tell: None,
+            prefer: u8::MAX,
+            session: None,
         })
     }
 
     /// Has `tell` called at every event, by the thread that met it. It must not use the mirror.
-    pub fn on_event(self, tell: impl Fn(&MirrorEvent<'_>) + Send + Sync + 'static) -> Mirror {
-        Mirror { tell: Some(Box::new(tell)), ..self }
+    pub fn on_event(mut self, tell: impl Fn(&MirrorEvent<'_>) + Send + Sync + 'static) -> Mirror {
+        self.tell = Some(Box::new(tell));
+        self
     }
 
     /// For each copy, how many transfers failed on it.
@@ -185,7 +221,9 @@ impl Mirror {
     /// The copy to read from. The same place is read from the same copy, so that an answer does not change between two
     /// reads even where the copies differ.
     fn reader(&self, offset: u64) -> usize {
-        let (serving, mut copies) = self.serving();
+        let serving = self.serving().0;
+        let preferred = if serving & self.prefer == 0 { serving } else { serving & self.prefer };
+        let (serving, mut copies) = (preferred, bits(preferred));
         // Not in turn: large transfers at even offsets would all go to one copy.
         let pick = mix(0, offset / Mirror::STRIPE) % u64::from(serving.count_ones().max(1));
         copies.nth(pick as usize).unwrap_or(0)
@@ -272,6 +310,10 @@ impl Mirror {
     fn write_back(&self, copy: usize, error: &Error, alone: Option<&Alone>, offset: u64, data: &[u8]) {
         let written = alone.is_some()
             && self.is_in_service(copy)
+            && {
+                self.note(&range(offset, data.len()));
+                true
+            }
             && self.device(copy).write_at(offset, data).inspect_err(|_| self.count_failure(copy)).is_ok();
         if written {
             self.copies[copy].repaired.fetch_add(1, Ordering::Relaxed);
@@ -303,9 +345,18 @@ impl Mirror {
         errors.iter().for_each(|(copy, _)| self.count_failure(*copy));
         let retire = |serving: u8| (serving & done != 0).then_some(serving & !failed);
         let Ok(before) = self.in_service.fetch_update(Ordering::AcqRel, Ordering::Acquire, retire) else {
+            if let Some(session) = &self.session {
+                session.spoil();
+            }
             return errors.into_iter().next().map_or(Ok(()), |(_, error)| Err(error));
         };
         let left = (before & !failed).count_ones() as usize;
+        if let Some(session) = &self.session
+            && before & failed != 0
+        {
+            // Before the caller learns that the write succeeded: after a power cut, the copy must not be taken for good.
+            session.leave_out(failed);
+        }
         for (copy, error) in &errors {
             if before & bit(*copy) != 0 {
                 // The first reason is the one.
@@ -318,7 +369,22 @@ impl Mirror {
 
     /// Says that these ranges are being written, until [`Mirror::end`].
     fn begin(&self, ranges: impl Iterator<Item = Range<u64>>) -> Writing {
-        ranges.filter(|range| !range.is_empty()).map(|range| self.busy.begin(range)).collect()
+        let begin = |range: Range<u64>| {
+            self.note(&range);
+            self.busy.begin(range)
+        };
+        ranges.filter(|range| !range.is_empty()).map(begin).collect()
+    }
+
+    /// Notes in the records of the copies that a range is about to change.
+    fn note(&self, range: &Range<u64>) {
+        if let Some(session) = &self.session {
+            session.begin(range);
+        }
+    }
+
+    fn flush_all(&self) -> Result<()> {
+        self.on_all(|device| device.flush())
     }
 
     /// Says that a write has ended on all copies, and makes them alike where it met others.
@@ -456,6 +522,7 @@ impl Device for Mirror {
                 format!("{} bytes at offset {offset} are being written, so not repaired", data.len());
             return Err(Error::Unusable { device: self.device(copy).name().into(), reason });
         };
+        self.note(&range(offset, data.len()));
         self.device(copy).write_at(offset, data).inspect_err(|_| self.count_failure(copy))?;
         self.copies[copy].repaired.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -467,11 +534,12 @@ impl Device for Mirror {
     }
 
     fn flush(&self) -> Result<()> {
-        self.on_all(|device| device.flush())
+        self.flush_all()
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
         check_transfer(self, Operation::Discard, offset, length)?;
+        self.note(&(offset..offset + length));
         // Nobody expects anything of what was discarded, so a copy that fails is none the worse for it.
         let (mut done, mut first) = (false, Ok(()));
         for copy in self.serving().1 {
@@ -504,5 +572,52 @@ impl Mirror {
         let why = self.copies[copy].fatal.get().map_or("", String::as_str);
         let reason = format!("copy {copy} of {} is out of service: {why}", self.name);
         Err(Error::Unusable { device: self.device(copy).name().into(), reason })
+    }
+}
+
+/// Stands for a copy that is not there. Nothing asks it for anything, since it is never in service.
+struct Absent {
+    name: String,
+    length: u64,
+    sectors: Sectors,
+}
+
+impl Absent {
+    fn refuse<T>(&self) -> Result<T> {
+        Err(Error::Unusable { device: self.name.as_str().into(), reason: "is left out of its mirror".into() })
+    }
+}
+
+impl Device for Absent {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn sectors(&self) -> Sectors {
+        self.sectors
+    }
+
+    fn read_at(&self, _offset: u64, _buffer: &mut [u8]) -> Result<()> {
+        self.refuse()
+    }
+
+    fn write_at(&self, _offset: u64, _data: &[u8]) -> Result<()> {
+        self.refuse()
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.refuse()
+    }
+
+    fn discard(&self, _offset: u64, _length: u64) -> Result<()> {
+        self.refuse()
+    }
+
+    fn queue(&self, _depth: usize) -> Result<Box<dyn Queue + '_>> {
+        self.refuse()
     }
 }

@@ -1,8 +1,8 @@
 //! The commands there are.
 
 use crate::commands::{
-    attr, cat, check, compare, completions, cp, info, integrity, ls, man, mkdir, mkfs, mount, mv, recover,
-    report, rm, run, scrub, umount,
+    attr, cat, check, compare, completions, cp, info, integrity, ls, man, mirror, mkdir, mkfs, mount, mv,
+    recover, report, rm, run, scrub, umount,
 };
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
@@ -14,8 +14,9 @@ use clap::{Parser, Subcommand};
 ///
 /// Several that hold the same are a mirror, written mirror:IMAGE,IMAGE wherever IMAGE may stand, for example
 /// mirror:a.img,b.img:/photos. What is written goes to each copy. Where one cannot be read another answers, and what it
-/// says is written back. A copy that cannot be written is left alone from then on, and must be replaced before it is
-/// named again. Each copy is a plain volume by itself.
+/// says is written back. Each copy is a plain volume by itself, with a record beside it of what was written when. A copy that
+/// cannot be written, is missing or is older than the others is left out until `platter mirror rebuild`; one that was
+/// written to by itself is refused until somebody says which copy is to be kept.
 ///
 /// A path on a volume is written IMAGE:/PATH, for example disk.img:/photos/a.jpg. An argument X:/Y names the host's
 /// file Y in directory "X:" if there is such a directory (a drive on Windows), and otherwise /Y on the volume in X.
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     Rm(rm::Arguments),
     Check(check::Arguments),
     Scrub(scrub::Arguments),
+    Mirror(mirror::Arguments),
     Recover(recover::Arguments),
     Integrity(integrity::Arguments),
     Attr(attr::Arguments),
@@ -70,6 +72,7 @@ impl Command {
             Command::Rm(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),
             Command::Scrub(arguments) => arguments.run(),
+            Command::Mirror(arguments) => arguments.run(),
             Command::Recover(arguments) => arguments.run(),
             Command::Integrity(arguments) => arguments.run(),
             Command::Attr(arguments) => arguments.run(),

@@ -11,6 +11,7 @@ pub mod integrity;
 mod lab;
 pub mod ls;
 pub mod man;
+pub mod mirror;
 pub mod mkdir;
 pub mod mkfs;
 pub mod mount;

@@ -16,7 +16,8 @@ pub const CHECK_USAGE: u8 = 16;
 pub const CHECK_FAILED: u8 = 8;
 /// Exit code of what a person interrupted, as shells have it: 128 and the signal's number.
 pub const INTERRUPTED: u8 = 130;
-const FAILED: u8 = 1;
+/// Exit code of what failed in any other way.
+pub const FAILED: u8 = 1;
 
 /// What went wrong, as one line that is printed after `platter: `.
 #[derive(Debug)]

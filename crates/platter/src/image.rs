@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How the name of a mirror begins. What follows are the copies, with commas between them.
 pub const MIRROR: &str = "mirror:";
@@ -45,13 +45,14 @@ impl Image {
         Ok(Image { paths, is_mirror: true })
     }
 
-    /// What it is, however it is named: the canonical paths, sorted.
+    /// What it is, however it is named: the canonical paths, sorted. A copy of a mirror need not be there.
     pub fn identity(argument: &Path) -> Result<Vec<PathBuf>, Failure> {
-        let paths = Image::parse(argument)?.paths;
-        let mut real = paths
-            .iter()
-            .map(|path| fs::canonicalize(path).about(shown(path)))
-            .collect::<Result<Vec<PathBuf>, Failure>>()?;
+        let Image { paths, is_mirror } = Image::parse(argument)?;
+        let real = |path: &PathBuf| match fs::canonicalize(path) {
+            Err(error) if is_mirror && error.kind() == std::io::ErrorKind::NotFound => Ok(path.clone()),
+            real => real.about(shown(path)),
+        };
+        let mut real = paths.iter().map(real).collect::<Result<Vec<PathBuf>, Failure>>()?;
         real.sort();
         Ok(real)
     }
@@ -62,10 +63,23 @@ impl Image {
         if !self.is_mirror && opened.len() == 1 {
             return Ok(opened.remove(0));
         }
-        let told = Told::default();
-        Ok(Arc::new(Mirror::new(opened)?.on_event(move |event| told.tell(event))))
+        Ok(told(Mirror::new(opened)?))
     }
 }
+
+/// A mirror that prints what happens to its copies.
+pub fn told(mirror: Mirror) -> Arc<dyn Device> {
+    let told = Told::default();
+    Arc::new(mirror.on_event(move |event| told.tell(event)))
+}
+
+/// Whether a copy of a mirror went out of service since the program began: a command that did all it was asked has then
+/// failed to keep it on all copies.
+pub fn has_lost_a_copy() -> bool {
+    LOST_A_COPY.load(Ordering::Relaxed)
+}
+
+static LOST_A_COPY: AtomicBool = AtomicBool::new(false);
 
 /// Says on standard error what happens to copies. A worn disk may have a lot to say, and is cut short.
 #[derive(Default)]
@@ -76,6 +90,7 @@ impl Told {
 
     fn tell(&self, event: &MirrorEvent<'_>) {
         let is_final = matches!(event, MirrorEvent::OutOfService { .. });
+        LOST_A_COPY.fetch_or(is_final, Ordering::Relaxed);
         if is_final || self.0.fetch_add(1, Ordering::Relaxed) < Told::MOST {
             tell(format_args!("platter: {event}"));
         }
@@ -115,7 +130,8 @@ mod tests {
         assert!(parse("mirror:1,2,3,4,5,6,7,8,9").unwrap_err().contains("at most 8 copies, not 9"));
         assert!(parse("mirror:a,b,a").unwrap_err().contains("a is named twice"));
         assert!(parse("mirror:/tmp,/tmp/../tmp").unwrap_err().contains("/tmp/../tmp is named twice"));
-        assert!(Image::identity(Path::new("mirror:/tmp,/no/such")).is_err());
+        assert!(Image::identity(Path::new("/no/such")).is_err());
+        assert_eq!(Image::identity(Path::new("mirror:/tmp,/no/such")).unwrap(), paths(&["/no/such", "/tmp"]));
         assert_eq!(Image::identity(Path::new("mirror:/tmp,/")).unwrap(), paths(&["/", "/tmp"]));
     }
 

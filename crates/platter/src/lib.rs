@@ -8,6 +8,7 @@ mod commands;
 mod copy;
 mod failure;
 mod image;
+mod mirror;
 mod mounting;
 mod output;
 mod progress;
@@ -40,6 +41,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     match cli.command.run() {
+        Ok(0) if image::has_lost_a_copy() => ExitCode::from(failure::FAILED),
         Ok(code) => ExitCode::from(code),
         Err(failure) => end(&failure),
     }

@@ -64,17 +64,23 @@ pub fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Fail
 
 fn open_cached(image: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>, Failure> {
     let image = Image::parse(image)?;
-    let open = |path: &PathBuf| open_file_cached(path, access, caching);
-    let opened = image.paths.iter().map(open).collect::<Result<_, _>>()?;
-    image.device(opened)
+    if image.is_mirror {
+        return crate::mirror::open(&image, access, caching);
+    }
+    let path = &image.paths[0];
+    let device = open_file_cached(path, access, caching)?;
+    if let Access::Write { .. } = access {
+        crate::mirror::note_alone(path)?;
+    }
+    Ok(device)
 }
 
-/// Opens one image file or block device.
+/// Opens one image file or block device, which is no copy of a mirror or is opened as one.
 pub fn open_file(path: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
     open_file_cached(path, access, Caching::default())
 }
 
-fn open_file_cached(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>, Failure> {
+pub fn open_file_cached(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>, Failure> {
     let (read_only, force) = match access {
         Access::Read => (true, true),
         Access::ReadAlone => (true, false),

@@ -117,6 +117,10 @@ impl Arguments {
         device.flush()?;
         drop(bar);
         made.keep()?;
+        // A partition is a part of copies, of which the rest stays what it was.
+        if self.partition.is_none() {
+            crate::mirror::found(&Image::parse(&self.image)?, device.len())?;
+        }
         report(format, device)
     }
 

@@ -1,0 +1,221 @@
+//! What a copy of a mirror knows of the set it belongs to.
+//!
+//! Every session that writes to a set is an *event* with a name of its own, which every copy that takes part notes
+//! before the first byte changes. So of two copies the one whose newest event stands in the history of the other is
+//! older, and two that have each an event which the other does not know have diverged. A counter alone could not tell
+//! these apart.
+
+use std::fmt::Write as _;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
+
+/// The parts of a set for each of which is noted whether it was written to in a session.
+const REGIONS: u64 = 256;
+
+/// What stands first in a record.
+const TITLE: &str = "platter mirror record 1";
+
+/// Which parts of a set a session has written to: a *write-intent bitmap*.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Intent([u64; 4]);
+
+impl Intent {
+    /// The region of a byte of a set.
+    fn region(offset: u64, length: u64) -> u64 {
+        (u128::from(offset) * u128::from(REGIONS) / u128::from(length.max(1))) as u64
+    }
+
+    /// Notes a range of a set of `length` bytes; tells whether that was new.
+    pub fn add(&mut self, range: &Range<u64>, length: u64) -> bool {
+        let before = *self;
+        if !range.is_empty() {
+            let last = Intent::region(range.end - 1, length).min(REGIONS - 1);
+            for region in Intent::region(range.start, length)..=last {
+                self.0[region as usize / 64] |= 1 << (region % 64);
+            }
+        }
+        *self != before
+    }
+
+    /// Both.
+    pub fn join(&mut self, other: &Intent) {
+        self.0.iter_mut().zip(other.0).for_each(|(one, two)| *one |= two);
+    }
+
+    /// The ranges of a set of `length` bytes, on whole sectors of `sector` bytes.
+    pub fn ranges(&self, length: u64, sector: u64) -> Vec<Range<u64>> {
+        let edge = |region: u64| (u128::from(region) * u128::from(length) / u128::from(REGIONS)) as u64;
+        let is_set = |region: &u64| self.0[*region as usize / 64] >> (region % 64) & 1 == 1;
+        let range = |region: u64| {
+            edge(region) / sector * sector..edge(region + 1).next_multiple_of(sector).min(length)
+        };
+        (0..REGIONS).filter(is_set).map(range).filter(|range| !range.is_empty()).collect()
+    }
+}
+
+/// Whether a copy was left as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It holds what all copies of its newest event do.
+    Closed,
+    /// A session writes to it, or was cut off.
+    Open,
+    /// It was written to by itself.
+    Alone,
+}
+
+/// A copy's record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct History {
+    /// The set it belongs to.
+    pub set: u64,
+    /// How long the set is, in bytes.
+    pub length: u64,
+    /// The names of its events, the newest last. None while it is being rebuilt.
+    pub events: Vec<u64>,
+    pub state: State,
+    /// What the session wrote to, while the state is open.
+    pub intent: Intent,
+    /// What told the copy from one that was changed since, when it was closed.
+    pub stamp: String,
+}
+
+/// A name that nothing else has.
+fn unique() -> u64 {
+    // The standard library seeds each of these from the system's random numbers.
+    RandomState::new().build_hasher().finish()
+}
+
+impl History {
+    /// Events that are kept. A copy that is further behind is not recognised as such, and counts as diverged.
+    const KEPT: usize = 1000;
+
+    /// The longest record.
+    pub const LONGEST: u64 = 64 << 10;
+
+    /// That of a new set.
+    pub fn new(length: u64) -> History {
+        let (events, stamp) = (vec![unique()], String::new());
+        History { set: unique(), length, events, state: State::Closed, intent: Intent::default(), stamp }
+    }
+
+    /// Adds an event, of the same name in all histories.
+    pub fn add_event<'h>(histories: impl Iterator<Item = &'h mut History>) {
+        let event = unique();
+        for history in histories {
+            history.events.push(event);
+            let surplus = history.events.len().saturating_sub(History::KEPT);
+            history.events.drain(..surplus);
+        }
+    }
+
+    pub fn newest(&self) -> Option<u64> {
+        self.events.last().copied()
+    }
+
+    /// Whether the other has all that this has, and more.
+    pub fn is_behind(&self, other: &History) -> bool {
+        match self.newest() {
+            None => other.newest().is_some(),
+            Some(event) => other.newest() != Some(event) && other.events.contains(&event),
+        }
+    }
+
+    /// The record as text, with a checksum at its end.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let state = match self.state {
+            State::Closed => "closed",
+            State::Open => "open",
+            State::Alone => "alone",
+        };
+        let mut text = format!("{TITLE}\nset {:016x}\nlength {}\nevents", self.set, self.length);
+        self.events.iter().for_each(|event| write!(text, " {event:016x}").expect("to a string"));
+        write!(text, "\nstate {state}\nintent").expect("to a string");
+        self.intent.0.iter().for_each(|word| write!(text, " {word:016x}").expect("to a string"));
+        writeln!(text, "\nstamp {}", self.stamp.replace('\n', " ")).expect("to a string");
+        writeln!(text, "crc32 {:08x}", crc32fast::hash(text.as_bytes())).expect("to a string");
+        text.into_bytes()
+    }
+
+    /// Reads a record; `None` if it is damaged.
+    pub fn parse(bytes: &[u8]) -> Option<History> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let (body, crc) = text.split_at_checked(text.rfind("crc32 ")?)?;
+        let crc = u32::from_str_radix(crc.strip_prefix("crc32 ")?.trim_end(), 16).ok()?;
+        if crc32fast::hash(body.as_bytes()) != crc {
+            return None;
+        }
+        let mut lines = body.lines();
+        if lines.next()? != TITLE {
+            return None;
+        }
+        let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ').or(Some(""));
+        let words = |text: &str| -> Option<Vec<u64>> {
+            text.split_whitespace().map(|word| u64::from_str_radix(word, 16).ok()).collect()
+        };
+        let set = u64::from_str_radix(field("set")?, 16).ok()?;
+        let length = field("length")?.parse().ok()?;
+        let events = words(field("events")?)?;
+        let state = match field("state")? {
+            "closed" => State::Closed,
+            "open" => State::Open,
+            "alone" => State::Alone,
+            _ => return None,
+        };
+        let intent = Intent(words(field("intent")?)?.try_into().ok()?);
+        let stamp = field("stamp")?.to_string();
+        Some(History { set, length, events, state, intent, stamp })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_back_and_damage_is_noticed() {
+        let mut history = History::new(1 << 20);
+        history.stamp = "file 1 2 3".into();
+        history.intent.add(&(4096..8192), 1 << 20);
+        for events in [vec![], vec![1], vec![1, u64::MAX]] {
+            history.events = events;
+            let bytes = history.to_bytes();
+            assert_eq!(History::parse(&bytes), Some(history.clone()));
+            for at in 0..bytes.len() - 1 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1;
+                assert_eq!(History::parse(&damaged), None, "byte {at}");
+                assert_eq!(History::parse(&bytes[..at]), None);
+            }
+        }
+    }
+
+    #[test]
+    fn an_older_copy_is_told_from_one_that_went_another_way() {
+        let first = History::new(4096);
+        let (mut one, mut two) = (first.clone(), first.clone());
+        History::add_event([&mut one, &mut two].into_iter());
+        assert!(first.is_behind(&one) && !one.is_behind(&two) && !one.is_behind(&first));
+        let common = one.clone();
+        History::add_event([&mut one].into_iter());
+        History::add_event([&mut two].into_iter());
+        assert!(common.is_behind(&one) && common.is_behind(&two));
+        assert!(!one.is_behind(&two) && !two.is_behind(&one));
+        (0..2 * History::KEPT).for_each(|_| History::add_event([&mut one].into_iter()));
+        assert_eq!(one.events.len(), History::KEPT);
+        assert!(one.to_bytes().len() < History::LONGEST as usize);
+    }
+
+    #[test]
+    fn an_intent_covers_what_was_written() {
+        for length in [512, 4096, 1 << 20, 100_000 * 512] {
+            let mut intent = Intent::default();
+            assert!(
+                intent.add(&(length - 512..length), length) && !intent.add(&(length - 512..length), length)
+            );
+            let ranges = intent.ranges(length, 512);
+            assert!(ranges.iter().any(|range| range.end == length), "{ranges:?}");
+            assert!(ranges.iter().all(|range| range.start % 512 == 0));
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Which copies of a mirror may be used together, and how those that may not become good again.
+
+use super::history::{History, Intent, State};
+use super::record::MirrorRecord;
+use super::session::{Session, close};
+use super::{Mirror, bit};
+use crate::power::pieces;
+use crate::{Device, Error, Result};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What may be a copy of a mirror.
+pub struct MirrorCopy {
+    /// What a person calls it.
+    pub name: String,
+    /// The device, or why there is none.
+    pub device: std::result::Result<Arc<dyn Device>, String>,
+    /// Its record.
+    pub record: Arc<dyn MirrorRecord>,
+}
+
+/// What a copy is to its set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It holds what the set does.
+    Current,
+    /// It holds what the set does, but for damage that its format tells from good content.
+    Damaged,
+    /// It holds what the set did once, or is not there, or too short, or blank: why it is left out.
+    LeftOut(String),
+    /// It holds what no other copy does, by another way than theirs: why one thinks so.
+    Diverged(String),
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Standing::Current => f.write_str("current"),
+            Standing::Damaged => {
+                f.write_str("damaged: it differs from another copy, and was not written by itself")
+            }
+            Standing::LeftOut(why) => write!(f, "left out: {why}"),
+            Standing::Diverged(why) => write!(f, "diverged: {why}"),
+        }
+    }
+}
+
+/// Tells whether what makes the first copy differ from the second, which is good, is damage that the format would
+/// notice. Otherwise it is taken for what somebody wrote.
+pub type IsDamage<'f> = dyn Fn(&Arc<dyn Device>, &Arc<dyn Device>) -> bool + 'f;
+
+/// The copies of a mirror, compared with each other.
+pub struct MirrorSet {
+    copies: Vec<MirrorCopy>,
+    histories: Vec<Option<History>>,
+    standings: Vec<Standing>,
+    /// A session was cut off, so current copies may differ where it wrote.
+    unclosed: bool,
+}
+
+/// Bytes compared and copied at a time.
+const PIECE: u64 = 1 << 20;
+
+impl MirrorSet {
+    /// Reads the records of copies and tells what each is. Content is read only of copies whose records do not tell.
+    pub fn look(copies: Vec<MirrorCopy>, is_damage: &IsDamage<'_>) -> MirrorSet {
+        let load = |copy: &MirrorCopy| History::parse(&copy.record.load().ok()??);
+        let histories: Vec<_> = copies.iter().map(load).collect();
+        let standings = copies.iter().map(|_| Standing::Current).collect();
+        let mut set = MirrorSet { copies, histories, standings, unclosed: false };
+        set.leave_out_unusable();
+        set.find_current(is_damage);
+        let is_open =
+            |history: &Option<History>| history.as_ref().is_some_and(|one| one.state == State::Open);
+        set.unclosed = set.current().into_iter().any(|copy| is_open(&set.histories[copy]));
+        set
+    }
+
+    /// What each copy is.
+    pub fn standings(&self) -> &[Standing] {
+        &self.standings
+    }
+
+    /// The names of the copies.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.copies.iter().map(|copy| copy.name.as_str())
+    }
+
+    /// Whether any copy has a record. Devices without one have never been a mirror, or were none that keeps records.
+    pub fn is_recorded(&self) -> bool {
+        self.histories.iter().any(Option::is_some)
+    }
+
+    /// Whether the last session was cut off.
+    pub fn is_unclosed(&self) -> bool {
+        self.unclosed
+    }
+
+    /// Sessions that a copy knows of; `None` without a record.
+    pub fn events(&self, copy: usize) -> Option<usize> {
+        self.histories[copy].as_ref().map(|history| history.events.len())
+    }
+
+    /// How long the set is.
+    pub fn length(&self) -> Option<u64> {
+        let recorded = self.current().into_iter().chain(0..self.copies.len());
+        recorded.filter_map(|copy| self.histories[copy].as_ref()).map(|history| history.length).next()
+    }
+
+    fn current(&self) -> Vec<usize> {
+        (0..self.copies.len())
+            .filter(|&copy| matches!(self.standings[copy], Standing::Current | Standing::Damaged))
+            .collect()
+    }
+
+    fn device(&self, copy: usize) -> Option<&Arc<dyn Device>> {
+        self.copies[copy].device.as_ref().ok()
+    }
+
+    fn leave_out_unusable(&mut self) {
+        let longest =
+            self.copies.iter().filter_map(|copy| copy.device.as_ref().ok()).map(|one| one.len()).max();
+        let recorded = self.is_recorded();
+        let of_others = self.histories.iter().flatten().map(|history| history.length).max();
+        for copy in 0..self.copies.len() {
+            let why = match &self.copies[copy].device {
+                Err(why) => Some(why.clone()),
+                Ok(device) => {
+                    let history = self.histories[copy].as_ref();
+                    let needed = history.map(|history| history.length).or(of_others);
+                    let needed = needed.or(longest.filter(|_| device.is_empty())).unwrap_or(0);
+                    if device.len() < needed {
+                        Some(format!("it has {} bytes, expected {needed}", device.len()))
+                    } else if recorded && begins_blank(&**device) {
+                        Some("it is blank".to_string())
+                    } else if history.is_some_and(|history| history.events.is_empty()) {
+                        Some("it was being rebuilt".to_string())
+                    } else {
+                        None
+                    }
+                }
+            };
+            if let Some(why) = why {
+                self.standings[copy] = Standing::LeftOut(why);
+            }
+        }
+    }
+
+    fn find_current(&mut self, is_damage: &IsDamage<'_>) {
+        if !self.is_recorded() {
+            return;
+        }
+        let diverged = |why: &str| Standing::Diverged(why.to_string());
+        let recorded: Vec<usize> =
+            self.current().into_iter().filter(|&copy| self.histories[copy].is_some()).collect();
+        let history = |copy: usize| self.histories[copy].as_ref().expect("only recorded ones");
+        let changed: Vec<bool> = (0..self.copies.len())
+            .map(|copy| {
+                let Some(history) = &self.histories[copy] else { return false };
+                let stamp = self.copies[copy].record.stamp().unwrap_or_default();
+                history.state == State::Alone || history.state == State::Closed && history.stamp != stamp
+            })
+            .collect();
+        let mut standings = self.standings.clone();
+        if recorded.iter().any(|&copy| history(copy).set != history(recorded[0]).set) {
+            for copy in self.current() {
+                standings[copy] = diverged("the records are those of several mirrors");
+            }
+            self.standings = standings;
+            return;
+        }
+        let behind = |copy: usize| recorded.iter().any(|&other| history(copy).is_behind(history(other)));
+        let (old, newest): (Vec<usize>, Vec<usize>) = recorded.iter().partition(|&&copy| behind(copy));
+        for copy in old {
+            standings[copy] = if changed[copy] {
+                diverged("it was written to by itself, and the others without it")
+            } else {
+                Standing::LeftOut("it is older than the others".to_string())
+            };
+        }
+        if newest.iter().any(|&copy| history(copy).newest() != history(newest[0]).newest()) {
+            for &copy in &newest {
+                standings[copy] = diverged("it was written to without another copy, and that without it");
+            }
+            self.standings = standings;
+            return;
+        }
+        // What nobody has touched since it was closed is right, and what differs from it is not.
+        let good = newest.iter().copied().find(|&copy| !changed[copy]).or(newest.first().copied());
+        let unknown = self.current().into_iter().filter(|&copy| self.histories[copy].is_none());
+        let suspects: Vec<usize> =
+            newest.iter().copied().filter(|&copy| changed[copy]).chain(unknown).collect();
+        for copy in suspects {
+            let Some(good) = good.filter(|&good| good != copy) else { continue };
+            let (Some(one), Some(two)) = (self.device(copy), self.device(good)) else { continue };
+            let is_alone = history_state(&self.histories[copy]) == Some(State::Alone);
+            standings[copy] = if !is_alone && are_alike(&**one, &**two, history(good).length) {
+                Standing::Current
+            } else if is_alone {
+                diverged("it was written to by itself")
+            } else if is_damage(one, two) {
+                Standing::Damaged
+            } else {
+                diverged("it was changed since the mirror was closed, by no mirror")
+            };
+            // Neither has proof that it is the good one.
+            if changed[good] && matches!(standings[copy], Standing::Diverged(_)) {
+                standings[good] = diverged("it was changed since the mirror was closed, by no mirror");
+            }
+        }
+        // With nothing good to compare with, a copy is the set if no other contradicts it.
+        self.standings = standings;
+    }
+
+    /// What has to be said to whoever opens a set of which copies have diverged.
+    fn refuse_diverged(&self) -> Result<()> {
+        let Some(diverged) =
+            self.standings.iter().position(|standing| matches!(standing, Standing::Diverged(_)))
+        else {
+            return Ok(());
+        };
+        let spell = |names: Vec<&str>| names.join(",");
+        let all = spell(self.names().collect());
+        let choices: Vec<String> = (0..self.copies.len())
+            .filter(|&copy| !matches!(self.standings[copy], Standing::LeftOut(_)))
+            .map(|copy| {
+                let name = &self.copies[copy].name;
+                format!("`platter mirror rebuild mirror:{all} --from {name}` keeps what {name} holds")
+            })
+            .collect();
+        let reason = format!("{}; {}", self.standings[diverged], choices.join(", "));
+        Err(Error::Unusable { device: self.copies[diverged].name.as_str().into(), reason })
+    }
+
+    /// The set as one device, of the copies that may be used. Those that may not are out of service.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] if copies have diverged, with the ways to go on, and if none is left.
+    pub fn open(mut self, to_write: bool) -> Result<Mirror> {
+        self.refuse_diverged()?;
+        let current = self.current();
+        if current.is_empty() {
+            let reasons: Vec<String> = (self.copies.iter().zip(&self.standings))
+                .map(|(copy, standing)| format!("{} is {standing}", copy.name))
+                .collect();
+            let all = self.names().collect::<Vec<_>>().join(",");
+            let reason = format!("no copy can be used: {}", reasons.join("; "));
+            return Err(Error::Unusable { device: format!("mirror:{all}").into(), reason });
+        }
+        if self.unclosed && to_write {
+            self.make_alike()?;
+        }
+        // Where copies may differ, what is read comes from one of them, or from those that nobody changed.
+        let good = current.iter().copied().filter(|&copy| self.standings[copy] == Standing::Current);
+        let mut prefer = good.fold(0, |bits, copy| bits | bit(copy));
+        if self.unclosed && !to_write {
+            prefer &= prefer.wrapping_neg();
+        }
+        let length = self.length();
+        let parts = self.copies.iter().zip(&self.standings).map(|(copy, standing)| match standing {
+            Standing::Current | Standing::Damaged => {
+                copy.device.clone().map_err(|why| (copy.name.clone(), why))
+            }
+            Standing::LeftOut(why) | Standing::Diverged(why) => Err((copy.name.clone(), why.clone())),
+        });
+        let mut mirror = Mirror::of_parts(parts.collect(), length)?;
+        mirror.prefer = prefer;
+        if to_write {
+            if !self.is_recorded() {
+                self.histories = vec![Some(History::new(mirror.len())); self.copies.len()];
+            }
+            let template = current.iter().find_map(|&copy| self.histories[copy].clone());
+            let takes_part = |copy: usize| current.contains(&copy).then(|| template.clone()).flatten();
+            let histories = (0..self.copies.len()).map(takes_part).collect();
+            let records = self.copies.iter().map(|copy| copy.record.clone()).collect();
+            mirror.session = Some(Session::new(records, histories));
+        }
+        Ok(mirror)
+    }
+
+    /// Makes the current copies alike where a session that was cut off wrote to them. Each of them has all that was
+    /// synced, so any may be the one that is copied.
+    fn make_alike(&mut self) -> Result<()> {
+        let current = self.current();
+        let mut intent = Intent::default();
+        for history in current.iter().filter_map(|&copy| self.histories[copy].as_ref()) {
+            intent.join(&history.intent);
+        }
+        let Some(length) = self.length() else { return Ok(()) };
+        let source = current.iter().copied().find(|&copy| self.standings[copy] == Standing::Current);
+        let Some(source) = source.and_then(|copy| self.device(copy)).cloned() else { return Ok(()) };
+        let ranges = intent.ranges(length, u64::from(source.sectors().logical));
+        for &copy in &current {
+            if let Some(target) = self.device(copy).filter(|target| !Arc::ptr_eq(target, &source)) {
+                ranges
+                    .iter()
+                    .try_for_each(|range| copy_over(&*source, &**target, range.clone(), &mut |_| ()))?;
+                target.flush()?;
+            }
+        }
+        for &copy in &current {
+            if let Some(history) = &mut self.histories[copy] {
+                close(history, &*self.copies[copy].record);
+            }
+        }
+        self.unclosed = false;
+        Ok(())
+    }
+
+    /// Copies `from`, or what is current, over every copy that is not, which then is a copy of the same set. `progress`
+    /// learns how many bytes are done. Gives back the number of copies rebuilt.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] if copies have diverged and `from` does not say which is to be kept, and if a copy is too
+    /// short.
+    pub fn rebuild(mut self, from: Option<usize>, progress: &mut dyn FnMut(u64)) -> Result<usize> {
+        if from.is_none() {
+            self.refuse_diverged()?;
+        }
+        if self.unclosed && from.is_none() {
+            self.make_alike()?;
+        }
+        let current = self.current();
+        let source = from.or(current.iter().copied().find(|&copy| self.standings[copy] == Standing::Current));
+        let Some((number, source)) = source.and_then(|copy| Some((copy, self.device(copy)?.clone()))) else {
+            let all = self.names().collect::<Vec<_>>().join(",");
+            let reason = "no copy can be used, so none can be copied".to_string();
+            return Err(Error::Unusable { device: format!("mirror:{all}").into(), reason });
+        };
+        let length = self.length().unwrap_or(source.len()).min(source.len());
+        let mut history = self.histories[number].clone().unwrap_or_else(|| History::new(length));
+        let targets: Vec<usize> = (0..self.copies.len())
+            .filter(|&copy| copy != number && self.device(copy).is_some())
+            .filter(|&copy| from.is_some() || self.standings[copy] != Standing::Current)
+            .collect();
+        for &copy in &targets {
+            let found = self.device(copy).map_or(0, |device| device.len());
+            if found < length {
+                let reason = format!("has {found} bytes, too few for a copy of {length}");
+                return Err(Error::Unusable { device: self.copies[copy].name.as_str().into(), reason });
+            }
+        }
+        let cannot = |name: &str, why: std::io::Error| {
+            let reason = format!("its record cannot be saved: {why}");
+            Error::Unusable { device: name.into(), reason }
+        };
+        // A copy that is cut off half rebuilt knows no event, and so is older than every other.
+        for &copy in &targets {
+            let unfinished = History { events: Vec::new(), state: State::Open, ..history.clone() };
+            let copy = &self.copies[copy];
+            copy.record.save(&unfinished.to_bytes()).map_err(|why| cannot(&copy.name, why))?;
+        }
+        for &copy in &targets {
+            let target = self.device(copy).expect("chosen so").clone();
+            copy_over(&*source, &*target, 0..length, progress)?;
+            target.flush()?;
+        }
+        // What was chosen over others is newer than they, also than those that are not here.
+        let mut alike = match from {
+            Some(_) => vec![number],
+            None => current,
+        };
+        alike.retain(|copy| !targets.contains(copy));
+        alike.extend(&targets);
+        if from.is_some() {
+            History::add_event([&mut history].into_iter());
+        }
+        for &copy in &alike {
+            let stamp =
+                self.copies[copy].record.stamp().map_err(|why| cannot(&self.copies[copy].name, why))?;
+            let closed =
+                History { state: State::Closed, intent: Intent::default(), stamp, ..history.clone() };
+            let copy = &self.copies[copy];
+            copy.record.save(&closed.to_bytes()).map_err(|why| cannot(&copy.name, why))?;
+        }
+        Ok(targets.len())
+    }
+
+    /// Makes a new set of devices that were just made alike, whatever set they belonged to.
+    pub fn found(records: &[Arc<dyn MirrorRecord>], length: u64) -> std::io::Result<()> {
+        let history = History::new(length);
+        for record in records {
+            record.save(&History { stamp: record.stamp()?, ..history.clone() }.to_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a copy is about to be given another length, to be rebuilt: until then it is older than every other.
+    pub fn note_unfinished(record: &dyn MirrorRecord) -> std::io::Result<()> {
+        if let Some(mut history) = record.load()?.and_then(|bytes| History::parse(&bytes)) {
+            (history.events, history.state) = (Vec::new(), State::Open);
+            record.save(&history.to_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a copy is about to be written to by itself, if it is a copy of a mirror. Tells whether it is.
+    pub fn note_alone(record: &dyn MirrorRecord) -> std::io::Result<bool> {
+        let Some(mut history) = record.load()?.and_then(|bytes| History::parse(&bytes)) else {
+            return Ok(false);
+        };
+        history.state = State::Alone;
+        record.save(&history.to_bytes())?;
+        Ok(true)
+    }
+}
+
+fn history_state(history: &Option<History>) -> Option<State> {
+    history.as_ref().map(|history| history.state)
+}
+
+/// Whether a device begins with nothing but zeroes, further than the first structures of any format.
+fn begins_blank(device: &dyn Device) -> bool {
+    let mut data = vec![0; PIECE.min(device.len()) as usize];
+    device.read_at(0, &mut data).is_ok() && data.iter().all(|&byte| byte == 0)
+}
+
+/// Whether two devices hold the same. What cannot be read is no difference.
+fn are_alike(one: &dyn Device, two: &dyn Device, length: u64) -> bool {
+    let (mut first, mut second) = (vec![0; PIECE as usize], vec![0; PIECE as usize]);
+    let mut at = 0;
+    while at < length {
+        // What was never written in either is alike.
+        let data = one.next_data(at).min(two.next_data(at)).min(length);
+        at = data / PIECE * PIECE;
+        let piece = PIECE.min(length - at) as usize;
+        let read = one.read_at(at, &mut first[..piece]).and(two.read_at(at, &mut second[..piece]));
+        if piece > 0 && read.is_ok() && first[..piece] != second[..piece] {
+            return false;
+        }
+        at += PIECE;
+    }
+    true
+}
+
+/// Gives `target` what `source` holds in a range, writing only what differs.
+fn copy_over(
+    source: &dyn Device,
+    target: &dyn Device,
+    range: Range<u64>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<()> {
+    let (mut wanted, mut found) = (vec![0; PIECE as usize], vec![0; PIECE as usize]);
+    let sector = u64::from(target.sectors().physical.max(source.sectors().logical)).max(4096);
+    for (at, length) in pieces(range.start, range.end - range.start, PIECE) {
+        let (wanted, found) = (&mut wanted[..length as usize], &mut found[..length as usize]);
+        let at = range.start + at;
+        source.read_at(at, wanted)?;
+        if target.read_at(at, found).is_err() {
+            target.write_at(at, wanted)?;
+        } else if wanted != found {
+            for (part, size) in pieces(at, length, sector) {
+                let part_of = part as usize..(part + size) as usize;
+                if wanted[part_of.clone()] != found[part_of.clone()] {
+                    target.write_at(at + part, &wanted[part_of])?;
+                }
+            }
+        }
+        progress(length);
+    }
+    Ok(())
+}

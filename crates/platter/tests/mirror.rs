@@ -1,0 +1,88 @@
+//! Mirrors as a user has them: copies that are older, missing, blank, short, or written to by themselves.
+
+mod common;
+
+use common::{Place, content};
+use std::fs;
+
+const FORMATS: [&str; 4] = ["refs+integrity", "ntfs", "exfat", "fat32"];
+
+fn mirror(test: &str, format: &str) -> Place {
+    let place = Place::new(&format!("mirror-{test}-{format}"));
+    let size = if format.starts_with("refs") { "320M" } else { "64M" };
+    fs::write(place.path("one"), content(1, 20_000)).unwrap();
+    fs::write(place.path("two"), content(2, 20_000)).unwrap();
+    place.works(&format!("mkfs {format} mirror:a.img,b.img --size {size}"));
+    place.works("cp one mirror:a.img,b.img:/");
+    place.works("mirror status mirror:a.img,b.img");
+    place
+}
+
+fn holds(place: &Place, image: &str) {
+    for (number, name) in [(1, "one"), (2, "two")] {
+        assert!(place.platter(&format!("cat {image}:/{name}")).stdout == content(number, 20_000), "{name}");
+    }
+}
+
+#[test]
+fn a_copy_written_by_itself_is_refused_and_either_can_be_kept() {
+    for format in FORMATS {
+        let place = mirror("alone", format);
+        let (_, said) = place.ends(0, "cp two b.img:/");
+        assert!(said.contains("b.img is a copy of a mirror"), "{said}");
+        let (a, b) = (fs::read(place.path("a.img")).unwrap(), fs::read(place.path("b.img")).unwrap());
+        for command in
+            ["cp two mirror:a.img,b.img:/three", "ls mirror:a.img,b.img", "mirror rebuild mirror:a.img,b.img"]
+        {
+            let refused = place.fails(command);
+            assert!(refused.contains("--from a.img") && refused.contains("--from b.img"), "{refused}");
+        }
+        assert!(fs::read(place.path("a.img")).unwrap() == a && fs::read(place.path("b.img")).unwrap() == b);
+        place.works("mirror rebuild mirror:a.img,b.img --from b.img");
+        holds(&place, "mirror:a.img,b.img");
+        holds(&place, "a.img");
+        place.works("mirror status mirror:a.img,b.img");
+    }
+}
+
+#[test]
+fn a_copy_that_was_away_is_left_out_until_it_is_rebuilt() {
+    for format in FORMATS {
+        let place = mirror("away", format);
+        fs::rename(place.path("b.img"), place.path("away")).unwrap();
+        let (_, said) = place.ends(0, "cp two mirror:a.img,b.img:/");
+        assert!(said.contains("b.img: this copy of the mirror is left out: it is missing"), "{said}");
+        fs::rename(place.path("away"), place.path("b.img")).unwrap();
+        let old = fs::read(place.path("b.img")).unwrap();
+        holds(&place, "mirror:b.img,a.img");
+        let (said, _) = place.ends(1, "mirror status mirror:a.img,b.img");
+        assert!(said.contains("b.img: left out: it is older"), "{said}");
+        assert!(fs::read(place.path("b.img")).unwrap() == old, "reading has overwritten a copy");
+        place.works("mirror rebuild mirror:a.img,b.img");
+        holds(&place, "b.img");
+        place.works("mirror status mirror:a.img,b.img");
+    }
+}
+
+#[test]
+fn missing_short_and_blank_copies_do_not_stand_in_the_way() {
+    for format in FORMATS {
+        let place = mirror("broken", format);
+        place.works("cp two mirror:a.img,b.img:/");
+        let whole = fs::read(place.path("b.img")).unwrap();
+        let blank = vec![0; whole.len()];
+        for broken in [None, Some(&whole[..1 << 20]), Some(&blank[..]), Some(&[][..])] {
+            match broken {
+                None => fs::remove_file(place.path("b.img")).unwrap(),
+                Some(bytes) => fs::write(place.path("b.img"), bytes).unwrap(),
+            }
+            holds(&place, "mirror:b.img,a.img");
+            let (said, _) = place.ends(1, "mirror status mirror:a.img,b.img");
+            assert!(said.contains("b.img: left out"), "{said}");
+            place.works("mirror rebuild mirror:a.img,b.img");
+            assert!(fs::read(place.path("a.img")).unwrap() == fs::read(place.path("b.img")).unwrap());
+        }
+        place.works("mirror add mirror:a.img,b.img c.img");
+        holds(&place, "c.img");
+    }
+}
