@@ -19,6 +19,9 @@ pub(crate) fn rules(geometry: &Geometry) -> SlotRules {
     }
 }
 
+/// Where the upper half of the first cluster stands in a slot (`DIR_FstClusHI`).
+const UPPER: std::ops::Range<usize> = 20..22;
+
 /// A directory in memory.
 pub struct FatDirectory {
     slots: Slots,
@@ -26,11 +29,14 @@ pub struct FatDirectory {
     shorts: HashMap<ShortName, u32>,
     /// The slot of the volume's label.
     label: Option<u32>,
+    /// Only the lower half of the field for the first cluster is that: on FAT12 and FAT16, where the upper half is others'
+    /// (OS/2 and Windows NT kept extended attributes there).
+    is_narrow: bool,
 }
 
 impl FatDirectory {
     /// Takes a directory's content apart.
-    pub(crate) fn parse(mut slots: Slots, root: bool) -> FatDirectory {
+    pub(crate) fn parse(mut slots: Slots, root: bool, is_narrow: bool) -> FatDirectory {
         let mut label = None;
         let mut long = LongName::default();
         for slot in 0..slots.end() {
@@ -61,7 +67,8 @@ impl FatDirectory {
                 }
             }
         }
-        let mut directory = FatDirectory { slots, names: HashMap::new(), shorts: HashMap::new(), label };
+        let mut directory =
+            FatDirectory { slots, names: HashMap::new(), shorts: HashMap::new(), label, is_narrow };
         // Long names first: an alias never hides another entry's name.
         let keys: Vec<u32> = directory.slots.keys().collect();
         for &slot in &keys {
@@ -78,14 +85,20 @@ impl FatDirectory {
     }
 
     /// A new directory in one cluster: "." and "..", and zeroes.
-    pub(crate) fn fresh(rules: SlotRules, heap: Heap, dot: ShortEntry, parent: u32) -> FatDirectory {
+    pub(crate) fn fresh(
+        rules: SlotRules,
+        heap: Heap,
+        dot: ShortEntry,
+        parent: u32,
+        is_narrow: bool,
+    ) -> FatDirectory {
         let mut runs = Runs::default();
         runs.push(dot.cluster, 1);
         let mut data = vec![0; heap.cluster_size() as usize];
         data[..SLOT].copy_from_slice(&ShortEntry { name: ShortName::DOT, ..dot.clone() }.to_bytes());
         let dots = ShortEntry { name: ShortName::DOT_DOT, cluster: parent, ..dot };
         data[SLOT..2 * SLOT].copy_from_slice(&dots.to_bytes());
-        FatDirectory::parse(Slots::new(rules, heap, Storage::Chain(runs), data), false)
+        FatDirectory::parse(Slots::new(rules, heap, Storage::Chain(runs), data), false, is_narrow)
     }
 
     /// Points ".." to another parent.
@@ -152,7 +165,11 @@ impl Directory for FatDirectory {
     }
 
     fn entry(&self, slot: u32) -> ShortEntry {
-        ShortEntry::from_bytes(self.slots.slot(slot))
+        let mut entry = ShortEntry::from_bytes(self.slots.slot(slot));
+        if self.is_narrow {
+            entry.cluster &= 0xFFFF;
+        }
+        entry
     }
 
     fn name(&self, slot: u32) -> Name {
@@ -173,7 +190,11 @@ impl Directory for FatDirectory {
         let old = self.entry(slot);
         let entry = ShortEntry { name: old.name, nt: old.nt, ..entry.clone() };
         if entry != old {
-            self.slots.put(slot, &entry.to_bytes());
+            let mut bytes = entry.to_bytes();
+            if self.is_narrow {
+                bytes[UPPER].copy_from_slice(&self.slots.slot(slot)[UPPER]);
+            }
+            self.slots.put(slot, &bytes);
         }
         slot
     }

@@ -3,8 +3,8 @@
 
 use crate::directory::{FatDirectory, most_clusters};
 use crate::layout::{
-    Attributes, BootSector, DosTime, Geometry, InfoSector, LARGEST_FILE, Label, Precision, ShortEntry,
-    ShortName,
+    Attributes, BootSector, DosTime, FatKind, Geometry, InfoSector, LARGEST_FILE, Label, Precision,
+    ShortEntry, ShortName,
 };
 use platter_clusters::{
     Content, Core, Entries, Entry, Family, FileState, FreeSpace, Images, Link, ROOT, Runs, Slots, Storage,
@@ -261,7 +261,7 @@ impl Family for FatFamily {
         };
         let rules = crate::directory::rules(&geometry);
         let slots = Slots::read(&*core.device, rules, core.heap, storage)?;
-        Ok(FatDirectory::parse(slots, number == ROOT))
+        Ok(FatDirectory::parse(slots, number == ROOT, geometry.kind != FatKind::Fat32))
     }
 
     fn check_directory(&self, entry: &ShortEntry) -> Result<()> {
@@ -289,8 +289,9 @@ impl Family for FatFamily {
     ) -> Result<FatDirectory> {
         entry.cluster = cluster;
         let above = if parent == ROOT { 0 } else { core.entity(parent)?.entry.cluster };
-        let rules = crate::directory::rules(&core.family.geometry);
-        Ok(FatDirectory::fresh(rules, core.heap, entry.clone(), above))
+        let geometry = &core.family.geometry;
+        let (rules, is_narrow) = (crate::directory::rules(geometry), geometry.kind != FatKind::Fat32);
+        Ok(FatDirectory::fresh(rules, core.heap, entry.clone(), above, is_narrow))
     }
 
     fn moved_directory(core: &mut Core<FatFamily>, number: u64) -> Result<()> {

@@ -9,8 +9,10 @@ impl Volume {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         self.check_size(Some(size))?;
-        let room = if size > stream.read().size { TO_ADD } else { TO_CHANGE };
-        let (_claim, mut core, mut state) = self.change_alone(&stream, room)?;
+        // From here on the size stays: what room the change needs depends on it.
+        let _claim = stream.claim_all();
+        let mut core = self.change_with(if size > stream.read().size { TO_ADD } else { TO_CHANGE })?;
+        let mut state = stream.write();
         if size == state.size {
             return Ok(());
         }
