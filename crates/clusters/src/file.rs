@@ -94,7 +94,7 @@ impl File {
     /// [`Error::Busy`] if another caller has part of the range for itself.
     #[inline]
     pub fn enter(&self, range: Range<u64>, access: Access) -> Result<Pass> {
-        self.ranges.enter(range, access).ok_or(Error::Busy)
+        self.ranges.enter(range, access, None)
     }
 
     /// Waits until nobody has a range for itself. The caller holds no lock and has no plan in flight here.
@@ -102,21 +102,9 @@ impl File {
         self.ranges.wait_free();
     }
 
-    /// Waits until the caller has the range that `range` names for itself: the plans that `waits_for` says are finished
-    /// or elsewhere, and no new ones meet it. The caller holds no lock and has no plan in flight here.
+    /// [`RangeLock::claim`].
     pub fn claim(&self, range: impl Fn(&FileState) -> Range<u64>, waits_for: Access) -> Claim<'_> {
-        loop {
-            let state = self.write();
-            let claim = self.ranges.claim(range(&state), waits_for);
-            drop(state);
-            match claim {
-                Some(claim) => {
-                    claim.wait();
-                    return claim;
-                }
-                None => self.ranges.wait_free(),
-            }
-        }
+        self.ranges.claim(&self.state, range, waits_for)
     }
 
     /// Whether plans are in flight.
@@ -132,14 +120,6 @@ impl File {
 }
 
 impl FileState {
-    /// The range that a write has to have for itself: whole sectors, with the gap between what is planned and it, whose
-    /// zeroes are written with it.
-    pub fn range_of_write(&self, offset: u64, length: usize, sector: u32) -> Range<u64> {
-        let mask = u64::from(sector) - 1;
-        let end = offset.saturating_add(length as u64);
-        self.planned.min(offset) & !mask..end.checked_add(mask).map_or(end, |end| end & !mask)
-    }
-
     /// Calls `each(device offset, length)` for the pieces of a range of the file, which has clusters throughout.
     pub fn pieces(
         &self,

@@ -36,6 +36,7 @@ use crate::file::{File, FileState, Files, IN_PLACE, PASS, PENDING, Remembered};
 use crate::{Directory, Entry as _, Family, Heap, Images, Run, Storage};
 use platter_device::sync::{FILE, METADATA, Mutex, MutexGuard, RwLockWriteGuard};
 use platter_device::{Buffer, Device};
+use platter_vfs::blocking::plan_when_free;
 use platter_vfs::{
     Access, Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
     GroupCommit, Health, Kind, Name, Need, Node, OpenOptions, Pass, Place, Plan, RenameFlags, Result, Space,
@@ -389,16 +390,8 @@ impl<F: Family> FileSystem for Volume<F> {
             return self.wait_visible(&file, offset + data.len() as u64);
         }
         let mut plan = Plan::default();
-        while let Err(error) = self.plan_write(node, offset, data, &mut plan) {
-            match error {
-                Error::Busy => file.wait_free(),
-                error => return Err(error),
-            }
-        }
-        let done = plan.segments.iter().try_for_each(|segment| {
-            let at = segment.at as usize;
-            self.device.write_at(segment.offset, &data[at..at + segment.length as usize])
-        });
+        plan_when_free(|| self.plan_write(node, offset, data, &mut plan), || file.wait_free())?;
+        let done = plan.write_to(&*self.device, data);
         self.finish_write(&mut plan, data, done)?;
         self.wait_visible(&file, offset + data.len() as u64)
     }

@@ -24,6 +24,7 @@ mod memory;
 mod mirror;
 mod overlay;
 mod partition;
+mod placed;
 mod positional;
 mod power;
 mod protect;

@@ -1,9 +1,7 @@
 //! A part of a device as a device of its own.
 
-use crate::{
-    Completion, Device, Error, Kind, Operation, Queue, Request, Result, Sectors, Segment, Work,
-    check_transfer,
-};
+use crate::placed::{Placed, PlacedQueue};
+use crate::{Device, Error, Operation, Queue, Result, Sectors, check_transfer};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +37,12 @@ impl Partition {
     fn shifted(&self, offset: u64, operation: Operation, length: u64) -> Result<u64> {
         check_transfer(self, operation, offset, length)?;
         Ok(self.start + offset)
+    }
+}
+
+impl Placed for Partition {
+    fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+        std::iter::once((self.start + offset, 0, length))
     }
 }
 
@@ -112,7 +116,7 @@ impl Device for Partition {
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         let below = self.device.queue(depth)?;
-        Ok(Box::new(PartitionQueue { partition: self, depth, below, refused: Vec::new() }))
+        Ok(Box::new(PlacedQueue::new(self, below, depth)))
     }
 
     fn now(&self) -> Duration {
@@ -120,93 +124,10 @@ impl Device for Partition {
     }
 }
 
-struct PartitionQueue<'d> {
-    partition: &'d Partition,
-    depth: usize,
-    below: Box<dyn Queue + 'd>,
-    /// Requests that reach outside the window: they must not get as far as the device.
-    refused: Vec<Completion>,
-}
-
-impl PartitionQueue<'_> {
-    fn check(&self, request: &Request) -> Result<()> {
-        let operation = match request.kind {
-            Kind::Read => Operation::Read,
-            Kind::Write => Operation::Write,
-            Kind::Flush => return Ok(()),
-        };
-        request.segments.iter().try_for_each(|segment| {
-            check_transfer(self.partition, operation, segment.offset, u64::from(segment.length))
-        })
-    }
-
-    /// The request as it goes to the device, unless it is refused.
-    fn placed(&mut self, mut request: Request) -> Option<Request> {
-        assert!(
-            self.in_flight() < self.depth,
-            "more requests in flight than the queue's depth of {}",
-            self.depth
-        );
-        match self.check(&request) {
-            Ok(()) => {
-                let start = self.partition.start;
-                request.segments.iter_mut().for_each(|segment: &mut Segment| segment.offset += start);
-                Some(request)
-            }
-            Err(error) => {
-                let Request { tag, segments, buffer, .. } = request;
-                self.refused.push(Completion { tag, result: Err(error), segments, buffer });
-                None
-            }
-        }
-    }
-}
-
-impl Queue for PartitionQueue<'_> {
-    fn submit(&mut self, request: Request) {
-        if let Some(request) = self.placed(request) {
-            self.below.submit(request);
-        }
-    }
-
-    fn submit_beside(&mut self, request: Request, work: &mut dyn FnMut(&[u8])) -> Result<()> {
-        match self.placed(request) {
-            Some(request) => self.below.submit_beside(request, work),
-            None => self.kick(),
-        }
-    }
-
-    fn submit_in_parts(&mut self, request: Request) -> Result<()> {
-        match self.placed(request) {
-            Some(request) => self.below.submit_in_parts(request),
-            None => self.kick(),
-        }
-    }
-
-    fn kick(&mut self) -> Result<()> {
-        self.below.kick()
-    }
-
-    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
-        let least = least.saturating_sub(self.refused.len());
-        done.append(&mut self.refused);
-        let first = done.len();
-        let waited = self.below.wait_beside(least, done, work);
-        for completion in &mut done[first..] {
-            completion.segments.iter_mut().for_each(|segment| segment.offset -= self.partition.start);
-        }
-        waited
-    }
-
-    fn in_flight(&self) -> usize {
-        self.below.in_flight() + self.refused.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, MemoryDevice};
+    use crate::{Buffer, Kind, MemoryDevice, Request, Segment};
     use smallvec::smallvec;
 
     fn window() -> (Arc<MemoryDevice>, Partition) {

@@ -1,9 +1,7 @@
 //! A device whose content lies in stripes all over another.
 
-use crate::{
-    Completion, Device, Error, Kind, Operation, Queue, Request, Result, Sectors, Segment, Segments, Work,
-    check_copy, check_transfer,
-};
+use crate::placed::{Placed, PlacedQueue};
+use crate::{Device, Error, Operation, Queue, Result, Sectors, check_copy, check_transfer};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +40,21 @@ impl Stripes {
         Ok(Stripes { device, name, stripe, starts })
     }
 
-    /// The pieces of a transfer that was checked: where each is on the device below, where in the buffer, and how long.
+    /// Calls `transfer` for each piece of a part of a buffer, as a range of it.
+    fn each(
+        &self,
+        operation: Operation,
+        offset: u64,
+        length: usize,
+        mut transfer: impl FnMut(u64, std::ops::Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        check_transfer(self, operation, offset, length as u64)?;
+        self.pieces(offset, length as u64)
+            .try_for_each(|(place, at, length)| transfer(place, at as usize..(at + length) as usize))
+    }
+}
+
+impl Placed for Stripes {
     fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = (u64, u64, u64)> {
         let mut done = 0;
         std::iter::from_fn(move || {
@@ -56,19 +68,6 @@ impl Stripes {
             done += piece;
             Some((place, done - piece, piece))
         })
-    }
-
-    /// Calls `transfer` for each piece of a part of a buffer, as a range of it.
-    fn each(
-        &self,
-        operation: Operation,
-        offset: u64,
-        length: usize,
-        mut transfer: impl FnMut(u64, std::ops::Range<usize>) -> Result<()>,
-    ) -> Result<()> {
-        check_transfer(self, operation, offset, length as u64)?;
-        self.pieces(offset, length as u64)
-            .try_for_each(|(place, at, length)| transfer(place, at as usize..(at + length) as usize))
     }
 }
 
@@ -130,8 +129,7 @@ impl Device for Stripes {
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         let below = self.device.queue(depth)?;
-        let slots = (0..depth).map(|_| None).collect();
-        Ok(Box::new(StripesQueue { stripes: self, below, slots, refused: Vec::new() }))
+        Ok(Box::new(PlacedQueue::new(self, below, depth)))
     }
 
     fn now(&self) -> Duration {
@@ -139,109 +137,10 @@ impl Device for Stripes {
     }
 }
 
-/// What of a request on its way the caller gets back.
-struct Waiting {
-    tag: u64,
-    segments: Segments,
-}
-
-struct StripesQueue<'d> {
-    stripes: &'d Stripes,
-    below: Box<dyn Queue + 'd>,
-    /// Requests below go by the number of their slot.
-    slots: Vec<Option<Waiting>>,
-    /// Requests that reach outside: they must not get as far as the device.
-    refused: Vec<Completion>,
-}
-
-impl StripesQueue<'_> {
-    fn check(&self, request: &Request) -> Result<()> {
-        let operation = match request.kind {
-            Kind::Read => Operation::Read,
-            Kind::Write => Operation::Write,
-            Kind::Flush => return Ok(()),
-        };
-        request.segments.iter().try_for_each(|segment| {
-            check_transfer(self.stripes, operation, segment.offset, u64::from(segment.length))
-        })
-    }
-
-    /// The request as it goes to the device, unless it is refused.
-    fn placed(&mut self, mut request: Request) -> Option<Request> {
-        if let Err(error) = self.check(&request) {
-            let Request { tag, segments, buffer, .. } = request;
-            self.refused.push(Completion { tag, result: Err(error), segments, buffer });
-            return None;
-        }
-        let free = self.slots.iter().position(Option::is_none);
-        let slot = free.expect("more requests in flight than the queue's depth");
-        let mut placed = Segments::new();
-        for segment in &request.segments {
-            let pieces = self.stripes.pieces(segment.offset, u64::from(segment.length));
-            placed.extend(pieces.map(|(offset, at, length)| Segment {
-                offset,
-                at: segment.at + at as u32,
-                length: length as u32,
-            }));
-        }
-        let segments = std::mem::replace(&mut request.segments, placed);
-        self.slots[slot] = Some(Waiting { tag: request.tag, segments });
-        request.tag = slot as u64;
-        Some(request)
-    }
-}
-
-impl Queue for StripesQueue<'_> {
-    fn submit(&mut self, request: Request) {
-        if let Some(request) = self.placed(request) {
-            self.below.submit(request);
-        }
-    }
-
-    fn submit_beside(&mut self, request: Request, work: &mut dyn FnMut(&[u8])) -> Result<()> {
-        match self.placed(request) {
-            Some(request) => self.below.submit_beside(request, work),
-            None => self.kick(),
-        }
-    }
-
-    fn submit_in_parts(&mut self, request: Request) -> Result<()> {
-        match self.placed(request) {
-            Some(request) => self.below.submit_in_parts(request),
-            None => self.kick(),
-        }
-    }
-
-    fn kick(&mut self) -> Result<()> {
-        self.below.kick()
-    }
-
-    fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
-        let least = least.saturating_sub(self.refused.len());
-        done.append(&mut self.refused);
-        let first = done.len();
-        let StripesQueue { below, slots, .. } = self;
-        let waited = below.wait_beside(least, done, &mut |slot, at, part| {
-            let waiting = slots[slot as usize].as_ref().expect("it is on its way");
-            work(waiting.tag, at, part);
-        });
-        for completion in &mut done[first..] {
-            let waiting = slots[completion.tag as usize].take().expect("it was on its way");
-            completion.tag = waiting.tag;
-            completion.segments = waiting.segments;
-        }
-        waited
-    }
-
-    fn in_flight(&self) -> usize {
-        self.below.in_flight() + self.refused.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, MemoryDevice};
+    use crate::{Buffer, Kind, MemoryDevice, Request, Segment, Segments};
     use smallvec::smallvec;
 
     /// Stripes of 4 KiB, the second half of a device in reverse.
@@ -271,19 +170,21 @@ mod tests {
             Segment { offset: 2048, at: 0, length: 4096 },
             Segment { offset: 8192, at: 4096, length: 2048 }
         ];
-        for tag in [7, 7] {
-            let (segments, buffer) = (segments.clone(), Buffer::new(6144));
-            queue.submit(Request { tag, kind: Kind::Read, durable: false, segments, buffer });
+        for _ in 0..3 {
+            for tag in [7, 7] {
+                let (segments, buffer) = (segments.clone(), Buffer::new(6144));
+                queue.submit(Request { tag, kind: Kind::Read, durable: false, segments, buffer });
+            }
+            let mut done = Vec::new();
+            queue.wait(2, &mut done).unwrap();
+            for completion in &done {
+                assert_eq!((completion.tag, &completion.segments), (7, &segments));
+                completion.result.as_ref().unwrap();
+                assert_eq!(completion.buffer[..4096], data[..4096]);
+                assert_eq!(completion.buffer[4096..6144], data[6144..]);
+            }
+            assert_eq!((done.len(), queue.in_flight()), (2, 0));
         }
-        let mut done = Vec::new();
-        queue.wait(2, &mut done).unwrap();
-        for completion in &done {
-            assert_eq!((completion.tag, &completion.segments), (7, &segments));
-            completion.result.as_ref().unwrap();
-            assert_eq!(completion.buffer[..4096], data[..4096]);
-            assert_eq!(completion.buffer[4096..6144], data[6144..]);
-        }
-        assert_eq!((done.len(), queue.in_flight()), (2, 0));
         stripes.discard(0, 16 << 10).unwrap();
         assert!(device.to_image().iter().all(|byte| *byte == 0));
     }

@@ -51,11 +51,6 @@ impl<T, const RANK: u8> Mutex<T, RANK> {
     pub const fn new(value: T) -> Self {
         Mutex(std::sync::Mutex::new(value))
     }
-
-    /// What was protected.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<T: ?Sized, const RANK: u8> Mutex<T, RANK> {
@@ -64,27 +59,17 @@ impl<T: ?Sized, const RANK: u8> Mutex<T, RANK> {
     pub fn lock(&self) -> MutexGuard<'_, T, RANK> {
         let take = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let guard = acquire::<_, RANK>(address(self), take, || taken(self.0.try_lock()));
-        self.guarded(guard)
-    }
-
-    /// Takes the lock if nobody holds it.
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, T, RANK>> {
-        taken(self.0.try_lock()).map(|guard| self.guarded(guard))
-    }
-
-    /// What is protected: nobody else can hold the lock.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    #[inline]
-    fn guarded<'l>(&'l self, guard: std::sync::MutexGuard<'l, T>) -> MutexGuard<'l, T, RANK> {
         MutexGuard {
             guard,
             #[cfg(feature = "simulate")]
             lock: self,
             _held: Held::new(address(self)),
         }
+    }
+
+    /// What is protected: nobody else can hold the lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,11 +110,6 @@ impl<T, const RANK: u8> RwLock<T, RANK> {
     pub const fn new(value: T) -> Self {
         RwLock(std::sync::RwLock::new(value))
     }
-
-    /// What was protected.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<T: ?Sized, const RANK: u8> RwLock<T, RANK> {
@@ -145,11 +125,6 @@ impl<T: ?Sized, const RANK: u8> RwLock<T, RANK> {
         let take = || self.0.write().unwrap_or_else(PoisonError::into_inner);
         let guard = acquire::<_, RANK>(address(self), take, || taken(self.0.try_write()));
         RwLockWriteGuard { guard, _held: Held::new(address(self)) }
-    }
-
-    /// What is protected: nobody else can hold the lock.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

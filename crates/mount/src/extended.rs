@@ -84,11 +84,11 @@ impl Served {
                 let now = self.told(system.attributes(node))?;
                 let other = |time: Option<Timestamp>| time.unwrap_or(now.modified);
                 let times = [other(now.created), now.modified, other(now.accessed), other(now.changed)];
-                Ok(times.iter().flat_map(|time| file_time(*time).to_le_bytes()).collect())
+                Ok(times.iter().flat_map(|time| time.to_file_time(u64::MAX).to_le_bytes()).collect())
             }
             Meaning::Created => {
                 let created = self.told(system.attributes(node))?.created.ok_or(Errno::NODATA)?;
-                Ok(file_time(created).to_le_bytes().to_vec())
+                Ok(created.to_file_time(u64::MAX).to_le_bytes().to_vec())
             }
             Meaning::Security => self.attribute(system.security_descriptor(node)),
             Meaning::Reparse => {
@@ -137,11 +137,13 @@ impl Served {
             Meaning::Flags if value.len() == 4 => {
                 set(Change { flags: Some(DosFlags(u32_at(value, 0))), ..Change::default() })
             }
-            Meaning::Created if value.len() == 8 => {
-                set(Change { created: Some(timestamp(u64_at(value, 0))), ..Change::default() })
-            }
+            Meaning::Created if value.len() == 8 => set(Change {
+                created: Some(Timestamp::from_file_time(u64_at(value, 0))),
+                ..Change::default()
+            }),
             Meaning::Times if value.len() >= 8 && value.len().is_multiple_of(8) => {
-                let time = |at: usize| (value.len() >= at + 8).then(|| timestamp(u64_at(value, at)));
+                let time =
+                    |at: usize| (value.len() >= at + 8).then(|| Timestamp::from_file_time(u64_at(value, at)));
                 set(Change { created: time(0), modified: time(8), accessed: time(16), ..Change::default() })
             }
             Meaning::Security => self.told(system.set_security_descriptor(node, value)),
@@ -197,35 +199,5 @@ impl Served {
             }
         }
         Ok(names)
-    }
-}
-
-/// Seconds from 1601 to 1970.
-const EPOCH: i128 = 11_644_473_600;
-
-/// A time as Windows counts it: 100 ns since 1601.
-fn file_time(time: Timestamp) -> u64 {
-    let ticks = (i128::from(time.seconds) + EPOCH) * 10_000_000 + i128::from(time.nanoseconds / 100);
-    ticks.clamp(0, u64::MAX.into()) as u64
-}
-
-fn timestamp(ticks: u64) -> Timestamp {
-    Timestamp {
-        seconds: (i128::from(ticks / 10_000_000) - EPOCH) as i64,
-        nanoseconds: (ticks % 10_000_000) as u32 * 100,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_of_windows() {
-        assert_eq!(file_time(Timestamp::default()), 116_444_736_000_000_000);
-        for ticks in [0, 1, 116_444_736_000_000_000, 133_000_000_000_000_001] {
-            assert_eq!(file_time(timestamp(ticks)), ticks);
-        }
-        assert_eq!(file_time(Timestamp { seconds: i64::MIN, nanoseconds: 0 }), 0);
     }
 }

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{check_clean, open};
+use common::{check_clean, names, open};
 use platter_device::{MemoryDevice, Sectors};
 use platter_ntfs::{Ntfs, NtfsVolume};
-use platter_vfs::{CheckOptions, Cursor, FileSystem, Format, Name, Node, Silent};
+use platter_vfs::{CheckOptions, FileSystem, Format, Name, Node, Silent};
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;
@@ -25,17 +25,6 @@ fn repaired(device: &MemoryDevice) -> BTreeSet<&'static str> {
     assert_eq!(report.found, report.repaired, "{:#?}", report.findings);
     check_clean(device).unwrap();
     report.findings.iter().map(|finding| finding.code).collect()
-}
-
-fn names(volume: &NtfsVolume, directory: Node) -> BTreeSet<String> {
-    let (mut entries, mut cursor, mut found) = (Vec::new(), Cursor::START, BTreeSet::new());
-    loop {
-        entries.clear();
-        volume.read_directory(directory, cursor, 1000, &mut entries).unwrap();
-        let Some(last) = entries.last() else { return found };
-        cursor = last.next;
-        found.extend(entries.iter().map(|entry| entry.name.to_string()));
-    }
 }
 
 fn long(number: u64) -> Name {

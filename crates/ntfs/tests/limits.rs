@@ -4,7 +4,7 @@
 mod common;
 mod judges;
 
-use common::{USUAL, Volume, check_clean, open};
+use common::{USUAL, Volume, check_clean, names, open};
 use judges::{ImageFile, ntfsfix, readers};
 use platter_device::MemoryDevice;
 use platter_ntfs::NtfsVolume;
@@ -53,18 +53,6 @@ fn scatter(volume: &NtfsVolume, kept: u64) {
     }
     volume.forget(hold, 1);
     volume.sync_all().unwrap();
-}
-
-/// All names in a directory.
-fn names(volume: &NtfsVolume, directory: Node) -> BTreeSet<String> {
-    let (mut entries, mut cursor, mut found) = (Vec::new(), Cursor::START, BTreeSet::new());
-    loop {
-        entries.clear();
-        volume.read_directory(directory, cursor, 1000, &mut entries).unwrap();
-        let Some(last) = entries.last() else { return found };
-        cursor = last.next;
-        found.extend(entries.iter().map(|entry| entry.name.to_string()));
-    }
 }
 
 /// Keeps a volume as it is now, if a variable of the environment says where: so volumes of older versions were made.

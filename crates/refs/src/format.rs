@@ -14,7 +14,7 @@ use crate::space::{Space, Tier};
 use crate::system::{self, LOG_BLOCK, LogArea, LogControl};
 use crate::tree::{Order, Tree};
 use platter_device::{Buffer, Device};
-use platter_vfs::{Error, FormatOptions, Progress, Result};
+use platter_vfs::{Error, FormatOptions, Progress, Result, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ const MOST: u64 = 1 << 20;
 
 /// A time as ReFS counts: units of 100 ns since 1601.
 pub fn file_time(since_1970: Duration) -> u64 {
-    (since_1970.as_nanos() / 100) as u64 + 116_444_736_000_000_000
+    Timestamp::from(since_1970).to_file_time(u64::MAX)
 }
 
 /// The log's clusters.

@@ -110,15 +110,9 @@ impl Stream {
         self.state.write()
     }
 
-    /// Lets a plan in, which lies in a range that its caller has for itself, or in none. Called with the state locked.
-    ///
-    /// # Errors
-    /// [`Error::Busy`] if another caller has part of the range for itself.
+    /// [`RangeLock::enter`].
     pub fn enter(&self, range: Range<u64>, access: Access, within: Option<&Claim<'_>>) -> Result<Pass> {
-        match within {
-            Some(claim) => Ok(self.ranges.enter_within(claim, access)),
-            None => self.ranges.enter(range, access).ok_or(Error::Busy),
-        }
+        self.ranges.enter(range, access, within)
     }
 
     /// Lets a plan out.
@@ -136,21 +130,9 @@ impl Stream {
         self.ranges.wait_free();
     }
 
-    /// Waits until the caller has a range for itself: plans that `waits_for` says are finished, or do not meet it. Called
-    /// without a lock, by who has no plan under way here.
+    /// [`RangeLock::claim`] of a range that does not depend on the state.
     pub fn claim(&self, range: Range<u64>, waits_for: Access) -> Claim<'_> {
-        loop {
-            let state = self.write();
-            let claim = self.ranges.claim(range.clone(), waits_for);
-            drop(state);
-            match claim {
-                Some(claim) => {
-                    claim.wait();
-                    return claim;
-                }
-                None => self.ranges.wait_free(),
-            }
-        }
+        self.ranges.claim(&self.state, |_| range.clone(), waits_for)
     }
 
     /// Waits until the caller has all of the stream for itself.

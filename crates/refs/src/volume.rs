@@ -35,12 +35,12 @@ use crate::open::{self, Notes};
 use crate::stream::{LARGEST, Stream, StreamState};
 use crate::system;
 use keeper::Keeper;
-use platter_device::sync::{COMMIT, Condvar, FILE, METADATA, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
+use platter_device::sync::{Condvar, FILE, METADATA, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use platter_device::{Buffer, Device, Gather, Queue};
 use platter_vfs::{
     Access, Attributes, Capabilities, Change, Claim, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
-    Health, Integrity, Kind, Name, NameRules, Node, NodeStream, OpenOptions, Pass, Plan, Progress,
-    RenameFlags, Reparse, Result, Silent, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
+    GroupCommit, Health, Integrity, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions, Pass, Plan,
+    Progress, RenameFlags, Reparse, Result, Silent, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
 };
 use std::collections::BTreeSet;
 use std::ops::{Deref, Range};
@@ -61,14 +61,11 @@ pub struct Volume {
     boot: BootRecord,
     core: Mutex<Core, METADATA>,
     /// Who makes things durable, with memory for it.
-    turn: Mutex<Buffer, COMMIT>,
+    group: GroupCommit<Buffer>,
     /// Told when a planned sync ends.
     sync_ended: Condvar,
     /// The streams by node, for the data path.
     streams: RwLock<std::collections::HashMap<u64, Arc<Stream>>>,
-    /// How often a caller asked that all be durable, and up to which of them it is.
-    syncs: AtomicU64,
-    synced: AtomicU64,
     /// Whether one of those not served yet wants times too.
     wants_times: AtomicBool,
     /// Files that are converted from or to integrity at the moment; told when one no longer is.
@@ -153,10 +150,8 @@ impl RefsVolume {
             health: core.health.clone(),
             boot: anchors.boot,
             core: Mutex::new(core),
-            turn: Mutex::new(Buffer::new(0)),
+            group: GroupCommit::new(Buffer::new(0)),
             sync_ended: Condvar::new(),
-            syncs: AtomicU64::new(0),
-            synced: AtomicU64::new(0),
             wants_times: AtomicBool::new(false),
             streams: RwLock::default(),
             touched: Mutex::default(),
@@ -353,27 +348,14 @@ fn attributes_with(
         allocated,
         links,
         flags: DosFlags(flags & DosFlags::SETTABLE.0),
-        created: Some(timestamp(times[0])),
-        modified: timestamp(times[1]),
-        accessed: Some(timestamp(times[3])),
-        changed: Some(timestamp(times[2])),
+        created: Some(Timestamp::from_file_time(times[0])),
+        modified: Timestamp::from_file_time(times[1]),
+        accessed: Some(Timestamp::from_file_time(times[3])),
+        changed: Some(Timestamp::from_file_time(times[2])),
     }
 }
 
-/// A time from units of 100 ns since 1601.
-pub(crate) fn timestamp(units: u64) -> Timestamp {
-    let seconds = (units / 10_000_000) as i64 - 11_644_473_600;
-    Timestamp { seconds, nanoseconds: (units % 10_000_000) as u32 * 100 }
-}
-
-/// The nearest time that can be stored, in units of 100 ns since 1601.
-fn units_of(time: Timestamp) -> u64 {
-    let whole = i128::from(time.seconds) + 11_644_473_600;
-    let units = whole * 10_000_000 + i128::from(time.nanoseconds) / 100;
-    units.clamp(0, i128::from(LATEST)) as u64
-}
-
-/// The end of the year 9999, the latest time that is stored.
+/// The end of the year 9999, the latest time that is stored, in units of 100 ns since 1601.
 const LATEST: u64 = (253_402_300_799 + 11_644_473_600) * 10_000_000 + 9_999_999;
 
 /// What an entry of a directory is, as its row tells.

@@ -82,6 +82,12 @@ impl<L> GroupCommit<L> {
         }
     }
 
+    /// Keeps others from leading until what this returns is dropped, which serves nobody. None if somebody leads.
+    pub fn try_lead(&self) -> Option<Lead<'_, L>> {
+        let is_led = self.is_led.lock();
+        (!*is_led).then(|| self.begin(is_led))
+    }
+
     /// How often a caller asked for a commit or a flush so far.
     pub fn asked(&self) -> u64 {
         self.asked.load(SeqCst)
@@ -92,13 +98,17 @@ impl<L> GroupCommit<L> {
         let mut is_led = self.is_led.lock();
         while !is_needless() {
             if !*is_led {
-                *is_led = true;
-                drop(is_led);
-                return Some(Lead { leader: self.leader.lock(), _ends: Ends(self) });
+                return Some(self.begin(is_led));
             }
             is_led = self.news.wait(is_led);
         }
         None
+    }
+
+    fn begin(&self, mut is_led: MutexGuard<'_, bool>) -> Lead<'_, L> {
+        *is_led = true;
+        drop(is_led);
+        Lead { leader: self.leader.lock(), _ends: Ends(self) }
     }
 
     fn lead(&self, leader: &mut L, work: impl FnOnce(&mut L, Need) -> Result<()>) -> Result<()> {
@@ -113,7 +123,7 @@ impl<L> GroupCommit<L> {
 }
 
 /// The leadership, until this is dropped.
-struct Lead<'l, L> {
+pub struct Lead<'l, L> {
     leader: MutexGuard<'l, L, COMMIT>,
     // Dropped last: the next leader finds the lock free.
     _ends: Ends<'l, L>,
@@ -172,6 +182,26 @@ mod tests {
                 Ok(())
             })
             .unwrap();
+    }
+
+    #[test]
+    fn who_only_keeps_others_from_leading_serves_nobody() {
+        let (group, health) = (GroupCommit::new(0), Health::default());
+        std::thread::scope(|scope| {
+            let (group, health) = (&group, &health);
+            let lead = group.try_lead().unwrap();
+            assert!(group.try_lead().is_none());
+            let add = |sum: &mut i32, _| {
+                *sum += 1;
+                Ok(())
+            };
+            scope.spawn(move || group.serve(health, Need::Flush, add).unwrap());
+            while group.asked() < 1 {
+                std::thread::yield_now();
+            }
+            drop(lead);
+        });
+        assert_eq!(*group.try_lead().unwrap().leader, 1);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! the [`model`] tests compare every format with.
 #![forbid(unsafe_code)]
 
+pub mod blocking;
 pub mod bytes;
 mod case;
 mod check;
@@ -39,7 +40,7 @@ pub use listing::Listings;
 pub use memory::{MemoryFileSystem, MemoryOptions};
 pub use name::{CaseRule, Name, NameRules, upper_case};
 pub use plan::{Plan, SyncNeed};
-pub use range_lock::{Access, Claim, Pass, RangeLock};
+pub use range_lock::{Access, Claim, Pass, RangeLock, range_of_write};
 pub use recover::{RecoverReport, Recovered, RecoveredData, Visit};
 pub use scrub::{Damaged, ScrubOptions, ScrubReport};
 pub use system::FileSystem;

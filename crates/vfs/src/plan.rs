@@ -1,7 +1,7 @@
 //! The hand-over between a file system and whoever drives the device.
 
 use crate::{Error, Result};
-use platter_device::Segments;
+use platter_device::{Device, Segments};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::ops::Range;
@@ -102,6 +102,28 @@ impl Plan {
             return;
         }
         self.segments.push(platter_device::Segment { offset, at, length });
+    }
+
+    /// Carries out a planned read with blocking calls.
+    ///
+    /// # Errors
+    /// What the device gives: for the second half.
+    pub fn read_from(&self, device: &dyn Device, buffer: &mut [u8]) -> platter_device::Result<()> {
+        self.segments.iter().try_for_each(|segment| {
+            let at = segment.at as usize;
+            device.read_at(segment.offset, &mut buffer[at..at + segment.length as usize])
+        })
+    }
+
+    /// Carries out a planned write with blocking calls.
+    ///
+    /// # Errors
+    /// What the device gives: for the second half.
+    pub fn write_to(&self, device: &dyn Device, data: &[u8]) -> platter_device::Result<()> {
+        self.segments.iter().try_for_each(|segment| {
+            let at = segment.at as usize;
+            device.write_at(segment.offset, &data[at..at + segment.length as usize])
+        })
     }
 
     /// Zeroes the parts of a read's buffer that no segment filled.

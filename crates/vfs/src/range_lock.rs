@@ -11,12 +11,13 @@
 //! ([`RangeLock::wait_free`]).
 //!
 //! # Which lock protects what
-//! [`RangeLock::enter`] is called with the file's run list locked, shared or not, and [`RangeLock::claim`] with it locked
-//! for a change; so a plan is either there before the claim or finds it. Nothing is held while one waits. A claim and
+//! [`RangeLock::enter`] is called with the file's run list locked, shared or not, and [`RangeLock::claim`] locks it for a
+//! change; so a plan is either there before the claim or finds it. Nothing is held while one waits. A claim and
 //! the plans that it waits for are counted in two phases: those that enter after it count in the other one. Entering and
 //! leaving allocate nothing and, with no claim about, take no lock.
 
-use platter_device::sync::{Condvar, Mutex};
+use crate::{Error, Result};
+use platter_device::sync::{Condvar, FILE, Mutex, RwLock};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::SeqCst};
 
@@ -65,22 +66,18 @@ pub struct RangeLock {
 }
 
 impl RangeLock {
-    /// Lets a plan in; none if it meets a claim. Called with the run list locked.
+    /// Lets a plan in, which lies in a claim of its caller or in none. Called with the run list locked.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if it meets another caller's claim.
     #[inline]
-    pub fn enter(&self, range: Range<u64>, access: Access) -> Option<Pass> {
-        if self.is_claimed.load(SeqCst) && self.meets_claim(&range, access) {
-            return None;
+    pub fn enter(&self, range: Range<u64>, access: Access, within: Option<&Claim<'_>>) -> Result<Pass> {
+        if within.is_none() && self.is_claimed.load(SeqCst) && self.meets_claim(&range, access) {
+            return Err(Error::Busy);
         }
         let pass = Pass::new(access, self.phase[access as usize].load(SeqCst));
         self.inside[usize::from(pass.0)].fetch_add(1, SeqCst);
-        Some(pass)
-    }
-
-    /// Lets in a plan of who has a claim, which covers its range.
-    pub fn enter_within(&self, _claim: &Claim<'_>, access: Access) -> Pass {
-        let pass = Pass::new(access, self.phase[access as usize].load(SeqCst));
-        self.inside[usize::from(pass.0)].fetch_add(1, SeqCst);
-        pass
+        Ok(pass)
     }
 
     /// Lets a plan out. Called with any lock held or none.
@@ -100,10 +97,32 @@ impl RangeLock {
         self.inside.iter().all(|inside| inside.load(SeqCst) == 0)
     }
 
+    /// Waits until the caller has the range for itself that `range` names by the state of the file: plans that `waits_for`
+    /// says are finished, or do not meet it. `state` is the run list. Called without any lock, by a caller that has no
+    /// plan in flight on the file.
+    pub fn claim<S>(
+        &self,
+        state: &RwLock<S, FILE>,
+        range: impl Fn(&S) -> Range<u64>,
+        waits_for: Access,
+    ) -> Claim<'_> {
+        loop {
+            let state = state.write();
+            let claim = self.try_claim(range(&state), waits_for);
+            drop(state);
+            match claim {
+                Some(claim) => {
+                    claim.wait();
+                    return claim;
+                }
+                None => self.wait_free(),
+            }
+        }
+    }
+
     /// Claims a range, for when the plans that this waits for are out of the way ([`Claim::wait`]). None if there is
-    /// another claim: [`RangeLock::wait_free`] without the run list, and ask again. Called with the run list locked for
-    /// a change.
-    pub fn claim(&self, range: Range<u64>, waits_for: Access) -> Option<Claim<'_>> {
+    /// another claim. Called with the run list locked for a change.
+    fn try_claim(&self, range: Range<u64>, waits_for: Access) -> Option<Claim<'_>> {
         let mut claimed = self.claimed.lock();
         if claimed.is_some() {
             return None;
@@ -145,6 +164,14 @@ impl RangeLock {
     }
 }
 
+/// The range that a write has to have for itself where a file may end inside a sector: whole sectors, with the gap between
+/// `planned`, up to which something is planned or written, and the write, whose zeroes are written with it.
+pub fn range_of_write(planned: u64, offset: u64, length: usize, sector: u32) -> Range<u64> {
+    let mask = u64::from(sector) - 1;
+    let end = offset.saturating_add(length as u64);
+    planned.min(offset) & !mask..end.checked_add(mask).map_or(end, |end| end & !mask)
+}
+
 /// A range that is claimed. Given back when it is dropped.
 #[derive(Debug)]
 #[must_use]
@@ -155,9 +182,8 @@ pub struct Claim<'l> {
 }
 
 impl Claim<'_> {
-    /// Waits until the plans that were there before are finished. Called without any lock, by a caller that has no plan
-    /// in flight on the file.
-    pub fn wait(&self) {
+    /// Waits until the plans that were there before are finished.
+    fn wait(&self) {
         let mut claimed = self.lock.claimed.lock();
         while (0..4).any(|pass| self.older & 1 << pass != 0 && self.lock.inside[pass].load(SeqCst) != 0) {
             claimed = self.lock.news.wait(claimed);
@@ -180,26 +206,41 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
+    /// Sees to it that a claim waits until `leave`, and no longer.
+    fn waits_until(claim: Claim<'_>, leave: impl FnOnce()) {
+        std::thread::scope(|scope| {
+            let (done, is_done) = channel();
+            scope.spawn(move || {
+                claim.wait();
+                done.send(()).unwrap();
+            });
+            let early = is_done.recv_timeout(Duration::from_millis(20));
+            assert!(early.is_err(), "an older write is in flight");
+            leave();
+            is_done.recv_timeout(Duration::from_secs(60)).expect("nothing newer is waited for");
+        });
+    }
+
     #[test]
     fn plans_overlap_and_only_a_claim_keeps_them_out() {
         let lock = RangeLock::default();
-        let first = lock.enter(0..4096, Access::Write).unwrap();
-        let second = lock.enter(0..4096, Access::Write).unwrap();
+        let first = lock.enter(0..4096, Access::Write, None).unwrap();
+        let second = lock.enter(0..4096, Access::Write, None).unwrap();
         lock.leave(first);
         lock.leave(second);
         assert!(lock.is_quiet());
-        let claim = lock.claim(512..1024, Access::Write).unwrap();
+        let claim = lock.try_claim(512..1024, Access::Write).unwrap();
         claim.wait();
-        assert!(lock.enter(0..513, Access::Write).is_none());
-        let read = lock.enter(0..4096, Access::Read).expect("the claim lets reads go on");
-        let beside = lock.enter(1024..4096, Access::Write).expect("only its range is claimed");
-        assert!(lock.claim(9000..9001, Access::Read).is_none(), "one claim at a time");
+        assert!(matches!(lock.enter(0..513, Access::Write, None), Err(Error::Busy)));
+        let read = lock.enter(0..4096, Access::Read, None).expect("the claim lets reads go on");
+        let beside = lock.enter(1024..4096, Access::Write, None).expect("only its range is claimed");
+        assert!(lock.try_claim(9000..9001, Access::Read).is_none(), "one claim at a time");
         drop(claim);
         lock.leave(read);
         lock.leave(beside);
-        let claim = lock.claim(0..u64::MAX, Access::Read).unwrap();
+        let claim = lock.try_claim(0..u64::MAX, Access::Read).unwrap();
         claim.wait();
-        assert!(lock.enter(7..8, Access::Read).is_none());
+        assert!(lock.enter(7..8, Access::Read, None).is_err());
         drop(claim);
         assert!(lock.is_quiet());
     }
@@ -208,23 +249,13 @@ mod tests {
     fn a_claim_waits_for_older_plans_and_for_no_others() {
         let lock = RangeLock::default();
         for _ in 0..3 {
-            let (old_read, old) =
-                (lock.enter(0..512, Access::Read).unwrap(), lock.enter(8192..9000, Access::Write).unwrap());
-            let claim = lock.claim(0..512, Access::Write).unwrap();
-            let newer = lock.enter(8192..9000, Access::Write).unwrap();
-            std::thread::scope(|scope| {
-                let (done, is_done) = channel();
-                scope.spawn(move || {
-                    claim.wait();
-                    done.send(()).unwrap();
-                });
-                assert!(
-                    is_done.recv_timeout(Duration::from_millis(20)).is_err(),
-                    "an older write is in flight"
-                );
-                lock.leave(old);
-                is_done.recv_timeout(Duration::from_secs(60)).expect("the newer one is not waited for");
-            });
+            let (old_read, old) = (
+                lock.enter(0..512, Access::Read, None).unwrap(),
+                lock.enter(8192..9000, Access::Write, None).unwrap(),
+            );
+            let claim = lock.try_claim(0..512, Access::Write).unwrap();
+            let newer = lock.enter(8192..9000, Access::Write, None).unwrap();
+            waits_until(claim, || lock.leave(old));
             lock.leave(newer);
             lock.leave(old_read);
         }
@@ -234,23 +265,11 @@ mod tests {
     #[test]
     fn a_claim_that_did_not_wait_leaves_nothing_for_the_next_to_miss() {
         let lock = RangeLock::default();
-        let old = lock.enter(0..512, Access::Write).unwrap();
-        drop(lock.claim(0..512, Access::Write).unwrap());
-        let newer = lock.enter(0..512, Access::Write).unwrap();
-        let claim = lock.claim(0..512, Access::Write).unwrap();
+        let old = lock.enter(0..512, Access::Write, None).unwrap();
+        drop(lock.try_claim(0..512, Access::Write).unwrap());
+        let newer = lock.enter(0..512, Access::Write, None).unwrap();
+        let claim = lock.try_claim(0..512, Access::Write).unwrap();
         lock.leave(newer);
-        std::thread::scope(|scope| {
-            let (done, is_done) = channel();
-            scope.spawn(move || {
-                claim.wait();
-                done.send(()).unwrap();
-            });
-            assert!(
-                is_done.recv_timeout(Duration::from_millis(20)).is_err(),
-                "the oldest is still in flight"
-            );
-            lock.leave(old);
-            is_done.recv_timeout(Duration::from_secs(60)).unwrap();
-        });
+        waits_until(claim, || lock.leave(old));
     }
 }

@@ -146,7 +146,7 @@ pub trait FileSystem: Send + Sync {
 
     /// Reads up to `buffer.len()` bytes from any `offset`; fewer only at the end of the file.
     fn read(&self, node: Node, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        blocking::read(self, node, offset, buffer)
+        crate::blocking::read(self, node, offset, buffer)
     }
 
     /// Writes all of `data` at any `offset`, extending the file as needed.
@@ -310,70 +310,5 @@ trait Unsupported {
 impl<F: FileSystem + ?Sized> Unsupported for F {
     fn unsupported<T>(&self, what: &'static str) -> Result<T> {
         Err(self.unsupported_error(what))
-    }
-}
-
-/// The two halves in a row.
-mod blocking {
-    use super::*;
-
-    /// The most that one blocking read plans at once: bounds the bounce buffer.
-    const PIECE: usize = 1 << 20;
-
-    pub fn read<F: FileSystem + ?Sized>(
-        system: &F,
-        node: Node,
-        offset: u64,
-        buffer: &mut [u8],
-    ) -> Result<usize> {
-        let sector = u64::from(system.device().sectors().logical);
-        let mut plan = Plan::default();
-        let mut got = 0;
-        while got < buffer.len() {
-            let position =
-                offset.checked_add(got as u64).ok_or(Error::InvalidArgument("offset overflows"))?;
-            let rest = &mut buffer[got..];
-            let head = (position % sector) as usize;
-            if head == 0 && rest.len() as u64 >= sector {
-                let length = (rest.len().min(PIECE) as u64 / sector * sector) as usize;
-                let read = transfer(system, node, position, &mut rest[..length], &mut plan)?;
-                got += read;
-                if read < length {
-                    break;
-                }
-            } else {
-                // An unaligned head or tail goes through memory of our own.
-                let length = (head + rest.len()).min(PIECE).next_multiple_of(sector as usize);
-                let mut bounce = Buffer::new(length);
-                let read = transfer(system, node, position - head as u64, &mut bounce, &mut plan)?;
-                let useful = read.saturating_sub(head).min(rest.len());
-                rest[..useful].copy_from_slice(&bounce[head..head + useful]);
-                got += useful;
-                if read < length {
-                    break;
-                }
-            }
-        }
-        Ok(got)
-    }
-
-    fn transfer<F: FileSystem + ?Sized>(
-        system: &F,
-        node: Node,
-        offset: u64,
-        buffer: &mut [u8],
-        plan: &mut Plan,
-    ) -> Result<usize> {
-        while let Err(error) = system.plan_read(node, offset, buffer.len(), plan) {
-            match error {
-                Error::Busy => system.wait_until_free(node),
-                error => return Err(error),
-            }
-        }
-        let done = plan.segments.iter().try_for_each(|segment| {
-            let at = segment.at as usize;
-            system.device().read_at(segment.offset, &mut buffer[at..at + segment.length as usize])
-        });
-        system.finish_read(plan, buffer, done)
     }
 }

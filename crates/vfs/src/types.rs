@@ -33,6 +33,26 @@ pub struct Timestamp {
     pub nanoseconds: u32,
 }
 
+/// Seconds from 1601 to 1970.
+const TO_1970: i64 = 11_644_473_600;
+
+impl Timestamp {
+    /// A time as Windows counts it: units of 100 ns since 1601-01-01 00:00 UTC ([MS-DTYP] 2.3.3).
+    pub fn from_file_time(units: u64) -> Timestamp {
+        Timestamp {
+            seconds: (units / 10_000_000) as i64 - TO_1970,
+            nanoseconds: (units % 10_000_000) as u32 * 100,
+        }
+    }
+
+    /// The same units, rounded down; a time before 1601 becomes 0, one after `latest` that.
+    pub fn to_file_time(self, latest: u64) -> u64 {
+        let seconds = i128::from(self.seconds) + i128::from(TO_1970);
+        let units = seconds * 10_000_000 + i128::from(self.nanoseconds / 100);
+        units.clamp(0, i128::from(latest)) as u64
+    }
+}
+
 impl From<Duration> for Timestamp {
     fn from(since_1970: Duration) -> Timestamp {
         Timestamp { seconds: since_1970.as_secs() as i64, nanoseconds: since_1970.subsec_nanos() }
@@ -268,4 +288,19 @@ pub struct Silent;
 
 impl Progress for Silent {
     fn progress(&self, _what: &'static str, _done: u64, _total: u64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_windows() {
+        assert_eq!(Timestamp::default().to_file_time(u64::MAX), 116_444_736_000_000_000);
+        for units in [0, 1, 116_444_736_000_000_000, 133_000_000_000_000_001] {
+            assert_eq!(Timestamp::from_file_time(units).to_file_time(u64::MAX), units);
+        }
+        let at = |seconds| Timestamp { seconds, nanoseconds: 0 };
+        assert_eq!((at(i64::MIN).to_file_time(u64::MAX), at(i64::MAX).to_file_time(7)), (0, 7));
+    }
 }

@@ -1,6 +1,7 @@
 //! The content of files: loading chains, planning, extending, resizing, and writes that are not whole sectors.
 
 use super::*;
+use platter_vfs::range_of_write;
 
 impl<F: Family> Volume<F> {
     /// A node's data path.
@@ -235,7 +236,8 @@ impl<F: Family> Volume<F> {
             }
             self.may_write(file)?;
             // The gap in front of it too: its first sector may hold the last bytes of the file.
-            let pass = file.enter(state.range_of_write(offset, length, self.sector), Access::Write)?;
+            let pass =
+                file.enter(range_of_write(state.planned, offset, length, self.sector), Access::Write)?;
             let gap = state.planned..offset;
             let ready = self.reserve(&mut core, file, &mut state, end).and_then(|()| {
                 drop(core);
@@ -361,7 +363,7 @@ impl<F: Family> Volume<F> {
     /// meanwhile would be lost.
     pub(super) fn write_unaligned(&self, file: &File, offset: u64, data: &[u8]) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
-        let range = |state: &FileState| state.range_of_write(offset, data.len(), self.sector);
+        let range = |state: &FileState| range_of_write(state.planned, offset, data.len(), self.sector);
         self.with_space(|| {
             drop(self.with_core(file)?);
             let claimed = std::cell::Cell::new(0);

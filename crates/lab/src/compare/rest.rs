@@ -53,10 +53,7 @@ impl Busy {
         if needed.is_some_and(|needed| needed > self.buffer.len()) {
             self.buffer = Buffer::new(needed.unwrap_or_default());
         }
-        let done = self.plan.segments.iter().try_for_each(|segment| {
-            let at = segment.at as usize;
-            device.read_at(segment.offset, &mut self.buffer[at..at + segment.length as usize])
-        });
+        let done = self.plan.read_from(&*device, &mut self.buffer);
         self.system.finish_read(&mut self.plan, &mut self.buffer, done)?;
         Ok(())
     }

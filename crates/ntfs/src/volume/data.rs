@@ -7,7 +7,7 @@
 use super::*;
 use crate::runlist::{RunList, Runs};
 use crate::stream::Place;
-use platter_vfs::Place as Where;
+use platter_vfs::{Place as Where, range_of_write};
 
 /// What a plan remembers between its halves, kept from request to request.
 struct Memory {
@@ -283,13 +283,17 @@ impl NtfsVolume {
         let is_plain = matches!(state.place, Place::Runs(_)) && !state.is_compressed();
         let known = state.clusters().min(end.div_ceil(cluster));
         let is_slow = !is_plain || length == 0 || first < known && !is_there(state.runs(), first, known);
-        let pass = stream.enter(self.range_of_write(&state, offset, length), Access::Write, within)?;
+        let pass = stream.enter(
+            range_of_write(state.planned, offset, length, self.sector),
+            Access::Write,
+            within,
+        )?;
         plan.notes[PASS] = pass.into_bits();
         if is_slow {
             plan.notes[0] = SLOWLY;
             return Ok(());
         }
-        let provided = self.provide(&mut core, stream.node, &mut state, offset..end);
+        let provided = self.provide(&mut core, stream.node, &mut state, offset..end, offset..end, true);
         drop(core);
         let filled = provided.and_then(|()| {
             if offset > state.planned {
@@ -306,14 +310,6 @@ impl NtfsVolume {
         plan.notes[..2].copy_from_slice(&[APPEND, stream.exchanges.load(Ordering::SeqCst)]);
         state.planned = state.planned.max(end);
         Ok(())
-    }
-
-    /// The range that a write has to have for itself: whole sectors, with the gap between what is planned and it, whose
-    /// zeroes are written with it.
-    pub(super) fn range_of_write(&self, state: &State, offset: u64, length: usize) -> Range<u64> {
-        let mask = u64::from(self.sector) - 1;
-        let end = offset.saturating_add(length as u64);
-        state.planned.min(offset) & !mask..end.checked_add(mask).map_or(end, |end| end & !mask)
     }
 
     pub(super) fn finish_writing(

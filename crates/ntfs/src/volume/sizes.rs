@@ -1,6 +1,5 @@
 //! Sizes, and what is where: longer, shorter, taken ahead, holes.
 
-use super::data::is_there;
 use super::slow::HOLE;
 use super::*;
 use crate::file::Outside;
@@ -140,7 +139,7 @@ impl NtfsVolume {
         if !state.is_compressed() {
             // Holes become zeroes; what is past the valid length reads as zeroes whatever it holds.
             let nothing = range.start..range.start;
-            self.provide_zeroed(&mut core, node.0, &mut state, range.clone(), nothing)?;
+            self.provide(&mut core, node.0, &mut state, range.clone(), nothing, false)?;
             state.is_ahead = true;
         }
         if grows {
@@ -157,41 +156,6 @@ impl NtfsVolume {
             self.note_write(&stream);
         }
         Ok(())
-    }
-
-    /// Makes every cluster of a range be there; what of holes is outside `written` becomes zeroes.
-    pub(super) fn provide_zeroed(
-        &self,
-        core: &mut Core,
-        node: u64,
-        state: &mut State,
-        range: Range<u64>,
-        written: Range<u64>,
-    ) -> Result<()> {
-        let cluster = self.cluster;
-        let (first, last) = (range.start / cluster, range.end.div_ceil(cluster));
-        let known = state.clusters();
-        let on_disk = self.is_on_disk(core, node)?;
-        if is_there(state.runs(), first, last) {
-            return Ok(());
-        }
-        self.remake(core, node, state, |core, state| {
-            let Place::Runs(runs) = &mut state.place else { return Ok(()) };
-            for hole in runs.part(first, last.min(known)).into_iter().filter(|run| run.lcn.is_none()) {
-                self.fill_hole(core, runs, hole, on_disk, written.clone())?;
-            }
-            if last > known {
-                let mut outside = Outside { runs: std::mem::take(runs), ..Outside::default() };
-                if first.saturating_sub(known) * cluster >= HOLE {
-                    outside.push(None, first - known);
-                    state.flags |= attribute_flags::SPARSE;
-                }
-                let wanted = last - outside.clusters();
-                core.extend(&mut outside, wanted, on_disk, false)?;
-                state.place = Place::Runs(outside.runs);
-            }
-            Ok(())
-        })
     }
 
     /// Makes a range read as zeroes, and gives its whole clusters back.

@@ -8,6 +8,8 @@ use crate::file::Outside;
 use crate::layout::{Record, attribute_flags};
 use crate::runlist::RunList;
 use crate::stream::Place;
+use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
+use platter_vfs::range_of_write;
 
 /// A gap from this many bytes on becomes a hole, where clusters would have to be taken for it.
 pub(super) const HOLE: u64 = 64 << 10;
@@ -68,13 +70,17 @@ impl NtfsVolume {
         Ok(outcome)
     }
 
-    /// Makes every cluster of a range be there, those past the present end included; the content stays as it is.
+    /// Makes every cluster of a range be there, those past the present end included. The content stays as it is, but for
+    /// `written`, which is about to be: what of holes is outside it becomes zeroes. For content that comes, more clusters
+    /// may be taken `ahead`.
     pub(super) fn provide(
         &self,
         core: &mut Core,
         node: u64,
         state: &mut State,
         range: Range<u64>,
+        written: Range<u64>,
+        ahead: bool,
     ) -> Result<()> {
         let cluster = self.cluster;
         let (first, last) = (range.start / cluster, range.end.div_ceil(cluster));
@@ -86,7 +92,7 @@ impl NtfsVolume {
         self.remake(core, node, state, |core, state| {
             let Place::Runs(runs) = &mut state.place else { return Ok(()) };
             for hole in runs.part(first, last.min(known)).into_iter().filter(|run| run.lcn.is_none()) {
-                self.fill_hole(core, runs, hole, on_disk, range.clone())?;
+                self.fill_hole(core, runs, hole, on_disk, written.clone())?;
             }
             if last <= known {
                 return Ok(());
@@ -97,9 +103,12 @@ impl NtfsVolume {
                 state.flags |= attribute_flags::SPARSE;
             }
             let wanted = last - outside.clusters();
-            let ahead = (state.size.min(AHEAD) / cluster).min(core.space.at_hand() / 16);
-            let ahead = if range.start <= known * cluster && state.size > 0 { ahead } else { 0 };
-            if ahead == 0 || core.extend(&mut outside, wanted + ahead, on_disk, false).is_err() {
+            let goes_on = range.start <= known * cluster && state.size > 0;
+            let more = match ahead && goes_on {
+                true => (state.size.min(AHEAD) / cluster).min(core.space.at_hand() / 16),
+                false => 0,
+            };
+            if more == 0 || core.extend(&mut outside, wanted + more, on_disk, false).is_err() {
                 core.extend(&mut outside, wanted, on_disk, false)?;
             } else {
                 state.is_ahead = true;
@@ -177,49 +186,28 @@ impl NtfsVolume {
 
     /// Writes any bytes: whole sectors as a plan, the rest with everything locked.
     pub(super) fn write_any(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
-        /// Bytes written at a time.
-        const PIECE: usize = 1 << 20;
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         self.check_size(offset.checked_add(data.len() as u64))?;
         let sector = u64::from(self.sector);
-        let end = offset + data.len() as u64;
         // What goes in several steps, or into part of a sector, is for the caller alone: nobody is to cut the file short
         // between two steps, and what is in flight to the rest of the sector would be lost.
-        let is_one_step = (offset | end).is_multiple_of(sector) && data.len() <= PIECE;
-        let claim = (!is_one_step)
-            .then(|| stream.claim(|state| self.range_of_write(state, offset, data.len()), Access::Write));
+        let claim = (!is_one_step(offset, data.len(), sector)).then(|| {
+            let range = |state: &State| range_of_write(state.planned, offset, data.len(), self.sector);
+            stream.claim(range, Access::Write)
+        });
         if claim.is_some() && !data.is_empty() {
-            self.with_space(|| self.prepare(&stream, offset..end))?;
+            self.with_space(|| self.prepare(&stream, offset..offset + data.len() as u64))?;
         }
         let mut plan = Plan::default();
-        let mut at = 0;
-        while at < data.len() {
-            let position = offset + at as u64;
-            let rest = &data[at..];
-            let head = position % sector;
-            if head == 0 && rest.len() as u64 >= sector {
-                let length = rest.len().min(PIECE) as u64 / sector * sector;
-                let piece = &rest[..length as usize];
-                while let Err(error) = self.plan_writing(node, position, piece, &mut plan, claim.as_ref()) {
-                    match error {
-                        Error::Busy => stream.wait_free(),
-                        error => return Err(error),
-                    }
-                }
-                let done = plan.segments.iter().try_for_each(|segment| {
-                    let start = segment.at as usize;
-                    self.device.write_at(segment.offset, &piece[start..start + segment.length as usize])
-                });
-                self.finish_writing(&mut plan, piece, done)?;
-                at += piece.len();
-            } else {
-                let length = rest.len().min((sector - head) as usize);
-                self.with_space(|| self.write_slowly(&stream, position, &rest[..length]))?;
-                at += length;
-            }
-        }
-        Ok(())
+        let planned = |at: u64, piece: &[u8]| {
+            let claim = claim.as_ref();
+            plan_when_free(|| self.plan_writing(node, at, piece, &mut plan, claim), || stream.wait_free())?;
+            let done = plan.write_to(&*self.device, piece);
+            self.finish_writing(&mut plan, piece, done).map(drop)
+        };
+        let slowly = |at: u64, piece: &[u8]| self.with_space(|| self.write_slowly(&stream, at, piece));
+        write_in_steps(offset, data, sector, planned, slowly)
     }
 
     /// Takes what a write in several steps needs, so that none of them is refused for want of room.
@@ -246,7 +234,7 @@ impl NtfsVolume {
         }
         // Readers come between the steps: what is not written yet is zeroes.
         let nothing = range.start..range.start;
-        self.provide_zeroed(&mut core, stream.node, &mut state, range, nothing)
+        self.provide(&mut core, stream.node, &mut state, range, nothing, true)
     }
 
     /// Writes any bytes with the stream locked, for who has claimed them or has a plan of whole sectors.
@@ -307,7 +295,7 @@ impl NtfsVolume {
             self.clear_to(core, node, state, offset)?;
             return self.write_compressed(core, node, state, offset, data);
         }
-        self.provide(core, node, state, offset..end)?;
+        self.provide(core, node, state, offset..end, offset..end, true)?;
         if offset > state.planned {
             let gap = state.planned..offset;
             self.write_zeroes(state, gap.clone())?;

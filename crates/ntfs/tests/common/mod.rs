@@ -5,8 +5,10 @@ use platter_device::{Device, MemoryDevice, Sectors};
 use platter_ntfs::{Ntfs, NtfsVolume};
 use platter_vfs::model::{Clock, Shape, Subject, Tested};
 use platter_vfs::{
-    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Silent, Timestamp,
+    CheckOptions, Cursor, FileSystem, Format, FormatOptions, MemoryOptions, Node, OpenOptions, Silent,
+    Timestamp,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A kind of volume to test.
@@ -79,4 +81,16 @@ pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
 pub fn check_clean(device: &dyn Device) -> Result<(), String> {
     let report = Ntfs.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.is_clean() { Ok(()) } else { Err(format!("check: {:#?}", report.findings)) }
+}
+
+/// All names in a directory.
+pub fn names(volume: &NtfsVolume, directory: Node) -> BTreeSet<String> {
+    let (mut entries, mut cursor, mut found) = (Vec::new(), Cursor::START, BTreeSet::new());
+    loop {
+        entries.clear();
+        volume.read_directory(directory, cursor, 1000, &mut entries).unwrap();
+        let Some(last) = entries.last() else { return found };
+        cursor = last.next;
+        found.extend(entries.iter().map(|entry| entry.name.to_string()));
+    }
 }

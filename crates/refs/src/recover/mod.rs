@@ -13,11 +13,10 @@ use crate::attributes;
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY, object_link};
 use crate::layout::Record;
 use crate::layout::record::{self, key};
-use crate::volume::timestamp;
 use data::Data;
 use directory::{Directory, Leads, Row};
 use platter_device::Device;
-use platter_vfs::{Kind, Name, Progress, RecoverReport, Recovered, Result, Visit};
+use platter_vfs::{Kind, Name, Progress, RecoverReport, Recovered, Result, Timestamp, Visit};
 use scan::Scan;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -240,6 +239,6 @@ impl Recovery<'_> {
 }
 
 fn entry(path: Vec<Name>, deleted: bool, kind: Kind, times: [u64; 4]) -> Recovered {
-    let (modified, accessed) = (timestamp(times[1]), timestamp(times[3]));
+    let [modified, accessed] = [times[1], times[3]].map(Timestamp::from_file_time);
     Recovered { path, stream: None, deleted, kind, size: 0, modified, accessed, target: None }
 }

@@ -8,7 +8,6 @@
 use super::Volume;
 use crate::space::Space;
 use platter_device::sync::{self, Condvar, Mutex, MutexGuard, Thread};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -151,7 +150,7 @@ fn work(orders: &Orders, volume: &Weak<Volume>) {
         if wanted.commit {
             done = volume.commit();
         }
-        let syncs = || volume.syncs.load(Ordering::Relaxed);
+        let syncs = || volume.group.asked();
         if rest.look(volume.is_quiet(), syncs()) && is_scattered {
             let is_disturbed = || orders.lock().is_any() || !volume.is_quiet() || syncs() != rest.syncs;
             done = done.and(volume.clean(&is_disturbed).map(drop));

@@ -143,7 +143,7 @@ impl RefsVolume {
         }
         for (index, time) in [(0, change.created), (1, change.modified), (3, change.accessed)] {
             if let Some(time) = time {
-                entity.record.times[index] = units_of(time);
+                entity.record.times[index] = time.to_file_time(LATEST);
             }
         }
         entity.record.times[2] = self.now();

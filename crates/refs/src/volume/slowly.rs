@@ -7,52 +7,30 @@ use crate::extents::{Extent as Run, Extents, Found};
 use crate::layout::crc32c;
 use crate::stream::{Content, StreamState};
 use platter_device::Buffer;
+use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
 
 impl Volume {
     pub(super) fn write_bytes(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
-        /// Bytes written at a time.
-        const PIECE: usize = 1 << 20;
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
-        self.check_size(offset.checked_add(data.len() as u64))?;
+        let end = self.check_size(offset.checked_add(data.len() as u64))?;
         let cluster = u64::from(self.geometry.cluster);
-        let end = offset + data.len() as u64;
         // What goes in several steps, or into part of a cluster, is for the caller alone: nobody is to cut the file short
         // between two steps, and what is in flight to other sectors of the cluster would be lost.
-        let is_one_step = (offset | end).is_multiple_of(cluster) && data.len() <= PIECE;
-        let claim = (!is_one_step).then(|| {
+        let claim = (!is_one_step(offset, data.len(), cluster)).then(|| {
             let whole = offset - offset % cluster..end.checked_next_multiple_of(cluster).unwrap_or(end);
             stream.claim(whole, Access::Write)
         });
         self.may_write(&stream)?;
         let mut plan = Plan::default();
-        let mut at = 0;
-        while at < data.len() {
-            let position = offset + at as u64;
-            let rest = &data[at..];
-            let head = position % cluster;
-            if head == 0 && rest.len() as u64 >= cluster {
-                let length = rest.len().min(PIECE) as u64 / cluster * cluster;
-                let piece = &rest[..length as usize];
-                while let Err(error) = self.plan_writing(node, position, piece, &mut plan, claim.as_ref()) {
-                    match error {
-                        Error::Busy => stream.wait_free(),
-                        error => return Err(error),
-                    }
-                }
-                let done = plan.segments.iter().try_for_each(|segment| {
-                    let start = segment.at as usize;
-                    self.device.write_at(segment.offset, &piece[start..start + segment.length as usize])
-                });
-                self.finish_writing(&mut plan, piece, done)?;
-                at += piece.len();
-            } else {
-                let length = rest.len().min((cluster - head) as usize);
-                self.with_space(|| self.write_slowly(&stream, position, &rest[..length]))?;
-                at += length;
-            }
-        }
-        Ok(())
+        let planned = |at: u64, piece: &[u8]| {
+            let claim = claim.as_ref();
+            plan_when_free(|| self.plan_writing(node, at, piece, &mut plan, claim), || stream.wait_free())?;
+            let done = plan.write_to(&*self.device, piece);
+            self.finish_writing(&mut plan, piece, done).map(drop)
+        };
+        let slowly = |at: u64, piece: &[u8]| self.with_space(|| self.write_slowly(&stream, at, piece));
+        write_in_steps(offset, data, cluster, planned, slowly)
     }
 
     /// Writes any bytes with the stream locked, for who has claimed them or has a plan of whole sectors: clusters that are

@@ -14,17 +14,11 @@ const SYNC: u64 = 6;
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl Volume {
-    /// The turn to make things durable. While a planned sync is under way there can be no entry of the log, and a commit
-    /// makes that one void; so it is waited for, but not for long, for whoever planned it may be waiting here.
-    fn turn(&self) -> MutexGuard<'_, Buffer, COMMIT> {
-        let turn = self.turn.lock();
-        let core = self.core();
-        if !core.has_entry_beside() {
-            return turn;
-        }
-        drop(turn);
-        let mut core = core;
+    /// Waits while a planned sync is under way. There can be no entry of the log meanwhile, and a commit makes that one void;
+    /// but whoever planned it may be waiting here, so this is not for long.
+    fn await_entry_beside(&self) {
         let due = Instant::now() + PATIENCE;
+        let mut core = self.core();
         while core.has_entry_beside() {
             let left = due.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -32,8 +26,6 @@ impl Volume {
             }
             core = self.sync_ended.wait_timeout(core, left);
         }
-        drop(core);
-        self.turn.lock()
     }
 
     pub(super) fn plan_syncing(
@@ -43,7 +35,7 @@ impl Volume {
         buffer: &mut Buffer,
     ) -> Result<bool> {
         // While another makes things durable there can be no entry.
-        let Some(_turn) = self.turn.try_lock() else { return Ok(false) };
+        let Some(_lead) = self.group.try_lead() else { return Ok(false) };
         let mut core = self.core();
         if !core.takes_entry_beside() {
             return Ok(false);
@@ -91,17 +83,11 @@ impl Volume {
         if scope == SyncScope::All {
             self.wants_times.store(true, Ordering::SeqCst);
         }
-        let ticket = 1 + self.syncs.fetch_add(1, Ordering::SeqCst);
-        let mut memory = self.turn();
-        if self.synced.load(Ordering::SeqCst) >= ticket {
-            return self.health.promise();
-        }
-        // Whoever has asked by now has done before what is to be durable, and is served too.
-        let asked = self.syncs.load(Ordering::SeqCst);
-        let with_times = self.wants_times.swap(false, Ordering::SeqCst);
-        self.log_or_commit(&mut memory, with_times)?;
-        self.synced.store(asked, Ordering::SeqCst);
-        Ok(())
+        self.await_entry_beside();
+        self.group.serve(&self.health, Need::Commit, |memory, _| {
+            let with_times = self.wants_times.swap(false, Ordering::SeqCst);
+            self.log_or_commit(memory, with_times)
+        })
     }
 
     /// Flushes, and writes an entry of the log before if that says all that is new; else commits.
@@ -111,7 +97,7 @@ impl Volume {
             core.promise()?;
             if with_times && self.absorb(&mut core) > 0 {
                 drop(core);
-                return self.commit_in_turn(memory);
+                return self.commit_as_leader(memory);
             }
             match (core.news || core.has_entry_beside(), core.waits_for_entry()) {
                 (false, false) => None,
@@ -121,13 +107,13 @@ impl Volume {
                         let now = self.now();
                         core.provide_log(&*self.device, now)?;
                         drop(core);
-                        return self.commit_in_turn(memory);
+                        return self.commit_as_leader(memory);
                     }
                     entry
                 }
                 (true, _) => {
                     drop(core);
-                    return self.commit_in_turn(memory);
+                    return self.commit_as_leader(memory);
                 }
             }
         };
@@ -144,13 +130,12 @@ impl Volume {
 
     /// Commits everything.
     pub(super) fn commit(&self) -> Result<()> {
-        let mut memory = self.turn.lock();
-        self.commit_in_turn(&mut memory)
+        self.group.alone(|memory| self.commit_as_leader(memory))
     }
 
     /// What was written in place may be too much to be stored at once: then the rest comes with another commit, for
     /// which the first has made room.
-    fn commit_in_turn(&self, memory: &mut Buffer) -> Result<()> {
+    fn commit_as_leader(&self, memory: &mut Buffer) -> Result<()> {
         let mut left = usize::MAX;
         loop {
             let before = std::mem::replace(&mut left, self.commit_once(memory)?);
@@ -195,20 +180,22 @@ impl Volume {
         for stream in streams {
             drop(stream.claim(0..u64::MAX, Access::Write));
         }
-        let mut memory = self.turn();
-        self.commit_in_turn(&mut memory)?;
-        let checkpoints = match self.core() {
-            core if !self.is_written || core.is_sealed => return self.health.promise(),
-            mut core => {
-                core.is_sealed = true;
-                core.for_both_places()
+        self.await_entry_beside();
+        self.group.alone(|memory| {
+            self.commit_as_leader(memory)?;
+            let checkpoints = match self.core() {
+                core if !self.is_written || core.is_sealed => return self.health.promise(),
+                mut core => {
+                    core.is_sealed = true;
+                    core.for_both_places()
+                }
+            };
+            for (offset, bytes) in checkpoints {
+                self.device.write_at(offset, &bytes).map_err(|error| self.health.fail(error.into()))?;
+                self.health.flush(&*self.device)?;
             }
-        };
-        for (offset, bytes) in checkpoints {
-            self.device.write_at(offset, &bytes).map_err(|error| self.health.fail(error.into()))?;
-            self.health.flush(&*self.device)?;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Notes the times of streams that were written in place, as far as there is room to store them. Returns how many

@@ -152,17 +152,12 @@ fn in_flight(system: &dyn FileSystem, random: &mut Random, thread: u64, shared: 
 /// Carries out a plan; whether each sector that it read is of one mind.
 fn carry_out(system: &dyn FileSystem, mut plan: Plan, write: bool, data: &[u8]) -> bool {
     let mut buffer = Buffer::new(4096);
-    let done = plan.segments.iter().try_for_each(|segment| {
-        let range = segment.at as usize..(segment.at + segment.length) as usize;
-        match write {
-            true => system.device().write_at(segment.offset, &data[range]),
-            false => system.device().read_at(segment.offset, &mut buffer[range]),
-        }
-    });
     if write {
+        let done = plan.write_to(&**system.device(), data);
         system.finish_write(&mut plan, data, done).unwrap();
         return true;
     }
+    let done = plan.read_from(&**system.device(), &mut buffer);
     let read = system.finish_read(&mut plan, &mut buffer, done).unwrap();
     // Each sector is one thread's, up to where the file was cut off and grew again.
     buffer[..read].chunks(512).all(|sector| sector.iter().all(|byte| *byte == sector[0] || *byte == 0))

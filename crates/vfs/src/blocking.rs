@@ -1,0 +1,136 @@
+//! Reading and writing in one call: the two halves in a row, as often as it takes.
+
+use crate::{Error, FileSystem, Node, Plan, Result};
+use platter_device::Buffer;
+
+/// The most that one step of a blocking call plans: bounds the bounce buffer.
+const STEP: usize = 1 << 20;
+
+/// Plans as often as [`Error::Busy`] is the answer, and waits in between. For callers without a plan in flight on the file.
+///
+/// # Errors
+/// Any other that `plan` gives.
+pub fn plan_when_free(mut plan: impl FnMut() -> Result<()>, wait: impl Fn()) -> Result<()> {
+    loop {
+        match plan() {
+            Err(Error::Busy) => wait(),
+            planned => return planned,
+        }
+    }
+}
+
+/// Whether a write is one step for [`write_in_steps`], which nobody can come between.
+pub fn is_one_step(offset: u64, length: usize, unit: u64) -> bool {
+    (offset | length as u64).is_multiple_of(unit) && length <= STEP
+}
+
+/// Calls `whole` with offset and content of what of a write is whole units of so many bytes, in steps, and `part` with what
+/// is less than one.
+///
+/// # Errors
+/// The first that one of them gives.
+pub fn write_in_steps(
+    offset: u64,
+    data: &[u8],
+    unit: u64,
+    mut whole: impl FnMut(u64, &[u8]) -> Result<()>,
+    mut part: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut at = 0;
+    while at < data.len() {
+        let position = offset + at as u64;
+        let rest = &data[at..];
+        let inside = position % unit;
+        let is_whole = inside == 0 && rest.len() as u64 >= unit;
+        let length = match is_whole {
+            true => rest.len().min(STEP) as u64 / unit * unit,
+            false => (rest.len() as u64).min(unit - inside),
+        } as usize;
+        match is_whole {
+            true => whole(position, &rest[..length])?,
+            false => part(position, &rest[..length])?,
+        }
+        at += length;
+    }
+    Ok(())
+}
+
+/// [`FileSystem::read`] by the two halves.
+pub(crate) fn read<F: FileSystem + ?Sized>(
+    system: &F,
+    node: Node,
+    offset: u64,
+    buffer: &mut [u8],
+) -> Result<usize> {
+    let sector = u64::from(system.device().sectors().logical);
+    let mut plan = Plan::default();
+    let mut got = 0;
+    while got < buffer.len() {
+        let position = offset.checked_add(got as u64).ok_or(Error::InvalidArgument("offset overflows"))?;
+        let rest = &mut buffer[got..];
+        let head = (position % sector) as usize;
+        if head == 0 && rest.len() as u64 >= sector {
+            let length = (rest.len().min(STEP) as u64 / sector * sector) as usize;
+            let read = transfer(system, node, position, &mut rest[..length], &mut plan)?;
+            got += read;
+            if read < length {
+                break;
+            }
+        } else {
+            // An unaligned head or tail goes through memory of our own.
+            let length = (head + rest.len()).min(STEP).next_multiple_of(sector as usize);
+            let mut bounce = Buffer::new(length);
+            let read = transfer(system, node, position - head as u64, &mut bounce, &mut plan)?;
+            let useful = read.saturating_sub(head).min(rest.len());
+            rest[..useful].copy_from_slice(&bounce[head..head + useful]);
+            got += useful;
+            if read < length {
+                break;
+            }
+        }
+    }
+    Ok(got)
+}
+
+fn transfer<F: FileSystem + ?Sized>(
+    system: &F,
+    node: Node,
+    offset: u64,
+    buffer: &mut [u8],
+    plan: &mut Plan,
+) -> Result<usize> {
+    plan_when_free(|| system.plan_read(node, offset, buffer.len(), plan), || system.wait_until_free(node))?;
+    let done = plan.read_from(&**system.device(), buffer);
+    system.finish_read(plan, buffer, done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn steps_are_whole_units_and_what_is_left() {
+        for (offset, length, expected) in [
+            (0, 8192, vec![(0, 8192, true)]),
+            (100, 200, vec![(100, 200, false)]),
+            (100, 5000, vec![(100, 412, false), (512, 4096, true), (4608, 492, false)]),
+            (512, STEP + 600, vec![(512, STEP, true), (512 + STEP, 512, true), (1024 + STEP, 88, false)]),
+        ] {
+            let data: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            let steps = RefCell::new(Vec::new());
+            let note = |is_whole| {
+                let (steps, data) = (&steps, &data);
+                move |at: u64, piece: &[u8]| {
+                    let from = at as usize - offset;
+                    assert_eq!(piece, &data[from..from + piece.len()]);
+                    steps.borrow_mut().push((at as usize, piece.len(), is_whole));
+                    Ok(())
+                }
+            };
+            write_in_steps(offset as u64, &data, 512, note(true), note(false)).unwrap();
+            assert_eq!(steps.take(), expected);
+            assert_eq!(is_one_step(offset as u64, length, 512), expected.len() == 1 && expected[0].2);
+        }
+    }
+}
