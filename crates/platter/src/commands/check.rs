@@ -7,7 +7,7 @@ use crate::undo;
 use crate::volume::{Access, WriteOptions, open_device, part_of};
 use clap::Args;
 use platter_device::{Device, UndoDevice, show_size};
-use platter_vfs::{CheckOptions, CheckReport, Format, Severity};
+use platter_vfs::{CheckOptions, CheckReport, Finding, Format, Severity};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,6 +52,8 @@ struct Document<'a> {
     device: &'a str,
     format: String,
     found: u64,
+    /// Of those found, what is no damage.
+    notices: u64,
     repaired: u64,
     /// The worst that is left: null, "notice", "inconsistent" or "data-loss".
     remaining: Option<&'static str>,
@@ -191,6 +193,7 @@ fn document<'a>(
         device,
         format,
         found: report.found,
+        notices: report.notices,
         repaired: report.repaired,
         remaining: report.remaining.map(word),
         exit_code: report.exit_code(),
@@ -221,12 +224,17 @@ fn print(output: &mut Output, device: &str, format: &str, report: &CheckReport) 
     if report.found > kept {
         output.line(format_args!("and {} more", grouped(report.found - kept)))?;
     }
-    let verdict = match (report.found, report.repaired, report.exit_code()) {
-        (0, ..) => "no damage".to_string(),
-        (found, 0, 4) => format!("{} found, nothing repaired", grouped(found)),
-        (found, 0, _) => format!("no damage, {} worth knowing", grouped(found)),
-        (found, repaired, _) => format!("{} found, {} repaired", grouped(found), grouped(repaired)),
+    let damage = report.found - report.notices;
+    let notices = |finding: &&Finding| finding.severity == Severity::Notice && finding.repaired;
+    let repaired = report.repaired - report.findings.iter().filter(notices).count() as u64;
+    let mut verdict = match (damage, repaired) {
+        (0, _) => "no damage".to_string(),
+        (found, 0) => format!("{} found, nothing repaired", grouped(found)),
+        (found, repaired) => format!("{} found, {} repaired", grouped(found), grouped(repaired)),
     };
+    if report.notices > 0 {
+        verdict += &format!(", {} worth knowing", grouped(report.notices));
+    }
     output.line(format_args!(
         "{device}: {format}, {verdict}; {} files, {} directories, {} of {} clusters used",
         grouped(report.files),
