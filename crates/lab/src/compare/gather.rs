@@ -226,6 +226,7 @@ pub(super) fn report_case(workload: &Workload, case: &Case, group: &[Case]) -> r
         name: case.name.clone(),
         direction: case.direction,
         block_bytes: u64::from(case.pattern.block),
+        shape: case.pattern.words(),
         queue_depth: case.pattern.queue_depth,
         workers: case.pattern.workers,
         random_percent: case.pattern.random_percent,

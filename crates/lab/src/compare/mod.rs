@@ -517,7 +517,7 @@ impl<'a> Course<'a> {
                 busy.end()?;
             }
         }
-        if group.iter().all(|case| case.pattern.read_percent == 100) {
+        if group.iter().all(|case| case.pattern.only_reads()) {
             return Ok(());
         }
         for member in &*members {
@@ -660,7 +660,7 @@ fn rounds(comparison: &Comparison) -> u32 {
 fn workload_settings(workload: &Workload) -> WorkloadSettings {
     let seconds =
         workload.cases.iter().filter(|case| case.count.is_none()).map(|case| case.time.as_secs_f64());
-    let writers = workload.cases.iter().filter(|case| case.pattern.read_percent < 100);
+    let writers = workload.cases.iter().filter(|case| !case.pattern.only_reads());
     let mut rules: Vec<String> = writers.map(|case| workload.durability_of(case).to_string()).collect();
     rules.dedup();
     if rules.is_empty() {

@@ -245,6 +245,7 @@ impl Workload {
                     workers: case.workers,
                     queue_depth: case.queue_depth,
                     own_span: case.own_span,
+                    ..Pattern::default()
                 };
                 let seconds = match (preset, case.full_seconds) {
                     (Preset::Full, Some(seconds)) => seconds,
