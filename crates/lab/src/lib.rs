@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+pub mod diskspd;
 mod engine;
 mod environment;
 mod error;

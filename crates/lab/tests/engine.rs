@@ -40,7 +40,7 @@ fn a_count_is_kept_and_the_device_sees_what_was_asked() {
     let (measured, recorder) = on_memory(&job(10_001));
     assert_eq!(measured.ios(), 10_001);
     assert_eq!(measured.bytes(), 10_001 * 4096);
-    assert_eq!(measured.workers.iter().map(|worker| worker.ios).collect::<Vec<_>>(), [3334, 3334, 3333]);
+    assert_eq!(measured.workers.iter().map(|worker| worker.ios()).collect::<Vec<_>>(), [3334, 3334, 3333]);
     assert_eq!(measured.latencies().count(), 10_001);
     let traffic = recorder.traffic();
     assert_eq!((traffic.read.count, traffic.write.count), (measured.reads.ios, measured.writes.ios));

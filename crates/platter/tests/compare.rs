@@ -220,3 +220,39 @@ fn wrong_names_are_answered_with_what_there_is() {
     assert!(error(&["run", "odd.fio"]).contains("zonemode=zbd"));
     assert!(error(&["report"]).contains("Usage"));
 }
+
+/// DiskSpd's options go behind `--`; the named file is left alone, and what is printed is in DiskSpd's form.
+#[test]
+fn a_command_line_of_diskspd_runs_as_it_is() {
+    let here = directory("diskspd");
+    std::fs::write(here.join("data"), vec![7; 1 << 20]).unwrap();
+    let text = succeeded(&platter(
+        &here,
+        &["run", "diskspd", "--", "-b4K", "-o2", "-r", "-w50", "-d1", "-W0", "-L", "data"],
+    ));
+    assert!(text.contains("Results for timespan 1:") && text.contains("data (1MiB)"), "{text}");
+    assert!(std::fs::read(here.join("data")).unwrap().iter().all(|&byte| byte == 7));
+    let profile = succeeded(&platter(&here, &["run", "diskspd", "--", "-Rpxml", "-b4K", "-c1M", "other"]));
+    std::fs::write(here.join("profile.xml"), profile).unwrap();
+    let memory = [
+        "run",
+        "diskspd",
+        "--target",
+        "refs",
+        "--device",
+        "mem:1G",
+        "--",
+        "-Xprofile.xml",
+        "-d1",
+        "-W0",
+        "-Rxml",
+    ];
+    let xml = succeeded(&platter(&here, &memory));
+    assert!(xml.starts_with("<Results>") && xml.contains("<Path>other</Path>"), "{xml}");
+    let compared = ["run", "profile.xml", "--device", "mem:64M", "--time", "0.1", "--json"];
+    succeeded(&platter(&here, &compared));
+    let refused = platter(&here, &["run", "diskspd", "--", "-Sm", "-c1M", "x"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("-Sm: I/O through mapped memory"), "{said}");
+    assert_eq!(platter(&here, &["run", "overhead", "--", "-b4K"]).status.code(), Some(2));
+}

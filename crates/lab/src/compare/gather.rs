@@ -125,9 +125,9 @@ impl Gathered {
         seen.add(traffic);
         workers.resize(measured.workers.len(), Default::default());
         for (sum, worker) in workers.iter_mut().zip(&measured.workers) {
-            sum.0 += worker.ios;
-            sum.1 += worker.bytes;
-            sum.2 += worker.mean_latency * worker.ios as f64;
+            sum.0 += worker.ios();
+            sum.1 += worker.bytes();
+            sum.2 += worker.mean_latency() * worker.ios() as f64;
         }
     }
 

@@ -15,7 +15,7 @@ mod words;
 mod worker;
 
 pub use cells::{CELL, Corruption};
-pub use cpu::CpuTime;
+pub use cpu::{CpuTime, ProcessorTime};
 pub use measure::{Interval, Issued, Latencies, Measured, Tally, WorkerTally};
 pub use pattern::{Begin, NextFile, Pace, Pattern, Pause, Portion, Rate, Shape};
 pub use places::{PartLength, Spread, SpreadPart};
@@ -260,6 +260,7 @@ fn coordinate(
     open: impl FnOnce() -> Instant,
 ) -> Result<Vec<Measured>> {
     let (ramp_up, interval) = jobs.first().map_or_else(Default::default, |job| (job.ramp_up, job.interval));
+    let processors_before = cpu::processors();
     let cpu_before = CpuTime::now();
     let start = open();
     let measuring = start + ramp_up;
@@ -299,13 +300,14 @@ fn coordinate(
         return Err(error);
     }
     let cpu = CpuTime::now().since(cpu_before);
+    let processors = cpu::since(&cpu::processors(), &processors_before);
     let measured = jobs.iter().zip(outcomes).map(|(job, outcomes)| {
         let mut job = (*job).clone();
         if let (true, Stop::After(time)) = (halt.load(Relaxed), job.stop) {
             // It ended before its time.
             job.stop = Stop::After(time.min(measuring.elapsed()));
         }
-        measure::gather(&job, outcomes.into_iter().flatten(), &free, cpu, whole)
+        measure::gather(&job, outcomes.into_iter().flatten(), &free, cpu, &processors, whole)
     });
     Ok(measured.collect())
 }

@@ -588,6 +588,7 @@ impl Worker<'_> {
         }
         let interval = &mut outcome.timeline[interval];
         interval.ios += 1;
+        interval.reads += u64::from(slot.read);
         interval.bytes += bytes;
         interval.latency_sum += latency.as_nanos() as u64;
     }

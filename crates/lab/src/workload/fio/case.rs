@@ -103,6 +103,7 @@ impl Converted {
             beside: false,
             part: None,
             durability: Some(durability),
+            interval: None,
         };
         let shared = Shared { buffered: settings.buffered, seed: settings.seed };
         Ok(Converted { case, shared, extent, file: settings.file.clone(), notes })
