@@ -12,6 +12,8 @@ mod error;
 pub mod estimate;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod iometer;
+mod kept;
 mod plan;
 pub mod published;
 pub mod report;
@@ -25,6 +27,7 @@ pub use compare::{Comparison, Observer, compare};
 pub use engine::*;
 pub use environment::{device_info, environment};
 pub use error::{Error, Result};
+pub use kept::Runs;
 pub use stand::{Stand, device_path};
 pub use subject::Subject;
 pub use target::Target;

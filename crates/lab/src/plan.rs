@@ -257,7 +257,8 @@ fn check_blocks(workload: &Workload, room: &Room, verify: bool) -> Result<()> {
             |reason: String| refuse(format!("{}, {} on {}: {reason}", workload.name, case.name, room.name));
         let portions = pattern.portions();
         let sizes = portions.iter().map(|portion| ("block", u64::from(portion.least)));
-        let aligns = portions.iter().map(|portion| ("alignment", u64::from(portion.align)));
+        let own = portions.iter().filter(|portion| portion.align != Portion::SECTOR);
+        let aligns = own.map(|portion| ("alignment", u64::from(portion.align)));
         for (what, bytes) in sizes.chain(aligns) {
             if !bytes.is_multiple_of(room.sector) {
                 return about(format!(
@@ -270,7 +271,8 @@ fn check_blocks(workload: &Workload, room: &Room, verify: bool) -> Result<()> {
         if let (true, Some(Portion { least, .. })) = (verify, odd) {
             return about(format!("a block of {least} bytes is no multiple of {CELL}, as --verify needs"));
         }
-        let align = portions.iter().map(|portion| u64::from(portion.alignment())).max().unwrap_or(1);
+        let sector = u32::try_from(room.sector).unwrap_or(u32::MAX);
+        let align = portions.iter().map(|portion| u64::from(portion.alignment(sector))).max().unwrap_or(1);
         let part =
             if pattern.own_span { length / u64::from(pattern.workers) / align * align } else { length };
         let files = u64::from(pattern.shape.files.max(1));

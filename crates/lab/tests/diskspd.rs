@@ -1,9 +1,9 @@
 //! DiskSpd's command lines by what the device saw, and its results by what was measured.
 
-use platter_lab::diskspd::{Profile, Runs};
+use platter_lab::diskspd::Profile;
 use platter_lab::report::Document;
 use platter_lab::workload::Case;
-use platter_lab::{Comparison, Measured, Observer, Preset, Stand, Target, Workload, compare};
+use platter_lab::{Comparison, Measured, Observer, Preset, Runs, Stand, Target, Workload, compare};
 use std::sync::Mutex;
 
 /// Keeps what was measured.

@@ -256,3 +256,20 @@ fn a_command_line_of_diskspd_runs_as_it_is() {
     assert!(refused.status.code() == Some(2) && said.contains("-Sm: I/O through mapped memory"), "{said}");
     assert_eq!(platter(&here, &["run", "overhead", "--", "-b4K"]).status.code(), Some(2));
 }
+
+/// A configuration of Iometer runs as it was saved, and its results are not written over others.
+#[test]
+fn a_configuration_of_iometer_runs_as_it_is() {
+    let here = directory("iometer");
+    let text = include_str!("../../lab/tests/sample/two-specifications.icf");
+    std::fs::write(here.join("test.icf"), text).unwrap();
+    let run = ["run", "test.icf", "--device", "mem:128M", "--time", "0.1", "--results", "results.csv"];
+    assert!(succeeded(&platter(&here, &run)).contains("75% Read"));
+    let csv = std::fs::read_to_string(here.join("results.csv")).unwrap();
+    assert!(csv.contains("\nALL,All,4 KiB aligned; 75% Read; 100% random,1,4,1,"), "{csv}");
+    let again = platter(&here, &run);
+    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("exists"));
+    assert_eq!(std::fs::read_to_string(here.join("results.csv")).unwrap(), csv);
+    let other = platter(&here, &["run", "overhead", "--results", "x.csv"]);
+    assert_eq!(other.status.code(), Some(2));
+}

@@ -32,7 +32,8 @@ const INSTEAD: [(&str, &str); 10] = [
 const OF_OTHERS: [&str; 1] = ["python3 forefst.py"];
 
 /// What is there before a block of a document, counted from 0.
-const BEFORE: [(&str, usize, &str); 3] = [
+const BEFORE: [(&str, usize, &str); 4] = [
+    ("iometer.md", 0, "cp \"$ROOT/crates/lab/tests/sample/two-specifications.icf\" test.icf"),
     ("diskspd.md", 0, "platter run diskspd -- -Rpxml -d1 -W0 -c1M -b4K first.dat second.dat > profile.xml"),
     (
         "README.md",

@@ -10,7 +10,6 @@ mod results;
 mod xml;
 
 pub use profile::Profile;
-pub use results::{Run, Runs};
 
 #[cfg(test)]
 mod tests;

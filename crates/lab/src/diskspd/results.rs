@@ -2,41 +2,13 @@
 
 use super::profile::{Content, Length, Profile, Target, Throughput, TimeSpan};
 use super::xml::Writer;
+use crate::kept::{Run, Runs, host, shares};
 use crate::report::Document;
-use crate::workload::{Case, Workload};
-use crate::{Interval, Latencies, Measured, ProcessorTime, Tally, WorkerTally};
+use crate::{Interval, Latencies, ProcessorTime, Tally, WorkerTally};
 use quick_xml::escape::escape;
 use std::fmt::Write;
-use std::time::Duration;
-
-/// What one target's threads did.
-pub struct Run {
-    workload: String,
-    elapsed: Duration,
-    workers: Vec<WorkerTally>,
-    processors: Vec<ProcessorTime>,
-}
-
-/// What was measured, in the order in which it was.
-#[derive(Default)]
-pub struct Runs(Vec<Run>);
 
 impl Runs {
-    /// Keeps what was measured: see [`crate::Observer::measured`].
-    pub fn add(&mut self, workload: &Workload, _case: &Case, measured: &Measured) {
-        self.0.push(Run {
-            workload: workload.name.clone(),
-            elapsed: measured.elapsed,
-            workers: measured.workers.clone(),
-            processors: measured.processors.clone(),
-        });
-    }
-
-    /// Whether nothing was measured.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Run by run of the profile, a part for each of its targets. Of several rounds it is the first.
     fn by_time_span<'a>(&'a self, profile: &'a Profile) -> Vec<(&'a TimeSpan, Vec<Part<'a>>)> {
         let mut names: Vec<&str> = self.0.iter().map(|run| run.workload.as_str()).collect();
@@ -237,12 +209,6 @@ impl Profile {
     }
 }
 
-/// The name of this machine.
-fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
-}
-
 /// `2024/06/03 10:11:12 UTC`.
 fn start(document: &Document) -> String {
     let time = document.created.get(..19).unwrap_or(&document.created);
@@ -391,9 +357,8 @@ fn thread_count(span: &TimeSpan, parts: &[Part<'_>]) -> usize {
 /// What each processor did: use, in programs, in the kernel, idle, in percent; and their mean.
 fn processors(parts: &[Part<'_>]) -> Vec<[f64; 4]> {
     let of = |time: &ProcessorTime| {
-        let all = (time.user + time.kernel + time.idle).max(1) as f64;
-        let percent = |part: u64| part as f64 * 100.0 / all;
-        [100.0 - percent(time.idle), percent(time.user), percent(time.kernel), percent(time.idle)]
+        let [user, kernel, idle] = shares(time);
+        [100.0 - idle, user, kernel, idle]
     };
     // All targets ran at the same time.
     parts.first().map_or_else(Vec::new, |part| part.run.processors.iter().map(of).collect())

@@ -60,7 +60,7 @@ pub struct Portion {
     pub least: u32,
     /// Bytes, at most: as large or a multiple of `least`. All multiples between are as likely.
     pub most: u32,
-    /// Offsets are multiples of so many bytes; `least` if 0.
+    /// Offsets are multiples of so many bytes; `least` if 0, the device's sector if [`Portion::SECTOR`].
     pub align: u32,
     /// Share of reads, in percent.
     pub read_percent: u8,
@@ -73,9 +73,16 @@ pub struct Portion {
 }
 
 impl Portion {
-    /// What offsets are multiples of.
-    pub fn alignment(&self) -> u32 {
-        if self.align == 0 { self.least } else { self.align }
+    /// The alignment of whatever a device takes.
+    pub const SECTOR: u32 = u32::MAX;
+
+    /// What offsets are multiples of on a device with such sectors.
+    pub fn alignment(&self, sector: u32) -> u32 {
+        match self.align {
+            0 => self.least,
+            Portion::SECTOR => sector.max(512),
+            align => align,
+        }
     }
 
     /// Bytes of the mean I/O.

@@ -36,7 +36,7 @@ struct Kind {
 impl Layout {
     pub fn new(job: &Job, sector: u32) -> Result<Layout> {
         let Pattern { workers, queue_depth, own_span, shape, .. } = &job.pattern;
-        let (workers, sector) = (u64::from(*workers), u64::from(sector));
+        let workers = u64::from(*workers);
         if workers == 0 || *queue_depth == 0 {
             return Job::refuse("workers and queue depth must be at least 1");
         }
@@ -48,10 +48,10 @@ impl Layout {
         if shape.once && portions.len() > 1 {
             return Job::refuse("each place once is of one kind of I/O");
         }
-        if !shape.stride.unsigned_abs().is_multiple_of(sector) {
+        if !shape.stride.unsigned_abs().is_multiple_of(sector.into()) {
             return Job::refuse(format!("a stride of {} is no multiple of the sector", shape.stride));
         }
-        let align = portions.iter().map(|portion| u64::from(portion.alignment())).max().unwrap_or(1);
+        let align = portions.iter().map(|portion| u64::from(portion.alignment(sector))).max().unwrap_or(1);
         let mut layout = Layout {
             range: job.range.clone(),
             own_span: *own_span,
@@ -64,7 +64,7 @@ impl Layout {
         let length = layout.file_length();
         let mut until = 0;
         for portion in portions {
-            let (most, align) = (u64::from(portion.most), u64::from(portion.alignment()));
+            let (most, align) = (u64::from(portion.most), u64::from(portion.alignment(sector)));
             if length < most {
                 return Job::refuse(format!("a span of {length} bytes holds no block of {most} bytes"));
             }
@@ -98,10 +98,10 @@ impl Layout {
     }
 }
 
-fn check(portion: &Portion, pattern: &Pattern, sector: u64) -> Result<()> {
+fn check(portion: &Portion, pattern: &Pattern, sector: u32) -> Result<()> {
     let Portion { least, most, .. } = *portion;
-    let align = portion.alignment();
-    let is_whole = |bytes: u32| bytes > 0 && u64::from(bytes).is_multiple_of(sector);
+    let align = portion.alignment(sector);
+    let is_whole = |bytes: u32| bytes > 0 && bytes.is_multiple_of(sector);
     if !is_whole(least) || !is_whole(align) {
         return Job::refuse(format!(
             "block size {least} and alignment {align} must be multiples of the {sector}-byte sector"

@@ -7,6 +7,7 @@
 mod fio;
 
 use crate::diskspd::Profile;
+use crate::iometer::Config;
 use crate::report::document::{Direction, Scoring};
 use crate::{CELL, Durability, Error, Pattern, Result};
 use platter_device::parse_size;
@@ -204,6 +205,13 @@ impl Workload {
             let text = read_text(path).map_err(|error| wrong(error.to_string()))?;
             return Profile::from_xml(&text, &[]).and_then(|profile| profile.workloads()).map_err(wrong);
         }
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("icf")) {
+            let stem = path.file_stem().map_or(shown.clone(), |stem| stem.to_string_lossy().into_owned());
+            return Config::load(path)
+                .and_then(|config| config.workload(&stem))
+                .map(|one| vec![one])
+                .map_err(wrong);
+        }
         Ok(vec![Workload::load(name, preset)?])
     }
 
@@ -322,7 +330,7 @@ impl Workload {
 }
 
 /// The text of a file that a person wrote. What is no UTF-8, as in comments of another time, is replaced.
-fn read_text(path: &Path) -> std::io::Result<String> {
+pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     /// Longer than any such file.
     const MOST: u64 = 16 << 20;
     let mut bytes = Vec::new();

@@ -168,7 +168,7 @@ pub fn workloads_help(before: &str) -> String {
     let names: Vec<&str> = built_in().collect();
     format!(
         "{before}: {} (crystaldiskmark:default and crystaldiskmark:nvme are its profiles), the path of a .toml workload, \
-         a .fio job file or an .xml profile of DiskSpd, or \"diskspd OPTIONS FILE\"",
+         a .fio job file, an .icf file of Iometer or an .xml profile of DiskSpd, or \"diskspd OPTIONS FILE\"",
         names.join(", ")
     )
 }
