@@ -1,11 +1,15 @@
 //! `platter compare`: which file system should I put here, and what does it cost?
 
-use super::lab::{Choices, Reports, exit_code, measure, targets_help, workloads_help};
-use crate::failure::Outcome;
+use super::lab::{
+    Choices, Policies, Reports, exit_code, measure, measure_files, targets_help, workloads_help,
+};
+use crate::failure::{About, Failure, Outcome, USAGE};
 use crate::output::Output;
 use clap::Args;
+use platter_lab::naspt;
 use platter_lab::report::terminal::{self, View};
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 
 /// Compare the raw device, file systems of ours on it, and directories of mounted ones under the same load
@@ -40,6 +44,9 @@ pub struct Arguments {
     )]
     workloads: Vec<OsString>,
 
+    #[command(flatten)]
+    policies: Policies,
+
     /// Where the reports go; made if it is not there
     #[arg(long, value_name = "DIR", default_value = "platter-report")]
     out: PathBuf,
@@ -56,18 +63,41 @@ pub struct Arguments {
 /// What is compared if nothing is named, besides the directory of the reports.
 const DEFAULT: [&str; 6] = ["raw", "ntfs", "refs", "refs+integrity", "exfat", "fat32"];
 
+/// What naspt is run on if nothing is named.
+const WITH_FILES: [&str; 4] = ["ntfs", "refs", "exfat", "fat32"];
+
+/// Where NASPT's own form of a target's results goes: a name that no other comparison has.
+fn table_name(target: &str, created: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "+-. ".contains(c) { c } else { '-' };
+    format!("NASPerf-APP {target} {created}.csv").chars().map(plain).collect()
+}
+
 impl Arguments {
     pub fn run(self) -> Outcome {
+        let on_files = self.workloads.iter().filter(|name| *name == naspt::NAME).count();
+        if on_files > 0 && on_files < self.workloads.len() {
+            return Err(Failure::new(
+                "--workloads",
+                "naspt is of files, and no part of a comparison with other loads",
+            )
+            .with_code(USAGE));
+        }
         let reports = Reports::prepare(&self.out)?;
         let mut targets = self.targets;
-        if targets.is_empty() {
+        if on_files > 0 {
+            if targets.is_empty() {
+                targets = WITH_FILES.iter().map(OsString::from).collect();
+            }
+        } else if targets.is_empty() {
             targets = DEFAULT.iter().map(OsString::from).collect();
             let mut directory = OsString::from("dir:");
             directory.push(&self.out);
             targets.push(directory);
         }
-        let comparison = self.choices.comparison(&targets, &self.workloads, &self.out)?;
-        let document = measure(&comparison)?;
+        let document = match on_files {
+            0 => measure(&self.choices.comparison(&targets, &self.workloads, &self.out)?)?,
+            _ => measure_files(&self.choices.naspt(&targets, self.policies.policy, &self.out)?)?,
+        };
         // Saved first: what took long to measure is not lost to a reader who goes away. And printed if it could not be
         // saved.
         let saved = reports.save(&document, self.published);
@@ -82,6 +112,13 @@ impl Arguments {
         output.line("")?;
         for path in saved.iter().flatten() {
             output.line(format!("wrote {}", path.display()))?;
+        }
+        if on_files > 0 {
+            for target in &document.targets {
+                let path = self.out.join(table_name(&target.name, &document.created));
+                fs::write(&path, naspt::csv(&document, &target.name)).about(path.display())?;
+                output.line(format!("wrote {}", path.display()))?;
+            }
         }
         output.finish()?;
         saved?;

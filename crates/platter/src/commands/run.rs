@@ -1,12 +1,15 @@
 //! `platter run`: one workload on one target.
 
-use super::lab::{Choices, exit_code, measure, measure_and, targets_help, workloads_help};
+use super::lab::{
+    Choices, Policies, exit_code, measure, measure_and, measure_files, targets_help, workloads_help,
+};
 use crate::failure::{About, Failure, Outcome, USAGE, tell};
 use crate::output::Output;
 use clap::Args;
 use platter_lab::Runs;
 use platter_lab::diskspd::Profile;
 use platter_lab::iometer::Config;
+use platter_lab::naspt;
 use platter_lab::report::Document;
 use platter_lab::report::terminal::{self, View};
 use std::ffi::OsString;
@@ -27,11 +30,14 @@ pub struct Arguments {
     #[arg(help = workloads_help("The load"))]
     workload: OsString,
 
-    #[arg(long, help = targets_help("What to run it on") + " [default: raw]")]
+    #[arg(long, help = targets_help("What to run it on") + " [default: raw, or ntfs for naspt]")]
     target: Option<OsString>,
 
     #[command(flatten)]
     choices: Choices,
+
+    #[command(flatten)]
+    policies: Policies,
 
     /// Print the JSON document instead of the table
     #[arg(long)]
@@ -56,6 +62,11 @@ impl Arguments {
         }
         if let Some(option) = self.options.first() {
             return Err(Failure::new(option.display(), "only diskspd has options behind --").with_code(USAGE));
+        }
+        if self.workload == naspt::NAME {
+            let target = self.target.unwrap_or_else(|| "ntfs".into());
+            let naspt = self.choices.naspt(&[target], self.policies.policy, Path::new("."))?;
+            return show(&measure_files(&naspt)?, self.json);
         }
         let target = self.target.unwrap_or_else(|| "raw".into());
         let comparison = self.choices.comparison(&[target], &[self.workload], Path::new("."))?;

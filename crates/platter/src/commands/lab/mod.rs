@@ -11,6 +11,7 @@ use crate::image::Image;
 use clap::Args;
 use meter::Meter;
 use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
+use platter_lab::naspt::{Naspt, Policy};
 use platter_lab::report::Document;
 use platter_lab::workload::{Case, built_in, parse_durability};
 use platter_lab::{Comparison, Durability, Measured, Preset, Stand, Target, Workload, device_path};
@@ -106,6 +107,39 @@ impl Choices {
         self.comparison_of(targets, workloads, directory)
     }
 
+    /// The twelve loads of NASPT.
+    pub fn naspt(
+        self,
+        targets: &[OsString],
+        policies: Vec<Policy>,
+        directory: &Path,
+    ) -> Result<Naspt, Failure> {
+        let no_meaning = [
+            ("--durability", self.durability.is_some()),
+            ("--buffered", self.buffered),
+            ("--span", self.span.is_some()),
+            ("--time", self.time.is_some()),
+            ("--verify", self.verify),
+            ("--touch", self.touch),
+        ];
+        if let Some((option, _)) = no_meaning.iter().find(|(_, is_given)| *is_given) {
+            return Err(Failure::new(
+                option,
+                "naspt's loads are files of their own; --policy says how they are written",
+            )
+            .with_code(USAGE));
+        }
+        Ok(Naspt {
+            stand: self.stand(directory)?,
+            targets: targets.iter().map(Target::parse).collect::<Result<Vec<_>, _>>()?,
+            policies,
+            preset: self.preset(),
+            repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
+            base: self.base,
+            command: command_line(),
+        })
+    }
+
     /// The comparison under these workloads.
     pub fn comparison_of(
         self,
@@ -158,6 +192,22 @@ impl Choices {
     }
 }
 
+/// How files are written under `naspt`.
+#[derive(Args)]
+pub struct Policies {
+    /// What Windows does with files on a disk that can be unplugged, under naspt: better-performance, quick-removal (on
+    /// FAT each file and all that leads to it is on the disk when it is closed), write-through; several are targets of
+    /// their own
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "POLICY,...",
+        default_value = "better-performance",
+        value_parser = <Policy as std::str::FromStr>::from_str
+    )]
+    pub policy: Vec<Policy>,
+}
+
 /// What `--targets` and `--target` say of what there is.
 pub fn targets_help(before: &str) -> String {
     format!("{before}: {}", Target::names())
@@ -165,7 +215,7 @@ pub fn targets_help(before: &str) -> String {
 
 /// What there is as a load, for the help.
 pub fn workloads_help(before: &str) -> String {
-    let names: Vec<&str> = built_in().collect();
+    let names: Vec<&str> = built_in().chain([platter_lab::naspt::NAME]).collect();
     format!(
         "{before}: {} (crystaldiskmark:default and crystaldiskmark:nvme are its profiles), the path of a .toml workload, \
          a .fio job file, an .icf file of Iometer or an .xml profile of DiskSpd, or \"diskspd OPTIONS FILE\"",
@@ -199,6 +249,14 @@ fn quoted(argument: &OsStr) -> String {
 /// Runs a comparison and shows how it goes.
 pub fn measure(comparison: &Comparison) -> Result<Document, Failure> {
     measure_and(comparison, &mut |_, _, _| {})
+}
+
+/// Runs NASPT's loads and shows how it goes.
+pub fn measure_files(naspt: &Naspt) -> Result<Document, Failure> {
+    let meter = Meter::new();
+    let document = platter_lab::naspt::run(naspt, &meter);
+    meter.finish();
+    Ok(document?)
 }
 
 /// Runs a comparison, shows how it goes, and hands over what each slice measured.
