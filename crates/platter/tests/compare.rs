@@ -315,3 +315,31 @@ fn naspt_tells_what_a_removal_policy_costs() {
         );
     }
 }
+
+#[test]
+fn a_sweep_makes_a_target_of_each_cluster_size() {
+    let here = directory("sweep");
+    let common = [
+        "compare",
+        "--device",
+        "mem:512M",
+        "--targets",
+        "raw,ntfs,refs,exfat:8k",
+        "--sweep",
+        "cluster=4k,64k",
+    ];
+    let short = ["--workloads", "overhead", "--time", "0.01", "--span", "1M", "--repeat", "1"];
+    succeeded(&platter(&here, &[&common[..], &short].concat()));
+    let report = report_in(&here);
+    let names: Vec<&str> =
+        report["targets"].as_array().unwrap().iter().map(|target| target["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["raw", "ntfs:4k", "ntfs:64k", "refs:4k", "refs:64k", "exfat:8k"]);
+    for wrong in [
+        &["--sweep", "cluster=x"][..],
+        &["--sweep", "block=4k"],
+        &["--targets", "raw", "--sweep", "cluster=4k,8k"],
+    ] {
+        let output = platter(&here, &[&["compare", "--device", "mem:64M"], wrong, &short].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}

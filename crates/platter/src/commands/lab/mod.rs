@@ -66,6 +66,10 @@ pub struct Choices {
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     time: Option<Duration>,
 
+    /// Each volume that no cluster size is named for is a target with each of these: cluster=4k,64k
+    #[arg(long, value_name = "cluster=SIZE,...", value_parser = parse_sweep)]
+    sweep: Option<Sweep>,
+
     /// Check every block that is read against what was last written there; exit code 1 if one is wrong
     #[arg(long)]
     verify: bool,
@@ -74,6 +78,15 @@ pub struct Choices {
     /// and benchmarks do not
     #[arg(long)]
     touch: bool,
+}
+
+/// Cluster sizes in bytes.
+#[derive(Clone, Debug)]
+struct Sweep(Vec<u64>);
+
+fn parse_sweep(text: &str) -> Result<Sweep, String> {
+    let sizes = text.strip_prefix("cluster=").ok_or("expected cluster=SIZE,SIZE")?;
+    sizes.split(',').map(parse_size).collect::<Result<Vec<u64>, String>>().map(Sweep)
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
@@ -89,6 +102,27 @@ impl Choices {
     /// Whether a device was named.
     pub fn has_device(&self) -> bool {
         self.device.is_some()
+    }
+
+    /// The targets of these names, those without a cluster size with each of the sweep.
+    fn targets(&self, names: &[OsString]) -> Result<Vec<Target>, Failure> {
+        let targets = names.iter().map(Target::parse).collect::<Result<Vec<_>, _>>()?;
+        let Some(Sweep(sizes)) = &self.sweep else { return Ok(targets) };
+        let swept = |target: Target| match target {
+            Target::Volume { format, cluster: None } => {
+                sizes.iter().map(|&size| Target::Volume { format, cluster: Some(size) }).collect()
+            }
+            other => vec![other],
+        };
+        let all: Vec<Target> = targets.iter().cloned().flat_map(swept).collect();
+        match all.len() == targets.len() && sizes.len() > 1 {
+            true => Err(Failure::new(
+                "--sweep",
+                "every volume that is named has its cluster size, or there is none",
+            )
+            .with_code(USAGE)),
+            false => Ok(all),
+        }
     }
 
     fn preset(&self) -> Preset {
@@ -131,7 +165,7 @@ impl Choices {
         }
         Ok(Naspt {
             stand: self.stand(directory)?,
-            targets: targets.iter().map(Target::parse).collect::<Result<Vec<_>, _>>()?,
+            targets: self.targets(targets)?,
             policies,
             preset: self.preset(),
             repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
@@ -148,7 +182,7 @@ impl Choices {
         directory: &Path,
     ) -> Result<Comparison, Failure> {
         let preset = self.preset();
-        let targets = targets.iter().map(Target::parse).collect::<Result<Vec<_>, _>>()?;
+        let targets = self.targets(targets)?;
         let stand = self.stand(directory)?;
         Ok(Comparison {
             stand,
