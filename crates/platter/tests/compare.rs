@@ -274,6 +274,24 @@ fn a_configuration_of_iometer_runs_as_it_is() {
     assert_eq!(other.status.code(), Some(2));
 }
 
+#[test]
+fn small_files_are_counted_by_the_second() {
+    let here = directory("small-files");
+    let text = succeeded(&platter(
+        &here,
+        &["run", "small-files", "--target", "exfat", "--device", "mem:1G", "--json"],
+    ));
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let results = report["results"].as_array().unwrap();
+    let names: Vec<&str> = results.iter().map(|result| result["case"].as_str().unwrap()).collect();
+    assert_eq!(names, ["create", "list", "stat", "read", "rename", "delete"]);
+    for result in results {
+        let run = &result["runs"][0];
+        let files = run["iops"].as_f64().unwrap() * run["seconds"].as_f64().unwrap();
+        assert_eq!(files.round(), 6250.0, "{}", result["case"]);
+    }
+}
+
 /// Loads on files have reports like others, and each policy is a target of its own.
 #[test]
 fn naspt_tells_what_a_removal_policy_costs() {

@@ -2,7 +2,7 @@
 
 use crate::target::Ready;
 use crate::{Error, Latencies, Result, Subject};
-use platter_vfs::{Change, FileSystem, Kind, Name, Node, SyncScope};
+use platter_vfs::{Change, Cursor, FileSystem, Kind, Name, Node, RenameFlags, SyncScope};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -100,6 +100,9 @@ pub(super) struct Done {
     pub read_bytes: u64,
     pub write_bytes: u64,
     pub opens: u64,
+    /// Files that were looked at, and names that were changed or removed.
+    pub looks: u64,
+    pub changes: u64,
     pub latencies: Latencies,
 }
 
@@ -270,6 +273,90 @@ impl Files {
             (Place::Path(path), Some(file), _) if flushes => file.sync_all().map_err(failed(&path))?,
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Looks at every file of a folder, as a listing with sizes does; returns how many there are.
+    pub fn list(&mut self, folder: &Place) -> Result<u64> {
+        let start = Instant::now();
+        let mut count = 0;
+        match (folder, &self.system) {
+            (Place::Node(node), Some(system)) => {
+                let mut entries = Vec::new();
+                system.read_directory(*node, Cursor::START, usize::MAX, &mut entries)?;
+                count = entries.iter().filter(|entry| entry.attributes.kind == Kind::File).count() as u64;
+            }
+            (Place::Path(path), _) => {
+                for entry in std::fs::read_dir(path).map_err(failed(path))? {
+                    let data = entry.and_then(|entry| entry.metadata()).map_err(failed(path))?;
+                    count += u64::from(data.is_file());
+                }
+            }
+            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+        }
+        self.done.looks += count;
+        self.done.latencies.record(start.elapsed());
+        Ok(count)
+    }
+
+    /// The size of a file by its name.
+    pub fn size(&mut self, folder: &Place, name: &str) -> Result<u64> {
+        let start = Instant::now();
+        let size = match (folder, &self.system) {
+            (Place::Node(node), Some(system)) => {
+                let node = system.lookup(*node, &Name::from(name))?;
+                let size = system.attributes(node)?.size;
+                system.forget(node, 1);
+                size
+            }
+            (Place::Path(path), _) => {
+                let path = path.join(name);
+                std::fs::metadata(&path).map_err(failed(&path))?.len()
+            }
+            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+        };
+        self.done.looks += 1;
+        self.done.latencies.record(start.elapsed());
+        Ok(size)
+    }
+
+    pub fn rename(&mut self, folder: &Place, name: &str, new: &str) -> Result<()> {
+        let start = Instant::now();
+        match (folder, &self.system) {
+            (Place::Node(node), Some(system)) => {
+                system.rename(*node, &Name::from(name), *node, &Name::from(new), RenameFlags::default())?;
+                if self.rules.at_change {
+                    system.sync(*node, SyncScope::All)?;
+                }
+            }
+            (Place::Path(path), _) => {
+                std::fs::rename(path.join(name), path.join(new)).map_err(failed(path))?;
+                if self.rules.at_change {
+                    File::open(path).and_then(|folder| folder.sync_all()).map_err(failed(path))?;
+                }
+            }
+            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+        }
+        self.done.changes += 1;
+        self.done.latencies.record(start.elapsed());
+        Ok(())
+    }
+
+    /// Removes a file as a part of a load.
+    pub fn delete(&mut self, folder: &Place, name: &str) -> Result<()> {
+        let start = Instant::now();
+        self.remove(folder, name)?;
+        if self.rules.at_change {
+            match (folder, &self.system) {
+                (Place::Node(node), Some(system)) => system.sync(*node, SyncScope::All)?,
+                (Place::Path(path), _) => {
+                    File::open(path).and_then(|folder| folder.sync_all()).map_err(failed(path))?;
+                }
+                (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+            }
+        }
+        self.done.changes += 1;
+        self.done.latencies.record(start.elapsed());
         Ok(())
     }
 

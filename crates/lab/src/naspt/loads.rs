@@ -5,8 +5,8 @@
 //! others; inferred (I) is what is drawn where no fact is left: see `docs/naspt.md`.
 
 use super::files::{Files, Open, Place};
-use crate::Result;
 use crate::report::document::Direction;
+use crate::{Error, Result};
 use fastrand::Rng;
 
 const KIB: u64 = 1024;
@@ -40,7 +40,38 @@ pub(super) enum What {
     DirectoryTo,
     DirectoryFrom,
     Photos,
+    Small(Phase),
 }
+
+/// What is done with each of many small files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Create,
+    List,
+    Stat,
+    Read,
+    Rename,
+    Delete,
+}
+
+/// Small files of a load at its full scale, how many are in a folder, and their bytes.
+const SMALL_FILES: u64 = 100_000;
+const IN_A_FOLDER: u64 = 1000;
+const SMALL: u64 = 4 * KIB;
+
+const fn small(name: &'static str, direction: Direction, phase: Phase) -> Load {
+    Load { name, direction, about: "files of 4 KiB, 1,000 in a folder", what: What::Small(phase) }
+}
+
+/// Many small files, and what is done with each.
+pub(super) const SMALL_LOADS: [Load; 6] = [
+    small("create", Direction::Write, Phase::Create),
+    small("list", Direction::Read, Phase::List),
+    small("stat", Direction::Read, Phase::Stat),
+    small("read", Direction::Read, Phase::Read),
+    small("rename", Direction::Write, Phase::Rename),
+    small("delete", Direction::Write, Phase::Delete),
+];
 
 const fn streams(reads: u64, read_files: u64, writes: u64, write_files: u64, switch: u8) -> What {
     What::Streams { reads, read_files, writes, write_files, switch, block: 256 * KIB }
@@ -155,6 +186,7 @@ impl Load {
     pub fn block(&self) -> u64 {
         match self.what {
             What::Streams { block, .. } => block,
+            What::Small(_) => SMALL,
             _ => 64 * KIB,
         }
     }
@@ -167,6 +199,7 @@ impl Load {
             What::Office => 1400 * MB,
             What::DirectoryTo | What::DirectoryFrom => 260 * MB,
             What::Photos => 1200 * MB,
+            What::Small(_) => SMALL_FILES * SMALL * 2,
         };
         bytes / scale + (8 << 20)
     }
@@ -184,9 +217,11 @@ impl Load {
             What::Office => even((607 / scale).max(8), 1400 * MB),
             What::Photos => even((169 / scale).max(8), 1200 * MB),
             What::DirectoryTo | What::DirectoryFrom => directory(scale, &mut rng),
+            What::Small(_) => vec![SMALL; (SMALL_FILES / scale) as usize],
         };
         let folders = match self.what {
             What::DirectoryTo | What::DirectoryFrom => (44 / scale).max(2),
+            What::Small(_) => (SMALL_FILES / scale).div_ceil(IN_A_FOLDER),
             _ => 1,
         };
         for folder in 1..folders {
@@ -196,13 +231,11 @@ impl Load {
         let each = (sizes.len() as u64).div_ceil(folders).max(1);
         for (size, number) in sizes.into_iter().zip(0..) {
             let folder = (number / each) as usize;
-            ready.files.push((
-                folder,
-                format!("file {number}.dat"),
-                size.max(64 * KIB * u64::from(folders == 1)),
-            ));
+            // What is read and written in its middle holds the largest I/O.
+            let least = if folders == 1 { 64 * KIB } else { 1 };
+            ready.files.push((folder, format!("file {number}.dat"), size.max(least)));
         }
-        if matches!(self.what, What::DirectoryTo) {
+        if matches!(self.what, What::DirectoryTo | What::Small(Phase::Create)) {
             // It makes them itself.
             return Ok(ready);
         }
@@ -232,6 +265,7 @@ impl Load {
             What::DirectoryTo => replay.directory_to(),
             What::DirectoryFrom => replay.directory_from(),
             What::Photos => replay.photos(),
+            What::Small(phase) => replay.small(phase),
         }
     }
 
@@ -404,6 +438,47 @@ impl Replay<'_> {
         for file in 0..self.ready.files.len() {
             self.whole(file, 64 * KIB)?;
             self.whole(file, u64::MAX)?;
+        }
+        Ok(())
+    }
+
+    fn small(&mut self, phase: Phase) -> Result<()> {
+        if phase == Phase::List {
+            let mut seen = 0;
+            for folder in &self.ready.folders {
+                seen += self.files.list(folder)?;
+            }
+            let expected = self.ready.files.len() as u64;
+            return match seen == expected {
+                true => Ok(()),
+                false => Err(Error::Job(format!("{seen} files are listed, expected {expected}"))),
+            };
+        }
+        for file in 0..self.ready.files.len() {
+            let (folder, name, size) = self.ready.files[file].clone();
+            let place = self.ready.folders[folder].clone();
+            match phase {
+                Phase::Create => {
+                    let mut open = self.create(folder, name)?;
+                    self.write(&mut open, 0, size)?;
+                    self.files.close(open)?;
+                }
+                Phase::Stat if self.files.size(&place, &name)? == size => {}
+                Phase::Stat => {
+                    return Err(Error::Job(format!("{name} has not the size that it was written with")));
+                }
+                Phase::Read => self.whole(file, u64::MAX)?,
+                Phase::Rename => {
+                    let new = format!("renamed {name}");
+                    self.files.rename(&place, &name, &new)?;
+                    self.ready.files[file].1 = new;
+                }
+                Phase::Delete => self.files.delete(&place, &name)?,
+                Phase::List => unreachable!("it has been done"),
+            }
+        }
+        if phase == Phase::Delete {
+            self.ready.files.clear();
         }
         Ok(())
     }

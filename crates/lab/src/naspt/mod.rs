@@ -15,7 +15,7 @@ use crate::stand::{OpenStand, Stand};
 use crate::target::Target;
 use crate::{CpuTime, Error, Observer, Preset, Result};
 use files::{Files, time};
-use loads::{LOADS, Load};
+use loads::{LOADS, Load, SMALL_LOADS, What};
 use platter_device::{Caching, Recorder};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -29,6 +29,8 @@ pub struct Naspt {
     pub targets: Vec<Target>,
     /// Each target with each of them.
     pub policies: Vec<Policy>,
+    /// Which loads.
+    pub sets: Vec<Set>,
     /// A sixteenth of files and bytes, or all.
     pub preset: Preset,
     /// How often; each time on targets that are made anew.
@@ -39,8 +41,42 @@ pub struct Naspt {
     pub command: String,
 }
 
-/// The name of the workload in reports.
-pub const NAME: &str = "naspt";
+/// Loads that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// NASPT's twelve.
+    Naspt,
+    /// Many small files, and what is done with each.
+    SmallFiles,
+}
+
+impl Set {
+    /// All.
+    pub const ALL: [Set; 2] = [Set::Naspt, Set::SmallFiles];
+
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Set::Naspt => "naspt",
+            Set::SmallFiles => "small-files",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Set::Naspt => "NASPT",
+            Set::SmallFiles => "Small files",
+        }
+    }
+
+    fn loads(self) -> &'static [Load] {
+        match self {
+            Set::Naspt => &LOADS,
+            Set::SmallFiles => &SMALL_LOADS,
+        }
+    }
+}
+
 const SEED: u64 = 8664;
 
 impl Naspt {
@@ -68,7 +104,8 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     }
     let started = SystemTime::now();
     let scale = naspt.scale();
-    let span = LOADS.iter().map(|load| load.bytes(scale)).max().unwrap_or(0).next_multiple_of(4096) * 2;
+    let all = naspt.sets.iter().flat_map(|set| set.loads());
+    let span = all.map(|load| load.bytes(scale)).max().unwrap_or(0).next_multiple_of(4096) * 2;
     let with = |target| {
         naspt.policies.iter().map(move |&policy| Member {
             target,
@@ -124,13 +161,17 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         direct: stand.direct,
         own_regions: false,
         span_bytes: span,
-        workloads: vec![WorkloadSettings {
-            name: NAME.into(),
-            title: "NASPT".into(),
-            durability: naspt.policies.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", "),
-            span_bytes: span,
-            seconds: 0.0,
-        }],
+        workloads: naspt
+            .sets
+            .iter()
+            .map(|set| WorkloadSettings {
+                name: set.name().into(),
+                title: set.title().into(),
+                durability: naspt.policies.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", "),
+                span_bytes: span,
+                seconds: 0.0,
+            })
+            .collect(),
     };
     let device = device_info(&*stand.device, &stand.name, stand.kind, &stand.place);
     let mut document = Document::new(started, naspt.command.clone(), environment(device), settings, targets);
@@ -143,11 +184,13 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
                 .into(),
         );
     }
-    document.warnings.push(format!(
-        "what is known of NASPT's loads is read (V), recalled (R) or inferred (I), which stands beside each; files and bytes are \
-         {} of the original's",
-        if scale == 1 { "those".into() } else { format!("1/{scale}") }
-    ));
+    if naspt.sets.contains(&Set::Naspt) {
+        document.warnings.push(format!(
+            "what is known of NASPT's loads is read (V), recalled (R) or inferred (I), which stands beside each; files and \
+             bytes are {} of the original's",
+            if scale == 1 { "those".into() } else { format!("1/{scale}") }
+        ));
+    }
     document.conclude();
     stand.keep();
     Ok(document)
@@ -186,7 +229,7 @@ impl Course<'_> {
         observer: &dyn Observer,
     ) -> Result<()> {
         let &Member { target, policy, ref name } = member;
-        let total = Duration::from_secs(LOADS.len() as u64 * self.naspt.repeats as u64);
+        let total = Duration::from_secs(12 * u64::from(self.naspt.repeats));
         observer.stage(&format!("{name}: formatting"), self.began.elapsed(), total.max(self.began.elapsed()));
         // Programs use a directory's files through the page cache, as NASPT does; nothing is measured on this one.
         let caching = if target.is_on_device() { stand.caching } else { Caching::Buffered };
@@ -205,7 +248,8 @@ impl Course<'_> {
             let title = format!("{}, {}", description.title, policy.name());
             self.targets.push(report::Target { title, ..description });
         }
-        for load in &LOADS {
+        let sets = &self.naspt.sets;
+        for (set, load) in sets.iter().flat_map(|set| set.loads().iter().map(move |load| (*set, load))) {
             if observer.stop() {
                 break;
             }
@@ -215,16 +259,16 @@ impl Course<'_> {
                 total.max(self.began.elapsed()),
             );
             let run = self.load(load, &mut files, ready.recorder.as_deref(), round)?;
-            observer.result(name, "NASPT", load.name, run.iops, run.mb_per_s);
+            observer.result(name, set.title(), load.name, run.iops, run.mb_per_s);
             let known = self
                 .results
                 .iter_mut()
-                .find(|result| result.target == *name && result.case.name == load.name);
+                .find(|result| result.target == *name && result.case.is_same(&case(set, load, policy)));
             match known {
                 Some(result) => result.runs.push(run),
                 None => self.results.push(CaseResult {
                     target: name.clone(),
-                    case: case(load, policy),
+                    case: case(set, load, policy),
                     latency_us: run.latency_us,
                     cpu: run.cpu,
                     runs: vec![run],
@@ -254,7 +298,11 @@ impl Course<'_> {
         let done = files.take_done();
         load.clear(files, &ready)?;
         let seconds = took.as_secs_f64().max(1e-9);
-        let operations = done.reads + done.writes + done.opens;
+        // Of small files, files: each is one, whatever is done with it.
+        let operations = match load.what {
+            What::Small(_) => done.opens + done.looks + done.changes,
+            _ => done.reads + done.writes + done.opens,
+        };
         let latency = compare::latency(&done.latencies);
         let run = Run {
             repeat: round,
@@ -290,9 +338,9 @@ impl Course<'_> {
     }
 }
 
-fn case(load: &Load, policy: Policy) -> report::Case {
+fn case(set: Set, load: &Load, policy: Policy) -> report::Case {
     report::Case {
-        workload: NAME.into(),
+        workload: set.name().into(),
         name: load.name.into(),
         direction: load.direction,
         block_bytes: load.block(),

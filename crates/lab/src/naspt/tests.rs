@@ -117,3 +117,26 @@ fn policies_have_names() {
     }
     assert!("fast".parse::<Policy>().unwrap_err().contains("quick-removal"));
 }
+
+#[test]
+fn small_files_are_made_looked_at_and_removed() {
+    let count = 100_000 / 16;
+    for format in ["fat32", "ntfs", "refs"] {
+        let of = |name: &str| {
+            let load = SMALL_LOADS.iter().find(|load| load.name == name).unwrap();
+            replayed(load, format, Policy::BetterPerformance)
+        };
+        let (created, seen) = of("create");
+        assert_eq!(
+            (created.opens, created.writes, created.write_bytes),
+            (count, count, count * 4096),
+            "{format}"
+        );
+        assert!(seen.write.bytes >= count * 4096);
+        assert_eq!((of("list").0.looks, of("stat").0.looks), (count, count), "{format}");
+        assert_eq!((of("rename").0.changes, of("delete").0.changes), (count, count), "{format}");
+        let (read, seen) = of("read");
+        assert_eq!((read.opens, read.read_bytes), (count, count * 4096), "{format}");
+        assert!(seen.read.bytes >= count * 4096);
+    }
+}

@@ -1,7 +1,7 @@
 //! `platter compare`: which file system should I put here, and what does it cost?
 
 use super::lab::{
-    Choices, Policies, Reports, exit_code, measure, measure_files, targets_help, workloads_help,
+    Choices, Policies, Reports, exit_code, measure, measure_files, on_files, targets_help, workloads_help,
 };
 use crate::failure::{About, Failure, Outcome, USAGE};
 use crate::output::Output;
@@ -63,7 +63,7 @@ pub struct Arguments {
 /// What is compared if nothing is named, besides the directory of the reports.
 const DEFAULT: [&str; 6] = ["raw", "ntfs", "refs", "refs+integrity", "exfat", "fat32"];
 
-/// What naspt is run on if nothing is named.
+/// What loads on files are run on if nothing is named.
 const WITH_FILES: [&str; 4] = ["ntfs", "refs", "exfat", "fat32"];
 
 /// Where NASPT's own form of a target's results goes: a name that no other comparison has.
@@ -74,17 +74,14 @@ fn table_name(target: &str, created: &str) -> String {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let on_files = self.workloads.iter().filter(|name| *name == naspt::NAME).count();
-        if on_files > 0 && on_files < self.workloads.len() {
-            return Err(Failure::new(
-                "--workloads",
-                "naspt is of files, and no part of a comparison with other loads",
-            )
-            .with_code(USAGE));
+        let sets: Vec<naspt::Set> = self.workloads.iter().filter_map(|name| on_files(name)).collect();
+        if !sets.is_empty() && sets.len() < self.workloads.len() {
+            let why = "loads on files (naspt, small-files) are no part of a comparison with others";
+            return Err(Failure::new("--workloads", why).with_code(USAGE));
         }
         let reports = Reports::prepare(&self.out)?;
         let mut targets = self.targets;
-        if on_files > 0 {
+        if !sets.is_empty() {
             if targets.is_empty() {
                 targets = WITH_FILES.iter().map(OsString::from).collect();
             }
@@ -94,9 +91,10 @@ impl Arguments {
             directory.push(&self.out);
             targets.push(directory);
         }
-        let document = match on_files {
-            0 => measure(&self.choices.comparison(&targets, &self.workloads, &self.out)?)?,
-            _ => measure_files(&self.choices.naspt(&targets, self.policies.policy, &self.out)?)?,
+        let has_naspt = sets.contains(&naspt::Set::Naspt);
+        let document = match sets.is_empty() {
+            true => measure(&self.choices.comparison(&targets, &self.workloads, &self.out)?)?,
+            false => measure_files(&self.choices.naspt(sets, &targets, self.policies.policy, &self.out)?)?,
         };
         // Saved first: what took long to measure is not lost to a reader who goes away. And printed if it could not be
         // saved.
@@ -113,7 +111,7 @@ impl Arguments {
         for path in saved.iter().flatten() {
             output.line(format!("wrote {}", path.display()))?;
         }
-        if on_files > 0 {
+        if has_naspt {
             for target in &document.targets {
                 let path = self.out.join(table_name(&target.name, &document.created));
                 fs::write(&path, naspt::csv(&document, &target.name)).about(path.display())?;

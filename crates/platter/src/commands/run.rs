@@ -1,7 +1,7 @@
 //! `platter run`: one workload on one target.
 
 use super::lab::{
-    Choices, Policies, exit_code, measure, measure_and, measure_files, targets_help, workloads_help,
+    Choices, Policies, exit_code, measure, measure_and, measure_files, on_files, targets_help, workloads_help,
 };
 use crate::failure::{About, Failure, Outcome, USAGE, tell};
 use crate::output::Output;
@@ -9,7 +9,6 @@ use clap::Args;
 use platter_lab::Runs;
 use platter_lab::diskspd::Profile;
 use platter_lab::iometer::Config;
-use platter_lab::naspt;
 use platter_lab::report::Document;
 use platter_lab::report::terminal::{self, View};
 use std::ffi::OsString;
@@ -30,7 +29,7 @@ pub struct Arguments {
     #[arg(help = workloads_help("The load"))]
     workload: OsString,
 
-    #[arg(long, help = targets_help("What to run it on") + " [default: raw, or ntfs for naspt]")]
+    #[arg(long, help = targets_help("What to run it on") + " [default: raw, or ntfs for loads on files]")]
     target: Option<OsString>,
 
     #[command(flatten)]
@@ -63,9 +62,9 @@ impl Arguments {
         if let Some(option) = self.options.first() {
             return Err(Failure::new(option.display(), "only diskspd has options behind --").with_code(USAGE));
         }
-        if self.workload == naspt::NAME {
+        if let Some(set) = on_files(&self.workload) {
             let target = self.target.unwrap_or_else(|| "ntfs".into());
-            let naspt = self.choices.naspt(&[target], self.policies.policy, Path::new("."))?;
+            let naspt = self.choices.naspt(vec![set], &[target], self.policies.policy, Path::new("."))?;
             return show(&measure_files(&naspt)?, self.json);
         }
         let target = self.target.unwrap_or_else(|| "raw".into());

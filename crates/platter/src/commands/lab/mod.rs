@@ -11,7 +11,7 @@ use crate::image::Image;
 use clap::Args;
 use meter::Meter;
 use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
-use platter_lab::naspt::{Naspt, Policy};
+use platter_lab::naspt::{Naspt, Policy, Set};
 use platter_lab::report::Document;
 use platter_lab::workload::{Case, built_in, parse_durability};
 use platter_lab::{Comparison, Durability, Measured, Preset, Stand, Target, Workload, device_path};
@@ -141,9 +141,10 @@ impl Choices {
         self.comparison_of(targets, workloads, directory)
     }
 
-    /// The twelve loads of NASPT.
+    /// Loads on files.
     pub fn naspt(
         self,
+        sets: Vec<Set>,
         targets: &[OsString],
         policies: Vec<Policy>,
         directory: &Path,
@@ -159,13 +160,14 @@ impl Choices {
         if let Some((option, _)) = no_meaning.iter().find(|(_, is_given)| *is_given) {
             return Err(Failure::new(
                 option,
-                "naspt's loads are files of their own; --policy says how they are written",
+                "loads on files have files of their own; --policy says how they are written",
             )
             .with_code(USAGE));
         }
         Ok(Naspt {
             stand: self.stand(directory)?,
             targets: self.targets(targets)?,
+            sets,
             policies,
             preset: self.preset(),
             repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
@@ -226,10 +228,15 @@ impl Choices {
     }
 }
 
-/// How files are written under `naspt`.
+/// The loads on files that a name stands for, if it does.
+pub fn on_files(name: &OsStr) -> Option<Set> {
+    Set::ALL.into_iter().find(|set| name == set.name())
+}
+
+/// How files are written under loads on files.
 #[derive(Args)]
 pub struct Policies {
-    /// What Windows does with files on a disk that can be unplugged, under naspt: better-performance, quick-removal (on
+    /// What Windows does with files on a disk that can be unplugged, under naspt and small-files: better-performance, quick-removal (on
     /// FAT each file and all that leads to it is on the disk when it is closed), write-through; several are targets of
     /// their own
     #[arg(
@@ -249,7 +256,7 @@ pub fn targets_help(before: &str) -> String {
 
 /// What there is as a load, for the help.
 pub fn workloads_help(before: &str) -> String {
-    let names: Vec<&str> = built_in().chain([platter_lab::naspt::NAME]).collect();
+    let names: Vec<&str> = built_in().chain(Set::ALL.map(Set::name)).collect();
     format!(
         "{before}: {} (crystaldiskmark:default and crystaldiskmark:nvme are its profiles), the path of a .toml workload, \
          a .fio job file, an .icf file of Iometer or an .xml profile of DiskSpd, or \"diskspd OPTIONS FILE\"",
