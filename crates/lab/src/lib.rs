@@ -14,6 +14,7 @@ pub mod estimate;
 pub mod fuzzing;
 pub mod iometer;
 mod kept;
+pub mod naspt;
 mod plan;
 pub mod published;
 pub mod report;

@@ -273,3 +273,91 @@ fn a_configuration_of_iometer_runs_as_it_is() {
     let other = platter(&here, &["run", "overhead", "--results", "x.csv"]);
     assert_eq!(other.status.code(), Some(2));
 }
+
+#[test]
+fn small_files_are_counted_by_the_second() {
+    let here = directory("small-files");
+    let text = succeeded(&platter(
+        &here,
+        &["run", "small-files", "--target", "exfat", "--device", "mem:1G", "--json"],
+    ));
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let results = report["results"].as_array().unwrap();
+    let names: Vec<&str> = results.iter().map(|result| result["case"].as_str().unwrap()).collect();
+    assert_eq!(names, ["create", "list", "stat", "read", "rename", "delete"]);
+    for result in results {
+        let run = &result["runs"][0];
+        let files = run["iops"].as_f64().unwrap() * run["seconds"].as_f64().unwrap();
+        assert_eq!(files.round(), 6250.0, "{}", result["case"]);
+    }
+}
+
+/// Loads on files have reports like others, and each policy is a target of its own.
+#[test]
+fn naspt_tells_what_a_removal_policy_costs() {
+    let here = directory("naspt");
+    let common = ["compare", "--device", "mem:1G", "--targets", "fat32", "--workloads", "naspt"];
+    let text = succeeded(&platter(
+        &here,
+        &[&common[..], &["--policy", "quick-removal,better-performance"]].concat(),
+    ));
+    assert!(text.contains("NASPerf-APP fat32 quick-removal"), "{text}");
+    let report = report_in(&here);
+    let results = report["results"].as_array().unwrap();
+    assert_eq!(results.len(), 24);
+    let commands = |policy: &str| {
+        let of = |result: &&Value| result["case"] == "Dir copy to NAS" && result["durability"] == policy;
+        let device = &results.iter().find(of).unwrap()["runs"][0]["device"];
+        device["writes"].as_u64().unwrap() + device["flushes"].as_u64().unwrap()
+    };
+    assert!(commands("quick-removal") >= 3 * commands("better-performance"));
+    assert!(results.iter().all(|result| result["shape"].as_str().unwrap().starts_with(['V', 'R'])));
+    let tables: Vec<_> = std::fs::read_dir(here.join("platter-report"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_str().unwrap().contains("NASPerf-APP"))
+        .collect();
+    assert_eq!(tables.len(), 2);
+    // Rows 3 to 14 are the loads.
+    let rows: Vec<String> = std::fs::read_to_string(&tables[0]).unwrap().lines().map(str::to_owned).collect();
+    assert!(
+        rows.len() == 14 && rows[2].starts_with("HD Video Playback,") && rows[13].starts_with("Photo Album,")
+    );
+    for wrong in [&["--time", "1"][..], &["--workloads", "naspt,iometer"], &["--policy", "fast"]] {
+        let base = ["compare", "--device", "mem:1G", "--targets", "fat32"];
+        let workload: &[&str] = if wrong[0] == "--workloads" { &[] } else { &["--workloads", "naspt"] };
+        assert_eq!(
+            platter(&here, &[&base[..], workload, wrong].concat()).status.code(),
+            Some(2),
+            "{wrong:?}"
+        );
+    }
+}
+
+#[test]
+fn a_sweep_makes_a_target_of_each_cluster_size() {
+    let here = directory("sweep");
+    let common = [
+        "compare",
+        "--device",
+        "mem:512M",
+        "--targets",
+        "raw,ntfs,refs,exfat:8k",
+        "--sweep",
+        "cluster=4k,64k",
+    ];
+    let short = ["--workloads", "overhead", "--time", "0.01", "--span", "1M", "--repeat", "1"];
+    succeeded(&platter(&here, &[&common[..], &short].concat()));
+    let report = report_in(&here);
+    let names: Vec<&str> =
+        report["targets"].as_array().unwrap().iter().map(|target| target["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["raw", "ntfs:4k", "ntfs:64k", "refs:4k", "refs:64k", "exfat:8k"]);
+    for wrong in [
+        &["--sweep", "cluster=x"][..],
+        &["--sweep", "block=4k"],
+        &["--targets", "raw", "--sweep", "cluster=4k,8k"],
+    ] {
+        let output = platter(&here, &[&["compare", "--device", "mem:64M"], wrong, &short].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}

@@ -241,7 +241,8 @@ pub(super) fn report_case(workload: &Workload, case: &Case, group: &[Case]) -> r
     report::Case { beside, ..known }
 }
 
-fn latency(latencies: &Latencies) -> report::Latency {
+/// Response times in the report's words.
+pub(crate) fn latency(latencies: &Latencies) -> report::Latency {
     let count = latencies.count();
     let us = |percent: f64| latencies.percentile(percent) as f64 / 1e3;
     // So many lie beyond it.
@@ -261,7 +262,7 @@ fn latency(latencies: &Latencies) -> report::Latency {
 }
 
 /// Counts in Iometer's bins.
-fn response_times(latencies: &Latencies) -> Vec<u64> {
+pub(crate) fn response_times(latencies: &Latencies) -> Vec<u64> {
     let total = latencies.count();
     // How many lie below each edge; what rounding of the histogram does to one edge, it does to both its bins.
     let below = |edge_us: u64| if edge_us == 0 { 0 } else { latencies.count_between(0, edge_us * 1000 - 1) };
@@ -269,6 +270,13 @@ fn response_times(latencies: &Latencies) -> Vec<u64> {
     (0..edges.len())
         .map(|bin| edges.get(bin + 1).copied().unwrap_or(total).saturating_sub(edges[bin]))
         .collect()
+}
+
+/// What a device saw in the report's words.
+pub(crate) fn traffic(traffic: Option<Traffic>) -> Option<report::Traffic> {
+    let mut seen = Seen::default();
+    seen.add(traffic);
+    seen.report()
 }
 
 /// What the device saw in all slices.

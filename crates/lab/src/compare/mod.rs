@@ -5,7 +5,7 @@
 //! meets all alike. Where the device has no room for all, the same region is made anew for each in turn, and all cases
 //! run on it in a row; a pass is a whole round then.
 
-mod gather;
+pub(crate) mod gather;
 mod machine;
 mod order;
 mod rest;

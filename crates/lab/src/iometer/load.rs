@@ -9,6 +9,10 @@ use std::time::Duration;
 /// Bytes of a sector of `Disk maximum size`, as the manual has it.
 const SECTOR: u64 = 512;
 
+/// More loads than anyone runs, at the same time and in all.
+const MOST_AT_ONCE: usize = 1000;
+const MOST_LOADS: usize = 100_000;
+
 /// Workers that do the same on one target, at the same time as the others of their step.
 pub(super) struct Load<'c> {
     pub spec: &'c Spec,
@@ -40,6 +44,7 @@ impl Config {
             }
         };
         let mut steps = Vec::new();
+        let mut looked_at = 0;
         // As in Iometer, a specification goes through all of the cycle before the next.
         let most = self.workers.iter().map(|worker| self.specs_of(worker).len()).max().unwrap_or(0);
         for index in 0..most {
@@ -60,6 +65,12 @@ impl Config {
                         false => worker.targets.iter().map(String::as_str).collect(),
                     };
                     for target in names {
+                        looked_at += 1;
+                        if looked_at > MOST_LOADS || loads.len() > MOST_AT_ONCE {
+                            return Err(format!(
+                                "more than {MOST_AT_ONCE} kinds of workers at the same time, or {MOST_LOADS} in all steps"
+                            ));
+                        }
                         let same = |load: &&mut Load<'_>| {
                             let other = load.workers[0];
                             load.spec.name == spec.name

@@ -96,5 +96,11 @@ fn what_cannot_be_run_is_named() {
         let error = refused(&FILE.replace(from, to));
         assert!(error.contains(words), "{to}: {error}");
     }
+    let all = FILE
+        .replace("\tmixed\n'End assigned", &"\tmixed\n".repeat(900))
+        .replace("\tNORMAL", "\tCYCLE_OUTSTANDING_IOS");
+    let endless = all
+        .replace("1          8          2          EXPONENTIAL", "1          60         1          LINEAR");
+    assert!(refused(&endless).contains("in all steps"));
     assert!(refused("Version 1.1.0\n").contains("no worker"));
 }

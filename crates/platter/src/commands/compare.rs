@@ -1,11 +1,15 @@
 //! `platter compare`: which file system should I put here, and what does it cost?
 
-use super::lab::{Choices, Reports, exit_code, measure, targets_help, workloads_help};
-use crate::failure::Outcome;
+use super::lab::{
+    Choices, Policies, Reports, exit_code, measure, measure_files, on_files, targets_help, workloads_help,
+};
+use crate::failure::{About, Failure, Outcome, USAGE};
 use crate::output::Output;
 use clap::Args;
+use platter_lab::naspt;
 use platter_lab::report::terminal::{self, View};
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 
 /// Compare the raw device, file systems of ours on it, and directories of mounted ones under the same load
@@ -40,6 +44,9 @@ pub struct Arguments {
     )]
     workloads: Vec<OsString>,
 
+    #[command(flatten)]
+    policies: Policies,
+
     /// Where the reports go; made if it is not there
     #[arg(long, value_name = "DIR", default_value = "platter-report")]
     out: PathBuf,
@@ -56,18 +63,39 @@ pub struct Arguments {
 /// What is compared if nothing is named, besides the directory of the reports.
 const DEFAULT: [&str; 6] = ["raw", "ntfs", "refs", "refs+integrity", "exfat", "fat32"];
 
+/// What loads on files are run on if nothing is named.
+const WITH_FILES: [&str; 4] = ["ntfs", "refs", "exfat", "fat32"];
+
+/// Where NASPT's own form of a target's results goes: a name that no other comparison has.
+fn table_name(target: &str, created: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "+-. ".contains(c) { c } else { '-' };
+    format!("NASPerf-APP {target} {created}.csv").chars().map(plain).collect()
+}
+
 impl Arguments {
     pub fn run(self) -> Outcome {
+        let sets: Vec<naspt::Set> = self.workloads.iter().filter_map(|name| on_files(name)).collect();
+        if !sets.is_empty() && sets.len() < self.workloads.len() {
+            let why = "loads on files (naspt, small-files) are no part of a comparison with others";
+            return Err(Failure::new("--workloads", why).with_code(USAGE));
+        }
         let reports = Reports::prepare(&self.out)?;
         let mut targets = self.targets;
-        if targets.is_empty() {
+        if !sets.is_empty() {
+            if targets.is_empty() {
+                targets = WITH_FILES.iter().map(OsString::from).collect();
+            }
+        } else if targets.is_empty() {
             targets = DEFAULT.iter().map(OsString::from).collect();
             let mut directory = OsString::from("dir:");
             directory.push(&self.out);
             targets.push(directory);
         }
-        let comparison = self.choices.comparison(&targets, &self.workloads, &self.out)?;
-        let document = measure(&comparison)?;
+        let has_naspt = sets.contains(&naspt::Set::Naspt);
+        let document = match sets.is_empty() {
+            true => measure(&self.choices.comparison(&targets, &self.workloads, &self.out)?)?,
+            false => measure_files(&self.choices.naspt(sets, &targets, self.policies.policy, &self.out)?)?,
+        };
         // Saved first: what took long to measure is not lost to a reader who goes away. And printed if it could not be
         // saved.
         let saved = reports.save(&document, self.published);
@@ -82,6 +110,13 @@ impl Arguments {
         output.line("")?;
         for path in saved.iter().flatten() {
             output.line(format!("wrote {}", path.display()))?;
+        }
+        if has_naspt {
+            for target in &document.targets {
+                let path = self.out.join(table_name(&target.name, &document.created));
+                fs::write(&path, naspt::csv(&document, &target.name)).about(path.display())?;
+                output.line(format!("wrote {}", path.display()))?;
+            }
         }
         output.finish()?;
         saved?;

@@ -1,6 +1,8 @@
 //! `platter run`: one workload on one target.
 
-use super::lab::{Choices, exit_code, measure, measure_and, targets_help, workloads_help};
+use super::lab::{
+    Choices, Policies, exit_code, measure, measure_and, measure_files, on_files, targets_help, workloads_help,
+};
 use crate::failure::{About, Failure, Outcome, USAGE, tell};
 use crate::output::Output;
 use clap::Args;
@@ -27,11 +29,14 @@ pub struct Arguments {
     #[arg(help = workloads_help("The load"))]
     workload: OsString,
 
-    #[arg(long, help = targets_help("What to run it on") + " [default: raw]")]
+    #[arg(long, help = targets_help("What to run it on") + " [default: raw, or ntfs for loads on files]")]
     target: Option<OsString>,
 
     #[command(flatten)]
     choices: Choices,
+
+    #[command(flatten)]
+    policies: Policies,
 
     /// Print the JSON document instead of the table
     #[arg(long)]
@@ -56,6 +61,11 @@ impl Arguments {
         }
         if let Some(option) = self.options.first() {
             return Err(Failure::new(option.display(), "only diskspd has options behind --").with_code(USAGE));
+        }
+        if let Some(set) = on_files(&self.workload) {
+            let target = self.target.unwrap_or_else(|| "ntfs".into());
+            let naspt = self.choices.naspt(vec![set], &[target], self.policies.policy, Path::new("."))?;
+            return show(&measure_files(&naspt)?, self.json);
         }
         let target = self.target.unwrap_or_else(|| "raw".into());
         let comparison = self.choices.comparison(&[target], &[self.workload], Path::new("."))?;

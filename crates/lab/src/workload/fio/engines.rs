@@ -27,7 +27,7 @@ const NOT_RUN: &[(&[&str], &str)] = &[
     (&["cpuio", "exec", "page_fault"], "keeps processors or memory busy; there is no I/O in it"),
     (
         &["filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"],
-        "makes, looks at or removes files, and neither reads nor writes them",
+        "makes, looks at or removes files; the workload small-files does that",
     ),
     (
         &["e4defrag", "falloc", "ftruncate", "splice"],

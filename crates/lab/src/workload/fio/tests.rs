@@ -44,7 +44,7 @@ fn what_is_not_run_is_refused_by_name_and_line() {
         ("size=1m rw=randtrim", 3, "trims"),
         ("rate_process=other size=1m", 2, "poisson"),
         ("size=1m ioengine=rdma", 3, "no storage in it"),
-        ("size=1m ioengine=filecreate", 3, "neither reads"),
+        ("size=1m ioengine=filecreate", 3, "small-files"),
         ("size=1m thinktime_iotime=10", 3, "thinktime_blocks"),
         ("size=1m bssplit=4k/50:8k/60", 3, "100 together"),
         ("size=1m random_distribution=zipf:1", 3, "theta"),

@@ -11,6 +11,7 @@ use crate::image::Image;
 use clap::Args;
 use meter::Meter;
 use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
+use platter_lab::naspt::{Naspt, Policy, Set};
 use platter_lab::report::Document;
 use platter_lab::workload::{Case, built_in, parse_durability};
 use platter_lab::{Comparison, Durability, Measured, Preset, Stand, Target, Workload, device_path};
@@ -65,6 +66,10 @@ pub struct Choices {
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     time: Option<Duration>,
 
+    /// Each volume that no cluster size is named for is a target with each of these: cluster=4k,64k
+    #[arg(long, value_name = "cluster=SIZE,...", value_parser = parse_sweep)]
+    sweep: Option<Sweep>,
+
     /// Check every block that is read against what was last written there; exit code 1 if one is wrong
     #[arg(long)]
     verify: bool,
@@ -73,6 +78,15 @@ pub struct Choices {
     /// and benchmarks do not
     #[arg(long)]
     touch: bool,
+}
+
+/// Cluster sizes in bytes.
+#[derive(Clone, Debug)]
+struct Sweep(Vec<u64>);
+
+fn parse_sweep(text: &str) -> Result<Sweep, String> {
+    let sizes = text.strip_prefix("cluster=").ok_or("expected cluster=SIZE,SIZE")?;
+    sizes.split(',').map(parse_size).collect::<Result<Vec<u64>, String>>().map(Sweep)
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
@@ -88,6 +102,27 @@ impl Choices {
     /// Whether a device was named.
     pub fn has_device(&self) -> bool {
         self.device.is_some()
+    }
+
+    /// The targets of these names, those without a cluster size with each of the sweep.
+    fn targets(&self, names: &[OsString]) -> Result<Vec<Target>, Failure> {
+        let targets = names.iter().map(Target::parse).collect::<Result<Vec<_>, _>>()?;
+        let Some(Sweep(sizes)) = &self.sweep else { return Ok(targets) };
+        let swept = |target: Target| match target {
+            Target::Volume { format, cluster: None } => {
+                sizes.iter().map(|&size| Target::Volume { format, cluster: Some(size) }).collect()
+            }
+            other => vec![other],
+        };
+        let all: Vec<Target> = targets.iter().cloned().flat_map(swept).collect();
+        match all.len() == targets.len() && sizes.len() > 1 {
+            true => Err(Failure::new(
+                "--sweep",
+                "every volume that is named has its cluster size, or there is none",
+            )
+            .with_code(USAGE)),
+            false => Ok(all),
+        }
     }
 
     fn preset(&self) -> Preset {
@@ -106,6 +141,41 @@ impl Choices {
         self.comparison_of(targets, workloads, directory)
     }
 
+    /// Loads on files.
+    pub fn naspt(
+        self,
+        sets: Vec<Set>,
+        targets: &[OsString],
+        policies: Vec<Policy>,
+        directory: &Path,
+    ) -> Result<Naspt, Failure> {
+        let no_meaning = [
+            ("--durability", self.durability.is_some()),
+            ("--buffered", self.buffered),
+            ("--span", self.span.is_some()),
+            ("--time", self.time.is_some()),
+            ("--verify", self.verify),
+            ("--touch", self.touch),
+        ];
+        if let Some((option, _)) = no_meaning.iter().find(|(_, is_given)| *is_given) {
+            return Err(Failure::new(
+                option,
+                "loads on files have files of their own; --policy says how they are written",
+            )
+            .with_code(USAGE));
+        }
+        Ok(Naspt {
+            stand: self.stand(directory)?,
+            targets: self.targets(targets)?,
+            sets,
+            policies,
+            preset: self.preset(),
+            repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
+            base: self.base,
+            command: command_line(),
+        })
+    }
+
     /// The comparison under these workloads.
     pub fn comparison_of(
         self,
@@ -114,7 +184,7 @@ impl Choices {
         directory: &Path,
     ) -> Result<Comparison, Failure> {
         let preset = self.preset();
-        let targets = targets.iter().map(Target::parse).collect::<Result<Vec<_>, _>>()?;
+        let targets = self.targets(targets)?;
         let stand = self.stand(directory)?;
         Ok(Comparison {
             stand,
@@ -158,6 +228,27 @@ impl Choices {
     }
 }
 
+/// The loads on files that a name stands for, if it does.
+pub fn on_files(name: &OsStr) -> Option<Set> {
+    Set::ALL.into_iter().find(|set| name == set.name())
+}
+
+/// How files are written under loads on files.
+#[derive(Args)]
+pub struct Policies {
+    /// What Windows does with files on a disk that can be unplugged, under naspt and small-files: better-performance, quick-removal (on
+    /// FAT each file and all that leads to it is on the disk when it is closed), write-through; several are targets of
+    /// their own
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "POLICY,...",
+        default_value = "better-performance",
+        value_parser = <Policy as std::str::FromStr>::from_str
+    )]
+    pub policy: Vec<Policy>,
+}
+
 /// What `--targets` and `--target` say of what there is.
 pub fn targets_help(before: &str) -> String {
     format!("{before}: {}", Target::names())
@@ -165,7 +256,7 @@ pub fn targets_help(before: &str) -> String {
 
 /// What there is as a load, for the help.
 pub fn workloads_help(before: &str) -> String {
-    let names: Vec<&str> = built_in().collect();
+    let names: Vec<&str> = built_in().chain(Set::ALL.map(Set::name)).collect();
     format!(
         "{before}: {} (crystaldiskmark:default and crystaldiskmark:nvme are its profiles), the path of a .toml workload, \
          a .fio job file, an .icf file of Iometer or an .xml profile of DiskSpd, or \"diskspd OPTIONS FILE\"",
@@ -199,6 +290,14 @@ fn quoted(argument: &OsStr) -> String {
 /// Runs a comparison and shows how it goes.
 pub fn measure(comparison: &Comparison) -> Result<Document, Failure> {
     measure_and(comparison, &mut |_, _, _| {})
+}
+
+/// Runs NASPT's loads and shows how it goes.
+pub fn measure_files(naspt: &Naspt) -> Result<Document, Failure> {
+    let meter = Meter::new();
+    let document = platter_lab::naspt::run(naspt, &meter);
+    meter.finish();
+    Ok(document?)
 }
 
 /// Runs a comparison, shows how it goes, and hands over what each slice measured.

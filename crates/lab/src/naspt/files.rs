@@ -1,0 +1,397 @@
+//! Files and folders of a target, as one program with one thread uses them.
+
+use crate::target::Ready;
+use crate::{Error, Latencies, Result, Subject};
+use platter_vfs::{Change, Cursor, FileSystem, Kind, Name, Node, RenameFlags, SyncScope};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What Windows does with what programs write to a disk that can be unplugged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// "Optimize for performance", and every disk that cannot be unplugged: what says where files are is written in time.
+    #[default]
+    BetterPerformance,
+    /// "Optimize for quick removal": on FAT a file that was changed, and all that leads to it, is on the disk when it is
+    /// closed; on NTFS the journal is enough.
+    QuickRemoval,
+    /// Each write is on the disk, with all that leads to it, when it returns.
+    WriteThrough,
+}
+
+impl Policy {
+    /// All, by their names on the command line.
+    pub const ALL: [Policy; 3] = [Policy::BetterPerformance, Policy::QuickRemoval, Policy::WriteThrough];
+
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::BetterPerformance => "better-performance",
+            Policy::QuickRemoval => "quick-removal",
+            Policy::WriteThrough => "write-through",
+        }
+    }
+}
+
+/// When what leads to a file's data is made durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Rules {
+    at_change: bool,
+    at_write: bool,
+    at_close: bool,
+}
+
+impl Rules {
+    /// What Windows XP's drivers do under a policy. Read: the public sample of FAT's driver (`strucsup.c`, `cachesup.c`,
+    /// `cleanup.c` of Windows-driver-samples) writes each change of a name and of the FAT through, and flushes a file and the
+    /// FAT when it is closed; NTFS has a journal and flushes nothing then. Inferred: exFAT's does it at each write, as its
+    /// published figures fall tenfold where small writes come often.
+    fn of(policy: Policy, format: &str) -> Rules {
+        let nothing = Rules::default();
+        match policy {
+            Policy::BetterPerformance => nothing,
+            Policy::WriteThrough => Rules { at_change: true, at_write: true, at_close: true },
+            Policy::QuickRemoval if format.starts_with("ntfs") || format.starts_with("refs") => nothing,
+            Policy::QuickRemoval if format == "exfat" => Rules { at_write: true, ..nothing },
+            Policy::QuickRemoval => Rules { at_change: true, at_close: true, ..nothing },
+        }
+    }
+}
+
+impl std::str::FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Policy, String> {
+        let found = Policy::ALL.into_iter().find(|policy| policy.name() == text);
+        found.ok_or_else(|| "expected better-performance, quick-removal or write-through".into())
+    }
+}
+
+/// A folder or a file, where it is.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Node(Node),
+    Path(PathBuf),
+}
+
+/// An open file.
+pub(super) struct Open {
+    place: Place,
+    file: Option<File>,
+    is_changed: bool,
+}
+
+/// A target's files, and what was done with them.
+pub(super) struct Files {
+    system: Option<Arc<dyn FileSystem>>,
+    root: Place,
+    rules: Rules,
+    pub done: Done,
+}
+
+/// What was done since the last look.
+#[derive(Default)]
+pub(super) struct Done {
+    pub reads: u64,
+    pub writes: u64,
+    pub read_bytes: u64,
+    pub write_bytes: u64,
+    pub opens: u64,
+    /// Files that were looked at, and names that were changed or removed.
+    pub looks: u64,
+    pub changes: u64,
+    pub latencies: Latencies,
+}
+
+fn failed(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
+    |source| Error::Io { what: path.display().to_string(), source }
+}
+
+impl Files {
+    /// Of a volume that is ready, in an empty folder of its own.
+    pub fn of_volume(ready: &Ready, policy: Policy, format: &str) -> Result<Files> {
+        let Subject::File { system, .. } = &ready.subject else {
+            return Err(Error::Job("the raw device has no files".into()));
+        };
+        let root = system.create(Node::ROOT, &Name::from("NASPT"), Kind::Directory)?;
+        Ok(Files {
+            system: Some(system.clone()),
+            root: Place::Node(root),
+            rules: Rules::of(policy, format),
+            done: Done::default(),
+        })
+    }
+
+    /// Of a directory of the host, which is empty and the caller's to remove.
+    pub fn of_directory(path: &Path, policy: Policy) -> Files {
+        Files {
+            system: None,
+            root: Place::Path(path.into()),
+            rules: Rules::of(policy, "host"),
+            done: Done::default(),
+        }
+    }
+
+    pub fn root(&self) -> Place {
+        self.root.clone()
+    }
+
+    pub fn folder(&self, parent: &Place, name: &str) -> Result<Place> {
+        match (parent, &self.system) {
+            (Place::Node(node), Some(system)) => {
+                Ok(Place::Node(system.create(*node, &Name::from(name), Kind::Directory)?))
+            }
+            (Place::Path(path), _) => {
+                let path = path.join(name);
+                std::fs::create_dir(&path).map_err(failed(&path))?;
+                Ok(Place::Path(path))
+            }
+            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+        }
+    }
+
+    pub fn create(&mut self, folder: &Place, name: &str) -> Result<Open> {
+        self.timed(|files| match (folder, &files.system) {
+            (Place::Node(node), Some(system)) => {
+                let node = system.create(*node, &Name::from(name), Kind::File)?;
+                if files.rules.at_change {
+                    system.sync(node, SyncScope::All)?;
+                }
+                Ok(Open { place: Place::Node(node), file: None, is_changed: true })
+            }
+            (Place::Path(path), _) => {
+                let path = path.join(name);
+                let options = File::options().read(true).write(true).create_new(true).open(&path);
+                let file = options.map_err(failed(&path))?;
+                if files.rules.at_change {
+                    file.sync_all().map_err(failed(&path))?;
+                }
+                Ok(Open { place: Place::Path(path), file: Some(file), is_changed: true })
+            }
+            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+        })
+    }
+
+    pub fn open(&mut self, folder: &Place, name: &str) -> Result<Open> {
+        self.timed(|files| match (folder, &files.system) {
+            (Place::Node(node), Some(system)) => {
+                let node = system.lookup(*node, &Name::from(name))?;
+                Ok(Open { place: Place::Node(node), file: None, is_changed: false })
+            }
+            (Place::Path(path), _) => {
+                let path = path.join(name);
+                let file = File::options().read(true).write(true).open(&path).map_err(failed(&path))?;
+                Ok(Open { place: Place::Path(path), file: Some(file), is_changed: false })
+            }
+            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+        })
+    }
+
+    /// Opening is an operation that takes time, as reading is.
+    fn timed(&mut self, act: impl FnOnce(&Files) -> Result<Open>) -> Result<Open> {
+        let start = Instant::now();
+        let open = act(self)?;
+        self.done.opens += 1;
+        self.done.latencies.record(start.elapsed());
+        Ok(open)
+    }
+
+    pub fn read(&mut self, open: &Open, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let start = Instant::now();
+        let read = match (&open.place, &open.file, &self.system) {
+            (Place::Node(node), _, Some(system)) => system.read(*node, offset, buffer)?,
+            (Place::Path(path), Some(file), _) => file.read_at(buffer, offset).map_err(failed(path))?,
+            _ => unreachable!("an open file is of a volume or of the host"),
+        };
+        if read != buffer.len() {
+            return Err(Error::Job(format!("a file ends inside a read at {offset}: {read} bytes were read")));
+        }
+        self.done.reads += 1;
+        self.done.read_bytes += read as u64;
+        self.done.latencies.record(start.elapsed());
+        Ok(())
+    }
+
+    pub fn write(&mut self, open: &mut Open, offset: u64, data: &[u8]) -> Result<()> {
+        let start = Instant::now();
+        match (&open.place, &open.file, &self.system) {
+            (Place::Node(node), _, Some(system)) => {
+                system.write(*node, offset, data)?;
+                if self.rules.at_write {
+                    system.sync(*node, SyncScope::All)?;
+                }
+            }
+            (Place::Path(path), Some(file), _) => {
+                file.write_all_at(data, offset).map_err(failed(path))?;
+                if self.rules.at_write {
+                    file.sync_all().map_err(failed(path))?;
+                }
+            }
+            _ => unreachable!("an open file is of a volume or of the host"),
+        }
+        open.is_changed = true;
+        self.done.writes += 1;
+        self.done.write_bytes += data.len() as u64;
+        self.done.latencies.record(start.elapsed());
+        Ok(())
+    }
+
+    /// Gives a file the times of what it is a copy of, as `CopyFile` does before it closes it.
+    pub fn set_times(&mut self, open: &Open) -> Result<()> {
+        // Some day in 2009.
+        let then = Duration::from_secs(1_240_531_200);
+        match (&open.place, &open.file, &self.system) {
+            (Place::Node(node), _, Some(system)) => {
+                system.set_attributes(*node, &Change { modified: Some(then.into()), ..Change::default() })?;
+                if self.rules.at_change {
+                    system.sync(*node, SyncScope::All)?;
+                }
+            }
+            (Place::Path(path), Some(file), _) => {
+                file.set_modified(std::time::UNIX_EPOCH + then).map_err(failed(path))?;
+                if self.rules.at_change {
+                    file.sync_all().map_err(failed(path))?;
+                }
+            }
+            _ => unreachable!("an open file is of a volume or of the host"),
+        }
+        Ok(())
+    }
+
+    pub fn close(&mut self, open: Open) -> Result<()> {
+        let flushes = open.is_changed && self.rules.at_close;
+        match (open.place, open.file, &self.system) {
+            (Place::Node(node), _, Some(system)) => {
+                if flushes {
+                    system.sync(node, SyncScope::All)?;
+                }
+                system.forget(node, 1);
+            }
+            (Place::Path(path), Some(file), _) if flushes => file.sync_all().map_err(failed(&path))?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Looks at every file of a folder, as a listing with sizes does; returns how many there are.
+    pub fn list(&mut self, folder: &Place) -> Result<u64> {
+        let start = Instant::now();
+        let mut count = 0;
+        match (folder, &self.system) {
+            (Place::Node(node), Some(system)) => {
+                let mut entries = Vec::new();
+                system.read_directory(*node, Cursor::START, usize::MAX, &mut entries)?;
+                count = entries.iter().filter(|entry| entry.attributes.kind == Kind::File).count() as u64;
+            }
+            (Place::Path(path), _) => {
+                for entry in std::fs::read_dir(path).map_err(failed(path))? {
+                    let data = entry.and_then(|entry| entry.metadata()).map_err(failed(path))?;
+                    count += u64::from(data.is_file());
+                }
+            }
+            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+        }
+        self.done.looks += count;
+        self.done.latencies.record(start.elapsed());
+        Ok(count)
+    }
+
+    /// The size of a file by its name.
+    pub fn size(&mut self, folder: &Place, name: &str) -> Result<u64> {
+        let start = Instant::now();
+        let size = match (folder, &self.system) {
+            (Place::Node(node), Some(system)) => {
+                let node = system.lookup(*node, &Name::from(name))?;
+                let size = system.attributes(node)?.size;
+                system.forget(node, 1);
+                size
+            }
+            (Place::Path(path), _) => {
+                let path = path.join(name);
+                std::fs::metadata(&path).map_err(failed(&path))?.len()
+            }
+            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+        };
+        self.done.looks += 1;
+        self.done.latencies.record(start.elapsed());
+        Ok(size)
+    }
+
+    pub fn rename(&mut self, folder: &Place, name: &str, new: &str) -> Result<()> {
+        let start = Instant::now();
+        match (folder, &self.system) {
+            (Place::Node(node), Some(system)) => {
+                system.rename(*node, &Name::from(name), *node, &Name::from(new), RenameFlags::default())?;
+                if self.rules.at_change {
+                    system.sync(*node, SyncScope::All)?;
+                }
+            }
+            (Place::Path(path), _) => {
+                std::fs::rename(path.join(name), path.join(new)).map_err(failed(path))?;
+                if self.rules.at_change {
+                    File::open(path).and_then(|folder| folder.sync_all()).map_err(failed(path))?;
+                }
+            }
+            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+        }
+        self.done.changes += 1;
+        self.done.latencies.record(start.elapsed());
+        Ok(())
+    }
+
+    /// Removes a file as a part of a load.
+    pub fn delete(&mut self, folder: &Place, name: &str) -> Result<()> {
+        let start = Instant::now();
+        self.remove(folder, name)?;
+        if self.rules.at_change {
+            match (folder, &self.system) {
+                (Place::Node(node), Some(system)) => system.sync(*node, SyncScope::All)?,
+                (Place::Path(path), _) => {
+                    File::open(path).and_then(|folder| folder.sync_all()).map_err(failed(path))?;
+                }
+                (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+            }
+        }
+        self.done.changes += 1;
+        self.done.latencies.record(start.elapsed());
+        Ok(())
+    }
+
+    pub fn remove(&self, folder: &Place, name: &str) -> Result<()> {
+        match (folder, &self.system) {
+            (Place::Node(node), Some(system)) => Ok(system.unlink(*node, &Name::from(name))?),
+            (Place::Path(path), _) => {
+                let path = path.join(name);
+                std::fs::remove_file(&path).map_err(failed(&path))
+            }
+            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+        }
+    }
+
+    /// Everything that was written is on the storage.
+    pub fn sync(&self) -> Result<()> {
+        match (&self.system, &self.root) {
+            (Some(system), _) => Ok(system.sync_all()?),
+            (None, Place::Path(path)) => {
+                let directory = File::open(path).map_err(failed(path))?;
+                nix::unistd::syncfs(&directory).map_err(|error| failed(path)(error.into()))
+            }
+            (None, Place::Node(_)) => unreachable!("nodes are of volumes"),
+        }
+    }
+
+    /// What was done since the last look.
+    pub fn take_done(&mut self) -> Done {
+        std::mem::take(&mut self.done)
+    }
+}
+
+/// How long something took.
+pub(super) fn time<T>(act: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
+    let start = Instant::now();
+    let value = act()?;
+    Ok((value, start.elapsed()))
+}

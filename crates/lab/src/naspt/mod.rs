@@ -1,0 +1,397 @@
+//! Intel's NAS Performance Toolkit: its twelve loads on files, and what Windows' removal policies make of them.
+//!
+//! One program with one thread opens, reads, writes and closes files as fast as the storage answers. What is known of the
+//! loads, and how well, is in `docs/naspt.md`, and beside each result.
+
+mod files;
+mod loads;
+
+pub use files::Policy;
+
+use crate::compare::gather as compare;
+use crate::environment::{device_info, environment};
+use crate::report::document::{self as report, CaseResult, Document, Run, Settings, Slice, WorkloadSettings};
+use crate::stand::{OpenStand, Stand};
+use crate::target::Target;
+use crate::{CpuTime, Error, Observer, Preset, Result};
+use files::{Files, time};
+use loads::{LOADS, Load, SMALL_LOADS, What};
+use platter_device::{Caching, Recorder};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+/// What to run, and how.
+#[derive(Clone)]
+pub struct Naspt {
+    /// On what.
+    pub stand: Stand,
+    /// What has files: volumes, and directories of the host.
+    pub targets: Vec<Target>,
+    /// Each target with each of them.
+    pub policies: Vec<Policy>,
+    /// Which loads.
+    pub sets: Vec<Set>,
+    /// A sixteenth of files and bytes, or all.
+    pub preset: Preset,
+    /// How often; each time on targets that are made anew.
+    pub repeats: u32,
+    /// The target that stands for 1, by name; the first if `None`.
+    pub base: Option<String>,
+    /// The command line that repeats it, for the report.
+    pub command: String,
+}
+
+/// Loads that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// NASPT's twelve.
+    Naspt,
+    /// Many small files, and what is done with each.
+    SmallFiles,
+}
+
+impl Set {
+    /// All.
+    pub const ALL: [Set; 2] = [Set::Naspt, Set::SmallFiles];
+
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Set::Naspt => "naspt",
+            Set::SmallFiles => "small-files",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Set::Naspt => "NASPT",
+            Set::SmallFiles => "Small files",
+        }
+    }
+
+    fn loads(self) -> &'static [Load] {
+        match self {
+            Set::Naspt => &LOADS,
+            Set::SmallFiles => &SMALL_LOADS,
+        }
+    }
+}
+
+const SEED: u64 = 8664;
+
+impl Naspt {
+    /// Files and bytes are divided by this.
+    fn scale(&self) -> u64 {
+        match self.preset {
+            Preset::Quick => 16,
+            Preset::Full => 1,
+        }
+    }
+}
+
+/// Runs all loads on all targets.
+///
+/// # Errors
+/// What stops everything before something was measured. Afterwards the document is partial and says why.
+pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
+    if let Some(target) =
+        naspt.targets.iter().find(|target| matches!(target, Target::Raw | Target::Through { .. }))
+    {
+        return Err(Error::Job(format!("{}: it has no files for NASPT's loads", target.name())));
+    }
+    if naspt.targets.is_empty() || naspt.policies.is_empty() {
+        return Err(Error::Job("there is nothing to measure: at least one target is needed".into()));
+    }
+    let started = SystemTime::now();
+    let scale = naspt.scale();
+    let all = naspt.sets.iter().flat_map(|set| set.loads());
+    let span = all.map(|load| load.bytes(scale)).max().unwrap_or(0).next_multiple_of(4096) * 2;
+    let with = |target| {
+        naspt.policies.iter().map(move |&policy| Member {
+            target,
+            policy,
+            name: name_of(naspt, target, policy),
+        })
+    };
+    let members: Vec<Member<'_>> = naspt.targets.iter().flat_map(with).collect();
+    let on_device = naspt.targets.iter().any(Target::is_on_device);
+    let mut stand = OpenStand::open(&naspt.stand, span, u64::from(on_device), Caching::DirectIfPossible)?;
+    stand.provide(&mut |done, total| {
+        observer.stage(
+            "writing the image once",
+            Duration::from_secs(done >> 30),
+            Duration::from_secs(total >> 30),
+        );
+    })?;
+    let mut course = Course {
+        naspt,
+        began: Instant::now(),
+        results: Vec::new(),
+        targets: Vec::new(),
+        partial: Vec::new(),
+    };
+    'all: for round in 1..=naspt.repeats {
+        for turn in 0..members.len() {
+            // In every round another is the first.
+            let member = &members[(turn + round as usize - 1) % members.len()];
+            if let Err(error) = course.target(member, &stand, round, observer) {
+                course.partial.push(format!("{} was left out: {error}", member.name));
+            }
+            if observer.stop() {
+                course.partial.push("it was interrupted".into());
+                break 'all;
+            }
+        }
+    }
+    if course.results.is_empty() {
+        return Err(match course.partial.is_empty() {
+            true => Error::Interrupted,
+            false => Error::Job(course.partial.join("; ")),
+        });
+    }
+    let Course { mut results, mut targets, partial, .. } = course;
+    let order = |name: &str| members.iter().position(|member| member.name == name);
+    results.sort_by_key(|result| order(&result.target));
+    targets.sort_by_key(|target| order(&target.name));
+    let settings = Settings {
+        preset: naspt.preset.name().into(),
+        base: naspt.base.clone().unwrap_or_else(|| targets[0].name.clone()),
+        rounds: naspt.repeats,
+        seed: SEED,
+        direct: stand.direct,
+        own_regions: false,
+        span_bytes: span,
+        workloads: naspt
+            .sets
+            .iter()
+            .map(|set| WorkloadSettings {
+                name: set.name().into(),
+                title: set.title().into(),
+                durability: naspt.policies.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", "),
+                span_bytes: span,
+                seconds: 0.0,
+            })
+            .collect(),
+    };
+    let device = device_info(&*stand.device, &stand.name, stand.kind, &stand.place);
+    let mut document = Document::new(started, naspt.command.clone(), environment(device), settings, targets);
+    document.partial = (!partial.is_empty()).then(|| partial.join("; "));
+    document.results = results;
+    if !naspt.targets.iter().all(Target::is_on_device) {
+        document.warnings.push(
+            "a directory's files are used through the host's page cache, so that what was just written is read from memory; \
+             volumes of this program cache no data"
+                .into(),
+        );
+    }
+    if naspt.sets.contains(&Set::Naspt) {
+        document.warnings.push(format!(
+            "what is known of NASPT's loads is read (V), recalled (R) or inferred (I), which stands beside each; files and \
+             bytes are {} of the original's",
+            if scale == 1 { "those".into() } else { format!("1/{scale}") }
+        ));
+    }
+    document.conclude();
+    stand.keep();
+    Ok(document)
+}
+
+/// What reports call a target with a policy.
+fn name_of(naspt: &Naspt, target: &Target, policy: Policy) -> String {
+    match naspt.policies.len() {
+        1 => target.name(),
+        _ => format!("{} {}", target.name(), policy.name()),
+    }
+}
+
+/// A target with a policy.
+struct Member<'n> {
+    target: &'n Target,
+    policy: Policy,
+    name: String,
+}
+
+struct Course<'n> {
+    naspt: &'n Naspt,
+    began: Instant,
+    results: Vec<CaseResult>,
+    targets: Vec<report::Target>,
+    partial: Vec<String>,
+}
+
+impl Course<'_> {
+    /// Makes a target new, and runs all loads on it.
+    fn target(
+        &mut self,
+        member: &Member<'_>,
+        stand: &OpenStand,
+        round: u32,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let &Member { target, policy, ref name } = member;
+        let total = Duration::from_secs(12 * u64::from(self.naspt.repeats));
+        observer.stage(&format!("{name}: formatting"), self.began.elapsed(), total.max(self.began.elapsed()));
+        // Programs use a directory's files through the page cache, as NASPT does; nothing is measured on this one.
+        let caching = if target.is_on_device() { stand.caching } else { Caching::Buffered };
+        let ready = target.set_up(name, &stand.places[0], caching, 4096)?;
+        // Removed when it is dropped, whatever happens.
+        let host = match target {
+            Target::Directory(path) => Some(HostFolder::new(path)?),
+            _ => None,
+        };
+        let mut files = match &host {
+            Some(folder) => Files::of_directory(&folder.0, policy),
+            None => Files::of_volume(&ready, policy, &target.name())?,
+        };
+        if !self.targets.iter().any(|known| known.name == *name) {
+            let description = ready.description.clone();
+            let title = format!("{}, {}", description.title, policy.name());
+            self.targets.push(report::Target { title, ..description });
+        }
+        let sets = &self.naspt.sets;
+        for (set, load) in sets.iter().flat_map(|set| set.loads().iter().map(move |load| (*set, load))) {
+            if observer.stop() {
+                break;
+            }
+            observer.stage(
+                &format!("{name}: {}", load.name),
+                self.began.elapsed(),
+                total.max(self.began.elapsed()),
+            );
+            let run = self.load(load, &mut files, ready.recorder.as_deref(), round)?;
+            observer.result(name, set.title(), load.name, run.iops, run.mb_per_s);
+            let known = self
+                .results
+                .iter_mut()
+                .find(|result| result.target == *name && result.case.is_same(&case(set, load, policy)));
+            match known {
+                Some(result) => result.runs.push(run),
+                None => self.results.push(CaseResult {
+                    target: name.clone(),
+                    case: case(set, load, policy),
+                    latency_us: run.latency_us,
+                    cpu: run.cpu,
+                    runs: vec![run],
+                    ..CaseResult::default()
+                }),
+            }
+        }
+        drop(files);
+        ready.tear_down()
+    }
+
+    fn load(&self, load: &Load, files: &mut Files, recorder: Option<&Recorder>, round: u32) -> Result<Run> {
+        let scale = self.naspt.scale();
+        let mut ready = load.prepare(files, scale, SEED)?;
+        files.sync()?;
+        files.take_done();
+        let before = recorder.map(Recorder::traffic);
+        let cpu = CpuTime::now();
+        let started = self.began.elapsed();
+        // What was written is on the storage when it ends, so that no policy puts off what another has to do.
+        let ((), took) = time(|| {
+            load.replay(files, &mut ready, scale, SEED ^ 1)?;
+            files.sync()
+        })?;
+        let cpu = CpuTime::now().since(cpu);
+        let traffic = recorder.zip(before).map(|(recorder, before)| recorder.traffic().since(&before));
+        let done = files.take_done();
+        load.clear(files, &ready)?;
+        let seconds = took.as_secs_f64().max(1e-9);
+        // Of small files, files: each is one, whatever is done with it.
+        let operations = match load.what {
+            What::Small(_) => done.opens + done.looks + done.changes,
+            _ => done.reads + done.writes + done.opens,
+        };
+        let latency = compare::latency(&done.latencies);
+        let run = Run {
+            repeat: round,
+            started_at_seconds: started.as_secs_f64(),
+            seconds,
+            iops: operations as f64 / seconds,
+            mb_per_s: (done.read_bytes + done.write_bytes) as f64 / 1e6 / seconds,
+            latency_us: latency,
+            response_times: compare::response_times(&done.latencies),
+            slices: vec![Slice {
+                pass: round,
+                started_at_seconds: started.as_secs_f64(),
+                seconds,
+                iops: operations as f64 / seconds,
+                latency_us: latency.mean,
+            }],
+            cpu: report::Cpu {
+                user_s: cpu.user.as_secs_f64(),
+                system_s: cpu.system.as_secs_f64(),
+                us_per_io: cpu.total().as_secs_f64() * 1e6 / (operations as f64).max(1.0),
+                percent: cpu.total().as_secs_f64() / seconds * 100.0,
+            },
+            requested: report::Requested {
+                reads: done.reads,
+                writes: done.writes,
+                read_bytes: done.read_bytes,
+                write_bytes: done.write_bytes,
+            },
+            device: compare::traffic(traffic),
+            ..Run::default()
+        };
+        Ok(run)
+    }
+}
+
+fn case(set: Set, load: &Load, policy: Policy) -> report::Case {
+    report::Case {
+        workload: set.name().into(),
+        name: load.name.into(),
+        direction: load.direction,
+        block_bytes: load.block(),
+        shape: Some(load.about.into()),
+        queue_depth: 1,
+        workers: 1,
+        random_percent: 0,
+        read_percent: match load.direction {
+            report::Direction::Read => 100,
+            report::Direction::Write => 0,
+            report::Direction::Mix => 50,
+        },
+        durability: policy.name().into(),
+        scoring: None,
+        beside: Vec::new(),
+    }
+}
+
+/// A folder in a directory of the host, removed with all that is in it.
+struct HostFolder(PathBuf);
+
+impl HostFolder {
+    fn new(directory: &std::path::Path) -> Result<HostFolder> {
+        let path = directory.join(format!("platter-naspt-{}", std::process::id()));
+        std::fs::create_dir(&path)
+            .map_err(|source| Error::Io { what: path.display().to_string(), source })?;
+        Ok(HostFolder(path))
+    }
+}
+
+impl Drop for HostFolder {
+    fn drop(&mut self) {
+        // Whoever has removed it already has done what is to be done.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The rows of `NASPerf-APP.csv` for one target: the loads in NASPT's order, each with its MB/s, from the third row on.
+///
+/// Facts: NasTestScript (github.com/spikerwork), which reads rows 3 to 14 as `name,value`. What the first two hold is
+/// unknown; here they say what it is.
+pub fn csv(document: &Document, target: &str) -> String {
+    let mut text = format!("NASPT loads by platter on {target}\nTest,Throughput (MB/s)\n");
+    for load in &LOADS {
+        let found =
+            document.results.iter().find(|result| result.target == target && result.case.name == load.name);
+        let rate = found.map_or(String::new(), |result| format!("{:.3}", result.mb_per_s));
+        text += &format!("{},{rate}\n", load.name);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

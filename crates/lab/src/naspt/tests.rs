@@ -1,0 +1,142 @@
+//! The loads by what they do and what the device sees.
+
+use super::*;
+use platter_device::{Device, MemoryDevice, Sectors};
+use platter_vfs::{FormatOptions, Kind, Name, Node, OpenOptions, Silent};
+use std::sync::Arc;
+
+/// A fresh volume of a format in memory, watched.
+fn volume(format: &str, bytes: u64) -> crate::target::Ready {
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(bytes, Sectors::SMALL));
+    let format = platter_formats::by_name(format).unwrap();
+    format.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+    let recorder = Arc::new(Recorder::new(device));
+    let system = format.open(recorder.clone(), OpenOptions::default()).unwrap();
+    let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+    let subject = crate::Subject::File { system, node };
+    crate::target::Ready { subject, recorder: Some(recorder), description: report::Target::default() }
+}
+
+fn load(name: &str) -> &'static Load {
+    LOADS.iter().find(|load| load.name == name).unwrap()
+}
+
+/// What a load did, and what the device saw of it, at a sixteenth.
+fn replayed(load: &Load, format: &str, policy: Policy) -> (files::Done, platter_device::Traffic) {
+    let ready = volume(format, 1 << 30);
+    let recorder = ready.recorder.clone().unwrap();
+    let mut files = Files::of_volume(&ready, policy, format).unwrap();
+    let mut prepared = load.prepare(&mut files, 16, SEED).unwrap();
+    files.sync().unwrap();
+    files.take_done();
+    let before = recorder.traffic();
+    load.replay(&mut files, &mut prepared, 16, SEED ^ 1).unwrap();
+    files.sync().unwrap();
+    let seen = recorder.traffic().since(&before);
+    load.clear(&files, &prepared).unwrap();
+    let done = files.take_done();
+    ready.tear_down().unwrap();
+    (done, seen)
+}
+
+#[test]
+fn each_load_moves_what_it_says() {
+    let mb = |bytes: u64| bytes as f64 / 1e6 * 16.0;
+    for (name, reads, writes) in [
+        ("HD Video Playback", 1300.0, 0.0),
+        ("2x HD Playback", 1400.0, 0.0),
+        ("4x HD Playback", 1240.0, 0.0),
+        ("HD Video Record", 0.0, 1600.0),
+        ("HD Playback and Record", 1000.0, 1000.0),
+        ("File copy to NAS", 0.0, 1400.0),
+        ("File copy from NAS", 1400.0, 0.0),
+    ] {
+        let (done, _) = replayed(load(name), "exfat", Policy::BetterPerformance);
+        let close = |found: f64, expected: f64| (found - expected).abs() <= expected * 0.01;
+        assert!(close(mb(done.read_bytes), reads) && close(mb(done.write_bytes), writes), "{name}");
+    }
+    let (to, _) = replayed(load("Dir copy to NAS"), "exfat", Policy::BetterPerformance);
+    assert_eq!(to.opens, 2833 / 16);
+    assert!((mb(to.write_bytes) / 247.0 - 1.0).abs() < 0.02, "{}", mb(to.write_bytes));
+    let (from, _) = replayed(load("Dir copy from NAS"), "exfat", Policy::BetterPerformance);
+    assert_eq!((from.opens, from.read_bytes, from.writes), (to.opens, to.write_bytes, 0));
+    let (photos, _) = replayed(load("Photo Album"), "exfat", Policy::BetterPerformance);
+    assert_eq!(photos.opens, 2 * (169 / 16));
+    let (content, _) = replayed(load("Content Creation"), "exfat", Policy::BetterPerformance);
+    let share = content.writes as f64 / (content.writes + content.reads) as f64;
+    assert!((share - 0.95).abs() < 0.02, "{share}");
+    let (office, _) = replayed(load("Office Productivity"), "exfat", Policy::BetterPerformance);
+    let share = office.read_bytes as f64 / (office.read_bytes + office.write_bytes) as f64;
+    assert!((share - 0.5).abs() < 0.1, "{share}");
+}
+
+/// One stream is in order; several take turns after almost every I/O, as often as the published shares say.
+#[test]
+fn streams_interleave_as_published() {
+    let one = replayed(load("HD Video Playback"), "exfat", Policy::BetterPerformance).1.read;
+    assert!(one.sequential_share() > 0.95, "{}", one.sequential_share());
+    assert_eq!(load("2x HD Playback").what.switch_percent(), Some(82));
+    assert_eq!(load("4x HD Playback").what.switch_percent(), Some(90));
+}
+
+/// The published finding: copying a directory to FAT32 is several times as slow where the system writes each file's
+/// metadata when it is closed. It shows in what the device has to do.
+#[test]
+fn quick_removal_makes_a_directory_copy_three_times_the_work_on_fat32() {
+    let seen = |format: &str, policy: Policy| replayed(load("Dir copy to NAS"), format, policy);
+    let writes = |format: &str, policy: Policy| {
+        let (done, seen) = seen(format, policy);
+        (seen.write.count, seen.flushes, done.opens)
+    };
+    let data = seen("fat32", Policy::BetterPerformance).0.writes;
+    let (better, few, _) = writes("fat32", Policy::BetterPerformance);
+    let (quick, flushes, files) = writes("fat32", Policy::QuickRemoval);
+    println!(
+        "{files} files, {data} writes of data: {better} writes and {few} flushes; {quick} and {flushes}"
+    );
+    // Writes and flushes together, and the writes of what leads to the data.
+    assert!(quick + flushes >= 3 * (better + few), "{quick} + {flushes} against {better} + {few}");
+    assert!(quick - data >= 5 * (better - data), "{quick} and {better} writes, {data} of them data");
+    // A flush at least for each file that was closed, against a handful at the end.
+    assert!(flushes >= files && few < 10, "{flushes} flushes against {few}, of {files} files");
+    // Of NTFS nothing changes, as its journal is enough; what exFAT writes more, it writes at each write.
+    let of = |format, policy| writes(format, policy).0;
+    assert_eq!(of("ntfs", Policy::QuickRemoval), of("ntfs", Policy::BetterPerformance));
+    assert!(of("exfat", Policy::QuickRemoval) > 2 * of("exfat", Policy::BetterPerformance));
+    let (through, ..) = writes("fat32", Policy::WriteThrough);
+    assert!(through >= quick, "{through} writes against {quick}");
+    // Reading is the same whatever the policy is.
+    let read = |policy| replayed(load("Dir copy from NAS"), "fat32", policy).1;
+    assert_eq!(read(Policy::QuickRemoval).write.count, read(Policy::BetterPerformance).write.count);
+}
+
+#[test]
+fn policies_have_names() {
+    for policy in Policy::ALL {
+        assert_eq!(policy.name().parse(), Ok(policy));
+    }
+    assert!("fast".parse::<Policy>().unwrap_err().contains("quick-removal"));
+}
+
+#[test]
+fn small_files_are_made_looked_at_and_removed() {
+    let count = 100_000 / 16;
+    for format in ["fat32", "ntfs", "refs"] {
+        let of = |name: &str| {
+            let load = SMALL_LOADS.iter().find(|load| load.name == name).unwrap();
+            replayed(load, format, Policy::BetterPerformance)
+        };
+        let (created, seen) = of("create");
+        assert_eq!(
+            (created.opens, created.writes, created.write_bytes),
+            (count, count, count * 4096),
+            "{format}"
+        );
+        assert!(seen.write.bytes >= count * 4096);
+        assert_eq!((of("list").0.looks, of("stat").0.looks), (count, count), "{format}");
+        assert_eq!((of("rename").0.changes, of("delete").0.changes), (count, count), "{format}");
+        let (read, seen) = of("read");
+        assert_eq!((read.opens, read.read_bytes), (count, count * 4096), "{format}");
+        assert!(seen.read.bytes >= count * 4096);
+    }
+}
