@@ -8,7 +8,7 @@ use crate::failure::{About, Failure, shown};
 use crate::progress::Bar;
 use crate::volume::{DEEPEST, Held, VolumePath};
 use platter_device::Buffer;
-use platter_vfs::{Change, DosFlags, Error, Kind, Name, Progress, Timestamp};
+use platter_vfs::{Change, DosFlags, Entry, Error, Kind, Name, Progress, Timestamp};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
@@ -96,9 +96,13 @@ impl<'a> Copy<'a> {
 
     fn entry(&mut self, source: &Source, target: &Target, name: &Name, depth: usize) {
         if let Err(failure) = self.try_entry(source, target, name, depth) {
-            self.bar.say(&format!("platter: {failure}"));
-            self.failed = true;
+            self.fail(&failure);
         }
+    }
+
+    fn fail(&mut self, failure: &Failure) {
+        self.bar.say(&format!("platter: {failure}"));
+        self.failed = true;
     }
 
     fn try_entry(
@@ -119,9 +123,10 @@ impl<'a> Copy<'a> {
             }
             Kind::Directory => {
                 let made = target.directory(name)?;
-                for (child_name, child) in source.children()? {
-                    self.entry(&child, &made, &child_name, depth + 1);
-                }
+                source.children(|child| match child {
+                    Ok((child_name, child)) => self.entry(&child, &made, &child_name, depth + 1),
+                    Err(failure) => self.fail(&failure),
+                });
                 // At the end, because making entries changes a directory's time.
                 made.finish(&facts.change)
             }
@@ -195,8 +200,11 @@ impl Source {
         match self.facts(depth) {
             Ok(facts) if facts.kind == Kind::File => facts.size,
             Ok(facts) if facts.kind == Kind::Directory && recursive && depth <= DEEPEST => {
-                let children = self.children().unwrap_or_default();
-                children.iter().map(|(_, child)| child.total_within(true, depth + 1)).sum()
+                let mut total = 0u64;
+                self.children(|child| {
+                    total += child.map_or(0, |(_, child)| child.total_within(true, depth + 1));
+                });
+                total
             }
             _ => 0,
         }
@@ -241,24 +249,33 @@ impl Source {
         }
     }
 
-    fn children(&self) -> Result<Vec<(Name, Source)>, Failure> {
+    /// Gives every entry of a directory to `each`, or why there is none: what cannot be used does not hide the rest.
+    fn children(&self, mut each: impl FnMut(Result<(Name, Source), Failure>)) {
         match self {
             Source::Host(path) => {
+                let entries = match fs::read_dir(path) {
+                    Ok(entries) => entries,
+                    Err(error) => return each(Err(error).about(self)),
+                };
                 let mut children = Vec::new();
-                for entry in fs::read_dir(path).about(self)? {
-                    let path = entry.about(self)?.path();
-                    children.push((host_name(&path)?, Source::Host(path)));
+                for entry in entries {
+                    match entry.about(self).and_then(|entry| Ok((host_name(&entry.path())?, entry.path()))) {
+                        Ok(child) => children.push(child),
+                        Err(failure) => each(Err(failure)),
+                    }
                 }
-                children.sort_by(|(one, _), (two, _)| one.cmp(two));
-                Ok(children)
+                children.sort_unstable();
+                children.into_iter().for_each(|(name, path)| each(Ok((name, Source::Host(path)))));
             }
             Source::Volume(path, held) => {
-                let entries = held.entries().about(self)?;
-                let child = |name: &Name| {
-                    let path = path.join(name);
-                    held.child(name).about(&path).map(|held| Source::Volume(path, held))
-                };
-                entries.into_iter().map(|entry| child(&entry.name).map(|child| (entry.name, child))).collect()
+                let (entries, read) = held.entries();
+                for Entry { name, .. } in entries {
+                    let path = path.join(&name);
+                    each(held.child(&name).about(&path).map(|held| (name, Source::Volume(path, held))));
+                }
+                if let Err(failure) = read.about(self) {
+                    each(Err(failure));
+                }
             }
         }
     }

@@ -381,16 +381,16 @@ impl Held {
         Ok(Held::new(&self.system, self.system.lookup(self.node, name)?))
     }
 
-    /// All entries, in the volume's order.
-    pub fn entries(&self) -> platter_vfs::Result<Vec<Entry>> {
+    /// All entries that can be read, in the volume's order, and why there are no more if that is not their end.
+    pub fn entries(&self) -> (Vec<Entry>, platter_vfs::Result<()>) {
         const BATCH: usize = 256;
         let mut entries: Vec<Entry> = Vec::new();
         loop {
             let cursor = entries.last().map_or(Cursor::START, |last| last.next);
             let before = entries.len();
-            self.system.read_directory(self.node, cursor, BATCH, &mut entries)?;
-            if entries.len() == before {
-                return Ok(entries);
+            let read = self.system.read_directory(self.node, cursor, BATCH, &mut entries);
+            if read.is_err() || entries.len() == before {
+                return (entries, read);
             }
         }
     }
