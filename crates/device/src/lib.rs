@@ -35,6 +35,7 @@ mod stripes;
 pub mod sync;
 mod table;
 mod temporary;
+mod undo;
 mod uring;
 
 pub use buffer::Buffer;
@@ -55,6 +56,7 @@ pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 pub use size::{parse_size, show_size};
 pub use stripes::Stripes;
 pub use table::{PartitionEntry, PartitionTable, Scheme, select_partition};
+pub use undo::{Restored, UndoDevice, UndoFile};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -327,6 +327,10 @@ impl Device for Recorder {
         self.device.repair_copy(copy, offset, data)
     }
 
+    fn next_data(&self, offset: u64) -> u64 {
+        self.device.next_data(offset)
+    }
+
     fn flush(&self) -> Result<()> {
         self.shard().flushes.fetch_add(1, Relaxed);
         self.device.flush()

@@ -9,7 +9,7 @@ use judges::{ImageFile, Verdict, fsck};
 use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::Exfat;
 use platter_vfs::model::{Random, losses, seed, told};
-use platter_vfs::{CheckOptions, CheckReport, Format, Silent};
+use platter_vfs::{CheckOptions, CheckReport, Format, FormatOptions, Silent};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -117,4 +117,28 @@ fn a_slice_of_the_campaign() {
 fn the_campaign() {
     let seed = seed();
     judge(&campaign(seed..seed + 1000));
+}
+
+/// Some programs use the reserved bytes behind a label too. Everyone reads these labels, so nobody is alarmed.
+#[test]
+fn a_label_of_fifteen_units_is_no_damage() {
+    let device = MemoryDevice::new(64 << 20, Sectors::SMALL);
+    let options = FormatOptions { label: Some("LABEL".into()), ..FormatOptions::default() };
+    Exfat.make(&device, &options, &Silent).unwrap();
+    let mut image = device.to_image();
+    let entry: Vec<u8> = [0x83, 5].into_iter().chain("LABEL".bytes().flat_map(|byte| [byte, 0])).collect();
+    let at = image.windows(entry.len()).position(|bytes| bytes == entry).unwrap();
+    image[at + 1] = 15;
+    for (unit, byte) in "LABEL OF FIFTEE".bytes().enumerate() {
+        image[at + 2 + unit * 2] = byte;
+    }
+    let device = MemoryDevice::from_image(&image, Sectors::SMALL);
+    let report = check(&device, true);
+    assert_eq!((report.exit_code(), report.found, report.notices, report.repaired), (0, 1, 1, 0));
+    assert!(device.to_image() == image);
+    let recognised = Exfat.recognise(&device).unwrap().unwrap();
+    assert_eq!(recognised.label.as_deref(), Some("LABEL OF FIFTEE"));
+    // No entry has room for more.
+    image[at + 1] = 16;
+    assert_eq!(check(&MemoryDevice::from_image(&image, Sectors::SMALL), false).exit_code(), 4);
 }

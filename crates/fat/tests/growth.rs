@@ -4,13 +4,14 @@ mod common;
 mod judges;
 
 use common::{VOLUMES, Volume, tested};
-use platter_vfs::model::{Make, RUN, grow, grow_all};
+use platter_fat::Fat;
+use platter_vfs::model::{Make, Part, RUN, grow, grow_all, grow_long};
 
-fn run(volume: Volume, seed: u64, count: usize) {
+fn run(volume: Volume, part: Part) {
     let make: Make<'_> = &|clock| tested(volume.make(), clock);
     // With room enough for some of it, and with hardly any.
-    let leave = if seed.is_multiple_of(2) { volume.bytes / 6 } else { volume.bytes / 60 };
-    grow(seed, count, leave, make);
+    let leave = if part.seed.is_multiple_of(2) { volume.bytes / 6 } else { volume.bytes / 60 };
+    grow(part.seed, part.count, leave, part.attempts, platter_vfs::scale!(), make);
 }
 
 /// 5,000 operations, on those that fsck.fat looks at quickly.
@@ -20,10 +21,14 @@ fn what_grows_is_refused_or_kept() {
     grow_all(&small, RUN / small.len(), run);
 }
 
-/// 200,000 operations on each kind of volume: `cargo test --release -p platter-fat --test growth -- --ignored`, with
-/// `PLATTER_SEED=n` for others.
+/// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-fat --test growth --
+/// --ignored --nocapture`, with `PLATTER_SEED=n` for others, and a part of them with `PLATTER_PART=i/n`.
 #[test]
-#[ignore = "a campaign: takes many minutes"]
+#[ignore = "a campaign: takes hours"]
 fn what_grows_is_refused_or_kept_200_000_times() {
-    grow_all(&VOLUMES, 200_000, run);
+    let sizes = (9..=16).map(|bits| {
+        let cluster = 1 << bits;
+        Volume { format: Fat::FAT12, cluster, bytes: cluster * 1000, sector: 512 }
+    });
+    grow_long(&VOLUMES.into_iter().chain(sizes).collect::<Vec<_>>(), run);
 }

@@ -152,6 +152,7 @@ fn run_one(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dyn
             workers: 1,
             queue_depth: shape.depth,
             own_span: false,
+            ..Pattern::default()
         },
         range: 0..SPAN,
         seed: SEED,

@@ -131,6 +131,7 @@ fn job(
             workers,
             align: 0,
             own_span: false,
+            ..Pattern::default()
         },
         range: 0..size,
         seed: 8664 + seed,

@@ -11,6 +11,17 @@ pub fn input(bytes: &[u8]) {
     let _ = parse_size(text);
     let _ = Workload::from_toml("fuzz", text, Preset::Full);
     let _ = Workload::from_fio("fuzz", text, None);
+    if let Ok(config) = crate::iometer::Config::parse(text) {
+        let _ = config.workload("fuzz");
+    }
+    if let Ok(profile) = crate::diskspd::Profile::from_xml(text, &["file".into()]) {
+        let _ = profile.workloads();
+        // Whether a run is asked for is not in the profile itself.
+        assert!(crate::diskspd::Profile::from_xml(&profile.to_xml(), &["file".into()]).is_ok());
+    }
+    let _ = crate::diskspd::Profile::from_arguments(
+        &text.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+    );
     if let Ok(document) = Document::from_json(text) {
         let view =
             terminal::View { colour: true, details: true, published: true, ..terminal::View::default() };

@@ -5,12 +5,15 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+pub mod diskspd;
 mod engine;
 mod environment;
 mod error;
 pub mod estimate;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod iometer;
+mod kept;
 mod plan;
 pub mod published;
 pub mod report;
@@ -24,6 +27,7 @@ pub use compare::{Comparison, Observer, compare};
 pub use engine::*;
 pub use environment::{device_info, environment};
 pub use error::{Error, Result};
+pub use kept::Runs;
 pub use stand::{Stand, device_path};
 pub use subject::Subject;
 pub use target::Target;

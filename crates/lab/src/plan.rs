@@ -6,7 +6,7 @@ use crate::environment::{memory_available, memory_bytes};
 use crate::stand::Stand;
 use crate::target::Target;
 use crate::workload::{Case, Workload};
-use crate::{CELL, Comparison, Error, Result, Share};
+use crate::{CELL, Comparison, Error, Portion, Result, Share};
 use platter_device::{Caching, show_size};
 use room::Room;
 use std::collections::HashSet;
@@ -152,10 +152,12 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
 fn check_load(workload: &Workload, case: &Case) -> Result<()> {
     let pattern = &case.pattern;
     let about = |reason: String| refuse(format!("{}, {}: {reason}", workload.name, case.name));
-    if pattern.block == 0 || pattern.workers == 0 || pattern.queue_depth == 0 {
+    let portions = pattern.portions();
+    let smallest = portions.iter().map(|portion| portion.least).min().unwrap_or(0);
+    if smallest == 0 || pattern.workers == 0 || pattern.queue_depth == 0 {
         return about("block, workers and queue depth must be at least 1".into());
     }
-    if pattern.read_percent > 100 || pattern.random_percent > 100 {
+    if portions.iter().any(|portion| portion.read_percent > 100 || portion.random_percent > 100) {
         return about("a share is at most 100 percent".into());
     }
     if case.time.is_zero() && case.count.is_none() && case.passes.is_none() {
@@ -253,7 +255,11 @@ fn check_blocks(workload: &Workload, room: &Room, verify: bool) -> Result<()> {
         let length = range.end - range.start;
         let about =
             |reason: String| refuse(format!("{}, {} on {}: {reason}", workload.name, case.name, room.name));
-        for (what, bytes) in [("block", block), ("alignment", u64::from(pattern.align))] {
+        let portions = pattern.portions();
+        let sizes = portions.iter().map(|portion| ("block", u64::from(portion.least)));
+        let own = portions.iter().filter(|portion| portion.align != Portion::SECTOR);
+        let aligns = own.map(|portion| ("alignment", u64::from(portion.align)));
+        for (what, bytes) in sizes.chain(aligns) {
             if !bytes.is_multiple_of(room.sector) {
                 return about(format!(
                     "a {what} of {bytes} bytes is no multiple of the {}-byte sector{}",
@@ -261,14 +267,22 @@ fn check_blocks(workload: &Workload, room: &Room, verify: bool) -> Result<()> {
                 ));
             }
         }
-        if verify && !block.is_multiple_of(CELL as u64) {
-            return about(format!("a block of {block} bytes is no multiple of {CELL}, as --verify needs"));
+        let odd = portions.iter().find(|portion| !u64::from(portion.least).is_multiple_of(CELL as u64));
+        if let (true, Some(Portion { least, .. })) = (verify, odd) {
+            return about(format!("a block of {least} bytes is no multiple of {CELL}, as --verify needs"));
         }
-        let align = if pattern.align == 0 { block } else { u64::from(pattern.align) };
+        let sector = u32::try_from(room.sector).unwrap_or(u32::MAX);
+        let align = portions.iter().map(|portion| u64::from(portion.alignment(sector))).max().unwrap_or(1);
         let part =
             if pattern.own_span { length / u64::from(pattern.workers) / align * align } else { length };
+        let files = u64::from(pattern.shape.files.max(1));
+        let part = if files > 1 { part / files / align * align } else { part };
         if part < block {
-            let whose = if pattern.own_span { " of each worker" } else { "" };
+            let whose = match (files, pattern.own_span) {
+                (2.., _) => " of each file",
+                (_, true) => " of each worker",
+                _ => "",
+            };
             return about(format!("a span{whose} of {part} bytes holds no block of {block} bytes"));
         }
         if span > room.bytes {
@@ -290,7 +304,8 @@ fn set_count(span: u64, case: &mut Case) {
     let range = case.range(span);
     let length = range.end - range.start;
     let part = if pattern.own_span { length / workers } else { length };
-    let blocks = part / u64::from(pattern.block);
+    // Of different sizes as many as there are of the mean.
+    let blocks = (part as f64 / pattern.mean_block()).floor() as u64;
     let all = blocks.saturating_mul(workers).saturating_mul(u64::from(passes));
     case.count = Some(case.count.map_or(all, |count| count.min(all)));
 }

@@ -16,6 +16,7 @@ fn job(count: u64) -> Job {
             workers: 3,
             queue_depth: 4,
             own_span: false,
+            ..Pattern::default()
         },
         range: 0..8 << 20,
         seed: 8664,
@@ -39,7 +40,7 @@ fn a_count_is_kept_and_the_device_sees_what_was_asked() {
     let (measured, recorder) = on_memory(&job(10_001));
     assert_eq!(measured.ios(), 10_001);
     assert_eq!(measured.bytes(), 10_001 * 4096);
-    assert_eq!(measured.workers.iter().map(|worker| worker.ios).collect::<Vec<_>>(), [3334, 3334, 3333]);
+    assert_eq!(measured.workers.iter().map(|worker| worker.ios()).collect::<Vec<_>>(), [3334, 3334, 3333]);
     assert_eq!(measured.latencies().count(), 10_001);
     let traffic = recorder.traffic();
     assert_eq!((traffic.read.count, traffic.write.count), (measured.reads.ios, measured.writes.ios));
@@ -133,14 +134,16 @@ fn a_slice_counts_what_it_issued_and_the_next_goes_on() {
     let mut job = job(0);
     job.pattern = Pattern { read_percent: 100, random_percent: 0, workers: 1, ..job.pattern };
     let mut session = Session::new(subject, job).unwrap();
-    let mut issued = 0;
+    let (mut issued, mut counted) = (0, 0);
     for _ in 0..3 {
         let time = Duration::from_millis(20);
         let slice = session.run(Duration::from_millis(5), Stop::Slice(time), time, &()).unwrap();
         assert!(slice.elapsed >= time && slice.whole >= slice.elapsed + Duration::from_millis(5));
-        assert!(slice.issued.reads > slice.ios() && slice.ios() > 0);
         issued += slice.issued.reads;
+        counted += slice.ios();
     }
+    // On a busy machine a worker may sleep through a ramp-up, or a slice; not through all of them.
+    assert!(issued > counted && counted > 0);
     let seen = recorder.traffic().read;
     assert_eq!((seen.count, seen.bytes), (issued, issued * 4096));
     // In order over slices too: all but where the walk comes round to its beginning.

@@ -20,6 +20,7 @@ fn job(read_percent: u8, range: std::ops::Range<u64>, workers: u32, seed: u64) -
             workers,
             queue_depth: 2,
             own_span: false,
+            ..Pattern::default()
         },
         range,
         seed,

@@ -3,7 +3,7 @@
 use platter_device::Buffer;
 use platter_ntfs::Ntfs;
 use platter_vfs::model::cost::{self, Hand, Planned};
-use platter_vfs::model::{Counted, counts};
+use platter_vfs::model::{Counted, counts, growing};
 use platter_vfs::{Kind, Name, Node, SyncScope};
 
 #[test]
@@ -107,4 +107,9 @@ fn an_operation_on_a_scattered_file_does_not_take_more_with_each_run() {
     println!("{} bytes with 5,000 runs, {} with 40,000", bytes[0], bytes[1]);
     // A commit among them, which makes all records of the file anew, is in it.
     assert!(bytes[1] < 4 * bytes[0] && bytes[1] < 1 << 20, "{bytes:?}");
+}
+
+#[test]
+fn twice_as_much_costs_twice_as_much() {
+    growing::twice(&Ntfs);
 }

@@ -1,15 +1,36 @@
 //! Everything grows on a small, full and fragmented volume.
 
 mod common;
+mod judges;
 
-use common::{VOLUMES, Volume, tested};
-use platter_vfs::model::{Make, RUN, grow, grow_all};
+use common::{USUAL, VOLUMES, Volume, check_clean, checked_by};
+use judges::{ImageFile, ntfsfix, readers};
+use platter_device::Device;
+use platter_ntfs::NtfsVolume;
+use platter_vfs::OpenOptions;
+use platter_vfs::model::{Make, Part, RUN, grow, grow_all, grow_long};
+use std::sync::Arc;
 
-fn run(volume: Volume, seed: u64, count: usize) {
-    let make: Make<'_> = &|clock| tested(volume.make(), clock);
+fn run(volume: Volume, part: Part) {
+    let make: Make<'_> = &|clock| checked_by(volume.make(), clock, judge);
     // With room enough for some of it, and with hardly any.
-    let leave = if seed.is_multiple_of(2) { volume.bytes / 6 } else { volume.bytes / 60 };
-    grow(seed, count, leave, make);
+    let leave = if part.seed.is_multiple_of(2) { volume.bytes / 6 } else { volume.bytes / 60 };
+    grow(part.seed, part.count, leave, part.attempts, platter_vfs::scale!(), make);
+}
+
+/// Fails unless our check finds nothing, ntfsfix neither, and ntfs-3g reads what we read.
+fn judge(device: &Arc<dyn Device>) -> Result<(), String> {
+    check_clean(&**device)?;
+    let image = ImageFile::of(&**device);
+    let verdict = ntfsfix(&image);
+    if !verdict.clean {
+        return Err(verdict.output);
+    }
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let system = NtfsVolume::open(device.clone(), options).map_err(|error| error.to_string())?;
+    let tree = readers::ours(&system);
+    readers::assert_same("ntfs-3g", &tree, &readers::ntfs_3g(&image, &tree));
+    Ok(())
 }
 
 /// 5,000 operations.
@@ -18,10 +39,16 @@ fn what_grows_is_refused_or_kept() {
     grow_all(&VOLUMES, RUN / 5, run);
 }
 
-/// 200,000 operations on each kind of volume: `cargo test --release -p platter-ntfs --test growth -- --ignored`, with
-/// `PLATTER_SEED=n` for others.
+/// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-ntfs --test growth --
+/// --ignored --nocapture`, with `PLATTER_SEED=n` for others, and a part of them with `PLATTER_PART=i/n`.
 #[test]
-#[ignore = "a campaign: takes many minutes"]
+#[ignore = "a campaign: takes hours"]
 fn what_grows_is_refused_or_kept_200_000_times() {
-    grow_all(&VOLUMES, 200_000, run);
+    let known = |cluster: &u64| VOLUMES.iter().any(|volume| volume.cluster == *cluster);
+    let sizes = (9..=21).map(|bits| 1 << bits).filter(|cluster| !known(cluster)).map(|cluster| Volume {
+        cluster,
+        bytes: (cluster * 1000).max(24 << 20),
+        ..USUAL
+    });
+    grow_long(&VOLUMES.into_iter().chain(sizes).collect::<Vec<_>>(), run);
 }

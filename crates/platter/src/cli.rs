@@ -2,7 +2,7 @@
 
 use crate::commands::{
     attr, cat, check, compare, completions, cp, info, integrity, ls, man, mirror, mkdir, mkfs, mount, mv,
-    recover, report, rm, run, scrub, umount,
+    recover, report, rm, run, scrub, umount, undo,
 };
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
@@ -45,6 +45,7 @@ pub(crate) enum Command {
     Mv(mv::Arguments),
     Rm(rm::Arguments),
     Check(check::Arguments),
+    Undo(undo::Arguments),
     Scrub(scrub::Arguments),
     Mirror(mirror::Arguments),
     Recover(recover::Arguments),
@@ -71,6 +72,7 @@ impl Command {
             Command::Mv(arguments) => arguments.run(),
             Command::Rm(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),
+            Command::Undo(arguments) => arguments.run(),
             Command::Scrub(arguments) => arguments.run(),
             Command::Mirror(arguments) => arguments.run(),
             Command::Recover(arguments) => arguments.run(),

@@ -22,3 +22,4 @@ pub mod rm;
 pub mod run;
 pub mod scrub;
 pub mod umount;
+pub mod undo;

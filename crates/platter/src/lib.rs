@@ -12,6 +12,7 @@ mod mirror;
 mod mounting;
 mod output;
 mod progress;
+mod undo;
 mod volume;
 
 pub use cli::Cli;

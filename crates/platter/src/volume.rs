@@ -166,8 +166,17 @@ fn open_part_cached(
     access: Access,
     caching: Caching,
 ) -> Result<Arc<dyn Device>, Failure> {
+    part_of(open_cached(image, access, caching)?, partition, access)
+}
+
+/// The partition that is meant in a device that is open, if it has any.
+pub fn part_of(
+    device: Arc<dyn Device>,
+    partition: Option<u32>,
+    access: Access,
+) -> Result<Arc<dyn Device>, Failure> {
     let known = |device: &dyn Device| matches!(platter_formats::recognise(device), Ok(Some(_)));
-    let part = select_partition(open_cached(image, access, caching)?, partition, &known)?;
+    let part = select_partition(device, partition, &known)?;
     look_at_copies(&*part, access)?;
     Ok(part)
 }

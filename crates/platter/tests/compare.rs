@@ -220,3 +220,56 @@ fn wrong_names_are_answered_with_what_there_is() {
     assert!(error(&["run", "odd.fio"]).contains("zonemode=zbd"));
     assert!(error(&["report"]).contains("Usage"));
 }
+
+/// DiskSpd's options go behind `--`; the named file is left alone, and what is printed is in DiskSpd's form.
+#[test]
+fn a_command_line_of_diskspd_runs_as_it_is() {
+    let here = directory("diskspd");
+    std::fs::write(here.join("data"), vec![7; 1 << 20]).unwrap();
+    let text = succeeded(&platter(
+        &here,
+        &["run", "diskspd", "--", "-b4K", "-o2", "-r", "-w50", "-d1", "-W0", "-L", "data"],
+    ));
+    assert!(text.contains("Results for timespan 1:") && text.contains("data (1MiB)"), "{text}");
+    assert!(std::fs::read(here.join("data")).unwrap().iter().all(|&byte| byte == 7));
+    let profile = succeeded(&platter(&here, &["run", "diskspd", "--", "-Rpxml", "-b4K", "-c1M", "other"]));
+    std::fs::write(here.join("profile.xml"), profile).unwrap();
+    let memory = [
+        "run",
+        "diskspd",
+        "--target",
+        "refs",
+        "--device",
+        "mem:1G",
+        "--",
+        "-Xprofile.xml",
+        "-d1",
+        "-W0",
+        "-Rxml",
+    ];
+    let xml = succeeded(&platter(&here, &memory));
+    assert!(xml.starts_with("<Results>") && xml.contains("<Path>other</Path>"), "{xml}");
+    let compared = ["run", "profile.xml", "--device", "mem:64M", "--time", "0.1", "--json"];
+    succeeded(&platter(&here, &compared));
+    let refused = platter(&here, &["run", "diskspd", "--", "-Sm", "-c1M", "x"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("-Sm: I/O through mapped memory"), "{said}");
+    assert_eq!(platter(&here, &["run", "overhead", "--", "-b4K"]).status.code(), Some(2));
+}
+
+/// A configuration of Iometer runs as it was saved, and its results are not written over others.
+#[test]
+fn a_configuration_of_iometer_runs_as_it_is() {
+    let here = directory("iometer");
+    let text = include_str!("../../lab/tests/sample/two-specifications.icf");
+    std::fs::write(here.join("test.icf"), text).unwrap();
+    let run = ["run", "test.icf", "--device", "mem:128M", "--time", "0.1", "--results", "results.csv"];
+    assert!(succeeded(&platter(&here, &run)).contains("75% Read"));
+    let csv = std::fs::read_to_string(here.join("results.csv")).unwrap();
+    assert!(csv.contains("\nALL,All,4 KiB aligned; 75% Read; 100% random,1,4,1,"), "{csv}");
+    let again = platter(&here, &run);
+    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("exists"));
+    assert_eq!(std::fs::read_to_string(here.join("results.csv")).unwrap(), csv);
+    let other = platter(&here, &["run", "overhead", "--results", "x.csv"]);
+    assert_eq!(other.status.code(), Some(2));
+}

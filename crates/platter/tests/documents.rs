@@ -32,7 +32,9 @@ const INSTEAD: [(&str, &str); 10] = [
 const OF_OTHERS: [&str; 1] = ["python3 forefst.py"];
 
 /// What is there before a block of a document, counted from 0.
-const BEFORE: [(&str, usize, &str); 2] = [
+const BEFORE: [(&str, usize, &str); 4] = [
+    ("iometer.md", 0, "cp \"$ROOT/crates/lab/tests/sample/two-specifications.icf\" test.icf"),
+    ("diskspd.md", 0, "platter run diskspd -- -Rpxml -d1 -W0 -c1M -b4K first.dat second.dat > profile.xml"),
     (
         "README.md",
         2,
@@ -58,6 +60,10 @@ case " $* " in *' --device '*) ;; *) short="$short --device mem:512M" ;; esac
 case " $* " in *' --workloads '* | *' run '*) ;; *) short="$short --workloads overhead" ;; esac
 case " $* " in *' --targets '* | *' run '*) ;; *) short="$short --targets raw,refs" ;; esac
 case $1 in compare | run) ;; *) short= ;; esac
+case "$1 $2" in
+# What is behind -- is not for platter.
+'run diskspd') shift 2 && exec "$PLATTER" run diskspd $short "$@" ;;
+esac
 exec "$PLATTER" "$@" $short
 "#;
 

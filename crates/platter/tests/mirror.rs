@@ -86,3 +86,34 @@ fn missing_short_and_blank_copies_do_not_stand_in_the_way() {
         holds(&place, "c.img");
     }
 }
+
+#[test]
+fn a_scrub_overwrites_nothing_that_could_be_right() {
+    let place = Place::new("mirror-scrub");
+    let bytes = content(5, 12 << 20);
+    fs::write(place.path("file"), &bytes).unwrap();
+    place.works("mkfs refs mirror:a.img,b.img,c.img --size 320M");
+    place.works("cp file mirror:a.img,b.img,c.img:/");
+    let whole = fs::read(place.path("a.img")).unwrap();
+    let at = whole.windows(64).position(|bytes_there| *bytes_there == bytes[..64]).unwrap();
+    let mut damaged = whole.clone();
+    damaged[at..at + (8 << 20)].fill(0);
+    fs::write(place.path("b.img"), &damaged).unwrap();
+    place.ends(1, "scrub mirror:a.img,b.img,c.img");
+    for image in ["a.img", "b.img", "c.img"] {
+        assert!(fs::read(place.path(image)).unwrap() == whole, "{image}");
+    }
+    // Of two copies each may be the right one.
+    place.works("mkfs refs mirror:d.img,e.img --size 320M");
+    place.works("cp file mirror:d.img,e.img:/");
+    let whole = fs::read(place.path("d.img")).unwrap();
+    let at = whole.windows(64).position(|bytes_there| *bytes_there == bytes[..64]).unwrap();
+    let mut damaged = whole.clone();
+    damaged[at..at + (8 << 20)].fill(0);
+    fs::write(place.path("d.img"), &damaged).unwrap();
+    let (said, _) = place.ends(4, "scrub mirror:d.img,e.img");
+    assert!(said.contains("/file: bytes 0 to 8388608") && said.contains("nothing was overwritten"), "{said}");
+    assert!(
+        fs::read(place.path("d.img")).unwrap() == damaged && fs::read(place.path("e.img")).unwrap() == whole
+    );
+}

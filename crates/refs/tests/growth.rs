@@ -3,13 +3,13 @@
 mod common;
 
 use common::{VOLUMES, Volume, tested};
-use platter_vfs::model::{Make, RUN, grow, grow_all};
+use platter_vfs::model::{Make, Part, RUN, grow, grow_all, grow_long};
 
-fn run(volume: Volume, seed: u64, count: usize) {
+fn run(volume: Volume, part: Part) {
     let make: Make<'_> = &|clock| tested(volume.make(), clock);
     // All of it with room enough for data, and with hardly any.
-    let leave = if seed.is_multiple_of(2) { 40 << 20 } else { 6 << 20 };
-    grow(seed, count, leave, make);
+    let leave = if part.seed.is_multiple_of(2) { 40 << 20 } else { 6 << 20 };
+    grow(part.seed, part.count, leave, part.attempts, platter_vfs::scale!(), make);
 }
 
 /// 5,000 operations.
@@ -18,10 +18,10 @@ fn what_grows_is_refused_or_kept() {
     grow_all(&VOLUMES, RUN / VOLUMES.len(), run);
 }
 
-/// 200,000 operations on each kind of volume: `cargo test --release -p platter-refs --test growth -- --ignored`, with
-/// `PLATTER_SEED=n` for others.
+/// 200,000 operations on each kind of volume: `cargo test --release -p platter-refs --test growth --
+/// --ignored --nocapture`, with `PLATTER_SEED=n` for others, and a part of them with `PLATTER_PART=i/n`.
 #[test]
-#[ignore = "a campaign: takes many minutes"]
+#[ignore = "a campaign: takes hours"]
 fn what_grows_is_refused_or_kept_200_000_times() {
-    grow_all(&VOLUMES, 200_000, run);
+    grow_long(&VOLUMES, run);
 }

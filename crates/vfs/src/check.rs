@@ -52,6 +52,8 @@ pub struct CheckReport {
     pub findings: Vec<Finding>,
     /// How many were found, kept or not.
     pub found: u64,
+    /// How many of those found are notices, which are no damage.
+    pub notices: u64,
     /// How many were repaired.
     pub repaired: u64,
     /// Files seen.
@@ -73,6 +75,7 @@ impl CheckReport {
     /// Adds a finding.
     pub fn add(&mut self, finding: Finding) {
         self.found += 1;
+        self.notices += u64::from(finding.severity == Severity::Notice);
         if finding.repaired {
             self.repaired += 1;
         } else {
@@ -87,6 +90,9 @@ impl CheckReport {
     /// repair the next one finds again, so only the last one's are taken.
     pub fn take_round(&mut self, round: CheckReport, last: bool) {
         let dropped = round.found - round.findings.len() as u64;
+        let kept_notices =
+            round.findings.iter().filter(|one| one.severity == Severity::Notice).count() as u64;
+        self.notices += round.notices - kept_notices;
         for finding in round.findings {
             if finding.repaired || last {
                 self.add(finding);

@@ -143,6 +143,8 @@ pub struct LabelEntry(pub Vec<u16>);
 impl LabelEntry {
     /// The longest label in UTF-16 units.
     pub const LONGEST: usize = 11;
+    /// The longest that is read: some programs use the 8 reserved bytes behind the label too.
+    pub const LONGEST_READ: usize = 15;
 
     /// A label of this text.
     ///
@@ -161,7 +163,7 @@ impl LabelEntry {
 
     /// Takes an entry apart. A count that is too large counts as the largest.
     pub fn from_bytes(slot: &[u8; SLOT]) -> LabelEntry {
-        let count = usize::from(slot[1]).min(LabelEntry::LONGEST);
+        let count = usize::from(slot[1]).min(LabelEntry::LONGEST_READ);
         LabelEntry((0..count).map(|at| le16(slot, 2 + at * 2)).collect())
     }
 

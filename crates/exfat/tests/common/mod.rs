@@ -4,7 +4,7 @@
 use crate::judges::{self, ImageFile};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_exfat::{Exfat, ExfatVolume};
-use platter_vfs::model::{Clock, Shape, Subject, Tested};
+use platter_vfs::model::{Check, Clock, Shape, Subject, Tested};
 use platter_vfs::{
     CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Silent, Timestamp,
 };
@@ -62,8 +62,11 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
 
 /// A volume for the model tests, of which fsck.exfat is asked too if it is `judged`.
 pub fn tested(device: Arc<dyn Device>, clock: &Clock, judged: bool) -> Box<dyn Subject> {
-    let check = if judged { check_judged } else { check_clean };
-    Box::new(Tested { format: &Exfat, device, clock: clock.clone(), reference, check })
+    let check: Check = match judged {
+        true => |device| check_judged(&**device),
+        false => |device| check_clean(&**device),
+    };
+    Box::new(Tested::new(&Exfat, device, clock, reference, check))
 }
 
 /// Fails unless our check finds nothing.

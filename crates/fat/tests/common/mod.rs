@@ -65,7 +65,7 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
 
 /// A volume for the model tests.
 pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
-    Box::new(Tested { format: &Fat::ANY, device, clock: clock.clone(), reference, check: check_clean })
+    Box::new(Tested::new(&Fat::ANY, device, clock, reference, |device| check_clean(&**device)))
 }
 
 /// Fails unless neither our check nor `fsck.fat` finds anything.

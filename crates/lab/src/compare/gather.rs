@@ -125,9 +125,9 @@ impl Gathered {
         seen.add(traffic);
         workers.resize(measured.workers.len(), Default::default());
         for (sum, worker) in workers.iter_mut().zip(&measured.workers) {
-            sum.0 += worker.ios;
-            sum.1 += worker.bytes;
-            sum.2 += worker.mean_latency * worker.ios as f64;
+            sum.0 += worker.ios();
+            sum.1 += worker.bytes();
+            sum.2 += worker.mean_latency() * worker.ios() as f64;
         }
     }
 
@@ -226,6 +226,7 @@ pub(super) fn report_case(workload: &Workload, case: &Case, group: &[Case]) -> r
         name: case.name.clone(),
         direction: case.direction,
         block_bytes: u64::from(case.pattern.block),
+        shape: case.pattern.words(),
         queue_depth: case.pattern.queue_depth,
         workers: case.pattern.workers,
         random_percent: case.pattern.random_percent,

@@ -61,6 +61,8 @@ pub trait Observer: Sync {
     fn stage(&self, what: &str, done: Duration, total: Duration);
     /// A case ended on a target.
     fn result(&self, target: &str, workload: &str, case: &str, iops: f64, mb_per_s: f64);
+    /// A slice of a case was measured on a target; that of a case that runs in one piece is the whole of it.
+    fn measured(&self, _target: &str, _workload: &Workload, _case: &Case, _measured: &Measured) {}
     /// Asked between slices: whether to end now, with what was measured so far.
     fn stop(&self) -> bool {
         false
@@ -187,6 +189,16 @@ fn ramp_up_of(group: &[Case]) -> Duration {
 /// The part of a slice that goes by before it counts.
 fn settling(slice: Duration) -> Duration {
     (slice / SETTLE_PART).min(SETTLE_MOST)
+}
+
+/// What a target does in its turn.
+struct Turn<'t> {
+    ramp_up: Duration,
+    stops: &'t [Stop],
+    workload: &'t Workload,
+    /// The cases that run at the same time.
+    group: &'t [Case],
+    label: &'t str,
 }
 
 /// A target that is ready.
@@ -486,11 +498,12 @@ impl<'a> Course<'a> {
                 orders.next().into_iter().map(|place| members[place].name.clone()).collect();
             for name in order {
                 let Some(place) = members.iter().position(|member| member.name == name) else { continue };
-                let outcome =
-                    self.slice(&mut members[place], &mut sessions[place], ramp_up, &stops, workload, &label);
+                let turn = Turn { ramp_up, stops: &stops, workload, group, label: &label };
+                let outcome = self.slice(&mut members[place], &mut sessions[place], &turn);
                 match self.keep_or_drop(&name, &format!("measured under {label}"), outcome) {
                     Some(slices) => {
                         for (case, slice) in group.iter().zip(slices) {
+                            self.observer.measured(&name, workload, case, &slice.measured);
                             self.gather(&name, workload, case, group).add(round, pass, slice);
                         }
                     }
@@ -517,7 +530,7 @@ impl<'a> Course<'a> {
                 busy.end()?;
             }
         }
-        if group.iter().all(|case| case.pattern.read_percent == 100) {
+        if group.iter().all(|case| case.pattern.only_reads()) {
             return Ok(());
         }
         for member in &*members {
@@ -552,18 +565,20 @@ impl<'a> Course<'a> {
         &mut self,
         member: &mut Member,
         session: &mut Session,
-        ramp_up: Duration,
-        stops: &[Stop],
-        workload: &Workload,
-        label: &str,
+        turn: &Turn<'_>,
     ) -> Result<Vec<gather::Slice>> {
+        let &Turn { ramp_up, stops, workload, group, label } = turn;
         if let Some(busy) = member.busy.take() {
             busy.end()?;
         }
         let recorder = member.ready.recorder.as_deref();
         let before = recorder.map(Recorder::traffic);
         let started = self.began.elapsed();
-        let interval = stops.iter().map(|stop| interval(*stop)).min().unwrap_or(Duration::from_secs(1));
+        let asked = group.iter().filter_map(|case| case.interval).min();
+        let usual = stops.iter().map(|stop| interval(*stop)).min().unwrap_or(Duration::from_secs(1));
+        // A slice is one interval.
+        let is_whole = !stops.iter().any(|stop| matches!(stop, Stop::Slice(_)));
+        let interval = asked.filter(|_| is_whole).unwrap_or(usual);
         let all: Vec<Measured> =
             session.run_all(ramp_up, stops, interval, &self.watch(&member.name, workload, label))?;
         let background = rest::settle(recorder);
@@ -660,7 +675,7 @@ fn rounds(comparison: &Comparison) -> u32 {
 fn workload_settings(workload: &Workload) -> WorkloadSettings {
     let seconds =
         workload.cases.iter().filter(|case| case.count.is_none()).map(|case| case.time.as_secs_f64());
-    let writers = workload.cases.iter().filter(|case| case.pattern.read_percent < 100);
+    let writers = workload.cases.iter().filter(|case| !case.pattern.only_reads());
     let mut rules: Vec<String> = writers.map(|case| workload.durability_of(case).to_string()).collect();
     rules.dedup();
     if rules.is_empty() {

@@ -35,3 +35,42 @@ impl CpuTime {
         self.user + self.system
     }
 }
+
+/// What one processor of the machine spent on whatever ran on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorTime {
+    /// In programs, in units of the system (1/100 s on Linux).
+    pub user: u64,
+    /// In the kernel.
+    pub kernel: u64,
+    /// With nothing to do, or waiting for I/O.
+    pub idle: u64,
+}
+
+/// What each processor has done since the machine started: proc(5), `/proc/stat`.
+pub(crate) fn processors() -> Vec<ProcessorTime> {
+    let Ok(text) = std::fs::read_to_string("/proc/stat") else { return Vec::new() };
+    let of_processor = |line: &str| {
+        let (name, rest) = line.split_once(' ')?;
+        name.strip_prefix("cpu").filter(|number| !number.is_empty())?;
+        // user, nice, system, idle, iowait, irq, softirq, steal.
+        let times: Vec<u64> = rest.split_whitespace().map_while(|time| time.parse().ok()).collect();
+        let time = |index: usize| times.get(index).copied().unwrap_or(0);
+        Some(ProcessorTime {
+            user: time(0) + time(1),
+            kernel: time(2) + time(5) + time(6) + time(7),
+            idle: time(3) + time(4),
+        })
+    };
+    text.lines().filter_map(of_processor).collect()
+}
+
+/// What they have done between two looks.
+pub(crate) fn since(now: &[ProcessorTime], before: &[ProcessorTime]) -> Vec<ProcessorTime> {
+    let difference = |(now, before): (&ProcessorTime, &ProcessorTime)| ProcessorTime {
+        user: now.user.saturating_sub(before.user),
+        kernel: now.kernel.saturating_sub(before.kernel),
+        idle: now.idle.saturating_sub(before.idle),
+    };
+    now.iter().zip(before).map(difference).collect()
+}

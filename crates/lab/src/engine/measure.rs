@@ -1,6 +1,6 @@
 //! What a run measured.
 
-use super::{Corruption, CpuTime, Job, Stop, worker};
+use super::{Corruption, CpuTime, Job, ProcessorTime, Stop, worker};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
@@ -40,6 +40,16 @@ impl Latencies {
     /// The latency in nanoseconds that `percent` percent of all do not exceed.
     pub fn percentile(&self, percent: f64) -> u64 {
         self.0.value_at_percentile(percent)
+    }
+
+    /// The smallest in nanoseconds; 0 if nothing was recorded.
+    pub fn min(&self) -> u64 {
+        self.0.min()
+    }
+
+    /// Standard deviation in nanoseconds.
+    pub fn deviation(&self) -> f64 {
+        self.0.stdev()
     }
 
     /// The largest in nanoseconds.
@@ -84,6 +94,8 @@ impl Tally {
 pub struct Interval {
     /// I/Os that completed in it.
     pub ios: u64,
+    /// Those of them that were reads.
+    pub reads: u64,
     /// Their bytes.
     pub bytes: u64,
     /// The sum of their latencies in nanoseconds.
@@ -93,14 +105,32 @@ pub struct Interval {
 }
 
 /// One worker's share.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WorkerTally {
+    /// Reads.
+    pub reads: Tally,
+    /// Writes.
+    pub writes: Tally,
+    /// Interval by interval.
+    pub timeline: Vec<Interval>,
+}
+
+impl WorkerTally {
     /// I/Os.
-    pub ios: u64,
+    pub fn ios(&self) -> u64 {
+        self.reads.ios + self.writes.ios
+    }
+
     /// Bytes.
-    pub bytes: u64,
-    /// Mean latency in nanoseconds.
-    pub mean_latency: f64,
+    pub fn bytes(&self) -> u64 {
+        self.reads.bytes + self.writes.bytes
+    }
+
+    /// Mean latency in nanoseconds; 0 if nothing was done.
+    pub fn mean_latency(&self) -> f64 {
+        let sum = |tally: &Tally| tally.latencies.mean() * tally.ios as f64;
+        (sum(&self.reads) + sum(&self.writes)) / (self.ios() as f64).max(1.0)
+    }
 }
 
 /// I/Os that were carried out.
@@ -156,6 +186,8 @@ pub struct Measured {
     pub stalled: u64,
     /// CPU time of the process in the whole.
     pub cpu: CpuTime,
+    /// What each processor of the machine did meanwhile; empty where the system does not tell.
+    pub processors: Vec<ProcessorTime>,
     /// Cells that were verified.
     pub verified: u64,
     /// How many cells did not hold what was written there.
@@ -196,6 +228,7 @@ pub(crate) fn gather(
     outcomes: impl Iterator<Item = worker::Outcome>,
     free: &[Option<u64>],
     cpu: CpuTime,
+    processors: &[ProcessorTime],
     whole: Duration,
 ) -> Measured {
     let mut all = Measured {
@@ -210,6 +243,7 @@ pub(crate) fn gather(
         timeline: Vec::new(),
         stalled: 0,
         cpu,
+        processors: processors.to_vec(),
         verified: 0,
         corrupted: 0,
         touched: 0,
@@ -225,21 +259,17 @@ pub(crate) fn gather(
         all.corrupted += outcome.corrupted;
         all.touched ^= outcome.touched;
         all.corruptions.extend(outcome.corruptions);
-        let mut latencies = outcome.reads.latencies;
-        latencies.add(&outcome.writes.latencies);
-        all.workers.push(WorkerTally {
-            ios: outcome.reads.ios + outcome.writes.ios,
-            bytes: outcome.reads.bytes + outcome.writes.bytes,
-            mean_latency: latencies.mean(),
-        });
         if all.timeline.len() < outcome.timeline.len() {
             all.timeline.resize(outcome.timeline.len(), Interval::default());
         }
         for (sum, interval) in all.timeline.iter_mut().zip(&outcome.timeline) {
             sum.ios += interval.ios;
+            sum.reads += interval.reads;
             sum.bytes += interval.bytes;
             sum.latency_sum += interval.latency_sum;
         }
+        let worker::Outcome { reads, writes, timeline, .. } = outcome;
+        all.workers.push(WorkerTally { reads, writes, timeline });
     }
     if let Stop::After(time) = job.stop {
         all.elapsed = time;

@@ -7,13 +7,18 @@
 mod cells;
 mod cpu;
 mod measure;
+mod pace;
 mod pattern;
+mod places;
+mod walk;
+mod words;
 mod worker;
 
 pub use cells::{CELL, Corruption};
-pub use cpu::CpuTime;
+pub use cpu::{CpuTime, ProcessorTime};
 pub use measure::{Interval, Issued, Latencies, Measured, Tally, WorkerTally};
-pub use pattern::Pattern;
+pub use pattern::{Begin, NextFile, Pace, Pattern, Pause, Portion, Rate, Shape};
+pub use places::{PartLength, Spread, SpreadPart};
 
 use crate::{Error, Result, Subject};
 use std::ops::Range;
@@ -132,9 +137,9 @@ pub struct Session {
 /// One of the jobs that run at the same time.
 struct Course {
     job: Job,
-    layout: pattern::Layout,
-    /// Steps that each of its workers has taken.
-    taken: u64,
+    layout: walk::Layout,
+    /// Where each of its workers is.
+    walks: Vec<walk::Walk>,
 }
 
 impl Session {
@@ -159,7 +164,11 @@ impl Session {
         let sector = subject.device().sectors().logical;
         // What one job writes another may read.
         let ledger = jobs.iter().any(|job| job.verify).then(|| cells::Ledger::new(&range));
-        let course = |job: Job| Ok(Course { layout: pattern::Layout::new(&job, sector)?, job, taken: 0 });
+        let course = |job: Job| {
+            let layout = walk::Layout::new(&job, sector)?;
+            let walk = |worker: u32| walk::Walk::new(&job, &layout, worker as usize);
+            Ok(Course { walks: (0..job.pattern.workers).map(walk).collect(), layout, job })
+        };
         Ok(Session { subject, jobs: jobs.into_iter().map(course).collect::<Result<_>>()?, ledger, pieces: 0 })
     }
 
@@ -194,22 +203,26 @@ impl Session {
         for (course, stop) in self.jobs.iter_mut().zip(stops) {
             (course.job.ramp_up, course.job.stop, course.job.interval) = (ramp_up, *stop, interval);
         }
-        let Session { subject, jobs, ledger, pieces } = &*self;
+        let Session { subject, jobs, ledger, pieces } = self;
+        let (subject, ledger, piece) = (&*subject, ledger.as_ref(), *pieces);
+        *pieces += 1;
         let workers = jobs.iter().map(|course| course.job.pattern.workers as usize).sum::<usize>();
         let barrier = Barrier::new(workers + 1);
         let begin = OnceLock::new();
         let halt = AtomicBool::new(false);
         let (report, reports) = channel();
-        let measured = std::thread::scope(|scope| {
-            for (number, course) in jobs.iter().enumerate() {
-                for index in 0..course.job.pattern.workers as usize {
+        std::thread::scope(|scope| {
+            let mut all = Vec::new();
+            for (number, course) in jobs.iter_mut().enumerate() {
+                let Course { job, layout, walks } = course;
+                let (job, layout) = (&*job, &*layout);
+                all.push(job);
+                for (index, walk) in walks.iter_mut().enumerate() {
                     let (barrier, begin, halt, report) = (&barrier, &begin, &halt, report.clone());
                     scope.spawn(move || {
-                        let Course { job, layout, taken } = course;
-                        let start = worker::Start { piece: *pieces, taken: *taken };
-                        let ledger = ledger.as_ref().filter(|_| job.verify);
-                        let task = worker::Task { subject, job, layout, ledger, index, start, halt };
-                        let outcome = worker::run(&task, || {
+                        let ledger = ledger.filter(|_| job.verify);
+                        let task = worker::Task { subject, job, layout, ledger, index, walk, piece, halt };
+                        let outcome = worker::run(task, || {
                             barrier.wait();
                             let begin = *begin.get().expect("set before the barrier opens");
                             worker::Clock::new(begin, job)
@@ -220,19 +233,13 @@ impl Session {
                 }
             }
             drop(report);
-            let jobs: Vec<&Job> = jobs.iter().map(|course| &course.job).collect();
-            coordinate(subject, &jobs, watch, &halt, &reports, || {
+            coordinate(subject, &all, watch, &halt, &reports, || {
                 let now = Instant::now();
                 begin.set(now).expect("set once");
                 barrier.wait();
                 now
             })
-        })?;
-        self.pieces += 1;
-        for (course, measured) in self.jobs.iter_mut().zip(&measured) {
-            course.taken += measured.issued.ios() / u64::from(course.job.pattern.workers);
-        }
-        Ok(measured)
+        })
     }
 }
 
@@ -253,6 +260,7 @@ fn coordinate(
     open: impl FnOnce() -> Instant,
 ) -> Result<Vec<Measured>> {
     let (ramp_up, interval) = jobs.first().map_or_else(Default::default, |job| (job.ramp_up, job.interval));
+    let processors_before = cpu::processors();
     let cpu_before = CpuTime::now();
     let start = open();
     let measuring = start + ramp_up;
@@ -292,13 +300,14 @@ fn coordinate(
         return Err(error);
     }
     let cpu = CpuTime::now().since(cpu_before);
+    let processors = cpu::since(&cpu::processors(), &processors_before);
     let measured = jobs.iter().zip(outcomes).map(|(job, outcomes)| {
         let mut job = (*job).clone();
         if let (true, Stop::After(time)) = (halt.load(Relaxed), job.stop) {
             // It ended before its time.
             job.stop = Stop::After(time.min(measuring.elapsed()));
         }
-        measure::gather(&job, outcomes.into_iter().flatten(), &free, cpu, whole)
+        measure::gather(&job, outcomes.into_iter().flatten(), &free, cpu, &processors, whole)
     });
     Ok(measured.collect())
 }

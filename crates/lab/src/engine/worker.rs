@@ -2,7 +2,8 @@
 
 use super::cells::{self, CELL, Ledger};
 use super::measure::{Interval, Issued, Latencies, Tally};
-use super::pattern::{Layout, Walk};
+use super::pace::{Go, Pacer};
+use super::walk::{Layout, Step, Walk};
 use super::{Corruption, Durability, Job, Stop};
 use crate::{Error, Result, Subject};
 use platter_device::{Buffer, Completion, Kind, Queue, Request, Segment, Segments};
@@ -14,18 +15,11 @@ use std::time::{Duration, Instant};
 /// The most corruptions a worker describes; it counts all.
 const DESCRIBED: usize = 16;
 
-/// Where a piece of a job begins.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Start {
-    /// How many pieces came before.
-    pub piece: u64,
-    /// How many steps each worker took in them.
-    pub taken: u64,
-}
-
 /// The times that all workers share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
+    /// When the ramp-up begins.
+    start: Instant,
     /// When measuring begins.
     measuring: Instant,
     /// When the last I/O is issued, if that is by time.
@@ -35,7 +29,7 @@ pub(crate) struct Clock {
 impl Clock {
     pub fn new(start: Instant, job: &Job) -> Clock {
         let measuring = start + job.ramp_up;
-        Clock { measuring, end: job.stop.time().map(|time| measuring + time) }
+        Clock { start, measuring, end: job.stop.time().map(|time| measuring + time) }
     }
 }
 
@@ -61,6 +55,7 @@ struct Slot {
     buffer: Option<Buffer>,
     read: bool,
     offset: u64,
+    length: usize,
     issued: Instant,
     /// Whether the planned sync is for it.
     is_beside: bool,
@@ -93,7 +88,13 @@ struct Worker<'a> {
     subject: &'a Subject,
     job: &'a Job,
     ledger: Option<&'a Ledger>,
-    walk: Walk,
+    layout: &'a Layout,
+    walk: &'a mut Walk,
+    pacer: Pacer,
+    /// What comes next, if it could not go yet.
+    held: Option<Step>,
+    /// When it may go.
+    due: Option<Instant>,
     queue: Box<dyn Queue + 'a>,
     slots: Vec<Slot>,
     free: Vec<usize>,
@@ -123,15 +124,18 @@ pub(crate) struct Task<'a> {
     pub ledger: Option<&'a Ledger>,
     /// Which of the workers it is.
     pub index: usize,
-    pub start: Start,
+    pub walk: &'a mut Walk,
+    /// Which piece of the job it is.
+    pub piece: u64,
     /// Set when it is to end.
     pub halt: &'a AtomicBool,
 }
 
 /// Runs one worker; `wait` returns when all are ready.
-pub(crate) fn run(task: &Task<'_>, wait: impl FnOnce() -> Clock) -> Result<Outcome> {
-    let &Task { subject, job, layout, ledger, index, start, halt } = task;
+pub(crate) fn run(task: Task<'_>, wait: impl FnOnce() -> Clock) -> Result<Outcome> {
+    let Task { subject, job, layout, ledger, index, walk, piece, halt } = task;
     let prepared = set_up(subject, job, index);
+    walk.begin_piece(piece);
     // Every worker passes the barrier, also one that failed: the others wait for it.
     let clock = wait();
     let (queue, slots) = prepared?;
@@ -147,7 +151,11 @@ pub(crate) fn run(task: &Task<'_>, wait: impl FnOnce() -> Clock) -> Result<Outco
         subject,
         job,
         ledger,
-        walk: Walk::new(job, layout, index, start),
+        layout,
+        walk,
+        pacer: Pacer::new(job.pattern.shape.pace, clock.start, job.seed ^ index as u64),
+        held: None,
+        due: None,
         queue,
         slots,
         free,
@@ -169,7 +177,9 @@ pub(crate) fn run(task: &Task<'_>, wait: impl FnOnce() -> Clock) -> Result<Outco
 
 fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn Queue + 'a>, Vec<Slot>)> {
     let depth = job.pattern.queue_depth as usize;
-    if job.verify && !(job.pattern.block as usize).is_multiple_of(CELL) {
+    if job.verify
+        && !job.pattern.portions().iter().all(|portion| (portion.least as usize).is_multiple_of(CELL))
+    {
         return Job::refuse(format!("verified blocks are multiples of {CELL} bytes"));
     }
     let syncs = matches!((subject, job.durability), (Subject::File { .. }, Durability::WriteThrough));
@@ -184,6 +194,7 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
                 buffer: Some(buffer),
                 read: true,
                 offset: 0,
+                length: 0,
                 issued: Instant::now(),
                 is_beside: false,
             }
@@ -191,6 +202,10 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
         .collect();
     Ok((queue, slots))
 }
+
+/// How long a worker sleeps at most before it looks whether it is to end, and while something is on its way.
+const LOOK: Duration = Duration::from_millis(50);
+const POLL: Duration = Duration::from_micros(20);
 
 /// Bytes of the smallest block that a device could find to be a copy of another.
 const SECTOR: usize = 512;
@@ -230,8 +245,11 @@ impl Worker<'_> {
                 if self.left == 0 {
                     return Ok(());
                 }
-                // Other workers hold every block that this one could take.
-                std::thread::yield_now();
+                match self.due {
+                    Some(due) => self.sleep(due, LOOK),
+                    // Other workers hold every block that this one could take.
+                    None => std::thread::yield_now(),
+                }
             }
             self.sync_beside()?;
             self.wait(&mut done)?;
@@ -254,15 +272,28 @@ impl Worker<'_> {
     }
 
     /// Waits until something is done; with what arrives in parts, the file system does its work meanwhile.
+    /// What could go at a later time only is not held up by what is on its way.
     fn wait(&mut self, done: &mut Vec<Completion>) -> Result<()> {
-        let Worker { subject, queue, slots, .. } = self;
+        let Worker { subject, queue, slots, due, .. } = self;
+        let least = usize::from(due.is_none());
         match subject {
-            Subject::Device { .. } => queue.wait(1, done)?,
-            Subject::File { system, .. } => queue.wait_beside(1, done, &mut |tag, at, part| {
-                system.work_beside(&mut slots[tag as usize].plan, at, part);
+            Subject::Device { .. } => queue.wait(least, done)?,
+            Subject::File { system, .. } => queue.wait_beside(least, done, &mut |tag, at, part| {
+                let slot = &mut slots[tag as usize];
+                let part = &part[..part.len().min(slot.length.saturating_sub(at))];
+                system.work_beside(&mut slot.plan, at, part);
             })?,
         }
+        if let (Some(due), true) = (*due, done.is_empty() && queue.in_flight() > 0) {
+            self.sleep(due, POLL);
+        }
         Ok(())
+    }
+
+    /// Sleeps until then, or the end, or for so long.
+    fn sleep(&self, until: Instant, most: Duration) {
+        let until = self.clock.end.map_or(until, |end| end.min(until));
+        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(most));
     }
 
     /// Issues an I/O if the job is not over, a slot is free and a block can be had; `false` if not.
@@ -275,60 +306,89 @@ impl Worker<'_> {
         if self.clock.end.is_some_and(|end| issued >= end) || self.halt.load(Relaxed) {
             self.left = 0;
         }
-        if self.left == 0 || !self.issue(slot, issued)? {
+        self.due = None;
+        if self.left == 0 {
+            return Ok(false);
+        }
+        let Some(step) = self.next_step(issued) else { return Ok(false) };
+        if !self.issue(slot, step, issued)? {
             return Ok(false);
         }
         self.free.pop();
-        let (block, issued_all) = (u64::from(self.job.pattern.block), &mut self.outcome.issued);
-        let (ios, bytes) = match self.slots[slot].read {
-            true => (&mut issued_all.reads, &mut issued_all.read_bytes),
-            false => (&mut issued_all.writes, &mut issued_all.write_bytes),
+        self.pacer.issued(step.read, step.length, issued);
+        let all = &mut self.outcome.issued;
+        let (ios, bytes) = match step.read {
+            true => (&mut all.reads, &mut all.read_bytes),
+            false => (&mut all.writes, &mut all.write_bytes),
         };
         *ios += 1;
-        *bytes += block;
+        *bytes += u64::from(step.length);
         if issued >= self.clock.measuring {
             self.left -= 1;
         }
         Ok(true)
     }
 
-    /// Issues one I/O; `false` if that has to wait until one in flight completes: every block that could be next has one,
-    /// or another caller has its range for itself.
-    fn issue(&mut self, index: usize, issued: Instant) -> Result<bool> {
-        let block = self.job.pattern.block;
-        let (read, offset) = match self.ledger {
-            None => self.walk.step(),
-            Some(ledger) => {
-                // With more I/Os in flight than blocks there is nothing left to claim until one completes.
-                let free = (0..64)
-                    .map(|_| self.walk.step())
-                    .find(|&(_, offset)| ledger.claim(offset, block as usize));
-                let Some(place) = free else { return Ok(false) };
-                place
+    /// What comes next, if it may go now.
+    fn next_step(&mut self, now: Instant) -> Option<Step> {
+        let mut step = match self.held.take() {
+            Some(step) => step,
+            None => {
+                let step = self.draw()?;
+                if !step.delay.is_zero() {
+                    self.pacer.delay(step.delay, now);
+                }
+                step
             }
         };
+        match self.pacer.ask(&step, now, self.queue.in_flight()) {
+            Go::Now { read } => {
+                step.read = read;
+                return Some(step);
+            }
+            Go::At(due) => self.due = Some(due),
+            Go::WhenIdle => {}
+        }
+        self.held = Some(step);
+        None
+    }
+
+    /// What comes next. Of verified blocks one that has no I/O in flight, if there is one.
+    fn draw(&mut self) -> Option<Step> {
+        let Some(ledger) = self.ledger else { return Some(self.walk.step(self.layout)) };
+        // With more I/Os in flight than blocks there is nothing left to claim until one completes.
+        let mut steps = (0..64).map(|_| self.walk.step(self.layout));
+        steps.find(|step| ledger.claim(step.offset, step.length as usize))
+    }
+
+    /// Issues one I/O; `false` if that has to wait until one in flight completes, because another caller has its range for
+    /// itself.
+    fn issue(&mut self, index: usize, step: Step, issued: Instant) -> Result<bool> {
+        let Step { read, offset, length, .. } = step;
+        let size = length as usize;
         let slot = &mut self.slots[index];
         let mut buffer = slot.buffer.take().expect("a free slot has its buffer");
         if !read {
             self.written += 1;
             match self.ledger {
-                Some(ledger) => cells::stamp(&mut buffer, offset, |at| ledger.next(at)),
+                Some(ledger) => cells::stamp(&mut buffer[..size], offset, |at| ledger.next(at)),
                 None => {
                     let step = if self.job.touch { CACHE_LINE } else { SECTOR };
-                    make_unique(&mut buffer, self.written ^ offset << 20, step);
+                    make_unique(&mut buffer[..size], self.written ^ offset << 20, step);
                 }
             }
         }
         slot.read = read;
         slot.offset = offset;
+        slot.length = size;
         slot.issued = issued;
         let segments = match self.subject {
-            Subject::Device { .. } => Segments::from_slice(&[Segment { offset, at: 0, length: block }]),
+            Subject::Device { .. } => Segments::from_slice(&[Segment { offset, at: 0, length }]),
             Subject::File { system, node } => {
                 let planned = loop {
                     let planned = match read {
-                        true => system.plan_read(*node, offset, block as usize, &mut slot.plan),
-                        false => system.plan_write(*node, offset, &buffer, &mut slot.plan),
+                        true => system.plan_read(*node, offset, size, &mut slot.plan),
+                        false => system.plan_write(*node, offset, &buffer[..size], &mut slot.plan),
                     };
                     match planned {
                         Err(FsError::Busy) if self.queue.in_flight() == 0 => system.wait_until_free(*node),
@@ -337,10 +397,8 @@ impl Worker<'_> {
                 };
                 if let Err(FsError::Busy) = planned {
                     // Whoever has this range may be waiting for what is in flight here.
-                    if let Some(ledger) = self.ledger {
-                        ledger.release(offset, buffer.len(), false);
-                    }
                     slot.buffer = Some(buffer);
+                    self.held = Some(step);
                     return Ok(false);
                 }
                 planned?;
@@ -355,7 +413,8 @@ impl Worker<'_> {
         match self.subject {
             Subject::File { .. } if read && slot.plan.work_beside => self.queue.submit_in_parts(request)?,
             Subject::File { system, .. } if slot.plan.work_beside => {
-                self.queue.submit_beside(request, &mut |data| system.work_beside(&mut slot.plan, 0, data))?;
+                let work = &mut |data: &[u8]| system.work_beside(&mut slot.plan, 0, &data[..size]);
+                self.queue.submit_beside(request, work)?;
             }
             _ => self.queue.submit(request),
         }
@@ -372,13 +431,14 @@ impl Worker<'_> {
         };
         let mut buffer = completion.buffer;
         let mut needs_sync = false;
+        let size = slot.length;
         let done = match self.subject {
             Subject::Device { .. } => completion.result.map_err(Error::from),
             Subject::File { system, .. } => {
                 slot.plan.segments = completion.segments;
                 if slot.read {
-                    match system.finish_read(&mut slot.plan, &mut buffer, completion.result) {
-                        Ok(read) if read == buffer.len() => Ok(()),
+                    match system.finish_read(&mut slot.plan, &mut buffer[..size], completion.result) {
+                        Ok(read) if read == size => Ok(()),
                         Ok(read) => {
                             Job::refuse(format!("the file ends inside a block: {read} bytes were read"))
                         }
@@ -389,26 +449,27 @@ impl Worker<'_> {
                         true => self.beside_coming -= 1,
                         false => self.coming -= usize::from(slot.sync_need(self.job) != SyncNeed::None),
                     }
-                    let finished = system.finish_write(&mut slot.plan, &buffer, completion.result);
+                    let finished = system.finish_write(&mut slot.plan, &buffer[..size], completion.result);
                     finished.map(|sync| needs_sync = sync).map_err(Error::from)
                 }
             }
         };
         let now = Instant::now();
-        let (read, offset, length) = (slot.read, slot.offset, buffer.len());
+        let (read, offset) = (slot.read, slot.offset);
+        self.pacer.completed(now);
         if let Some(ledger) = self.ledger {
             if read && done.is_ok() {
                 let mut found = Vec::new();
-                ledger.verify(&buffer, offset, &mut found);
-                self.outcome.verified += (length / CELL) as u64;
+                ledger.verify(&buffer[..size], offset, &mut found);
+                self.outcome.verified += (size / CELL) as u64;
                 self.outcome.corrupted += found.len() as u64;
                 let room = DESCRIBED.saturating_sub(self.outcome.corruptions.len());
                 self.outcome.corruptions.extend(found.into_iter().take(room));
             }
-            ledger.release(offset, length, !read && done.is_ok());
+            ledger.release(offset, size, !read && done.is_ok());
         }
         if self.job.touch && read && done.is_ok() {
-            self.outcome.touched ^= touch(&buffer);
+            self.outcome.touched ^= touch(&buffer[..size]);
         }
         slot.buffer = Some(buffer);
         done?;
@@ -516,7 +577,7 @@ impl Worker<'_> {
             return;
         }
         let latency = now - slot.issued;
-        let bytes = u64::from(self.job.pattern.block);
+        let bytes = slot.length as u64;
         let elapsed = now - self.clock.measuring;
         let outcome = &mut self.outcome;
         if slot.read { &mut outcome.reads } else { &mut outcome.writes }.record(bytes, latency);
@@ -527,6 +588,7 @@ impl Worker<'_> {
         }
         let interval = &mut outcome.timeline[interval];
         interval.ios += 1;
+        interval.reads += u64::from(slot.read);
         interval.bytes += bytes;
         interval.latency_sum += latency.as_nanos() as u64;
     }

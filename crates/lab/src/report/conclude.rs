@@ -32,7 +32,7 @@ impl Document {
                 let result = &mut self.results[index];
                 let iops = case.fit.rate(place);
                 result.iops = if iops.is_finite() { iops } else { 0.0 };
-                result.mb_per_s = result.iops * result.case.block_bytes as f64 / 1e6;
+                result.mb_per_s = result.iops * mean_block(result) / 1e6;
                 for base in self.bases(&self.results[index].target) {
                     let base_place =
                         case.results.iter().position(|&other| self.results[other].target == base);
@@ -263,4 +263,14 @@ fn warnings(result: &CaseResult) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// Bytes of the mean request: all are alike unless the case's shape says otherwise.
+fn mean_block(result: &CaseResult) -> f64 {
+    let sum = |of: fn(&Run) -> f64| result.runs.iter().map(of).sum::<f64>();
+    let (mb, iops) = (sum(|run| run.mb_per_s * run.seconds), sum(|run| run.iops * run.seconds));
+    match result.case.shape {
+        Some(_) if iops > 0.0 => mb * 1e6 / iops,
+        _ => result.case.block_bytes as f64,
+    }
 }

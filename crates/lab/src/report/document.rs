@@ -214,8 +214,11 @@ pub struct Case {
     pub name: String,
     /// Reads, writes or both.
     pub direction: Direction,
-    /// Bytes of a request.
+    /// Bytes of a request; of the largest if they differ.
     pub block_bytes: u64,
+    /// What more there is to say of the load: sizes that differ, how places are spread, a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
     /// Requests that each worker keeps outstanding.
     pub queue_depth: u32,
     /// Workers, each a thread.
@@ -236,6 +239,15 @@ pub struct Case {
 }
 
 impl Case {
+    /// The size of its requests in words.
+    pub fn block_words(&self) -> String {
+        let size = super::format::size(self.block_bytes);
+        match &self.shape {
+            Some(shape) => format!("{size} ({shape})"),
+            None => size,
+        }
+    }
+
     /// Whether both are the same case of the same workload.
     pub fn is_same(&self, other: &Case) -> bool {
         self.workload == other.workload && self.name == other.name && self.direction == other.direction

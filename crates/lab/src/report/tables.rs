@@ -88,7 +88,7 @@ pub fn at_the_device(document: &Document, workload: &str) -> Option<Table> {
                     Cell::plain(format!(
                         "{} × {}",
                         format::count(traffic.requests as f64),
-                        format::size(case.block_bytes)
+                        case.block_words()
                     )),
                     Cell::plain(traffic.describe_sizes()),
                     Cell::plain(format!("{:.2}", traffic.amplification())),

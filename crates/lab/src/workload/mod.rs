@@ -6,6 +6,8 @@
 
 mod fio;
 
+use crate::diskspd::Profile;
+use crate::iometer::Config;
 use crate::report::document::{Direction, Scoring};
 use crate::{CELL, Durability, Error, Pattern, Result};
 use platter_device::parse_size;
@@ -124,6 +126,8 @@ pub struct Case {
     pub part: Option<Part>,
     /// When its writes count as done; the workload's rule if `None`.
     pub durability: Option<Durability>,
+    /// Length of an interval of the timeline where it runs in one piece; the lab's choice if `None`.
+    pub interval: Option<Duration>,
 }
 
 impl Case {
@@ -180,6 +184,35 @@ impl Workload {
         } else {
             Workload::from_toml(&stem, &text, preset)
         }
+    }
+
+    /// All workloads that a name stands for: a profile or a command line of DiskSpd (`diskspd -b4K …`) may have several
+    /// runs, everything else is one.
+    ///
+    /// # Errors
+    /// As [`Workload::load`].
+    pub fn load_all(name: impl AsRef<OsStr>, preset: Preset) -> Result<Vec<Workload>> {
+        let path = Path::new(name.as_ref());
+        let shown = path.display().to_string();
+        let wrong = |reason: String| input(&shown, reason);
+        if let Some(line) = path.to_str().and_then(|name| name.strip_prefix("diskspd ")) {
+            let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            return Profile::from_arguments(&arguments)
+                .and_then(|profile| profile.workloads())
+                .map_err(wrong);
+        }
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xml")) {
+            let text = read_text(path).map_err(|error| wrong(error.to_string()))?;
+            return Profile::from_xml(&text, &[]).and_then(|profile| profile.workloads()).map_err(wrong);
+        }
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("icf")) {
+            let stem = path.file_stem().map_or(shown.clone(), |stem| stem.to_string_lossy().into_owned());
+            return Config::load(path)
+                .and_then(|config| config.workload(&stem))
+                .map(|one| vec![one])
+                .map_err(wrong);
+        }
+        Ok(vec![Workload::load(name, preset)?])
     }
 
     /// The built-in workload of this name, if there is one.
@@ -245,6 +278,7 @@ impl Workload {
                     workers: case.workers,
                     queue_depth: case.queue_depth,
                     own_span: case.own_span,
+                    ..Pattern::default()
                 };
                 let seconds = match (preset, case.full_seconds) {
                     (Preset::Full, Some(seconds)) => seconds,
@@ -263,6 +297,7 @@ impl Workload {
                     beside: false,
                     part: None,
                     durability: None,
+                    interval: None,
                 });
             }
         }
@@ -295,7 +330,7 @@ impl Workload {
 }
 
 /// The text of a file that a person wrote. What is no UTF-8, as in comments of another time, is replaced.
-fn read_text(path: &Path) -> std::io::Result<String> {
+pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     /// Longer than any such file.
     const MOST: u64 = 16 << 20;
     let mut bytes = Vec::new();

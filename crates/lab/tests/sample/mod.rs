@@ -80,6 +80,7 @@ fn cases() -> Vec<(Case, f64)> {
                 _ => Direction::Mix,
             },
             block_bytes,
+            shape: None,
             queue_depth,
             workers,
             random_percent,

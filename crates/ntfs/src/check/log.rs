@@ -52,7 +52,9 @@ pub fn replay(
         }
         State::Foreign(reason) => {
             // What changes it held nobody will know: what the volume's other structures say is put right.
-            told(Severity::Inconsistent, format!("$LogFile: {reason}"));
+            let outcome =
+                if is_repairing { "; it is emptied, and what it held is not carried out" } else { "" };
+            told(Severity::Inconsistent, format!("$LogFile: {reason}{outcome}"));
             if is_repairing {
                 empty(disk, &place);
                 disk.commit()?;

@@ -116,8 +116,11 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
             check.rebuild.insert(number);
         }
     }
-    if !is_directory && !is_view && number >= known::FIRST_FREE && file.find(&key(Kind::DATA, "")).is_empty()
-    {
+    // Of the system's own files some have named streams only: Windows' change journal has `$J` and `$Max`.
+    let is_systems = names.iter().any(|name| name.parent.number() == known::EXTEND)
+        && file.streams().keys().any(|key| key.0 == Kind::DATA);
+    let has_data = !file.find(&key(Kind::DATA, "")).is_empty();
+    if !is_directory && !is_view && !is_systems && number >= known::FIRST_FREE && !has_data {
         let message = format!("file record at offset {}: expected $DATA, found none", file.at);
         check.find("data-lost", Severity::DataLoss, Some(number), message, repairing);
         file.put(Attribute::resident(Kind::DATA, Vec::new()));

@@ -17,6 +17,10 @@ use platter_vfs::Result;
 /// Records that `$MFTMirr` has, if a cluster has no more.
 const MIRRORED: u64 = 4;
 
+/// Bytes of `$MFTMirr` that Windows keeps in step with `$MFT`, where a cluster has more: on a volume that it made with
+/// clusters of 2 MiB, the 24 records of 1 KiB in front are those of `$MFT`, and the others stand as they were formatted.
+const IN_STEP: u64 = 24 << 10;
+
 /// Bytes of `$UpCase`.
 const UPCASE: usize = 2 << 16;
 
@@ -364,6 +368,7 @@ fn mirror(check: &mut Check<'_>) -> Result<()> {
     let size = u64::from(check.geometry.record);
     let count = (check.geometry.cluster / size).max(MIRRORED).min(check.table.count);
     let count = if check.geometry.cluster > size * MIRRORED { mirrored(check)?.min(count) } else { count };
+    let count = count.min((IN_STEP / size).max(MIRRORED));
     let mut own = vec![0; (count * size) as usize];
     check.table.read(&check.disk, &check.geometry, 0, &mut own)?;
     let mut copy = own.clone();

@@ -182,6 +182,46 @@ fn a_change_journal_says_that_it_is_not_complete() {
     assert!(report.is_clean(), "{:#?}", report.findings);
 }
 
+/// Windows' change journal has no unnamed stream; records that nothing uses may be marked as unreadable; and of a large
+/// `$MFTMirr` only the front is kept in step. A repair changes none of it.
+#[test]
+fn what_windows_leaves_is_no_damage() {
+    let memory = Arc::new(MemoryDevice::new(1 << 30, Sectors { logical: 512, physical: 512 }));
+    let options = FormatOptions { cluster: Some(2 << 20), ..FormatOptions::default() };
+    crate::Ntfs.make(&*memory, &options, &Silent).unwrap();
+    let volume = NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+    let extend = Node(volume.core().nodes.enter(record_number::EXTEND));
+    let file = volume.create(extend, &"$UsnJrnl".into(), Kind::File).unwrap();
+    for name in ["$J", "$Max"] {
+        let stream = volume.stream(file, &name.into(), true).unwrap();
+        volume.write(stream, 0, &[1; 32]).unwrap();
+    }
+    let geometry = {
+        let mut core = volume.core();
+        let number = core.nodes.get(file.0).unwrap().file;
+        let mut file = (*core.file(number).unwrap()).clone();
+        file.take(Type::DATA, &[]).unwrap();
+        core.transact(|core| core.store(file)).unwrap();
+        core.geometry
+    };
+    volume.unmount().unwrap();
+    let size = u64::from(geometry.record);
+    let (unused, mirrored) =
+        (geometry.mft * geometry.cluster + 200 * size, geometry.mirror * geometry.cluster);
+    let mut record = vec![0; size as usize];
+    memory.read_at(unused, &mut record).unwrap();
+    record[..4].copy_from_slice(b"BAAD");
+    memory.write_at(unused, &record).unwrap();
+    memory.write_at(mirrored + 24 * size, &record).unwrap();
+    let before = memory.to_image();
+    let report = crate::Ntfs.check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
+    assert_eq!(report.found, 0, "{:#?}", report.findings);
+    assert!(memory.to_image() == before);
+    memory.write_at(mirrored + 23 * size, &record).unwrap();
+    let report = crate::Ntfs.check(&*memory, CheckOptions::default(), &Silent).unwrap();
+    assert_eq!(report.findings.iter().map(|one| one.code).collect::<Vec<_>>(), ["mirror"]);
+}
+
 /// Changes of a file in very many pieces are noted, and its records made of them once, by the commit.
 #[test]
 fn a_scattered_file_is_stored_once_for_many_changes() {

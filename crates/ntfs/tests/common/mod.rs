@@ -3,7 +3,7 @@
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_ntfs::{Ntfs, NtfsVolume};
-use platter_vfs::model::{Clock, Shape, Subject, Tested};
+use platter_vfs::model::{Check, Clock, Shape, Subject, Tested};
 use platter_vfs::{
     CheckOptions, Cursor, FileSystem, Format, FormatOptions, MemoryOptions, Node, OpenOptions, Silent,
     Timestamp,
@@ -74,7 +74,12 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
 
 /// A volume for the model tests.
 pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
-    Box::new(Tested { format: &Ntfs, device, clock: clock.clone(), reference, check: check_clean })
+    checked_by(device, clock, |device| check_clean(&**device))
+}
+
+/// The same with another check.
+pub fn checked_by(device: Arc<dyn Device>, clock: &Clock, check: Check) -> Box<dyn Subject> {
+    Box::new(Tested::new(&Ntfs, device, clock, reference, check))
 }
 
 /// Fails unless the check finds nothing.

@@ -1,15 +1,22 @@
 //! `platter check`
 
-use crate::failure::{About, CHECK_FAILED, Failure, Outcome, shown};
+use crate::failure::{About, CHECK_FAILED, Failure, Outcome, shown, tell};
 use crate::output::{Output, grouped};
 use crate::progress::{Bar, Unit};
-use crate::volume::{Access, WriteOptions, open_part};
+use crate::undo;
+use crate::volume::{Access, WriteOptions, open_device, part_of};
 use clap::Args;
-use platter_vfs::{CheckOptions, CheckReport, Format, Severity};
+use platter_device::{Device, UndoDevice, show_size};
+use platter_vfs::{CheckOptions, CheckReport, Finding, Format, Severity};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Check a volume for damage, and repair it
+///
+/// A repair saves what it overwrites to an undo file first, with which `platter undo` gives the image back byte for byte,
+/// also after a repair that was cut off. It stands beside the image as IMAGE.undo (IMAGE.undo-2 and so on if there is one),
+/// that of a block device in /var/lib/platter/undo. A repair that has nothing to do makes none.
 ///
 /// Exit codes are those of fsck(8): 0 nothing found, 1 everything was repaired, 4 damage is left, 8 the check could not
 /// be carried out, 16 wrong arguments.
@@ -20,6 +27,12 @@ pub struct Arguments {
     /// Repair what can be; without it nothing is written
     #[arg(long)]
     repair: bool,
+    /// Save what the repair overwrites to this file, which must not exist yet
+    #[arg(long, value_name = "FILE", requires = "repair")]
+    undo: Option<PathBuf>,
+    /// Repair without an undo file: the repair cannot be taken back
+    #[arg(long, requires = "repair", conflicts_with = "undo")]
+    no_undo: bool,
     /// Read every cluster too; bad ones are told with the files on them, and, with --repair, not used any more (NTFS)
     #[arg(long)]
     surface: bool,
@@ -39,6 +52,8 @@ struct Document<'a> {
     device: &'a str,
     format: String,
     found: u64,
+    /// Of those found, what is no damage.
+    notices: u64,
     repaired: u64,
     /// The worst that is left: null, "notice", "inconsistent" or "data-loss".
     remaining: Option<&'static str>,
@@ -47,6 +62,8 @@ struct Document<'a> {
     directories: u64,
     used_clusters: u64,
     total_clusters: u64,
+    /// The file that takes the repair back, if it wrote anything.
+    undo: Option<String>,
     findings: Vec<Found<'a>>,
 }
 
@@ -75,15 +92,53 @@ impl Arguments {
 
     fn check(&self) -> Outcome {
         let access = if self.repair { Access::Write { force: self.volume.force } } else { Access::Read };
-        let device = open_part(&self.image, self.volume.partition, access)?;
+        let whole = open_device(&self.image, access)?;
+        let undo = (self.repair && !self.no_undo).then(|| self.undo_device(&whole)).transpose()?;
+        let whole = undo.as_ref().map_or(whole, |(undo, _)| undo.clone() as Arc<dyn Device>);
+        let device = part_of(whole, self.volume.partition, access)?;
+        let outcome = self.check_device(&*device);
+        let Some((undo, path)) = undo else { return self.report(&*device, outcome?, None) };
+        match outcome {
+            Ok(outcome) => {
+                let saved =
+                    undo.finish(&|| undo::stamp(&self.image)).map_err(|error| match undo.why_failed() {
+                        Some(_) => undo::cannot_save(&error),
+                        None => error.into(),
+                    })?;
+                self.report(&*device, outcome, saved)
+            }
+            Err(failure) if undo.why_failed().is_some() => Err(undo::cannot_save(&failure)),
+            Err(failure) => {
+                if path.exists() {
+                    tell(format_args!("platter: what was overwritten until then is in {}", shown(&path)));
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// The device, with what it holds saved before it is overwritten.
+    fn undo_device(&self, whole: &Arc<dyn Device>) -> Result<(Arc<UndoDevice>, PathBuf), Failure> {
+        let path = match &self.undo {
+            Some(path) if path.exists() => {
+                return Err(Failure::new(shown(path), "is there already; an undo file is a new one"));
+            }
+            Some(path) => path.clone(),
+            None => undo::default_path(&self.image)?,
+        };
+        let undo = UndoDevice::new(whole.clone(), &path, &shown(&self.image).to_string());
+        Ok((Arc::new(undo), path))
+    }
+
+    fn check_device(&self, device: &dyn Device) -> Result<(String, CheckReport), Failure> {
         let (format, name): (&dyn Format, String) = match &self.format {
             Some(name) => {
                 (platter_formats::by_name(name).expect("clap allows these names only"), name.clone())
             }
-            None => match platter_formats::recognise(&*device).about(shown(&self.image))? {
+            None => match platter_formats::recognise(device).about(shown(&self.image))? {
                 Some((format, recognised)) => (format, recognised.format),
                 None => {
-                    let error = platter_formats::unknown(&*device).about(shown(&self.image))?;
+                    let error = platter_formats::unknown(device).about(shown(&self.image))?;
                     return Err(Failure::new(shown(&self.image), error));
                 }
             },
@@ -91,30 +146,54 @@ impl Arguments {
         let bar = Bar::new(Unit::Steps);
         let options = CheckOptions { repair: self.repair };
         let report = match self.surface {
-            true => format.check_surface(&*device, options, &bar),
-            false => format.check(&*device, options, &bar),
+            true => format.check_surface(device, options, &bar),
+            false => format.check(device, options, &bar),
         }
         .about(device.name())?;
         if self.repair {
             device.flush()?;
         }
-        drop(bar);
+        Ok((name, report))
+    }
+
+    fn report(
+        &self,
+        device: &dyn Device,
+        (format, report): (String, CheckReport),
+        saved: Option<(PathBuf, u64)>,
+    ) -> Outcome {
         let mut output = Output::new();
+        let undo = saved.as_ref().map(|(path, _)| shown(path).to_string());
         if self.json {
-            output.json(&document(device.name(), name, &report))?;
+            output.json(&document(device.name(), format, &report, undo))?;
         } else {
-            print(&mut output, device.name(), &name, &report)?;
+            print(&mut output, device.name(), &format, &report)?;
+            if let Some((path, saved)) = saved {
+                let (path, image): (&Path, &Path) = (&path, &self.image);
+                output.line(format_args!(
+                    "what was overwritten ({}) is in {path}; `platter undo {path} {image}` takes the repair back",
+                    show_size(saved),
+                    path = shown(path),
+                    image = shown(image)
+                ))?;
+            }
         }
         output.finish()?;
         Ok(report.exit_code())
     }
 }
 
-fn document<'a>(device: &'a str, format: String, report: &'a CheckReport) -> Document<'a> {
+fn document<'a>(
+    device: &'a str,
+    format: String,
+    report: &'a CheckReport,
+    undo: Option<String>,
+) -> Document<'a> {
     Document {
         device,
         format,
         found: report.found,
+        notices: report.notices,
         repaired: report.repaired,
         remaining: report.remaining.map(word),
         exit_code: report.exit_code(),
@@ -122,6 +201,7 @@ fn document<'a>(device: &'a str, format: String, report: &'a CheckReport) -> Doc
         directories: report.directories,
         used_clusters: report.used_clusters,
         total_clusters: report.total_clusters,
+        undo,
         findings: report
             .findings
             .iter()
@@ -144,12 +224,17 @@ fn print(output: &mut Output, device: &str, format: &str, report: &CheckReport) 
     if report.found > kept {
         output.line(format_args!("and {} more", grouped(report.found - kept)))?;
     }
-    let verdict = match (report.found, report.repaired, report.exit_code()) {
-        (0, ..) => "no damage".to_string(),
-        (found, 0, 4) => format!("{} found, nothing repaired", grouped(found)),
-        (found, 0, _) => format!("no damage, {} worth knowing", grouped(found)),
-        (found, repaired, _) => format!("{} found, {} repaired", grouped(found), grouped(repaired)),
+    let damage = report.found - report.notices;
+    let notices = |finding: &&Finding| finding.severity == Severity::Notice && finding.repaired;
+    let repaired = report.repaired - report.findings.iter().filter(notices).count() as u64;
+    let mut verdict = match (damage, repaired) {
+        (0, _) => "no damage".to_string(),
+        (found, 0) => format!("{} found, nothing repaired", grouped(found)),
+        (found, repaired) => format!("{} found, {} repaired", grouped(found), grouped(repaired)),
     };
+    if report.notices > 0 {
+        verdict += &format!(", {} worth knowing", grouped(report.notices));
+    }
     output.line(format_args!(
         "{device}: {format}, {verdict}; {} files, {} directories, {} of {} clusters used",
         grouped(report.files),

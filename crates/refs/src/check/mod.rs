@@ -117,6 +117,7 @@ fn merge(rounds: Vec<CheckReport>, last: CheckReport) -> CheckReport {
     let dropped = last.found - last.findings.len() as u64;
     last.findings.into_iter().for_each(|finding| report.add(finding));
     report.found += dropped;
+    report.notices = report.notices.max(last.notices);
     report.remaining = report.remaining.max(last.remaining);
     report
 }

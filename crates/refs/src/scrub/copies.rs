@@ -1,5 +1,5 @@
-//! What the copies of a device hold where no checksum tells what is right: they are compared from end to end, and made
-//! alike.
+//! What the copies of a device hold where no checksum tells what is right: they are compared from end to end. What most
+//! copies hold is given to the others; where there is no majority, each keeps what it has, and the report names it.
 //!
 //! That is data without integrity, of which it is said which file it belongs to, and what nothing refers to, such as
 //! pages of earlier commits. What has a checksum has been verified by then, and what of it no copy has is left as it is:
@@ -119,43 +119,96 @@ pub fn compare(
     (unlike, (start < end).then(|| Position::comparing(start / cluster)))
 }
 
-/// Makes the copies alike where they differ. They get what a read of the cluster has answered all along. Returns the places where that
-/// failed.
-pub fn make_alike(device: &dyn Device, anchors: &Anchors, unlike: &Unlike) -> BTreeSet<u64> {
+/// What became of clusters that differ between the copies.
+#[derive(Default)]
+pub struct Outcome {
+    /// Clusters of which no content is in most copies. Nothing of them was written.
+    undecided: BTreeSet<u64>,
+    /// Clusters that could not be written.
+    failed: BTreeSet<u64>,
+}
+
+/// How a cluster that differs between the copies ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// All copies now hold what most of them held.
+    Repaired,
+    /// No content is in most copies, so each keeps what it has.
+    Undecided,
+    /// Most copies agree, but one of the others could not be written.
+    Failed,
+}
+
+impl Outcome {
+    /// How the cluster at a place of the device ended.
+    pub fn of(&self, place: u64) -> Decision {
+        if self.undecided.contains(&place) {
+            Decision::Undecided
+        } else if self.failed.contains(&place) {
+            Decision::Failed
+        } else {
+            Decision::Repaired
+        }
+    }
+}
+
+/// Gives every copy what most of the copies that can be read hold, sector by sector. Without a checksum nothing else
+/// tells which is right: where no content has a majority, as in two copies that differ, nothing is written.
+pub fn let_majority_decide(device: &dyn Device, anchors: &Anchors, unlike: &Unlike) -> Outcome {
     let (kept, geometry) = (places(anchors), &anchors.geometry);
-    let sector = u64::from(device.sectors().logical);
-    let mut failed = BTreeSet::new();
+    let sector = device.sectors().logical as usize;
+    let mut outcome = Outcome::default();
     for &cluster in &unlike.clusters {
         let start = geometry.offset(cluster);
-        let mut good = vec![0; geometry.cluster as usize];
-        let mut is_done = device.read_at(start, &mut good).is_ok();
-        for copy in 0..if is_done { device.copies() } else { 0 } {
-            let mut bytes = vec![0; good.len()];
-            let is_read = device.read_copy(copy, start, &mut bytes).is_ok();
-            for (at, good) in (start..).step_by(sector as usize).zip(good.chunks(sector as usize)) {
-                let inside = (at - start) as usize;
-                let is_same = is_read && bytes[inside..inside + good.len()] == *good;
-                if !is_same && !kept.iter().any(|kept| kept.contains(&at)) {
-                    is_done &= device.repair_copy(copy, at, good).is_ok();
+        let read = |copy| {
+            let mut bytes = vec![0; geometry.cluster as usize];
+            device.read_copy(copy, start, &mut bytes).is_ok().then_some(bytes)
+        };
+        let copies: Vec<_> = (0..device.copies()).map(read).collect();
+        for inside in (0..geometry.cluster as usize).step_by(sector) {
+            let at = start + inside as u64;
+            let held: Vec<_> = copies
+                .iter()
+                .map(|bytes| bytes.as_ref().map(|bytes| &bytes[inside..inside + sector]))
+                .collect();
+            if kept.iter().any(|kept| kept.contains(&at)) || held.iter().all(|one| *one == held[0]) {
+                continue;
+            }
+            let Some(good) = majority(&held) else {
+                outcome.undecided.insert(start);
+                continue;
+            };
+            for copy in (0..held.len()).filter(|&copy| held[copy] != Some(good)) {
+                if device.repair_copy(copy, at, good).is_err() {
+                    outcome.failed.insert(start);
                 }
             }
         }
-        if !is_done {
-            failed.insert(start);
-        }
     }
-    failed
+    outcome
+}
+
+/// What more than half of the copies that could be read hold.
+fn majority<'b>(held: &[Option<&'b [u8]>]) -> Option<&'b [u8]> {
+    let read: Vec<&[u8]> = held.iter().flatten().copied().collect();
+    read.iter().copied().find(|one| read.iter().filter(|other| *other == one).count() * 2 > read.len())
 }
 
 /// Reports what nothing refers to.
-pub fn report_rest(unlike: &Unlike, failed: &BTreeSet<u64>, geometry: &Geometry, report: &mut ScrubReport) {
+pub fn report_rest(unlike: &Unlike, outcome: &Outcome, geometry: &Geometry, report: &mut ScrubReport) {
     let owned: BTreeSet<u64> = unlike.owned.iter().map(|owned| owned.place).collect();
     let rest: Vec<u64> =
         unlike.clusters.iter().map(|&at| geometry.offset(at)).filter(|at| !owned.contains(at)).collect();
     let Some(&first) = rest.first() else { return };
-    let repaired = !rest.iter().any(|at| failed.contains(at));
-    let outcome = (Vec::new(), repaired, None);
-    let mut damaged = structure("mirror-differs", Severity::Notice, None, first, report.copies, outcome);
+    let repaired = rest.iter().all(|&at| outcome.of(at) == Decision::Repaired);
+    let mut damaged = structure(
+        "mirror-differs",
+        Severity::Notice,
+        None,
+        first,
+        report.copies,
+        (Vec::new(), repaired, None),
+    );
     damaged.finding.message = format!("{} clusters that no file has differ between the copies", rest.len());
     report.add(damaged);
 }

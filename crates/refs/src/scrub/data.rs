@@ -3,7 +3,7 @@
 //! Directories are walked in the order of their numbers, and the clusters with a checksum collected into batches. A
 //! batch is verified in order of the clusters' places, so that the device reads forwards however the files lie in it.
 
-use super::copies::{Owned, Unlike};
+use super::copies::{Decision, Outcome, Owned, Unlike};
 use super::metadata::Walked;
 use super::reader::{Piece, Reader};
 use super::{Lost, LostStreams, Owner, extents, has_record, sentence};
@@ -13,7 +13,6 @@ use crate::extents::Extent;
 use crate::layout::{Node, PageReference, Record, crc32c};
 use crate::pages::ANY_TABLE;
 use platter_vfs::{Damaged, Error, Finding, Progress, Result, ScrubReport, Severity, Silent};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -126,15 +125,15 @@ impl<'s> Scrub<'s> {
     }
 }
 
-/// Finds out whose clusters these are, and reports what `alike` makes of those that no checksum covers: it makes the
-/// copies alike, and returns the places where that failed.
+/// Finds out whose clusters these are, and reports what became of those that no checksum covers. `decide` is given them
+/// once it is known which those are.
 pub fn find_owners(
     core: &mut Core,
     reader: &Reader<'_>,
     walked: &Walked,
     unlike: &mut Unlike,
     report: &mut ScrubReport,
-    alike: &mut dyn FnMut(&Unlike) -> BTreeSet<u64>,
+    decide: &dyn Fn(&Unlike) -> Outcome,
 ) {
     let mut lost = LostStreams::new();
     let mut scrub = Scrub::new(core, reader, &Silent, report, &mut lost);
@@ -144,30 +143,36 @@ pub fn find_owners(
     }
     let streams = std::mem::take(&mut scrub.streams);
     unlike.owned.sort_unstable_by_key(|owned| (owned.stream, owned.at));
-    let failed = alike(unlike);
+    let outcome = decide(unlike);
     let cluster = u64::from(core.geometry().cluster);
     let goes_on = |one: &Owned, next: &Owned| {
-        (one.stream, one.at + 1) == (next.stream, next.at)
-            && failed.contains(&one.place) == failed.contains(&next.place)
+        (one.stream, one.at + 1) == (next.stream, next.at) && outcome.of(one.place) == outcome.of(next.place)
     };
     for run in unlike.owned.chunk_by(goes_on) {
         let Stream { owner, size } = &streams[run[0].stream as usize];
         let start = u64::from(run[0].at) * cluster;
         let end = (start + run.len() as u64 * cluster).min(*size).max(start);
-        let message = format!(
-            "bytes {start} to {end}: the copies differ, and without integrity no checksum says which is right; \
-             what reads of them have answered is kept"
-        );
+        let decision = outcome.of(run[0].place);
+        let what = match decision {
+            Decision::Repaired => "all now hold what most of them held",
+            Decision::Undecided => {
+                "no content is in most of them, and nothing was overwritten; read the file from each copy by itself, \
+                 write the right bytes to the mirror, or keep one copy with `platter mirror rebuild --from`"
+            }
+            Decision::Failed => "most of them agree, but another could not be written",
+        };
         let finding = Finding {
             code: "mirror-differs",
             severity: Severity::Inconsistent,
             path: owner.path(core),
-            message,
-            repaired: !failed.contains(&run[0].place),
+            message: format!(
+                "bytes {start} to {end}: the copies differ, and without integrity no checksum says which is right; {what}"
+            ),
+            repaired: decision == Decision::Repaired,
         };
         report.add(Damaged { finding, range: Some(start..end), place: run[0].place, copies: Vec::new() });
     }
-    super::copies::report_rest(unlike, &failed, core.geometry(), report);
+    super::copies::report_rest(unlike, &outcome, core.geometry(), report);
 }
 
 /// Verifies the data from a position on, at most about `limit` bytes of it.

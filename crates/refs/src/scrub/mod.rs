@@ -56,8 +56,8 @@ pub fn scrub(
             copies::compare(&core, &reader, &walked.pages, (from, limit), progress, &mut report);
         report.next = next.map(|position| position.to_string());
         if !unlike.is_empty() {
-            let mut alike = |unlike: &copies::Unlike| copies::make_alike(&*device, &found, unlike);
-            data::find_owners(&mut core, &reader, &walked, &mut unlike, &mut report, &mut alike);
+            let decide = |unlike: &copies::Unlike| copies::let_majority_decide(&*device, &found, unlike);
+            data::find_owners(&mut core, &reader, &walked, &mut unlike, &mut report, &decide);
         }
     }
     drop(core);

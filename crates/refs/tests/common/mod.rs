@@ -88,7 +88,7 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
 
 /// A volume for the model tests.
 pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
-    Box::new(Tested { format: &Refs::ANY, device, clock: clock.clone(), reference, check: check_clean })
+    Box::new(Tested::new(&Refs::ANY, device, clock, reference, |device| check_clean(&**device)))
 }
 
 /// Fails unless the check finds nothing.

@@ -3,15 +3,17 @@
 //! and out of it, extents, holes, depth.
 //!
 //! What does not fit must be refused when it is asked for: a sync that has no room for what was taken before is a
-//! failure, as is damage after an unmount, or anything that the reference has otherwise.
+//! failure, as is damage after an unmount, or anything that the reference has otherwise. So is more memory than a volume may
+//! take, and work that grows with what there is.
 
 use super::operation::{HANDLES, Operation, Text};
 use super::random::Random;
-use super::{Clock, Make, explain, named};
+use super::{Clock, Difference, Make, Runner, attempt_by, explain, named};
 use crate::{Capabilities, Kind, RenameFlags, SyncScope};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// Operations of a run: more of them than a file has limits.
+/// Operations of a stream: more of them than a file has limits.
 pub const RUN: usize = 5_000;
 
 /// Places that hold what: the file that fills the volume, directories, files, streams.
@@ -251,14 +253,104 @@ impl Growth {
     }
 }
 
-/// Lets everything grow, in so many operations, on a volume of which so many bytes are left free at first.
+/// What something takes of memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory {
+    /// Bytes at once, at most.
+    pub most: u64,
+    /// Bytes that are left of them when it is over.
+    pub left: i64,
+    /// Bytes altogether.
+    pub total: u64,
+}
+
+/// Carries something out, and says what that takes of memory.
+pub type Scale = fn(&mut dyn FnMut()) -> Memory;
+
+/// A [`Scale`] of the crate `allocation_counter`, which a test binary must have itself, as it replaces the allocator.
+#[macro_export]
+macro_rules! scale {
+    () => {
+        |act| {
+            let seen = ::allocation_counter::measure(act);
+            let (most, left, total) = (seen.bytes_max, seen.bytes_current, seen.bytes_total);
+            $crate::model::Memory { most, left, total }
+        }
+    };
+}
+
+/// Bytes of memory that a volume may take.
+const MOST_MEMORY: u64 = 256 << 20;
+
+/// What the operations of a half of a stream cost together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Work {
+    transfers: u64,
+    bytes: u64,
+    allocated: u64,
+}
+
+/// Watches what a stream costs.
+struct Watch {
+    scale: Scale,
+    count: usize,
+    done: usize,
+    /// Bytes that are held.
+    held: i64,
+    most: u64,
+    halves: [Work; 2],
+}
+
+impl Watch {
+    fn step(&mut self, runner: &mut Runner, operation: &Operation) -> Result<(), Difference> {
+        let (before, mut outcome) = (runner.spent(), Ok(()));
+        let memory = (self.scale)(&mut || outcome = runner.step(operation));
+        outcome?;
+        let now = self.held.saturating_add_unsigned(memory.most).max(0) as u64;
+        self.held += memory.left;
+        let stored = runner.stored();
+        self.most = self.most.max(now.saturating_sub(stored));
+        if now > MOST_MEMORY + stored * 3 / 2 {
+            return Err(format!(
+                "{operation:?}: {now} bytes of memory, {stored} of them of device and reference"
+            ));
+        }
+        // Whoever compares everything, or opens the volume again, looks at all there is.
+        if !matches!(operation, Operation::Compare | Operation::Remount) {
+            let after = runner.spent();
+            let half = &mut self.halves[2 * self.done / self.count.max(1)];
+            half.transfers += after.transfers - before.transfers;
+            half.bytes += after.bytes - before.bytes;
+            half.allocated += memory.total;
+        }
+        self.done += 1;
+        // A short one says little of how its costs grow.
+        if self.done == self.count && self.count >= RUN { self.compare() } else { Ok(()) }
+    }
+
+    /// The second half of a stream costs about as much as the first. If what an operation costs grew as what there is,
+    /// it would cost three times as much.
+    fn compare(&self) -> Result<(), Difference> {
+        let [first, second] = self.halves;
+        println!("    {first:?}, {second:?}, {} bytes of memory", self.most);
+        let is_more = |second: u64, first: u64| second > first * 5 / 2;
+        if is_more(second.transfers, first.transfers)
+            || is_more(second.bytes, first.bytes)
+            || is_more(second.allocated, first.allocated)
+        {
+            return Err(format!("the first half costs {first:?}, the second {second:?}"));
+        }
+        Ok(())
+    }
+}
+
+/// Lets everything grow, in so many operations, on a volume of which so many bytes are left free at first. What it takes is
+/// weighed by `scale`; of a stream that fails a smaller one is looked for with so many attempts.
 ///
 /// # Panics
-/// If the volume and the reference differ, something that was taken cannot be stored, or the volume is damaged: with the
-/// smallest stream found that shows it.
-pub fn grow(seed: u64, count: usize, leave: u64, make: Make<'_>) {
-    /// Tries to find a smaller stream: each may take a second.
-    const ATTEMPTS: usize = 250;
+/// If the volume and the reference differ, something that was taken cannot be stored, the volume is damaged, or it costs
+/// more than it may: with the smallest stream found that shows it.
+pub fn grow(seed: u64, count: usize, leave: u64, attempts: usize, scale: Scale, make: Make<'_>) {
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
     let system = make(&clock).open().unwrap_or_else(|error| panic!("the volume does not open: {error}"));
     let space = system.space().unwrap_or_else(|error| panic!("space: {error}"));
@@ -273,15 +365,56 @@ pub fn grow(seed: u64, count: usize, leave: u64, make: Make<'_>) {
     drop(system);
     growth.begin(space.free * space.cluster, leave);
     growth.go_on(count);
-    explain(seed, growth.operations, ATTEMPTS, make);
+    explain(seed, growth.operations, attempts, &|operations| {
+        let count = operations.len();
+        let mut watch = Watch { scale, count, done: 0, held: 0, most: 0, halves: Default::default() };
+        attempt_by(operations, make, &mut |runner, operation| watch.step(runner, operation))
+    });
 }
 
-/// The campaign: 200,000 operations on each of these volumes, or the slice of it that every run of the tests has.
-pub fn grow_all<V: Copy>(volumes: &[V], operations: usize, run: impl Fn(V, u64, usize)) {
+/// One stream of a campaign.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Its seed.
+    pub seed: u64,
+    /// Operations.
+    pub count: usize,
+    /// How often a smaller stream is looked for if it fails. Each time may take a second.
+    pub attempts: usize,
+}
+
+/// The slice of the campaign that every run of the tests has: so many operations on each of these volumes.
+pub fn grow_all<V: Copy>(volumes: &[V], count: usize, run: impl Fn(V, Part)) {
     let seed = super::seed();
     for (number, &volume) in volumes.iter().enumerate() {
-        for round in 0..operations.div_ceil(RUN) {
-            run(volume, seed + (1000 * round + number) as u64, RUN.min(operations));
+        run(volume, Part { seed: seed + number as u64, count, attempts: 250 });
+    }
+}
+
+/// The campaign: 200,000 operations on each of these volumes, in streams of 5,000. `PLATTER_PART=i/n` carries out the
+/// streams i, i + n, i + 2n and so on. What fails is told with how to carry that stream out alone, which also looks for a
+/// smaller one, and the others go on.
+///
+/// # Panics
+/// If any failed, or `PLATTER_PART` is no such thing.
+pub fn grow_long<V: Copy + std::fmt::Debug>(volumes: &[V], run: impl Fn(V, Part)) {
+    const OPERATIONS: usize = 200_000;
+    let seed = super::seed();
+    let streams = volumes.len() * OPERATIONS / RUN;
+    let part = std::env::var("PLATTER_PART").unwrap_or_else(|_| "0/1".into());
+    let (first, step): (usize, usize) = part
+        .split_once('/')
+        .and_then(|(first, step)| Some((first.parse().ok()?, step.parse().ok().filter(|step| *step > 0)?)))
+        .expect("PLATTER_PART is two numbers like 3/40");
+    let mut failed = Vec::new();
+    for stream in (first..streams).step_by(step) {
+        let volume = volumes[stream % volumes.len()];
+        let attempts = if step < streams { 0 } else { 250 };
+        println!("PLATTER_SEED={seed} PLATTER_PART={stream}/{streams}: {volume:?}");
+        let part = Part { seed: seed + stream as u64, count: RUN, attempts };
+        if catch_unwind(AssertUnwindSafe(|| run(volume, part))).is_err() {
+            failed.push(format!("PLATTER_SEED={seed} PLATTER_PART={stream}/{streams}: {volume:?}"));
         }
     }
+    assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
 }

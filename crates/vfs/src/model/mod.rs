@@ -36,13 +36,13 @@ pub use clock::{Clock, ClockedDevice};
 pub use corpus::replay as replay_corpus;
 pub use counted::{Counted, counts};
 pub use cuts::Cuts;
-pub use growth::{RUN, grow, grow_all};
+pub use growth::{Memory, Part, RUN, Scale, grow, grow_all, grow_long};
 pub use image::ImageFile;
 pub use linux::{Linux, Listed, linux, linux_within, listed_by_linux};
 pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
 pub use random::Random;
-pub use runner::{Difference, Runner, Subject};
-pub use tested::Tested;
+pub use runner::{Difference, Runner, Spent, Subject};
+pub use tested::{Check, Tested};
 pub use threads::get_along;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -63,15 +63,23 @@ pub fn verify(seed: u64, count: usize, checkpoint: usize, shape: &Shape, make: M
     }
     /// A long stream with a late failure takes long to run each time.
     const ATTEMPTS: usize = 1500;
-    explain(seed, operations, ATTEMPTS, make);
+    explain(seed, operations, ATTEMPTS, &|operations| attempt(operations, make));
 }
 
-/// Applies a stream, and looks for a smaller one that fails too if it fails, with so many attempts.
-fn explain(seed: u64, mut operations: Vec<Operation>, attempts: usize, make: Make<'_>) {
+/// What became of a stream: the index of the operation after which something differed, and what.
+type Outcome = Result<(), (usize, Difference)>;
+
+/// Applies a stream with `run`, and looks for a smaller one that fails too if it fails, with so many attempts.
+fn explain(
+    seed: u64,
+    mut operations: Vec<Operation>,
+    attempts: usize,
+    run: &dyn Fn(&[Operation]) -> Outcome,
+) {
     let count = operations.len();
-    let Err((at, difference)) = attempt(&operations, make) else { return };
+    let Err((at, difference)) = run(&operations) else { return };
     operations.truncate(at + 1);
-    let (smallest, difference) = shrink::shrink(operations, difference, attempts, make);
+    let (smallest, difference) = shrink::shrink(operations, difference, attempts, run);
     let mut code = String::new();
     for operation in &smallest {
         code += &format!("        {operation:?},\n");
@@ -93,14 +101,23 @@ pub fn replay(operations: &[Operation], make: Make<'_>) {
 }
 
 /// Runs a stream to its end or to the first difference: its index and what differs. A panic counts as one.
-fn attempt(operations: &[Operation], make: Make<'_>) -> Result<(), (usize, Difference)> {
+fn attempt(operations: &[Operation], make: Make<'_>) -> Outcome {
+    attempt_by(operations, make, &mut |runner, operation| runner.step(operation))
+}
+
+/// The same with what carries an operation out.
+fn attempt_by(
+    operations: &[Operation],
+    make: Make<'_>,
+    step: &mut dyn FnMut(&mut Runner, &Operation) -> Result<(), Difference>,
+) -> Outcome {
     let at = std::cell::Cell::new(0);
     let run = || {
         let clock = Clock::new(Duration::from_secs(1_700_000_000));
         let mut runner = Runner::new(make(&clock), clock)?;
         for (index, operation) in operations.iter().enumerate() {
             at.set(index);
-            runner.step(operation)?;
+            step(&mut runner, operation)?;
         }
         runner.end()
     };

@@ -28,6 +28,25 @@ pub trait Subject {
 
     /// Checks the unmounted volume, and says what is wrong with it.
     fn check(&mut self) -> std::result::Result<(), String>;
+
+    /// What its device was asked so far, if that is counted.
+    fn spent(&self) -> Spent {
+        Spent::default()
+    }
+
+    /// Bytes of memory that its device takes, if it is one in memory.
+    fn stored(&self) -> u64 {
+        0
+    }
+}
+
+/// What a device was asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Reads, writes and flushes.
+    pub transfers: u64,
+    /// Bytes of them.
+    pub bytes: u64,
 }
 
 /// How a system and the reference differ.
@@ -121,6 +140,17 @@ impl Runner {
     /// The path of the node that a handle holds, if it has one.
     pub fn path(&self, handle: u16) -> Option<Vec<Name>> {
         self.reference.path(self.held(handle)?.reference)
+    }
+
+    /// What the device was asked so far.
+    pub fn spent(&self) -> Spent {
+        self.subject.spent()
+    }
+
+    /// Bytes of memory that the device and the reference take, but for what a growing vector of the latter has ahead.
+    pub fn stored(&self) -> u64 {
+        let content = self.reference.space().map_or(0, |space| space.total - space.free);
+        self.subject.stored() + content
     }
 
     /// How many operations the volume refused because it was full.

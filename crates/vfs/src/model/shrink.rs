@@ -1,15 +1,15 @@
 //! Delta debugging: from a stream that fails to a small one that fails.
 
+use super::Outcome;
 use super::operation::Operation;
 use super::runner::Difference;
-use super::{Make, attempt};
 
 /// Leaves out ever smaller parts as long as what remains still fails, in whatever way, with at most so many attempts.
 pub fn shrink(
     mut operations: Vec<Operation>,
     mut difference: Difference,
     most: usize,
-    make: Make<'_>,
+    run: &dyn Fn(&[Operation]) -> Outcome,
 ) -> (Vec<Operation>, Difference) {
     let mut attempts = 0;
     let mut size = operations.len().div_ceil(2);
@@ -21,7 +21,7 @@ pub fn shrink(
             let mut rest = operations[..start].to_vec();
             rest.extend_from_slice(&operations[end..]);
             attempts += 1;
-            match attempt(&rest, make) {
+            match run(&rest) {
                 Err((at, now)) => {
                     rest.truncate(at + 1);
                     operations = rest;
@@ -129,7 +129,9 @@ mod tests {
             &|clock| Box::new(Twin { clock: clock.clone(), options: options.clone(), system: None });
         let operations = stream(11, 4000);
         let (at, difference) = attempt(&operations, make).expect_err("files may differ in size");
-        let (smallest, _) = super::shrink(operations[..=at].to_vec(), difference, 1500, make);
+        let (smallest, _) = super::shrink(operations[..=at].to_vec(), difference, 1500, &|operations| {
+            attempt(operations, make)
+        });
         assert!(smallest.len() <= 2, "{smallest:#?}");
         let code = format!("{smallest:?}");
         assert!(code.contains("Create") || code.contains("SymbolicLink"), "{code}");

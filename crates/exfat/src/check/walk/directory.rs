@@ -1,7 +1,8 @@
 //! A directory: its slots one by one, what stands behind them, and whether it is one.
 
 use super::*;
-use crate::layout::{Fault, FileInfo, Primary, SLOT, is_benign, is_whole, kind, set_checksum};
+use crate::layout::{Fault, FileInfo, LabelEntry, Primary, SLOT, is_benign, is_whole, kind, set_checksum};
+use platter_vfs::Finding;
 
 impl Walk<'_, '_> {
     pub(super) fn directory(&mut self, index: u32) -> Result<()> {
@@ -75,14 +76,27 @@ impl Walk<'_, '_> {
                 }
                 Primary::Other(kind::LABEL) if index == 0 && !label => {
                     label = true;
-                    if slot[1] > 11 {
-                        let message =
-                            || format!("the label has {} units, of which there are at most 11", slot[1]);
+                    let count = usize::from(slot[1]);
+                    let most = LabelEntry::LONGEST;
+                    let message =
+                        || format!("the label has {count} units, of which there are at most {most}");
+                    if count > LabelEntry::LONGEST_READ {
                         if self.find("bad-label", Severity::Inconsistent, Some((index, None)), message) {
                             let mut slot = slot;
-                            slot[1] = 11;
+                            slot[1] = most as u8;
                             listing.change(self.disk, here, slot);
                         }
+                    } else if count > most {
+                        // Other programs write these, and everyone reads them.
+                        let (severity, path) = (Severity::Notice, Some(self.path(index, None)));
+                        let found = Finding {
+                            code: "long-label",
+                            severity,
+                            path,
+                            message: message(),
+                            repaired: false,
+                        };
+                        self.findings.report.add(found);
                     }
                 }
                 Primary::Other(kind::GUID) if index == 0 && !guid && slot[1] == 0 => {

@@ -453,8 +453,7 @@ fn at_the_device(document: &Document, case: &Case, results: &[&CaseResult]) -> S
         .filter(|result| result.runs.iter().all(|run| run.device.is_none()))
         .map(|result| result.target.as_str())
         .collect();
-    let mut note =
-        format!("The application asks for {} at a time. All runs.", format::size(case.block_bytes));
+    let mut note = format!("The application asks for {} at a time. All runs.", case.block_words());
     if !unseen.is_empty() {
         let _ = write!(note, " Not watched: {}.", unseen.join(", "));
     }

@@ -1,10 +1,11 @@
 //! A section's load as a case.
 
-use super::settings::{Engine, Settings};
+use super::settings::{Block, Engine, Settings};
 use super::values::Size;
 use crate::report::document::Direction;
-use crate::workload::{Case, Share};
-use crate::{Durability, Pattern};
+use crate::workload::Case;
+use crate::{Begin, Durability, Pace, Pattern, Pause, Portion, Rate, Shape, Spread};
+use std::time::Duration;
 
 /// What all cases of a workload have in common.
 #[derive(Clone, Copy, PartialEq)]
@@ -20,13 +21,20 @@ impl Shared {
     }
 }
 
+/// A part of a file, in bytes or in percent of the target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Extent {
+    pub start: u64,
+    pub length: u64,
+    pub in_percent: bool,
+}
+
 /// A case, and what comes with it.
 pub struct Converted {
     pub case: Case,
     pub shared: Shared,
-    /// Bytes of all its files together, or the share of the target that they are.
-    pub span: u64,
-    pub share: Option<Share>,
+    /// Its part of the file, or of all its files together.
+    pub extent: Extent,
     /// The file that it shares with whoever names it.
     pub file: Option<String>,
     /// What runs otherwise than in fio.
@@ -42,7 +50,7 @@ impl Converted {
         let name = settings.name.clone().unwrap_or_else(|| section.to_owned());
         let mut notes = Vec::new();
         let pattern = pattern(settings, &name, &mut notes)?;
-        let (span, share) = span(settings, &pattern)?;
+        let extent = span(settings, &pattern)?;
         let of_writes = durability(settings)?;
         // What is said of writes does not concern reads.
         let durability = if settings.direction == Direction::Read { Durability::Direct } else { of_writes };
@@ -54,7 +62,7 @@ impl Converted {
             return Err("number_ios and time_based: it ends by one of them".into());
         }
         let all_jobs = |each: u64| each.saturating_mul(jobs).saturating_mul(u64::from(settings.loops));
-        let of_bytes = settings.io_size.map(|bytes| bytes / u64::from(pattern.block));
+        let of_bytes = settings.io_size.map(|bytes| (bytes as f64 / pattern.mean_block()) as u64);
         let count = match (of_bytes, settings.number_ios) {
             (Some(bytes), Some(ios)) => Some(bytes.min(ios)),
             (bytes, ios) => bytes.or(ios),
@@ -63,9 +71,17 @@ impl Converted {
         if count == Some(0) && !by_time {
             return Err("io_size holds no block".into());
         }
-        if settings.is_random && !settings.repeats_offsets && !by_time {
+        if settings.is_random && !settings.repeats_offsets && !pattern.shape.once && !by_time {
             notes.push(format!(
-                "{name}: offsets are drawn with repetition (norandommap); fio would come to each block once"
+                "{name}: offsets are drawn with repetition (norandommap), since blocks differ in size, some follow each \
+                 other, or some are hotter; fio would come to each block once"
+            ));
+        }
+        notes.extend(settings.remarks.iter().map(|remark| format!("{name}: {remark}")));
+        if settings.engine_name == "mmap" {
+            notes.push(format!(
+                "{name}: ioengine=mmap copies to and from mapped memory; here the same I/Os are read and written, one \
+                 at a time through the page cache"
             ));
         }
         if settings.buffered && settings.invalidate && settings.direction != Direction::Write {
@@ -87,32 +103,40 @@ impl Converted {
             beside: false,
             part: None,
             durability: Some(durability),
+            interval: None,
         };
         let shared = Shared { buffered: settings.buffered, seed: settings.seed };
-        Ok(Converted { case, shared, span, share, file: settings.file.clone(), notes })
+        Ok(Converted { case, shared, extent, file: settings.file.clone(), notes })
     }
 }
 
 fn pattern(settings: &Settings, name: &str, notes: &mut Vec<String>) -> Result<Pattern, String> {
-    let both = |values: [u64; 2], key: &str| match (settings.direction, values) {
-        (Direction::Read, [read, _]) => Ok(read),
-        (Direction::Write, [_, write]) => Ok(write),
-        (Direction::Mix, [read, write]) if read == write => Ok(read),
-        (Direction::Mix, _) => Err(format!("{key} must be the same for the reads and writes of a mix")),
-    };
-    let block = both(settings.block, "bs")?;
-    let align = both(settings.align.map(Option::unwrap_or_default), "blockalign")?;
-    let align = u32::try_from(align).map_err(|_| "blockalign is at most 4 GiB".to_string())?;
     let random_percent = match (settings.is_random, settings.random_percent) {
         (true, percent) => percent.unwrap_or(100),
         (false, None | Some(0)) => 0,
         (false, Some(_)) => return Err("percentage_random is for the random forms of rw".into()),
     };
-    // Alignment is of random offsets: sequential ones follow each other.
-    let align = if random_percent == 0 { 0 } else { align };
-    if align > 0 && random_percent < 100 {
+    let read_percent = match settings.direction {
+        Direction::Read => 100,
+        Direction::Write => 0,
+        Direction::Mix => settings.read_percent,
+    };
+    if random_percent > 0 && random_percent < 100 && settings.align.iter().flatten().any(|&align| align > 0) {
         return Err("blockalign with percentage_random below 100: an offset has one rule".into());
     }
+    let mix = portions(settings, read_percent, random_percent)?;
+    let block = mix.iter().map(|portion| portion.most).max().unwrap_or(0);
+    let (mix, align) = match mix[..] {
+        [only] if only.least == only.most => (Vec::new(), only.align),
+        _ => (mix, 0),
+    };
+    let is_spread = settings.spread != Spread::Uniform;
+    let once = random_percent == 100
+        && !settings.repeats_offsets
+        && !is_spread
+        && mix.is_empty()
+        && settings.run == 1
+        && settings.files == 1;
     let queue_depth = match (settings.engine, settings.depth) {
         (Engine::Synchronous, depth) => {
             if depth > 1 {
@@ -134,36 +158,129 @@ fn pattern(settings: &Settings, name: &str, notes: &mut Vec<String>) -> Result<P
         }
     };
     let own_span = settings.jobs > 1 && (settings.file.is_none() || settings.offset_increment > 0);
-    if settings.jobs > 1 && !own_span && random_percent < 100 {
-        notes.push(format!(
-            "{name}: the {} jobs of its file begin evenly apart; fio would begin each at the file's beginning",
-            settings.jobs
-        ));
+    let stride = match settings.gap {
+        0 => 0,
+        gap if gap > 0 => gap + i64::from(block),
+        gap => gap,
+    };
+    if stride != 0 && !mix.is_empty() {
+        return Err("rw with a distance between I/Os is for blocks of one size".into());
     }
     Ok(Pattern {
-        block: u32::try_from(block).map_err(|_| "bs is at most 4 GiB".to_string())?,
+        block,
         align,
-        read_percent: match settings.direction {
-            Direction::Read => 100,
-            Direction::Write => 0,
-            Direction::Mix => settings.read_percent,
-        },
+        read_percent,
         random_percent,
         workers: settings.jobs,
         queue_depth,
         own_span,
+        shape: Shape {
+            mix,
+            spread: settings.spread.clone(),
+            once,
+            run: settings.run,
+            stride,
+            // Each of the jobs of a file begins at its beginning.
+            begin: Begin::Together,
+            files: settings.files,
+            next_file: settings.next_file,
+            pace: pace(settings)?,
+            ..Shape::default()
+        },
     })
 }
 
-/// The span of all workers together: bytes, or the share of the target that they are.
-fn span(settings: &Settings, pattern: &Pattern) -> Result<(u64, Option<Share>), String> {
-    let size = match (settings.size, settings.file_size) {
+/// The kinds of I/O of a section.
+fn portions(settings: &Settings, read_percent: u8, random_percent: u8) -> Result<Vec<Portion>, String> {
+    let sides = [(read_percent, 100), (100 - read_percent, 0)];
+    let sides = sides.into_iter().zip(&settings.block).zip(settings.align);
+    let mut kinds = Vec::new();
+    for (((percent, read_percent), blocks), align) in sides.filter(|(((percent, _), _), _)| *percent > 0) {
+        let smallest = blocks.iter().map(|block| block.least).min().unwrap_or(0);
+        // Alignment is of random offsets: sequential ones follow each other.
+        let align = match align.filter(|_| random_percent > 0) {
+            Some(align) if align > 0 => align,
+            _ if random_percent > 0 => smallest,
+            _ => 0,
+        };
+        for block in blocks {
+            let weight = (f64::from(percent) * block.percent * 10.0).round() as u32;
+            kinds.push((weight.max(1), block, align, read_percent));
+        }
+    }
+    let gap = settings.gap.unsigned_abs();
+    // What sequential places are multiples of, if blocks differ or are apart.
+    let step = kinds.iter().map(|(_, block, ..)| block.least).chain([gap]).fold(0, gcd);
+    let portion = |(weight, block, align, read_percent): (u32, &Block, u64, u8)| {
+        let bytes = |what: u64| u32::try_from(what).map_err(|_| "blocks and blockalign are at most 4 GiB");
+        Ok(Portion {
+            weight,
+            least: bytes(block.least)?,
+            most: bytes(block.most)?,
+            align: bytes(if align == 0 { step } else { align })?,
+            read_percent,
+            random_percent,
+            burst: 1,
+            delay: Duration::ZERO,
+        })
+    };
+    let is_alike = |pair: &[(u32, &Block, u64, u8)]| {
+        let [one, two] = pair else { return false };
+        (one.1.least, one.1.most, one.2) == (two.1.least, two.1.most, two.2)
+    };
+    if kinds.len() == 2 && is_alike(&kinds) {
+        // Reads and writes of one size are one kind.
+        kinds.truncate(1);
+        kinds[0].3 = read_percent;
+    }
+    let mut portions = kinds.into_iter().map(portion).collect::<Result<Vec<Portion>, String>>()?;
+    if let [only] = &mut portions[..]
+        && only.align == only.least
+    {
+        only.align = 0;
+    }
+    Ok(portions)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// How fast it goes.
+fn pace(settings: &Settings) -> Result<Pace, String> {
+    let mut limits = [None; 3];
+    for (limit, (bytes, ios)) in limits.iter_mut().zip(settings.rate.iter().zip(&settings.rate_ios)) {
+        *limit = match (bytes, ios) {
+            (None, None) => None,
+            (Some(bytes), None) => Some(Rate::Bytes(*bytes as f64)),
+            (None, Some(ios)) => Some(Rate::Ios(*ios as f64)),
+            (Some(_), Some(_)) => return Err("rate and rate_iops: a direction has one of them".into()),
+        };
+    }
+    let pause = (!settings.think.is_zero()).then_some(Pause {
+        after: settings.think_after,
+        time: settings.think,
+        busy: settings.think_busy,
+        at_issue: settings.think_at_issue,
+        drained: true,
+    });
+    Ok(Pace { limits, poisson: settings.poisson, pause })
+}
+
+/// Where the span of all workers together begins in the file, and how long it is: in bytes, or in percent of the target.
+fn span(settings: &Settings, pattern: &Pattern) -> Result<Extent, String> {
+    let all_files = settings.file_size.map(|bytes| bytes.saturating_mul(settings.files.into()));
+    let size = match (settings.size, all_files) {
         (None, Some(bytes)) => Some(Size::Bytes(bytes)),
         (Some(Size::Bytes(size)), Some(bytes)) if size != bytes => {
             return Err(format!("filesize={bytes} and size={size}: the span is the whole file"));
         }
         (size, _) => size,
     };
+    let offset = settings.offset.filter(|offset| *offset != Size::Bytes(0));
+    if offset.is_some() && (pattern.own_span || settings.files > 1) {
+        return Err("offset is for a job of one file; numjobs share it with filename".into());
+    }
     let own = if pattern.own_span { u64::from(settings.jobs) } else { 1 };
     if settings.offset_increment > 0
         && settings.jobs > 1
@@ -178,14 +295,34 @@ fn span(settings: &Settings, pattern: &Pattern) -> Result<(u64, Option<Share>), 
             Err(format!("a size of {bytes} bytes holds no block of {} bytes", pattern.block))
         }
         Some(Size::Bytes(bytes)) => {
-            let span = bytes.checked_mul(own).ok_or("size times numjobs is too large")?;
-            Ok((span, None))
+            let length = bytes.checked_mul(own).ok_or("size times numjobs is too large")?;
+            let start = match offset {
+                None => 0,
+                Some(Size::Bytes(start)) => start,
+                Some(Size::Percent(_)) => return Err("offset is in percent, and size in bytes".into()),
+            };
+            start.checked_add(length).ok_or("offset and size are too large together")?;
+            Ok(Extent { start, length, in_percent: false })
         }
         Some(Size::Percent(percent)) if u64::from(percent) * own > 100 => {
             Err(format!("size={percent}% for each of numjobs={own} is more than there is"))
         }
-        Some(Size::Percent(percent)) => Ok((0, Some(Share(percent * own as u8)))),
-        None => Ok((0, Some(Share(100)))),
+        size => {
+            let start = match offset {
+                None => 0,
+                Some(Size::Percent(start)) => start.into(),
+                Some(Size::Bytes(_)) => return Err("offset is in bytes, and size not".into()),
+            };
+            let length = match size {
+                Some(Size::Percent(percent)) => u64::from(percent) * own,
+                // What is behind the offset.
+                _ => 100 - start,
+            };
+            if start + length > 100 || length == 0 {
+                return Err(format!("offset={start}% leaves no {length} % of the file"));
+            }
+            Ok(Extent { start, length, in_percent: true })
+        }
     }
 }
 

@@ -62,7 +62,6 @@ const WITHOUT_MEANING: &[&str] = &[
     "overwrite",
     "unlink",
     "unlink_each_loop",
-    "file_service_type",
     "openfiles",
     "lockfile",
     // How fio itself works.
@@ -90,30 +89,11 @@ const WITHOUT_MEANING: &[&str] = &[
     "scramble_buffers",
 ];
 
-/// Keys whose job is another one without them, by the reason why it cannot be run here.
-const REFUSED: &[(&[&str], &str)] = &[
+/// Keys that say when fio ends a job or who issues its I/Os, and what is told of a job that has them.
+const REMARKED: &[(&[&str], &str)] = &[
     (
-        &[
-            "rate",
-            "rate_min",
-            "ratemin",
-            "rate_process",
-            "rate_cycle",
-            "rate_ignore_thinktime",
-            "rate_iops",
-            "rate_iops_min",
-            "io_submit_mode",
-        ],
-        "the engine keeps its queue full and has no rates",
-    ),
-    (
-        &["thinktime", "thinktime_spin", "thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime"],
-        "the engine keeps its queue full and does not pause",
-    ),
-    (&["flow", "flow_id", "flow_sleep", "flow_watermark"], "jobs that hold each other back are not run"),
-    (
-        &["latency_target", "latency_window", "latency_percentile", "max_latency"],
-        "the queue depth is what the job says and does not follow the latency",
+        &["rate_min", "ratemin", "rate_iops_min", "rate_cycle"],
+        "nothing ends a job that is slower than its least rate; what it reached is reported",
     ),
     (
         &[
@@ -125,7 +105,22 @@ const REFUSED: &[(&[&str], &str)] = &[
             "ss_ramp",
             "steadystate_check_interval",
         ],
-        "a case ends by time or count; what its runs show of a steady state the report says",
+        "a job runs for its whole time, also when it has become steady before",
+    ),
+    (
+        &["io_submit_mode"],
+        "the job issues its I/Os itself, as many as iodepth at a time, and has no other threads for that",
+    ),
+];
+
+/// Keys whose job is another one without them, by the reason why it cannot be run here.
+const REFUSED: &[(&[&str], &str)] = &[
+    (&["rate_ignore_thinktime"], "a job that paused may catch up with its rate"),
+    (&["thinktime_iotime"], "a pause comes after a number of I/Os: thinktime_blocks"),
+    (&["flow", "flow_id", "flow_sleep", "flow_watermark"], "jobs that hold each other back are not run"),
+    (
+        &["latency_target", "latency_window", "latency_percentile", "max_latency"],
+        "the queue depth is what the job says and does not follow the latency",
     ),
     (
         &[
@@ -151,12 +146,12 @@ const REFUSED: &[(&[&str], &str)] = &[
         "this way of doing I/O is not there",
     ),
     (
-        &["bssplit", "bs_unaligned", "blocksize_unaligned", "bs_is_seq_rand", "blocksize_range"],
-        "a case has one block size",
+        &["bs_unaligned", "blocksize_unaligned", "bs_is_seq_rand"],
+        "blocks are of the sizes that bs, bsrange and bssplit say, by direction",
     ),
     (
-        &["random_distribution", "rw_sequencer", "random_generator"],
-        "offsets are drawn at random, each place as often as another",
+        &["rw_sequencer"],
+        "I/Os in a row go from place to place (sequential), and not to one place again and again",
     ),
     (
         &[
@@ -174,8 +169,8 @@ const REFUSED: &[(&[&str], &str)] = &[
         ],
         "the span is one piece, without zones",
     ),
-    (&["offset", "offset_align"], "a case's span begins at the beginning of the target"),
-    (&["nrfiles", "nr_files", "opendir"], "a case has one file, or one for each of numjobs"),
+    (&["offset_align"], "offset itself says where the I/Os begin"),
+    (&["opendir"], "the files of a job are those that it makes itself: nrfiles, filename"),
     (
         &["file_append", "fill_device", "fill_fs", "create_only"],
         "a case goes over a file that is written before it",
@@ -204,7 +199,7 @@ const REFUSED: &[(&[&str], &str)] = &[
         "data is checked with platter's own --verify",
     ),
     (
-        &["trim_percentage", "trim_verify_zero", "trim_backlog", "trim_backlog_batch", "num_range"],
+        &["trim_percentage", "trim_verify_zero", "trim_backlog", "trim_backlog_batch"],
         "trims are not measured",
     ),
     (
@@ -265,6 +260,14 @@ const REFUSED: &[(&[&str], &str)] = &[
         "each section ends by its own rule, and none ends another",
     ),
     (&["continue_on_error", "ignore_error"], "an I/O error ends the target's turn"),
+    (
+        &["sprandom", "spr_op", "spr_num_regions", "spr_cs"],
+        "a device is not brought into a steady state before; give the load itself",
+    ),
+    (
+        &["md_per_io_size", "pi_act", "pi_chk", "apptag", "apptag_mask", "num_range", "cmd_type"],
+        "metadata beside the blocks is not written",
+    ),
     (&["startdelay"], "sections that run at the same time begin at the same time"),
 ];
 
@@ -272,6 +275,8 @@ const REFUSED: &[(&[&str], &str)] = &[
 pub enum Meaning {
     /// Nothing that a case depends on.
     None,
+    /// It is told with the job.
+    Remark(&'static str),
     /// The job is another one without it.
     Refused(&'static str),
     /// Nobody knows.
@@ -283,6 +288,9 @@ pub fn meaning(key: &str) -> Meaning {
     if WITHOUT_MEANING.contains(&key) {
         return Meaning::None;
     }
+    if let Some((_, remark)) = REMARKED.iter().find(|(keys, _)| keys.contains(&key)) {
+        return Meaning::Remark(remark);
+    }
     match REFUSED.iter().find(|(keys, _)| keys.contains(&key)) {
         Some((_, reason)) => Meaning::Refused(reason),
         None => Meaning::Unknown,
@@ -292,10 +300,8 @@ pub fn meaning(key: &str) -> Meaning {
 /// Whether a value says that what its key asks for is not wanted, which is no other job.
 pub fn is_off(key: &str, value: Option<&str>) -> bool {
     match (key, value) {
-        ("random_distribution", value) => matches!(value, Some("random" | "random:0")),
-        ("random_generator", value) => matches!(value, Some("tausworthe" | "tausworthe64")),
         ("rw_sequencer", value) => value == Some("sequential"),
-        ("nrfiles" | "nr_files" | "iodepth_batch" | "iodepth_batch_submit", value) => value == Some("1"),
+        ("iodepth_batch" | "iodepth_batch_submit", value) => value == Some("1"),
         ("iodepth_batch_complete" | "iodepth_batch_complete_min", value) => value == Some("1"),
         ("io_submit_mode", value) => value == Some("inline"),
         // These are numbered from 0.
@@ -313,7 +319,8 @@ mod tests {
     #[test]
     fn no_key_is_in_two_lists() {
         let refused = REFUSED.iter().flat_map(|(keys, _)| keys.iter());
-        let mut all: Vec<&str> = WITHOUT_MEANING.iter().chain(refused).copied().collect();
+        let remarked = REMARKED.iter().flat_map(|(keys, _)| keys.iter());
+        let mut all: Vec<&str> = WITHOUT_MEANING.iter().chain(refused).chain(remarked).copied().collect();
         all.sort_unstable();
         let twice: Vec<_> = all.windows(2).filter(|pair| pair[0] == pair[1]).collect();
         assert!(twice.is_empty(), "{twice:?}");

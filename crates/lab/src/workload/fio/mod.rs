@@ -5,10 +5,12 @@
 //! workload's notes.
 
 mod case;
+mod engines;
 mod keys;
 mod order;
 mod places;
 mod settings;
+mod spread;
 mod text;
 mod values;
 

@@ -23,40 +23,43 @@ pub struct Places {
 /// # Errors
 /// A sentence.
 pub fn places(sections: &[Converted], beside: &[bool]) -> Result<Places, String> {
-    let in_percent = sections.iter().filter(|section| section.share.is_some()).count();
+    let in_percent = sections.iter().filter(|section| section.extent.in_percent).count();
     if in_percent > 0 && in_percent < sections.len() {
         return Err("size is in bytes in one section and a share of the target in another".into());
     }
     let is_share = in_percent > 0;
+    let step = if is_share { 1 } else { STEP };
     let mut ranges: Vec<(u64, u64)> = Vec::new();
-    let mut files: Vec<(Option<&str>, u64, u64)> = Vec::new();
     let mut largest = 0;
-    for (section, &joins) in sections.iter().zip(beside) {
-        if !joins {
-            files.clear();
+    let mut at = 0;
+    while at < sections.len() {
+        let group = beside[at + 1..].iter().take_while(|joins| **joins).count() + 1;
+        let group = &sections[at..at + group];
+        at += group.len();
+        // Names, lengths and beginnings of the group's files. One that several share is as long as any of them asks for.
+        let mut files: Vec<(Option<&str>, u64, u64)> = Vec::new();
+        let mut own = Vec::new();
+        for section in group {
+            let name = section.file.as_deref();
+            let length = section.extent.start + section.extent.length;
+            let known = files.iter().position(|(other, ..)| name.is_some() && *other == name);
+            let file = known.unwrap_or_else(|| {
+                files.push((name, 0, 0));
+                files.len() - 1
+            });
+            files[file].1 = files[file].1.max(length);
+            own.push(file);
         }
-        let length = section.share.map_or(section.span, |Share(percent)| percent.into());
-        let name = section.file.as_deref();
-        // Of those who share a file the first says how long it is, and the others take no more of it.
-        let known = files.iter().find(|(other, ..)| name.is_some() && *other == name);
-        let (start, end) = match known {
-            Some((_, start, end)) if start + length > *end => {
-                return Err(format!(
-                    "[{}]: size is larger than that of a section before it that uses the same file at the same time",
-                    section.case.name
-                ));
-            }
-            Some((_, start, _)) => (*start, start + length),
-            None => {
-                let step = if is_share { 1 } else { STEP };
-                let start = files.iter().map(|(_, _, end)| end.next_multiple_of(step)).max().unwrap_or(0);
-                let end = start.checked_add(length).ok_or("sizes are too large together")?;
-                files.push((name, start, end));
-                (start, end)
-            }
-        };
+        let mut end = 0_u64;
+        for (_, length, start) in &mut files {
+            *start = end.checked_next_multiple_of(step).ok_or("sizes are too large together")?;
+            end = start.checked_add(*length).ok_or("sizes are too large together")?;
+        }
         largest = largest.max(end);
-        ranges.push((start, end));
+        for (section, file) in group.iter().zip(own) {
+            let start = files[file].2 + section.extent.start;
+            ranges.push((start, start + section.extent.length));
+        }
     }
     if is_share && largest > 100 {
         return Err(format!(

@@ -5,10 +5,12 @@
 //! I/Os are `loops` times the least of `number_ios` and `size` (or `io_size`) in blocks.
 
 use super::keys::{Meaning, is_off, meaning};
+use super::spread::spread;
 use super::text::Entry;
 use super::values::{self, KbBase, Size};
 use crate::plan::{MOST_DEPTH, MOST_WORKERS};
 use crate::report::document::Direction;
+use crate::{NextFile, Spread};
 use std::time::Duration;
 
 /// How an ioengine of fio does I/O.
@@ -29,7 +31,25 @@ pub struct Settings {
     pub read_percent: u8,
     pub random_percent: Option<u8>,
     /// Of reads and writes.
-    pub block: [u64; 2],
+    pub block: [Vec<Block>; 2],
+    /// Bytes between one sequential I/O and the next, backwards if negative.
+    pub gap: i64,
+    /// I/Os that follow each other from a random place on.
+    pub run: u32,
+    pub spread: Spread,
+    /// I/Os or bytes a second of reads and writes.
+    pub rate_ios: [Option<u64>; 2],
+    pub rate: [Option<u64>; 2],
+    pub poisson: bool,
+    /// What is said of the job and makes no other load of it.
+    pub remarks: Vec<&'static str>,
+    pub think: Duration,
+    pub think_busy: Duration,
+    pub think_after: u32,
+    pub think_at_issue: bool,
+    pub files: u32,
+    pub next_file: NextFile,
+    pub offset: Option<Size>,
     pub align: [Option<u64>; 2],
     pub size: Option<Size>,
     pub file_size: Option<u64>,
@@ -60,6 +80,20 @@ pub struct Settings {
     pub waits_for: Option<String>,
 }
 
+/// I/Os of one size, or of several, and their share of all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Block {
+    pub percent: f64,
+    pub least: u64,
+    pub most: u64,
+}
+
+impl Block {
+    fn of(bytes: u64) -> Vec<Block> {
+        vec![Block { percent: 100.0, least: bytes, most: bytes }]
+    }
+}
+
 /// The seed where a job gives none: that of the built-in workloads.
 const SEED: u64 = 8664;
 
@@ -72,7 +106,21 @@ impl Default for Settings {
             is_random: false,
             read_percent: 50,
             random_percent: None,
-            block: [4096; 2],
+            block: [Block::of(4096), Block::of(4096)],
+            gap: 0,
+            run: 1,
+            spread: Spread::Uniform,
+            rate_ios: [None; 2],
+            rate: [None; 2],
+            poisson: false,
+            remarks: Vec::new(),
+            think: Duration::ZERO,
+            think_busy: Duration::ZERO,
+            think_after: 1,
+            think_at_issue: false,
+            files: 1,
+            next_file: NextFile::RoundRobin,
+            offset: None,
             align: [None; 2],
             size: None,
             file_size: None,
@@ -100,6 +148,9 @@ impl Default for Settings {
         }
     }
 }
+
+/// The most files of a job.
+const MOST_FILES: u64 = 1_000_000;
 
 /// The most that fio has of what it counts.
 const MOST: u64 = u32::MAX as u64;
@@ -138,24 +189,48 @@ impl Settings {
         let time = || values::time(text()?);
         match key {
             "name" => self.name = Some(text()?.to_owned()),
-            "rw" | "readwrite" => (self.is_random, self.direction) = direction(text()?)?,
+            "rw" | "readwrite" => self.set_direction(text()?, base)?,
             "rwmixread" => self.read_percent = percent()?,
             "rwmixwrite" => self.read_percent = 100 - percent()?,
             "percentage_random" => self.random_percent = Some(percent()?),
             "bs" | "blocksize" => {
-                self.set_block(values::pair(text()?, |part| values::number(part, base))?)?
+                let sizes = values::pair(text()?, |part| values::number(part, base))?;
+                self.set_block(sizes.map(|size| size.map(Block::of)))?;
             }
-            "bsrange" => self.set_block(values::pair(text()?, |part| range(part, base))?)?,
+            "bsrange" | "blocksize_range" => {
+                let ranges = values::pair(text()?, |part| range(part, base))?;
+                let block = |(least, most)| vec![Block { percent: 100.0, least, most }];
+                self.set_block(ranges.map(|range| range.map(block)))?;
+            }
+            "bssplit" => self.set_split(text()?, base)?,
+            "random_distribution" => self.spread = spread(text()?, base)?,
+            "rate" => self.rate = rates(text()?, base)?,
+            "rate_iops" => self.rate_ios = rates(text()?, base)?,
+            "rate_process" => self.poisson = process(text()?)?,
+            "thinktime" => self.think = values::short_time(text()?)?,
+            "thinktime_spin" => self.think_busy = values::short_time(text()?)?,
+            "thinktime_blocks" => self.think_after = count(1)?,
+            "thinktime_blocks_type" => self.think_at_issue = think_type(text()?)?,
+            "nrfiles" | "nr_files" => self.files = within(1, MOST_FILES)? as u32,
+            "file_service_type" => self.next_file = next_file(text()?)?,
+            "offset" => self.offset = Some(offset(text()?, base)?),
+            "random_generator" => self.repeats_offsets = generator(text()?)?.unwrap_or(self.repeats_offsets),
             "blockalign" | "ba" => self.align = values::pair(text()?, |part| values::number(part, base))?,
             "size" => self.size = Some(not_empty(values::size(text()?, base)?)?),
-            "filesize" => self.file_size = Some(range(text()?, base)?),
+            "filesize" => self.file_size = Some(one_size(text()?, base)?),
             "io_size" | "io_limit" => self.io_size = Some(bytes()?).filter(|&size| size > 0),
             "number_ios" => self.number_ios = Some(bytes()?).filter(|&count| count > 0),
             "loops" => self.loops = count(1)?,
             "ioengine" => (self.engine, self.engine_name) = (engine(text()?)?, text()?.to_owned()),
             "iodepth" => self.depth = within(1, MOST_DEPTH.into())? as u32,
             "numjobs" => self.jobs = within(1, MOST_WORKERS.into())? as u32,
-            "filename" => self.file = Some(one_file(text()?)?),
+            "filename" => {
+                let name = text()?;
+                // Names with colons between them are several files; a colon with a backslash before it is part of a name.
+                let files = name.replace("\\:", "").split(':').filter(|part| !part.is_empty()).count();
+                self.files = files.clamp(1, MOST_FILES as usize) as u32;
+                self.file = Some(name.to_owned());
+            }
             "directory" => drop(text()?),
             "offset_increment" => self.offset_increment = bytes()?,
             "direct" => self.buffered = !switch()?,
@@ -175,7 +250,11 @@ impl Settings {
             _ => {
                 return match meaning(key) {
                     Meaning::None => Ok(()),
-                    Meaning::Refused(_) if is_off(key, value) => Ok(()),
+                    Meaning::Refused(_) | Meaning::Remark(_) if is_off(key, value) => Ok(()),
+                    Meaning::Remark(remark) => {
+                        self.remarks.push(remark);
+                        Ok(())
+                    }
                     Meaning::Refused(reason) => Err(reason.into()),
                     Meaning::Unknown => Err("this key is not understood".into()),
                 };
@@ -184,14 +263,46 @@ impl Settings {
         Ok(())
     }
 
-    fn set_block(&mut self, block: [Option<u64>; 2]) -> Result<(), String> {
+    fn set_block(&mut self, block: [Option<Vec<Block>>; 2]) -> Result<(), String> {
         for (own, new) in self.block.iter_mut().zip(block) {
-            match new {
-                Some(0 | 0x1_0000_0000..) => return Err("expected a block of 1 byte to 4 GiB".into()),
-                Some(new) => *own = new,
-                None => {}
+            let Some(mut new) = new else { continue };
+            new.retain(|block| block.percent > 0.0);
+            if new.is_empty() || new.iter().any(|block| block.least == 0 || block.most >= 1 << 32) {
+                return Err("expected a block of 1 byte to 4 GiB".into());
             }
+            *own = new;
         }
+        Ok(())
+    }
+
+    /// `SIZE/SHARE:SIZE/SHARE`, for reads and after a comma for writes.
+    fn set_split(&mut self, text: &str, base: KbBase) -> Result<(), String> {
+        let mut sides = text.split(',').map(|side| -> Result<Vec<Block>, String> {
+            let shares = values::shares(side, |size| values::number(size, base))?;
+            let block = |(percent, bytes)| Block { percent, least: bytes, most: bytes };
+            Ok(shares.into_iter().map(block).collect())
+        });
+        let reads: Vec<Block> = sides.next().unwrap_or_else(|| Err("expected a value".into()))?;
+        let writes = sides.next().unwrap_or_else(|| Ok(reads.clone()))?;
+        // A third is for trims.
+        if sides.nth(1).is_some() {
+            return Err("expected at most three values".into());
+        }
+        self.set_block([Some(reads), Some(writes)])
+    }
+
+    fn set_direction(&mut self, text: &str, base: KbBase) -> Result<(), String> {
+        let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
+        (self.is_random, self.direction) = direction(kind)?;
+        // After a colon: how many I/Os follow each other before the next random place; how far one is from the next.
+        (self.run, self.gap) = match (self.is_random, rest) {
+            (_, None) => (1, 0),
+            (true, Some(run)) => (values::between(run, base, 1, MOST)? as u32, 0),
+            (false, Some(gap)) => match gap.strip_prefix('-') {
+                None => (1, distance(gap, base)?),
+                Some(gap) => (1, -distance(gap, base)?),
+            },
+        };
         Ok(())
     }
 }
@@ -204,9 +315,13 @@ fn kb_base(value: Option<&str>) -> Result<KbBase, String> {
     }
 }
 
-fn direction(text: &str) -> Result<(bool, Direction), String> {
-    let (kind, rest) = text.split_once(':').map_or((text, ""), |(kind, rest)| (kind, rest));
-    let found = match kind {
+/// How far one sequential I/O is from the next, in bytes.
+fn distance(text: &str, base: KbBase) -> Result<i64, String> {
+    Ok(values::between(text, base, 0, 1 << 40)? as i64)
+}
+
+fn direction(kind: &str) -> Result<(bool, Direction), String> {
+    Ok(match kind {
         "read" => (false, Direction::Read),
         "write" => (false, Direction::Write),
         "rw" | "readwrite" => (false, Direction::Mix),
@@ -215,35 +330,80 @@ fn direction(text: &str) -> Result<(bool, Direction), String> {
         "randrw" => (true, Direction::Mix),
         "trim" | "randtrim" | "trimwrite" | "randtrimwrite" => return Err("trims are not measured".into()),
         _ => return Err("expected read, write, rw, randread, randwrite or randrw".into()),
-    };
-    // After a colon: how many I/Os follow each other before the next random place; how far one is from the next.
-    match (found.0, rest) {
-        (_, "") | (false, "0") | (true, "1") => Ok(found),
-        (true, _) => Err("each I/O goes to a random place, not one in several".into()),
-        (false, _) => Err("sequential I/Os follow each other without gaps, forwards".into()),
-    }
+    })
 }
 
 fn engine(text: &str) -> Result<Engine, String> {
     match text {
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(Engine::Synchronous),
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap" => Ok(Engine::Synchronous),
         "libaio" | "io_uring" | "posixaio" | "windowsaio" | "solarisaio" => Ok(Engine::Asynchronous),
-        "mmap" => Err("I/O through mapped memory is not measured".into()),
-        _ => Err(
-            "this ioengine does not read and write a file or a device as the engine does; of fio's are run: \
-                  sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio"
-                .into(),
-        ),
+        _ => Err(super::engines::why_not(text)),
     }
 }
 
-/// A range of sizes of which both ends are the same.
-fn range(text: &str, base: KbBase) -> Result<u64, String> {
+/// A range of sizes, of which the smallest is the unit.
+fn range(text: &str, base: KbBase) -> Result<(u64, u64), String> {
     let (low, high) = text.split_once(['-', ':']).map_or((text, text), |ends| ends);
-    let [low, high] = [values::number(low, base)?, values::number(high, base)?];
-    match low == high {
-        true => Ok(low),
-        false => Err("expected one size, not a range".into()),
+    let (low, high) = (values::number(low, base)?, values::number(high, base)?);
+    let (low, high) = (low.min(high), low.max(high));
+    if low == 0 {
+        return Err("expected a block of 1 byte to 4 GiB".into());
+    }
+    // Blocks are multiples of the smallest: what is above the last of them is never drawn.
+    Ok((low, high / low * low))
+}
+
+fn one_size(text: &str, base: KbBase) -> Result<u64, String> {
+    let (low, high) = text.split_once(['-', ':']).map_or((text, text), |ends| ends);
+    match (values::number(low, base)?, values::number(high, base)?) {
+        (low, high) if low == high => Ok(low),
+        _ => Err("expected one size, not a range".into()),
+    }
+}
+
+fn rates(text: &str, base: KbBase) -> Result<[Option<u64>; 2], String> {
+    let [reads, writes] = values::pair(text, |part| values::number(part, base))?;
+    Ok([reads, writes].map(|rate| rate.filter(|&rate| rate > 0)))
+}
+
+fn process(text: &str) -> Result<bool, String> {
+    match text {
+        "linear" => Ok(false),
+        "poisson" => Ok(true),
+        _ => Err("expected linear or poisson".into()),
+    }
+}
+
+fn think_type(text: &str) -> Result<bool, String> {
+    match text {
+        "complete" => Ok(false),
+        "issue" => Ok(true),
+        _ => Err("expected complete or issue".into()),
+    }
+}
+
+fn next_file(text: &str) -> Result<NextFile, String> {
+    match text {
+        "random" => Ok(NextFile::Random),
+        "roundrobin" | "roundrobin:1" => Ok(NextFile::RoundRobin),
+        "sequential" => Ok(NextFile::Sequential),
+        _ => Err("expected roundrobin, random or sequential, one I/O at a time".into()),
+    }
+}
+
+fn offset(text: &str, base: KbBase) -> Result<Size, String> {
+    match text {
+        "0%" => Ok(Size::Bytes(0)),
+        text => values::size(text, base),
+    }
+}
+
+/// Whether it draws places with repetition, if it decides that.
+fn generator(text: &str) -> Result<Option<bool>, String> {
+    match text {
+        "tausworthe" | "tausworthe64" => Ok(None),
+        "lfsr" => Ok(Some(false)),
+        _ => Err("expected tausworthe, tausworthe64 or lfsr".into()),
     }
 }
 
@@ -251,14 +411,6 @@ fn not_empty(size: Size) -> Result<Size, String> {
     match size {
         Size::Bytes(0) => Err("expected more than 0 bytes".into()),
         size => Ok(size),
-    }
-}
-
-/// Names with colons between them are several files; a colon with a backslash before it is part of a name.
-fn one_file(text: &str) -> Result<String, String> {
-    match text.replace("\\:", "").contains(':') {
-        true => Err("a case has one file, or one for each of numjobs".into()),
-        false => Ok(text.to_owned()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::parse;
 use crate::report::document::Direction;
-use crate::{Durability, Share, Workload};
+use crate::{Begin, Durability, NextFile, PartLength, Rate, Share, Spread, Workload};
 use std::time::Duration;
 
 /// A job file of one section, with these keys.
@@ -42,28 +42,27 @@ fn what_is_not_run_is_refused_by_name_and_line() {
     assert!(error.contains("line 8: no_such_key=zbd") && error.contains("[mixed]"), "{error}");
     for (keys, line, words) in [
         ("size=1m rw=randtrim", 3, "trims"),
-        ("rate_iops=1000 size=1m", 2, "no rates"),
-        ("size=1m thinktime=10", 3, "does not pause"),
-        ("size=1m bssplit=4k/50:8k/50", 3, "one block size"),
-        ("size=1m random_distribution=zipf:1.2", 3, "as often"),
+        ("rate_process=other size=1m", 2, "poisson"),
+        ("size=1m ioengine=rdma", 3, "no storage in it"),
+        ("size=1m ioengine=filecreate", 3, "neither reads"),
+        ("size=1m thinktime_iotime=10", 3, "thinktime_blocks"),
+        ("size=1m bssplit=4k/50:8k/60", 3, "100 together"),
+        ("size=1m random_distribution=zipf:1", 3, "theta"),
+        ("size=1m random_distribution=bimodal", 3, "pareto"),
         ("size=1m zonemode=zbd", 3, "zones"),
         ("size=1m verify=crc32c", 3, "--verify"),
-        ("size=1m offset=1m", 3, "beginning"),
         ("size=1m ioengine=null", 3, "psync"),
-        ("size=1m ioengine=mmap", 3, "mapped"),
-        ("size=1m nrfiles=4", 3, "one file"),
-        ("size=1m filename=a:b", 3, "one file"),
         ("size=1m iodepth_batch=8", 3, "by itself"),
         ("size=1m cpus_allowed=0", 3, "taskset"),
         ("size=1m startdelay=5", 3, "begin at the same time"),
-        ("size=1m rw=randread:8", 3, "random place"),
-        ("size=1m rw=read:-8k", 3, "forwards"),
         ("size=1m end_fsync=1", 3, "sync"),
         ("size=1m exitall", 3, "none ends another"),
         ("size=1m sync=perhaps", 3, "dsync"),
         ("size=1m direct=2", 3, "0 or 1"),
+        ("size=1m filesize=4k-8k", 3, "not a range"),
+        ("size=1m rw=read:x", 3, "whole number"),
+        ("size=1m file_service_type=zipf:1.2", 3, "roundrobin"),
         ("size=1m kb_base=1001", 3, "1000 or 1024"),
-        ("size=1m bsrange=4k-8k", 3, "not a range"),
         ("size=${NO_SUCH_VARIABLE}m", 2, "NO_SUCH_VARIABLE"),
         // The engine is the reason, not a key of its own.
         ("nfs_url=nfs://127.0.0.1/x size=1m ioengine=nfs", 4, "ioengine=nfs"),
@@ -173,8 +172,8 @@ fn each_of_numjobs_has_its_own_file_unless_a_filename_is_given() {
     assert!(refused("numjobs=4 size=26%").contains("more than there is"));
     assert!(refused("numjobs=4 size=16m filename=x offset_increment=1m").contains("offset_increment"));
     assert!(refused("size=16m filesize=17m").contains("filesize"));
-    let shared = read("direct=1 numjobs=4 size=16m filename=x").notes.concat();
-    assert!(shared.contains("begin evenly apart"), "{shared}");
+    let shared = read("direct=1 numjobs=4 size=16m filename=x");
+    assert_eq!((shared.cases[0].pattern.shape.begin, shared.notes.len()), (Begin::Together, 0));
 }
 
 #[test]
@@ -183,7 +182,6 @@ fn block_sizes_may_differ_by_direction_if_only_one_counts() {
     assert_eq!((block("bs=4k,8k rw=read"), block("bs=4k,8k rw=write")), (4096, 8192));
     assert_eq!((block("bs=,8k rw=read"), block("bs=8k, rw=randwrite")), (4096, 4096));
     assert_eq!((block("bsrange=8k-8k"), block("bs=2300"), block("blocksize=$pagesize")), (8192, 2300, 4096));
-    assert!(refused("size=1m bs=4k,8k rw=randrw").contains("bs must be the same"));
     let align = |keys: &str| read(&format!("size=1m {keys}")).cases[0].pattern.align;
     assert_eq!((align("rw=randread blockalign=16k"), align("rw=read blockalign=16k")), (16384, 0));
 }
@@ -237,7 +235,13 @@ fn sections_have_files_of_their_own_unless_they_name_the_same() {
     let (_, same) =
         ranges("[global]\nfilename=f\n[a]\nsize=64k\n[b]\nsize=32k\n[c]\nfilename=g\nsize=8k\n").unwrap();
     assert_eq!(same, [k(0, 64), k(0, 32), k(64, 72)]);
-    assert!(ranges("[global]\nfilename=f\n[a]\nsize=32k\n[b]\nsize=64k\n").unwrap_err().contains("larger"));
+    // As long as any of them asks for.
+    let (span, grown) = ranges("[global]\nfilename=f\n[a]\nsize=32k\n[b]\noffset=32k\nsize=64k\n").unwrap();
+    assert_eq!((span, grown), (96 << 10, vec![k(0, 32), k(32, 96)]));
+    let (_, halves) = ranges("[global]\nfilename=f\n[a]\nsize=50%\n[b]\noffset=50%\n").unwrap();
+    assert_eq!((halves[0].end, halves[1].start), (50_000_000 / 4096 * 4096, 50_000_000 / 4096 * 4096));
+    assert!(ranges("[a]\noffset=50%\nsize=60%\n").unwrap_err().contains("leaves no"));
+    assert!(ranges("[a]\noffset=1m\n").unwrap_err().contains("offset is in bytes"));
     let (span, shares) = ranges("[a]\nsize=10%\n[b]\nsize=30%\n").unwrap();
     assert_eq!(shares, [0..span / 4 / 4096 * 4096, span / 4 / 4096 * 4096..span]);
     assert!(ranges("[a]\n[b]\n").unwrap_err().contains("200 % of the target"));
@@ -263,4 +267,98 @@ fn cases_of_a_file_share_what_a_workload_has_once() {
     assert_eq!(two("rw=read", "rw=write\nfdatasync=1").unwrap().durability, Durability::FsyncEvery(1));
     assert!(refused("size=1m rw=write fsync=1 fdatasync=1").contains("one rule"));
     assert!(refused("size=1m rw=write fsync=1 sync=1").contains("one rule"));
+}
+
+/// Sizes, directions and weights of the kinds of a job.
+fn kinds(keys: &str) -> Vec<(u32, u32, u8, u32)> {
+    let case = read(&format!("size=64m {keys}")).cases.remove(0);
+    let portions = case.pattern.portions();
+    portions.iter().map(|p| (p.least, p.most, p.read_percent, p.weight)).collect()
+}
+
+#[test]
+fn blocks_of_several_sizes_are_kinds_of_their_own() {
+    assert_eq!(
+        kinds("rw=randread bssplit=4k/60:64k/30:1m/"),
+        [(4096, 4096, 100, 60_000), (65536, 65536, 100, 30_000), (1 << 20, 1 << 20, 100, 10_000)]
+    );
+    assert_eq!(
+        kinds("rw=randrw rwmixread=70 bssplit=4k/50:8k/50,16k"),
+        [(4096, 4096, 100, 35_000), (8192, 8192, 100, 35_000), (16384, 16384, 0, 30_000)]
+    );
+    assert_eq!(kinds("rw=randrw bs=4k,64k").len(), 2);
+    assert_eq!(kinds("rw=randrw bs=4k,4k rwmixread=70"), [(4096, 4096, 70, 1)]);
+    assert_eq!(kinds("rw=randread bsrange=4k-30k"), [(4096, 28672, 100, 100_000)]);
+    let case = read("size=64m rw=read bssplit=2k/50:6k/50").cases.remove(0);
+    assert_eq!((case.pattern.block, case.pattern.portions()[1].align), (6144, 2048));
+    // As many I/Os as the size holds of the mean.
+    let case = read("size=64m io_size=8m rw=read bssplit=4k/50:12k/50").cases.remove(0);
+    assert_eq!(case.count, Some(1024));
+}
+
+#[test]
+fn distributions_are_taken_with_their_numbers() {
+    let spread = |text: &str| {
+        read(&format!("size=1m rw=randread random_distribution={text}")).cases[0].pattern.shape.clone()
+    };
+    assert_eq!(spread("zipf:1.2").spread, Spread::Zipf { theta: 1.2, at: None });
+    assert_eq!(spread("pareto:0.2:0.5").spread, Spread::Pareto { hot: 0.2, at: Some(0.5) });
+    assert_eq!(spread("normal:10").spread, Spread::Normal { deviation: 10.0, at: 0.5 });
+    let Spread::Parts(parts) = spread("zoned_abs:60/64k:40/128k").spread else { panic!() };
+    assert_eq!((parts[0].percent, parts[1].length), (60.0, PartLength::Bytes(128 << 10)));
+    let Spread::Parts(parts) = spread("zoned:50/5:30/15:20/").spread else { panic!() };
+    assert_eq!((parts[2].percent, parts[2].length), (20.0, PartLength::Rest));
+    // What is hot comes again; evenly spread, each block comes once.
+    assert!(!spread("zipf:1.2").once && spread("random").once);
+    for wrong in ["zipf:-1", "pareto:2", "normal:0", "zoned:60", "zoned:60/x", "zoned:60/10,50/20", "zipf:a"]
+    {
+        refused(&format!("size=1m rw=randread random_distribution={wrong}"));
+    }
+}
+
+#[test]
+fn each_block_comes_once_as_in_fio_unless_it_is_not_wanted() {
+    let once = |keys: &str| read(&format!("size=1m rw=randread {keys}")).cases[0].pattern.shape.once;
+    assert!(once("") && once("random_generator=lfsr") && once("runtime=5 time_based"));
+    assert!(!once("norandommap") && !once("percentage_random=50") && !once("bssplit=4k/50:8k/50"));
+    let notes = read("size=1m rw=randread bssplit=4k/50:8k/50").notes.concat();
+    assert!(notes.contains("with repetition"), "{notes}");
+}
+
+#[test]
+fn rates_and_pauses_are_those_of_each_job() {
+    let pace = |keys: &str| read(&format!("size=1m rw=rw {keys}")).cases[0].pattern.shape.pace;
+    assert_eq!(
+        pace("rate=1m,500k").limits,
+        [Some(Rate::Bytes(1048576.0)), Some(Rate::Bytes(512000.0)), None]
+    );
+    assert_eq!(pace("rate_iops=,100").limits, [None, Some(Rate::Ios(100.0)), None]);
+    assert_eq!(
+        pace("rate=1m, rate_iops=,5").limits,
+        [Some(Rate::Bytes(1048576.0)), Some(Rate::Ios(5.0)), None]
+    );
+    assert!(refused("size=1m rate=1m rate_iops=5").contains("rate and rate_iops"));
+    assert!(pace("rate_iops=5 rate_process=poisson").poisson);
+    let notes = read("size=1m direct=1 rate_iops=5 rate_min=1k ss=iops:10% io_submit_mode=offload").notes;
+    assert!(notes.len() == 3 && notes.concat().contains("what it reached is reported"), "{notes:?}");
+    assert_eq!(read("size=1m direct=1 rate_min=0 io_submit_mode=inline").notes.len(), 0);
+    let pause = pace("thinktime=1500 thinktime_blocks=8 thinktime_spin=1ms").pause.unwrap();
+    assert_eq!(
+        (pause.time, pause.after, pause.busy),
+        (Duration::from_micros(1500), 8, Duration::from_millis(1))
+    );
+    assert!(pause.drained && !pause.at_issue && pace("thinktime_blocks=8").pause.is_none());
+    assert!(pace("thinktime=1 thinktime_blocks_type=issue").pause.unwrap().at_issue);
+}
+
+#[test]
+fn files_runs_and_distances_are_as_written() {
+    let shape = |keys: &str| read(&format!("size=64m {keys}")).cases[0].pattern.shape.clone();
+    assert_eq!((shape("nrfiles=4").files, shape("filename=a:b\\:c:d").files), (4, 3));
+    assert_eq!(shape("nrfiles=4 file_service_type=sequential").next_file, NextFile::Sequential);
+    assert_eq!(read("nrfiles=4 filesize=1m").span, 4 << 20);
+    assert_eq!((shape("rw=randread:8").run, shape("rw=randread:8").once), (8, false));
+    assert_eq!((shape("rw=read:8k").stride, shape("rw=write:-4k").stride), (12 << 10, -4096));
+    let mapped = read("size=1m ioengine=mmap iodepth=4");
+    assert!(mapped.cases[0].pattern.queue_depth == 1 && mapped.notes.concat().contains("mapped memory"));
 }

@@ -108,11 +108,22 @@ pub fn switch(value: Option<&str>) -> Parsed<bool> {
 
 /// A time: a number of seconds, or with a unit.
 pub fn time(text: &str) -> Parsed<Duration> {
+    time_of(text, 1.0)
+}
+
+/// A time: a number of microseconds, or with a unit.
+pub fn short_time(text: &str) -> Parsed<Duration> {
+    time_of(text, 1e-6)
+}
+
+/// A time; a number alone is of so many seconds each.
+fn time_of(text: &str, plain: f64) -> Parsed<Duration> {
     let wrong = || "expected a time such as 30, 500ms or 2m".to_string();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let factor = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "s" | "sec" => 1.0,
+        "" => plain,
+        "s" | "sec" => 1.0,
         "ms" | "msec" => 1e-3,
         "us" | "usec" => 1e-6,
         "m" => 60.0,
@@ -127,6 +138,30 @@ pub fn time(text: &str) -> Parsed<Duration> {
         return Err("longer than ten years".into());
     }
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+}
+
+/// A number with a point or without.
+pub fn real(text: &str) -> Parsed<f64> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| "expected a number".to_string())
+}
+
+/// Sizes that come with shares of a hundred each: `SIZE/SHARE:SIZE/SHARE`. What no share is said of has an equal part of
+/// what is left.
+pub fn shares<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> Parsed<Vec<(f64, T)>> {
+    let part = |part: &str| match part.trim().split_once('/') {
+        None => Ok((None, parse(part.trim())?)),
+        Some((size, "")) => Ok((None, parse(size)?)),
+        Some((size, share)) => Ok((Some(real(share)?), parse(size)?)),
+    };
+    let parts = text.split(':').map(part).collect::<Parsed<Vec<(Option<f64>, T)>>>()?;
+    let said: f64 = parts.iter().filter_map(|(share, _)| *share).sum();
+    let unsaid = parts.iter().filter(|(share, _)| share.is_none()).count();
+    if said > 100.0 + 1e-6 || parts.iter().any(|(share, _)| share.is_some_and(|share| share < 0.0)) {
+        return Err("shares are 0 to 100, and 100 together at most".into());
+    }
+    let rest = (100.0 - said) / unsaid.max(1) as f64;
+    Ok(parts.into_iter().map(|(share, size)| (share.unwrap_or(rest), size)).collect())
 }
 
 /// Values for reads and writes: one for both, or `READS,WRITES`, of which either may be missing. A third, for trims, is

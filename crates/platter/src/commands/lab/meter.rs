@@ -3,7 +3,8 @@
 use super::interrupt;
 use crate::failure::tell;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use platter_lab::Observer;
+use platter_lab::workload::Case;
+use platter_lab::{Measured, Observer, Workload};
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -57,5 +58,38 @@ impl Observer for Meter {
 
     fn stop(&self) -> bool {
         interrupt::is_asked()
+    }
+}
+
+/// What is done with what a slice measured.
+type Keep<'k> = dyn FnMut(&Workload, &Case, &Measured) + Send + 'k;
+
+/// A meter that hands over what each slice measured.
+pub struct Keeping<'k> {
+    meter: &'k Meter,
+    keep: Mutex<&'k mut Keep<'k>>,
+}
+
+impl<'k> Keeping<'k> {
+    pub fn new(meter: &'k Meter, keep: &'k mut Keep<'k>) -> Keeping<'k> {
+        Keeping { meter, keep: Mutex::new(keep) }
+    }
+}
+
+impl Observer for Keeping<'_> {
+    fn stage(&self, what: &str, done: Duration, total: Duration) {
+        self.meter.stage(what, done, total);
+    }
+
+    fn result(&self, target: &str, workload: &str, case: &str, iops: f64, mb_per_s: f64) {
+        self.meter.result(target, workload, case, iops, mb_per_s);
+    }
+
+    fn measured(&self, _target: &str, workload: &Workload, case: &Case, measured: &Measured) {
+        (self.keep.lock().expect("no panic while locked"))(workload, case, measured);
+    }
+
+    fn stop(&self) -> bool {
+        self.meter.stop()
     }
 }

@@ -12,8 +12,8 @@ use clap::Args;
 use meter::Meter;
 use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
 use platter_lab::report::Document;
-use platter_lab::workload::{built_in, parse_durability};
-use platter_lab::{Comparison, Durability, Preset, Stand, Target, Workload, device_path};
+use platter_lab::workload::{Case, built_in, parse_durability};
+use platter_lab::{Comparison, Durability, Measured, Preset, Stand, Target, Workload, device_path};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -85,6 +85,15 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Choices {
+    /// Whether a device was named.
+    pub fn has_device(&self) -> bool {
+        self.device.is_some()
+    }
+
+    fn preset(&self) -> Preset {
+        if self.full { Preset::Full } else { Preset::Quick }
+    }
+
     /// The comparison that was asked for. A temporary image goes to `directory`.
     pub fn comparison(
         self,
@@ -92,9 +101,19 @@ impl Choices {
         workloads: &[OsString],
         directory: &Path,
     ) -> Result<Comparison, Failure> {
-        let preset = if self.full { Preset::Full } else { Preset::Quick };
-        let workloads =
-            workloads.iter().map(|name| Workload::load(name, preset)).collect::<Result<Vec<_>, _>>()?;
+        let loaded = workloads.iter().map(|name| Workload::load_all(name, self.preset()));
+        let workloads = loaded.collect::<Result<Vec<_>, _>>()?.concat();
+        self.comparison_of(targets, workloads, directory)
+    }
+
+    /// The comparison under these workloads.
+    pub fn comparison_of(
+        self,
+        targets: &[OsString],
+        workloads: Vec<Workload>,
+        directory: &Path,
+    ) -> Result<Comparison, Failure> {
+        let preset = self.preset();
         let targets = targets.iter().map(Target::parse).collect::<Result<Vec<_>, _>>()?;
         let stand = self.stand(directory)?;
         Ok(Comparison {
@@ -148,8 +167,8 @@ pub fn targets_help(before: &str) -> String {
 pub fn workloads_help(before: &str) -> String {
     let names: Vec<&str> = built_in().collect();
     format!(
-        "{before}: {} (crystaldiskmark:default and crystaldiskmark:nvme are its profiles), or the path of a .toml workload \
-         or a .fio job file",
+        "{before}: {} (crystaldiskmark:default and crystaldiskmark:nvme are its profiles), the path of a .toml workload, \
+         a .fio job file, an .icf file of Iometer or an .xml profile of DiskSpd, or \"diskspd OPTIONS FILE\"",
         names.join(", ")
     )
 }
@@ -179,8 +198,16 @@ fn quoted(argument: &OsStr) -> String {
 
 /// Runs a comparison and shows how it goes.
 pub fn measure(comparison: &Comparison) -> Result<Document, Failure> {
+    measure_and(comparison, &mut |_, _, _| {})
+}
+
+/// Runs a comparison, shows how it goes, and hands over what each slice measured.
+pub fn measure_and(
+    comparison: &Comparison,
+    keep: &mut (dyn FnMut(&Workload, &Case, &Measured) + Send),
+) -> Result<Document, Failure> {
     let meter = Meter::new();
-    let document = platter_lab::compare(comparison, &meter);
+    let document = platter_lab::compare(comparison, &meter::Keeping::new(&meter, keep));
     meter.finish();
     Ok(document?)
 }

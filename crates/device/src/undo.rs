@@ -1,0 +1,202 @@
+//! Changes that can be taken back: what a block held is saved before the block is overwritten.
+//!
+//! * [`UndoDevice`] keeps writes in memory and gives them to the device below in groups. Before a group goes there, the
+//!   *undo file* durably holds the old content of every block of it, and checksums of the new one.
+//! * [`UndoFile`] reads an undo file and puts the old content back, also after a power cut in the middle of the changes or
+//!   of putting back. It refuses a device on which a block holds neither: somebody else has written there since.
+
+mod file;
+mod format;
+mod log;
+
+pub use file::{Restored, UndoFile};
+
+use crate::sync::Mutex;
+use crate::{Device, Immediate, Operation, Queue, Result, Sectors, check_transfer};
+use log::UndoLog;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A device whose changes can be taken back.
+///
+/// Writes reach the device below when it is flushed or [`UndoDevice::KEPT`] bytes have come together, as those of a device
+/// with a volatile cache do. The undo file is made at the first write. A discard does nothing.
+///
+/// One lock, `changes`, covers what is kept in memory and the undo file; it is held while a group is written.
+pub struct UndoDevice {
+    below: Arc<dyn Device>,
+    /// Bytes of a block.
+    block: u64,
+    changes: Mutex<Changes>,
+}
+
+struct Changes {
+    log: UndoLog,
+    /// Blocks that were written and are not below yet, by number.
+    kept: BTreeMap<u64, Vec<u8>>,
+}
+
+impl UndoDevice {
+    /// Bytes that are kept in memory at most before they go to the device below.
+    pub const KEPT: u64 = 32 << 20;
+
+    /// `below`, with its old content saved to a file at `path`, which must not exist. `name` is what a person calls the
+    /// device; it is shown to whoever looks at the file.
+    pub fn new(below: Arc<dyn Device>, path: &Path, name: &str) -> UndoDevice {
+        let log = UndoLog::new(path.to_path_buf(), name.to_string(), &*below);
+        let block = log.header().block;
+        UndoDevice { below, block, changes: Mutex::new(Changes { log, kept: BTreeMap::new() }) }
+    }
+
+    /// Makes all changes durable and closes the undo file. `stamp` tells, once all is written, what will not be the same
+    /// any more when somebody else has written to the device. Gives back where the file is and how many bytes of old
+    /// content it holds; `None` if nothing was changed.
+    ///
+    /// # Errors
+    /// What writing to the device below or to the undo file gives.
+    pub fn finish(&self, stamp: &dyn Fn() -> String) -> Result<Option<(PathBuf, u64)>> {
+        self.flush()?;
+        self.changes.lock().log.finish(&stamp())
+    }
+
+    /// Why the undo file could not be written. Nothing is changed on the device from then on.
+    pub fn why_failed(&self) -> Option<String> {
+        self.changes.lock().log.why_failed().map(str::to_string)
+    }
+
+    /// The numbers of the blocks that a range touches.
+    fn blocks(&self, offset: u64, length: u64) -> Range<u64> {
+        offset / self.block..(offset + length).div_ceil(self.block)
+    }
+
+    /// The part of block `number` that a transfer covers: where in the block, and where in the transfer.
+    fn overlap(&self, number: u64, offset: u64, length: usize) -> (Range<usize>, Range<usize>) {
+        let block = number * self.block;
+        let start = block.max(offset);
+        let end = (block + self.block).min(offset + length as u64);
+        ((start - block) as usize..(end - block) as usize, (start - offset) as usize..(end - offset) as usize)
+    }
+
+    /// Gives what is kept to the device below. Its old content is durable before the first byte is overwritten.
+    fn write_out(&self, changes: &mut Changes) -> Result<()> {
+        if changes.kept.is_empty() {
+            return Ok(());
+        }
+        for (&number, new) in &changes.kept {
+            changes.log.add_new(number, new)?;
+        }
+        changes.log.sync()?;
+        for (&number, new) in &changes.kept {
+            self.below.write_at(number * self.block, new)?;
+        }
+        changes.kept.clear();
+        Ok(())
+    }
+}
+
+impl Device for UndoDevice {
+    fn name(&self) -> &str {
+        self.below.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.below.len()
+    }
+
+    fn sectors(&self) -> Sectors {
+        self.below.sectors()
+    }
+
+    fn read_only(&self) -> bool {
+        self.below.read_only()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
+        // Under the lock: what is kept may go to the device below meanwhile.
+        let changes = self.changes.lock();
+        self.below.read_at(offset, buffer)?;
+        for (&number, new) in changes.kept.range(self.blocks(offset, buffer.len() as u64)) {
+            let (inside, at) = self.overlap(number, offset, buffer.len());
+            buffer[at].copy_from_slice(&new[inside]);
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        check_transfer(self, Operation::Write, offset, data.len() as u64)?;
+        let mut changes = self.changes.lock();
+        let Changes { log, kept } = &mut *changes;
+        for number in self.blocks(offset, data.len() as u64) {
+            let (inside, at) = self.overlap(number, offset, data.len());
+            let new = match kept.entry(number) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    let mut old = vec![0; log.header().size_of(number)];
+                    let read = self.below.read_at(number * self.block, &mut old);
+                    // What is overwritten whole may be what cannot be read; there is nothing of it to put back then.
+                    if inside.len() < old.len() {
+                        read?;
+                        log.add_old(number, Some(&old))?;
+                    } else {
+                        log.add_old(number, read.is_ok().then_some(&old[..]))?;
+                    }
+                    entry.insert(old)
+                }
+            };
+            new[inside].copy_from_slice(&data[at]);
+        }
+        if kept.len() as u64 * self.block >= UndoDevice::KEPT {
+            self.write_out(&mut changes)?;
+        }
+        Ok(())
+    }
+
+    fn copies(&self) -> usize {
+        self.below.copies()
+    }
+
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.write_out(&mut self.changes.lock())?;
+        self.below.read_copy(copy, offset, buffer)
+    }
+
+    /// Puts a damaged copy right, which changes nothing that the device reads as, so nothing of it is saved.
+    fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
+        self.write_out(&mut self.changes.lock())?;
+        self.below.repair_copy(copy, offset, data)
+    }
+
+    fn next_data(&self, offset: u64) -> u64 {
+        let kept = self
+            .changes
+            .lock()
+            .kept
+            .range(offset / self.block..)
+            .next()
+            .map(|(&number, _)| number * self.block);
+        let below = self.below.next_data(offset);
+        kept.map_or(below, |kept| kept.max(offset).min(below))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.write_out(&mut self.changes.lock())?;
+        self.below.flush()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<()> {
+        check_transfer(self, Operation::Discard, offset, length)
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(Box::new(Immediate::new(self, depth)))
+    }
+
+    fn now(&self) -> Duration {
+        self.below.now()
+    }
+}

@@ -1,0 +1,243 @@
+//! Command lines and profiles, and what becomes of them.
+
+use super::*;
+use crate::workload::Workload;
+use crate::{Begin, Durability, PartLength, Rate, Spread};
+use std::time::Duration;
+
+fn profile(line: &str) -> Result<Profile, String> {
+    let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    Profile::from_arguments(&arguments)
+}
+
+fn workload(line: &str) -> Workload {
+    let made = profile(line).and_then(|profile| profile.workloads());
+    made.unwrap_or_else(|error| panic!("{line}: {error}")).remove(0)
+}
+
+fn refused(line: &str) -> String {
+    let made = profile(line).and_then(|profile| profile.workloads());
+    made.err().unwrap_or_else(|| panic!("{line} is not refused"))
+}
+
+/// The examples of DiskSpd's own usage text, and one of the kind that people script.
+#[test]
+fn documented_command_lines_are_taken_as_they_are() {
+    let simple = workload("-c8192K -d1 testfile.dat");
+    let case = &simple.cases[0];
+    assert_eq!((simple.span, simple.buffered, case.name.as_str()), (8 << 20, true, "testfile.dat"));
+    assert_eq!((case.pattern.block, case.pattern.queue_depth, case.pattern.workers), (65536, 2, 1));
+    assert_eq!((case.time, case.ramp_up), (Duration::from_secs(1), Duration::from_secs(5)));
+    let random = workload("-b4K -t2 -r -o32 -d10 -Sh -c1G testfile.dat");
+    let pattern = &random.cases[0].pattern;
+    assert_eq!((pattern.block, pattern.workers, pattern.queue_depth), (4096, 2, 32));
+    assert_eq!((pattern.random_percent, pattern.read_percent), (100, 100));
+    assert_eq!((random.buffered, random.durability), (false, Durability::WriteThrough));
+    let scripted = workload("-b4K -o32 -t4 -r -w25 -d60 -Sh -L -c1G FILE");
+    assert_eq!((scripted.cases[0].pattern.read_percent, scripted.cases[0].pattern.workers), (75, 4));
+    // Two files at the same time, each with its own threads.
+    let two = workload("-c1G -b4K -t2 -d10 one.dat two.dat");
+    assert_eq!((two.span, two.cases.len(), two.cases[1].beside), (2 << 30, 2, true));
+    assert_eq!(two.cases[1].range(two.span), 1 << 30..2 << 30);
+}
+
+#[test]
+fn every_option_is_taken_or_refused_by_name() {
+    for taken in [
+        "-:1",
+        "-ag",
+        "-b4K",
+        "-B1M",
+        "-B1M:2M",
+        "-C0",
+        "-C5",
+        "-D",
+        "-D500",
+        "-d1",
+        "-f4M",
+        "-frs",
+        "-ft",
+        "-F2",
+        "-g100",
+        "-g100i",
+        "-h",
+        "-i5 -j2",
+        "-I3",
+        "-l",
+        "-L",
+        "-n",
+        "-o4",
+        "-F2 -O4",
+        "-P",
+        "-P100",
+        "-r",
+        "-r8K",
+        "-rdpct90/10:0/10:5/20",
+        "-rdabs90/1M:5/2M",
+        "-rs50",
+        "-Rtext",
+        "-Rxml",
+        "-Rpxml",
+        "-R",
+        "-s",
+        "-s128K",
+        "-si",
+        "-s2b",
+        "-S",
+        "-Sb",
+        "-Sh",
+        "-Su",
+        "-Sw",
+        "-Suw",
+        "-Sbw",
+        "-t2",
+        "-t2 -T1M",
+        "-v",
+        "-vs",
+        "-w",
+        "-w100",
+        "-W0",
+        "-x",
+        "-z",
+        "-z5",
+        "-Zr",
+        "-Z1M",
+    ] {
+        workload(&format!("-c8M {taken} file"));
+    }
+    for (option, words) in [
+        ("-?", "docs"),
+        (":", ""),
+        ("-:2", "experimental"),
+        ("-a0,1", "taskset"),
+        ("-I1", "ionice"),
+        ("-Nv", "mapped"),
+        ("-p", "one offset"),
+        ("-Sm", "mapped"),
+        ("-Sr", "remote"),
+        ("-Sx", "expected"),
+        ("-Sbu", "cache"),
+        ("-ysready", "Windows"),
+        ("-eDISK_IO", "Windows"),
+        ("-Z", "zeros"),
+        ("-Z1M,data", "file"),
+        ("-q", "not understood"),
+        ("-b0", "block"),
+        ("-w101", "0 to 100"),
+        ("-o0", "1 to"),
+        ("-d0", "1 to"),
+        ("-t2 -F2", "-t and -F"),
+        ("-O4", "-F"),
+        ("-i5", "-i and -j"),
+        ("-si -r", "sequential"),
+        ("-si -T1M", "-si and -T"),
+        ("-g5 -x", "-g and -x"),
+        ("-rdpct90/10:20/20", "110 %"),
+        ("-B16M", "no block"),
+        ("-Rhtml", "text or xml"),
+    ] {
+        if option != ":" {
+            let error = refused(&format!("-c8M {option} file"));
+            assert!(error.contains(words), "{option}: {error}");
+        }
+    }
+    assert!(refused("-c8M").contains("target is missing"));
+    assert!(refused("-b4K /no/such/file").contains("-c gives the size"));
+}
+
+#[test]
+fn options_make_the_load_that_they_describe() {
+    let of = |options: &str| workload(&format!("-c64M {options} file")).cases.remove(0);
+    let shape = |options: &str| of(options).pattern.shape;
+    assert_eq!((shape("-s").begin, shape("-si").begin), (Begin::Together, Begin::Shared));
+    assert_eq!((shape("-t2 -T1M").begin, shape("-s128K -b64K").stride), (Begin::Every(1 << 20), 128 << 10));
+    let mixed = of("-rs30 -w50");
+    assert_eq!((mixed.pattern.random_percent, mixed.pattern.shape.steady_runs), (30, true));
+    assert_eq!((of("-r4K").pattern.align, of("-r").pattern.align), (4096, 0));
+    assert_eq!(shape("-g100").pace.limits[2], Some(Rate::Bytes(100_000.0)));
+    assert_eq!(shape("-g100i").pace.limits[2], Some(Rate::Ios(100.0)));
+    let pause = shape("-i5 -j20").pace.pause.unwrap();
+    assert_eq!((pause.after, pause.time, pause.drained), (5, Duration::from_millis(20), false));
+    let Spread::Parts(parts) = shape("-rdabs90/1M:5/2M").spread else { panic!() };
+    assert_eq!((parts[0].percent, parts[1].length), (90.0, PartLength::Bytes(2 << 20)));
+    assert_eq!(of("-B1M:2M").range(64 << 20), 1 << 20..3 << 20);
+    assert_eq!(of("-f2M").range(64 << 20), 0..2 << 20);
+    assert_eq!(
+        (of("-Sw").durability, of("-S").durability),
+        (Some(Durability::WriteThrough), Some(Durability::Direct))
+    );
+    assert_eq!(of("-D250").interval, Some(Duration::from_millis(250)));
+    // Threads of all targets together, of which each target has as many.
+    let both = workload("-c64M -F3 -o5 one two");
+    assert_eq!((both.cases[1].pattern.workers, both.cases[1].pattern.queue_depth), (3, 5));
+    assert!(both.notes.concat().contains("-F3"));
+    let notes = workload("-c64M -w10 -C5 file").notes.concat();
+    assert!(notes.contains("0 to 255") && notes.contains("cool down"), "{notes}");
+}
+
+/// A profile in a file is what the same command line is, and what it says of itself reads back.
+#[test]
+fn profiles_read_back() {
+    let line = "-b4K -o8 -t2 -r8K -rs40 -w30 -d7 -W1 -C2 -Su -L -D500 -z9 -g50i -i3 -j4 -Z2M -rdpct90/10 -c64M one.dat two.dat";
+    let written = profile(line).unwrap();
+    let read = Profile::from_xml(&written.to_xml(), &[]).unwrap();
+    assert_eq!(Profile { command: written.command.clone(), ..read }, written);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.xml");
+    let text = written.to_xml().replace("one.dat", "*1").replace("two.dat", "*2");
+    std::fs::write(&path, text).unwrap();
+    let run = profile(&format!("-X{} -d60 -Rxml first second", path.display())).unwrap();
+    assert_eq!(run.paths().collect::<Vec<_>>(), ["first", "second"]);
+    assert_eq!((run.time_spans[0].duration, run.xml), (60, true));
+    assert!(profile(&format!("-X{} first", path.display())).unwrap_err().contains("no target 2"));
+    assert!(profile(&format!("-X{} -b4K first second", path.display())).unwrap_err().contains("-b4K"));
+    assert!(profile("-X/no/such/profile").unwrap_err().contains("/no/such/profile"));
+}
+
+/// A profile as the documentation shows one: only what differs from the defaults.
+#[test]
+fn a_short_profile_has_the_defaults() {
+    let text = "<?xml version=\"1.0\"?><!-- of two runs --><Profile><TimeSpans>\
+        <TimeSpan><Duration>5</Duration><Targets><Target><Path>a&amp;b.dat</Path><FileSize>1048576</FileSize></Target></Targets></TimeSpan>\
+        <TimeSpan><Targets><Target><Path>c.dat</Path><FileSize>1048576</FileSize><WriteRatio>50</WriteRatio></Target></Targets></TimeSpan>\
+        </TimeSpans></Profile>";
+    let profile = Profile::from_xml(text, &[]).unwrap();
+    let workloads = profile.workloads().unwrap();
+    assert_eq!((workloads.len(), workloads[1].name.as_str()), (2, "diskspd timespan 2"));
+    assert_eq!(
+        (workloads[0].cases[0].name.as_str(), workloads[0].cases[0].pattern.block),
+        ("a&b.dat", 65536)
+    );
+    assert_eq!((workloads[0].cases[0].time.as_secs(), workloads[1].cases[0].time.as_secs()), (5, 10));
+}
+
+#[test]
+fn what_is_wrong_in_a_profile_is_named() {
+    let target = |inside: &str| {
+        let text = format!(
+            "<Profile><TimeSpans><TimeSpan><Targets><Target><Path>a</Path>{inside}</Target></Targets></TimeSpan>\
+             </TimeSpans></Profile>"
+        );
+        Profile::from_xml(&text, &[]).map(drop)
+    };
+    assert_eq!(target("<MemoryMappedIo>false</MemoryMappedIo>"), Ok(()));
+    for (inside, words) in [
+        ("<MemoryMappedIo>true</MemoryMappedIo>", "<MemoryMappedIo>"),
+        ("<ParallelAsyncIO>true</ParallelAsyncIO>", "<ParallelAsyncIO>"),
+        ("<BlockSize>many</BlockSize>", "many"),
+        ("<BlockSize>0</BlockSize>", "<BlockSize>"),
+        ("<Colour>red</Colour>", "<Colour>"),
+        ("<WriteRatio>101</WriteRatio>", "up to 100"),
+        ("<ThreadTargets></ThreadTargets>", "<ThreadTargets>"),
+        ("<WriteBufferContent><Pattern>zero</Pattern></WriteBufferContent>", "zeros"),
+        ("<Distribution><Percent><Range IO=\"x\">1</Range></Percent></Distribution>", "IO="),
+        ("<BurstSize>4</BurstSize>", "<ThinkTime>"),
+        ("<BlockSize>", "byte"),
+    ] {
+        let error = target(inside).unwrap_err();
+        assert!(error.contains(words), "{inside}: {error}");
+    }
+    for text in ["", "<Profile>", "<Other/>", "<Profile/>", "plain", &"<Profile>".repeat(50)] {
+        assert!(Profile::from_xml(text, &[]).is_err(), "{text}");
+    }
+}

@@ -1,0 +1,326 @@
+//! Which block comes next.
+
+use super::Job;
+use super::pattern::{Begin, NextFile, Pattern, Portion};
+use super::places::{Permutation, Places};
+use crate::Result;
+use fastrand::Rng;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A job's places, worked out and checked once.
+pub(crate) struct Layout {
+    range: Range<u64>,
+    own_span: bool,
+    workers: u64,
+    files: u64,
+    /// What spans and files are multiples of.
+    align: u64,
+    kinds: Vec<Kind>,
+    /// Where the next sequential I/O of any worker goes, in bytes that were gone over so far.
+    shared: AtomicU64,
+}
+
+/// One kind of I/O, with what follows from the length of a file.
+struct Kind {
+    portion: Portion,
+    align: u64,
+    /// Up to which of all draws.
+    until: u32,
+    /// Of the places at which its largest I/O fits.
+    places: Places,
+    count: u64,
+}
+
+impl Layout {
+    pub fn new(job: &Job, sector: u32) -> Result<Layout> {
+        let Pattern { workers, queue_depth, own_span, shape, .. } = &job.pattern;
+        let workers = u64::from(*workers);
+        if workers == 0 || *queue_depth == 0 {
+            return Job::refuse("workers and queue depth must be at least 1");
+        }
+        shape.spread.check()?;
+        let portions = job.pattern.portions();
+        for portion in &portions {
+            check(portion, &job.pattern, sector)?;
+        }
+        if shape.once && portions.len() > 1 {
+            return Job::refuse("each place once is of one kind of I/O");
+        }
+        if !shape.stride.unsigned_abs().is_multiple_of(sector.into()) {
+            return Job::refuse(format!("a stride of {} is no multiple of the sector", shape.stride));
+        }
+        let align = portions.iter().map(|portion| u64::from(portion.alignment(sector))).max().unwrap_or(1);
+        let mut layout = Layout {
+            range: job.range.clone(),
+            own_span: *own_span,
+            workers,
+            files: u64::from(shape.files.max(1)),
+            align,
+            kinds: Vec::new(),
+            shared: AtomicU64::new(0),
+        };
+        let length = layout.file_length();
+        let mut until = 0;
+        for portion in portions {
+            let (most, align) = (u64::from(portion.most), u64::from(portion.alignment(sector)));
+            if length < most {
+                return Job::refuse(format!("a span of {length} bytes holds no block of {most} bytes"));
+            }
+            until += portion.weight;
+            let count = (length - most) / align + 1;
+            let places = Places::new(&shape.spread, count, align, job.seed);
+            layout.kinds.push(Kind { portion, align, until, places, count });
+        }
+        Ok(layout)
+    }
+
+    /// The part of the range that a worker stays inside.
+    fn span(&self, worker: u64) -> Range<u64> {
+        let length = self.range.end - self.range.start;
+        if !self.own_span {
+            return self.range.clone();
+        }
+        let part = length / self.workers / self.align * self.align;
+        let start = self.range.start + part * worker;
+        start..start + part
+    }
+
+    /// Bytes of each file of a worker.
+    fn file_length(&self) -> u64 {
+        let span = self.span(0);
+        let length = span.end - span.start;
+        match self.files {
+            1 => length,
+            files => length / files / self.align * self.align,
+        }
+    }
+}
+
+fn check(portion: &Portion, pattern: &Pattern, sector: u32) -> Result<()> {
+    let Portion { least, most, .. } = *portion;
+    let align = portion.alignment(sector);
+    let is_whole = |bytes: u32| bytes > 0 && bytes.is_multiple_of(sector);
+    if !is_whole(least) || !is_whole(align) {
+        return Job::refuse(format!(
+            "block size {least} and alignment {align} must be multiples of the {sector}-byte sector"
+        ));
+    }
+    if most < least || !most.is_multiple_of(least) || most > pattern.block {
+        return Job::refuse(format!("blocks of {least} to {most} bytes are no multiples of the smallest"));
+    }
+    if portion.read_percent > 100 || portion.random_percent > 100 {
+        return Job::refuse("a share is at most 100 percent");
+    }
+    if portion.weight == 0 || portion.weight > 1_000_000 || pattern.shape.mix.len() > 10_000 {
+        return Job::refuse("the weights of a mix are 1 to 1,000,000, of at most 10,000 kinds");
+    }
+    Ok(())
+}
+
+/// One I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub read: bool,
+    pub offset: u64,
+    pub length: u32,
+    /// Whether it may as well go in the other direction.
+    pub mixed: bool,
+    /// Nothing is issued for so long before it.
+    pub delay: Duration,
+}
+
+/// One worker's walk over its span. It goes on from piece to piece of a job.
+pub(crate) struct Walk {
+    start: u64,
+    file_length: u64,
+    /// Where each file is gone on with, from its beginning.
+    next: Vec<u64>,
+    file: usize,
+    next_file: NextFile,
+    begin: Begin,
+    stride: i64,
+    kind: usize,
+    burst_left: u32,
+    /// I/Os that follow before the next random place.
+    run: u32,
+    run_left: u32,
+    steady_runs: bool,
+    read: bool,
+    once: Option<Once>,
+    seed: u64,
+    rng: Rng,
+}
+
+/// Each place once: in an order of chance, and then in another one.
+struct Once {
+    number: u64,
+    count: u64,
+    order: Permutation,
+}
+
+impl Walk {
+    pub fn new(job: &Job, layout: &Layout, worker: usize) -> Walk {
+        let shape = &job.pattern.shape;
+        let index = worker as u64;
+        let span = layout.span(index);
+        let file_length = layout.file_length();
+        let first = match shape.begin {
+            _ if layout.own_span => 0,
+            Begin::Apart => {
+                let kind = &layout.kinds[0];
+                kind.count / layout.workers * index * kind.align
+            }
+            Begin::Together | Begin::Shared => 0,
+            Begin::Every(bytes) => bytes.wrapping_mul(index) % file_length / layout.align * layout.align,
+        };
+        // Backwards from the end.
+        let most = u64::from(layout.kinds[0].portion.most);
+        let first = if shape.stride < 0 { file_length - most - first.min(file_length - most) } else { first };
+        let seed = match shape.same_seed {
+            true => job.seed,
+            false => job.seed.wrapping_add(index << 32),
+        };
+        let count = layout.kinds[0].count;
+        let once = shape.once.then(|| Once { number: 0, count, order: Permutation::new(count, seed) });
+        Walk {
+            start: span.start,
+            file_length,
+            next: vec![first; layout.files as usize],
+            file: layout.files as usize - 1,
+            next_file: shape.next_file,
+            begin: shape.begin,
+            stride: shape.stride,
+            kind: 0,
+            burst_left: 0,
+            run: shape.run.max(1),
+            run_left: 0,
+            steady_runs: shape.steady_runs,
+            read: true,
+            once,
+            seed,
+            rng: Rng::with_seed(seed),
+        }
+    }
+
+    /// Begins a piece of the job: what is drawn in it does not depend on how far the one before came.
+    pub fn begin_piece(&mut self, piece: u64) {
+        self.rng = Rng::with_seed(self.seed ^ piece << 48);
+    }
+
+    /// The next I/O.
+    pub fn step(&mut self, layout: &Layout) -> Step {
+        let mut delay = Duration::ZERO;
+        if let [only] = &layout.kinds[..] {
+            if !only.portion.delay.is_zero() {
+                if self.burst_left == 0 {
+                    (delay, self.burst_left) = (only.portion.delay, only.portion.burst.max(1));
+                }
+                self.burst_left -= 1;
+            }
+        } else {
+            if self.burst_left == 0 {
+                let drawn = self.rng.u32(..layout.kinds.last().expect("it has kinds").until);
+                self.kind = layout.kinds.partition_point(|kind| kind.until <= drawn);
+                let portion = &layout.kinds[self.kind].portion;
+                (delay, self.burst_left) = (portion.delay, portion.burst.max(1));
+            }
+            self.burst_left -= 1;
+        }
+        let kind = &layout.kinds[self.kind];
+        let portion = &kind.portion;
+        let mut read = portion.read_percent == 100 || self.rng.u8(..100) < portion.read_percent;
+        let mut random = portion.random_percent == 100
+            || (portion.random_percent > 0 && self.rng.u8(..100) < portion.random_percent);
+        if random && self.run > 1 {
+            match self.run_left {
+                0 => self.run_left = self.run - 1,
+                _ => (random, self.run_left) = (false, self.run_left - 1),
+            }
+        }
+        if self.steady_runs {
+            match random {
+                true => self.read = read,
+                false => read = self.read,
+            }
+        }
+        let length = match portion.most / portion.least {
+            1 => portion.least,
+            sizes => portion.least * self.rng.u32(1..=sizes),
+        };
+        self.choose_file(random);
+        let place = match random {
+            true => self.random_place(kind),
+            false => self.next_place(layout, kind, length),
+        };
+        let after = match (self.stride, place) {
+            (0, place) => place + u64::from(length),
+            (stride, place) if stride > 0 => place + stride.unsigned_abs(),
+            // Below the beginning it goes on at the end.
+            (stride, place) => place.checked_sub(stride.unsigned_abs()).unwrap_or(u64::MAX),
+        };
+        self.next[self.file] = after;
+        let mixed = portion.read_percent > 0 && portion.read_percent < 100;
+        let offset = self.start + self.file as u64 * self.file_length + place;
+        Step { read, offset, length, mixed, delay }
+    }
+
+    fn choose_file(&mut self, random: bool) {
+        let files = self.next.len();
+        if files == 1 {
+            self.file = 0;
+            return;
+        }
+        match self.next_file {
+            NextFile::RoundRobin => self.file = (self.file + 1) % files,
+            NextFile::Random => self.file = self.rng.usize(..files),
+            NextFile::Sequential if random => self.file = self.rng.usize(..files),
+            // See where it comes round.
+            NextFile::Sequential => {}
+        }
+    }
+
+    fn random_place(&mut self, kind: &Kind) -> u64 {
+        let place = match &mut self.once {
+            None => kind.places.draw(&mut self.rng),
+            Some(once) => {
+                if once.number == once.count {
+                    once.number = 0;
+                    once.order = Permutation::new(once.count, self.rng.u64(..));
+                }
+                once.number += 1;
+                once.order.of(once.number - 1)
+            }
+        };
+        place * kind.align
+    }
+
+    fn next_place(&mut self, layout: &Layout, kind: &Kind, length: u32) -> u64 {
+        let align = kind.align;
+        if self.begin == Begin::Shared {
+            let step = match self.stride {
+                0 => u64::from(length).next_multiple_of(align),
+                stride => stride.unsigned_abs(),
+            };
+            let steps = (self.file_length - u64::from(kind.portion.most)) / step + 1;
+            return layout.shared.fetch_add(1, Relaxed) % steps * step;
+        }
+        let next = self.next[self.file].checked_next_multiple_of(align).unwrap_or(u64::MAX);
+        if next <= self.file_length - u64::from(length) {
+            return next;
+        }
+        if self.next_file == NextFile::Sequential && self.next.len() > 1 {
+            self.next[self.file] = 0;
+            self.file = (self.file + 1) % self.next.len();
+        }
+        match self.stride {
+            // From the end again.
+            ..0 => (self.file_length - u64::from(length)) / align * align,
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

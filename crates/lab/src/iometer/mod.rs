@@ -1,0 +1,14 @@
+//! Iometer: its configuration files as workloads, and what they measured as its `results.csv`.
+//!
+//! Facts: the source of Iometer 1.1.0 (github.com/iometer-org/iometer) says what it saves and writes: `PageSetup.cpp`,
+//! `AccessSpecList.cpp`, `ManagerList.cpp`, `Manager.cpp`, `Worker.cpp`; and how it draws I/Os: `IOGrunt.cpp`,
+//! `IOTarget.cpp`, `IOTargetDisk.cpp`.
+
+mod config;
+mod load;
+mod results;
+
+pub use config::Config;
+
+#[cfg(test)]
+mod tests;
