@@ -191,3 +191,28 @@ fn what_was_said_to_be_copied_is_there_at_twelve_moments() {
 fn what_was_said_to_be_copied_is_there_at_any_moment() {
     moments(500);
 }
+
+/// What cannot be made destroys nothing, also with `--force`, and an archive is content too.
+#[test]
+fn mkfs_asks_everything_before_it_destroys_anything() {
+    let place = Place::new("copy-mkfs");
+    place.works("mkfs ntfs v.img --size 32M");
+    let before = fs::read(place.path("v.img")).unwrap();
+    for line in [
+        "ntfs v.img --cluster 3k --force",
+        "exfat v.img --cluster 3k --force",
+        "fat32 v.img --cluster 3k --force",
+        "refs v.img --force",
+        "refs v.img --checksum none --size 20M --force",
+        "fat12 v.img --label more-than-eleven-letters --force",
+        "ntfs v.img --size 1k --force",
+    ] {
+        place.fails(&format!("mkfs {line}"));
+        assert!(fs::read(place.path("v.img")).unwrap() == before, "{line}");
+    }
+    let mut archive = vec![0; 32 << 20];
+    archive[257..262].copy_from_slice(b"ustar");
+    fs::write(place.path("a.tar"), &archive).unwrap();
+    assert!(place.fails("mkfs ntfs a.tar").contains("a tar archive"));
+    place.works("mkfs ntfs v.img --force");
+}
