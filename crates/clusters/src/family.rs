@@ -4,7 +4,7 @@
 use crate::core::Core;
 use crate::{FileState, Images, Runs, Slots};
 use platter_device::Device;
-use platter_vfs::{Capabilities, DosFlags, Kind, Name, NameRules, Result, Timestamp, VolumeInfo};
+use platter_vfs::{Capabilities, Damage, DosFlags, Kind, Name, NameRules, Result, Timestamp, VolumeInfo};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +46,9 @@ pub trait Directory: Send + 'static {
     fn is_empty(&self) -> bool {
         self.slots().is_empty()
     }
+
+    /// What stands in it that could not be read, and is missing in listings.
+    fn damage(&self) -> Option<&Damage>;
 
     /// Its slots, for a change.
     fn slots_mut(&mut self) -> &mut Slots;

@@ -100,6 +100,8 @@ pub struct Slots {
     removed: BTreeMap<Name, Vec<Removed>>,
     /// What lies after `end` on disk is not zero and must be, before `end` moves.
     rubbish: bool,
+    /// The slots in memory behind the end, from the first that is not zero on, as they were read.
+    behind: Vec<u8>,
 }
 
 impl Slots {
@@ -128,7 +130,8 @@ impl Slots {
         let total = data.len() / SLOT;
         let end = data.as_chunks::<SLOT>().0.iter().position(rules.is_end).unwrap_or(total);
         let after = &mut data[end * SLOT..];
-        let rubbish = after.iter().any(|&byte| byte != 0);
+        let first = after.iter().position(|&byte| byte != 0);
+        let behind = first.map_or(Vec::new(), |first| after[first / SLOT * SLOT..].to_vec());
         after.fill(0);
         Slots {
             rules,
@@ -140,8 +143,20 @@ impl Slots {
             gaps: Gaps::new(rules.sector / SLOT as u32, rules.together),
             dirty: BTreeSet::new(),
             removed: BTreeMap::new(),
-            rubbish,
+            rubbish: first.is_some(),
+            behind,
         }
+    }
+
+    /// Where a slot stands on the device.
+    pub fn place(&self, slot: u32) -> u64 {
+        self.storage.place(u64::from(slot) * SLOT as u64, &self.heap).map_or(0, |(place, _)| place)
+    }
+
+    /// Takes what stood behind the end, from the first slot that is not zero on: a format can tell whether it is remains
+    /// or was cut off.
+    pub fn take_behind(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.behind)
     }
 
     /// Notes an entry that stands there.

@@ -242,7 +242,11 @@ impl<F: Family> FileSystem for Volume<F> {
     ) -> Result<()> {
         let mut core = self.core();
         let Ok(from) = u32::try_from(cursor.0) else { return core.is_directory(directory.0) };
-        let slots: Vec<u32> = core.directory(directory.0)?.slots().keys_from(from).take(most).collect();
+        let content = core.directory(directory.0)?;
+        let slots: Vec<u32> = content.slots().keys_from(from).take(most).collect();
+        if let Some(damage) = content.damage().filter(|_| slots.is_empty()) {
+            return Err(Error::Damaged(damage.clone()));
+        }
         for slot in slots {
             let content = core.directory(directory.0)?;
             let name = content.name(slot);

@@ -84,7 +84,7 @@ fn boot_sector(head: &[u8]) -> Option<&'static str> {
 
 /// Marks of one place each.
 fn fixed(head: &[u8]) -> Option<&'static str> {
-    const MARKS: [(usize, &[u8], &str); 27] = [
+    const MARKS: [(usize, &[u8], &str); 34] = [
         (0, b"XFSB", "an XFS file system"),
         (0x10040, b"_BHRfS_M", "a Btrfs file system"),
         (0, b"LUKS\xBA\xBE", "a LUKS volume"),
@@ -116,6 +116,13 @@ fn fixed(head: &[u8]) -> Option<&'static str> {
         (0, b"conectix", "a VHD disk image"),
         (0x40, b"\x7F\x10\xDA\xBE", "a VDI disk image"),
         (3, b"HPFS", "an HPFS file system"),
+        (0, b"PK\x03\x04", "a ZIP archive"),
+        (0, b"PK\x05\x06", "a ZIP archive"),
+        (257, b"ustar", "a tar archive"),
+        (0, b"\x1F\x8B\x08", "a gzip file"),
+        (0, b"\xFD7zXZ\0", "an xz file"),
+        (0, b"7z\xBC\xAF\x27\x1C", "a 7z archive"),
+        (0, b"\x28\xB5\x2F\xFD", "a zstd file"),
     ];
     MARKS.iter().find(|(position, mark, _)| at(head, *position, mark)).map(|(_, _, known)| *known)
 }
@@ -201,6 +208,8 @@ mod tests {
                 (0, b"XFSB", "an XFS file system"),
                 (0x10040, b"_BHRfS_M", "a Btrfs file system"),
                 (4086, b"SWAPSPACE2", "swap space"),
+                (0, b"PK\x03\x04", "a ZIP archive"),
+                (257, b"ustar", "a tar archive"),
                 (65526, b"SWAPSPACE2", "swap space"),
                 (0x438, b"\x53\xEF", "an ext2 file system"),
                 ((128 << 10) + (7 << 12), b"\x0C\xB1\xBA\x00", "a ZFS pool member"),

@@ -3,9 +3,11 @@
 //! A set whose checksum is wrong, or that is otherwise not whole, is no entry: it stands in the way, nothing is read
 //! from it, and the directory does not count as empty.
 
-use crate::layout::{EntrySet, FileInfo, LabelEntry, Primary, SLOT, Upcase, kind};
+use crate::layout::{
+    EntrySet, FileInfo, LabelEntry, Primary, SLOT, Upcase, is_benign, is_whole, kind, secondary_count,
+};
 use platter_clusters::{Directory, DirectoryImages, SlotRules, Slots};
-use platter_vfs::{Name, Result};
+use platter_vfs::{Damage, Name, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -34,6 +36,8 @@ pub struct ExfatDirectory {
     guid: Option<u32>,
     /// Whether there is something in it that is not understood.
     foreign: bool,
+    /// What was wrong with its slots when they were read.
+    damage: Option<Damage>,
 }
 
 impl ExfatDirectory {
@@ -41,6 +45,11 @@ impl ExfatDirectory {
     pub(crate) fn parse(mut slots: Slots, upcase: Arc<Upcase>) -> ExfatDirectory {
         let mut names = HashMap::new();
         let (mut label, mut guid, mut foreign) = (None, None, false);
+        let mut fault: Option<(u32, &str, String)> = None;
+        let mut note = |slot, expected, found: String| {
+            fault.get_or_insert((slot, expected, found));
+        };
+        let behind = slots.take_behind();
         let end = slots.end();
         let mut at = 0;
         while at < end {
@@ -57,14 +66,51 @@ impl ExfatDirectory {
                         slots.note(here, here..at);
                         names.entry(upcase.fold(set.name().units())).or_insert(here);
                     }
-                    Err(_) => foreign = true,
+                    Err(wrong) => {
+                        foreign = true;
+                        note(here, "a whole entry set", format!("a fault of its {wrong:?}"));
+                    }
                 },
                 Primary::Other(kind::LABEL) => label = label.or(Some(here)),
                 Primary::Other(kind::GUID) => guid = guid.or(Some(here)),
-                Primary::Other(_) | Primary::Secondary(_) => foreign = true,
+                Primary::Other(kind::BITMAP | kind::UPCASE) => foreign = true,
+                Primary::Other(other) => {
+                    foreign = true;
+                    let slots = &slots.data().as_chunks::<SLOT>().0[here as usize..end as usize];
+                    if is_benign(other) && is_whole(slots) {
+                        // What belongs to it is passed over with it.
+                        let most = at + secondary_count(&slots[0]) as u32;
+                        let is_part = |at: u32| {
+                            let slot = slots.get((at - here) as usize);
+                            slot.is_some_and(|slot| matches!(Primary::of(slot), Primary::Secondary(_)))
+                        };
+                        while at < most && is_part(at) {
+                            at += 1;
+                        }
+                    } else {
+                        note(here, "a primary entry of a known type", format!("{other:#04x}"));
+                    }
+                }
+                Primary::Secondary(other) => {
+                    foreign = true;
+                    note(here, "a primary entry", format!("a secondary one, of type {other:#04x}"));
+                }
             }
         }
-        ExfatDirectory { slots, upcase, names, label, guid, foreign }
+        // What is behind the end may be anything. A whole set there was cut off by a slot that was lost.
+        let behind = behind.as_chunks::<SLOT>().0;
+        let is_set =
+            |at: usize| behind[at][0] == kind::FILE && EntrySet::read(&behind[at..], &upcase).is_ok();
+        if (0..behind.len()).any(is_set) {
+            note(end, "nothing behind the end", "whole entry sets".to_owned());
+        }
+        let damage = fault.map(|(slot, expected, found)| Damage {
+            structure: "directory",
+            offset: slots.place(slot),
+            expected: expected.to_owned(),
+            found,
+        });
+        ExfatDirectory { slots, upcase, names, label, guid, foreign, damage }
     }
 
     fn set(&self, key: u32) -> EntrySet {
@@ -108,6 +154,10 @@ impl Directory for ExfatDirectory {
 
     fn slots_mut(&mut self) -> &mut Slots {
         &mut self.slots
+    }
+
+    fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
     }
 
     fn is_empty(&self) -> bool {

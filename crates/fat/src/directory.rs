@@ -4,7 +4,7 @@
 
 use crate::layout::{EntrySet, Geometry, LongName, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot};
 use platter_clusters::{Directory, DirectoryImages, Heap, Runs, SlotRules, Slots, Storage};
-use platter_vfs::{CaseRule, Name, Result};
+use platter_vfs::{CaseRule, Damage, Name, Result};
 use std::collections::HashMap;
 
 /// How FAT uses slots.
@@ -32,43 +32,71 @@ pub struct FatDirectory {
     /// Only the lower half of the field for the first cluster is that: on FAT12 and FAT16, where the upper half is others'
     /// (OS/2 and Windows NT kept extended attributes there).
     is_narrow: bool,
+    /// What was wrong with its slots when they were read.
+    damage: Option<Damage>,
 }
 
 impl FatDirectory {
-    /// Takes a directory's content apart.
-    pub(crate) fn parse(mut slots: Slots, root: bool, is_narrow: bool) -> FatDirectory {
+    /// Takes a directory's content apart. `cut_off` says whether entries stand behind its end.
+    pub(crate) fn parse(mut slots: Slots, root: bool, is_narrow: bool, cut_off: bool) -> FatDirectory {
         let mut label = None;
         let mut long = LongName::default();
+        let mut fault: Option<(u32, &str, String)> = None;
+        let mut note = |slot, expected, found: &dyn std::fmt::Debug| {
+            fault.get_or_insert_with(|| (slot, expected, format!("{found:?}")));
+        };
         for slot in 0..slots.end() {
-            match Slot::from_bytes(slots.slot(slot)) {
+            let bytes = *slots.slot(slot);
+            let abandoned = match Slot::from_bytes(&bytes) {
                 Slot::Deleted | Slot::End => {
-                    let _ = long.abandon();
                     slots.add_gap(slot, 1);
+                    long.abandon()
                 }
-                Slot::Long(part) => {
-                    let _ = long.push(&part);
-                }
+                Slot::Long(part) => long.push(&part),
                 Slot::Short(short) if short.attributes.label() => {
-                    let _ = long.abandon();
+                    let is_label = !short.attributes.directory() && short.cluster == 0 && short.size == 0;
+                    if !is_label || !root || label.is_some() {
+                        note(slot, "one volume label, in the root directory", &short.attributes);
+                    }
                     if root && label.is_none() && !short.attributes.directory() {
                         label = Some(slot);
                     }
+                    long.abandon()
                 }
                 Slot::Short(short) if short.name.is_dots() => {
-                    let _ = long.abandon();
+                    if root || slot > 1 {
+                        note(slot, "\".\" and \"..\" at the beginning", &short.name);
+                    }
+                    long.abandon()
                 }
                 Slot::Short(short) => {
                     let parts = long.slots() as u32;
-                    let first = match long.finish(&short.name) {
-                        Ok(Some(_)) => slot - parts,
-                        _ => slot,
+                    let (first, done) = match long.finish(&short.name) {
+                        Ok(Some(_)) => (slot - parts, Ok(())),
+                        other => (slot, other.map(|_| ())),
                     };
                     slots.note(slot, first..slot + 1);
+                    done
                 }
+            };
+            if let Err(fault) = abandoned {
+                note(slot, "the parts of a long name before their entry", &fault);
             }
         }
+        if let Err(fault) = long.abandon() {
+            note(slots.end(), "the parts of a long name before their entry", &fault);
+        }
+        if cut_off {
+            note(slots.end(), "nothing behind the end", &"entries");
+        }
+        let damage = fault.map(|(slot, expected, found)| Damage {
+            structure: "directory",
+            offset: slots.place(slot),
+            expected: expected.to_owned(),
+            found,
+        });
         let mut directory =
-            FatDirectory { slots, names: HashMap::new(), shorts: HashMap::new(), label, is_narrow };
+            FatDirectory { slots, names: HashMap::new(), shorts: HashMap::new(), label, is_narrow, damage };
         // Long names first: an alias never hides another entry's name.
         let keys: Vec<u32> = directory.slots.keys().collect();
         for &slot in &keys {
@@ -98,7 +126,7 @@ impl FatDirectory {
         data[..SLOT].copy_from_slice(&ShortEntry { name: ShortName::DOT, ..dot.clone() }.to_bytes());
         let dots = ShortEntry { name: ShortName::DOT_DOT, cluster: parent, ..dot };
         data[SLOT..2 * SLOT].copy_from_slice(&dots.to_bytes());
-        FatDirectory::parse(Slots::new(rules, heap, Storage::Chain(runs), data), false, is_narrow)
+        FatDirectory::parse(Slots::new(rules, heap, Storage::Chain(runs), data), false, is_narrow, false)
     }
 
     /// Points ".." to another parent.
@@ -158,6 +186,10 @@ impl Directory for FatDirectory {
 
     fn slots_mut(&mut self) -> &mut Slots {
         &mut self.slots
+    }
+
+    fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
     }
 
     fn find(&self, name: &Name) -> Option<u32> {

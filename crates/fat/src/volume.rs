@@ -4,7 +4,7 @@
 use crate::directory::{FatDirectory, most_clusters};
 use crate::layout::{
     Attributes, BootSector, DosTime, FatKind, Geometry, InfoSector, LARGEST_FILE, Label, Precision,
-    ShortEntry, ShortName,
+    ShortEntry, ShortName, is_sound,
 };
 use platter_clusters::{
     Content, Core, Entries, Entry, Family, FileState, FreeSpace, Images, Link, ROOT, Runs, Slots, Storage,
@@ -260,8 +260,12 @@ impl Family for FatFamily {
             }
         };
         let rules = crate::directory::rules(&geometry);
-        let slots = Slots::read(&*core.device, rules, core.heap, storage)?;
-        Ok(FatDirectory::parse(slots, number == ROOT, geometry.kind != FatKind::Fat32))
+        let mut slots = Slots::read(&*core.device, rules, core.heap, storage)?;
+        // What is behind the end may be anything. Nothing but entries was cut off by a slot that was lost.
+        let behind = slots.take_behind();
+        let mut live = behind.as_chunks().0.iter().filter(|slot| !matches!(slot[0], 0 | 0xE5)).peekable();
+        let cut_off = live.peek().is_some() && live.all(|slot| is_sound(&geometry, slot));
+        Ok(FatDirectory::parse(slots, number == ROOT, geometry.kind != FatKind::Fat32, cut_off))
     }
 
     fn check_directory(&self, entry: &ShortEntry) -> Result<()> {

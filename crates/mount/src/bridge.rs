@@ -392,13 +392,13 @@ impl Filesystem for Bridge {
         mut reply: ReplyDirectoryPlus,
     ) {
         let done = self.0.list(node(number), offset, true, |entry| {
-            let stat = match entry.stat {
-                Some(stat) => attr(&stat),
-                // The kernel looks at nothing but the number and the type of "." and "..".
-                None => attr(&Stat::placeholder(entry.number, entry.kind)),
+            let (handed_out, stat) = match entry.stat {
+                Some(stat) => (entry.number, attr(&stat)),
+                // Of an entry that is not handed out, the kernel looks at nothing but number and type.
+                None => (0, attr(&Stat::placeholder(entry.number, entry.kind))),
             };
             let name = OsStr::from_bytes(&entry.name);
-            !reply.add(INodeNo(entry.number), entry.next, name, &NAMES, &stat, GENERATION)
+            !reply.add(INodeNo(handed_out), entry.next, name, &NAMES, &stat, GENERATION)
         });
         match done {
             Ok(()) => reply.ok(),

@@ -4,7 +4,8 @@ use crate::errors::{Answer, Errno};
 use crate::owners::NewOwner;
 use crate::served::Served;
 use crate::stat::{Special, Stat};
-use platter_vfs::{Change, DosFlags, Error, Kind, Name, Node, RenameFlags, Reparse, reparse};
+use platter_vfs::linux::{link_target, make_link};
+use platter_vfs::{Change, DosFlags, Error, Kind, Name, Node, RenameFlags};
 
 /// The longest target of a symbolic link that Linux follows, in bytes.
 const LONGEST_TARGET: usize = 4095;
@@ -66,11 +67,7 @@ impl Served {
         let name = self.given(name)?;
         let node = self.told(self.system.create(directory, &name, Kind::File))?;
         let done = self.finish(directory, node, Kind::File, special, new).and_then(|()| match special {
-            Some(special) => {
-                // What Windows and the Windows Subsystem for Linux take for such a file.
-                let point = Reparse { tag: tag(special), data: Vec::new() };
-                self.told(self.system.set_reparse_point(node, Some(&point)))
-            }
+            Some(special) => self.told(self.system.set_reparse_point(node, Some(&special.reparse_point()))),
             None => Ok(()),
         });
         self.made(directory, &name, node, done)
@@ -95,29 +92,9 @@ impl Served {
         if target.is_empty() || target.len() > LONGEST_TARGET {
             return Err(if target.is_empty() { Errno(libc::ENOENT) } else { Errno::NAME_TOO_LONG });
         }
-        let text = std::str::from_utf8(target).map_err(|_| Errno::INVALID)?;
-        let node = match reparse::link_to(text) {
-            Ok(_) => self.told(self.system.symlink(directory, &name, text))?,
-            Err(_) => self.make_long_link(directory, &name, target)?,
-        };
+        let node = self.told(make_link(&*self.system, directory, &name, target))?;
         let done = self.finish(directory, node, Kind::SymbolicLink, None, new);
         self.made(directory, &name, node, done)
-    }
-
-    /// A link whose target is longer than Windows follows, in the form of the Windows Subsystem for Linux: a version, 2,
-    /// in 4 bytes, and the target.
-    ///
-    /// Source: [MS-FSCC] 2.1.2.1 (`IO_REPARSE_TAG_LX_SYMLINK`).
-    fn make_long_link(&self, directory: Node, name: &Name, target: &[u8]) -> Answer<Node> {
-        let node = self.told(self.system.create(directory, name, Kind::File))?;
-        let point = Reparse { tag: reparse::LINUX_SYMLINK, data: [&[2, 0, 0, 0], target].concat() };
-        match self.told(self.system.set_reparse_point(node, Some(&point))) {
-            Ok(()) => Ok(node),
-            Err(error) => {
-                self.undo(directory, name, node, Kind::File);
-                Err(error)
-            }
-        }
     }
 
     fn finish(
@@ -156,7 +133,7 @@ impl Served {
 
     /// Where a symbolic link leads.
     pub fn read_link(&self, node: Node) -> Answer<Vec<u8>> {
-        self.told(self.system.read_link(node)).map(String::into_bytes)
+        self.told(link_target(&*self.system, node))
     }
 
     /// Removes the name of what is no directory.
@@ -231,17 +208,5 @@ impl Served {
             .map_err(|error| error.or_if_unsupported(Errno::NOT_PERMITTED))?;
         let node = self.told(self.system.lookup(directory, &name))?;
         self.handed_out(node)
-    }
-}
-
-/// The tags of files that only Linux has.
-///
-/// Source: [MS-FSCC] 2.1.2.1.
-fn tag(special: Special) -> u32 {
-    match special {
-        Special::Socket => 0x8000_0023,
-        Special::Fifo => 0x8000_0024,
-        Special::Character => 0x8000_0025,
-        Special::Block => 0x8000_0026,
     }
 }

@@ -3,7 +3,7 @@
 use crate::errors::Answer;
 use crate::served::Served;
 use crate::stat::Stat;
-use platter_vfs::{Cursor, Kind, Node};
+use platter_vfs::{Cursor, Error, Kind, Node};
 
 /// An entry of a listing.
 pub struct Listed {
@@ -13,7 +13,7 @@ pub struct Listed {
     pub kind: Kind,
     /// Where the listing goes on after it.
     pub next: u64,
-    /// The entry itself, if it was asked for and is not "." or "..".
+    /// The entry itself, if it was asked for, can be read and is not "." or "..".
     pub stat: Option<Stat>,
     /// Its number, or one that says that nobody looked.
     pub number: u64,
@@ -48,19 +48,26 @@ impl Served {
         }
         let mut cursor = Cursor(from.saturating_sub(DOTS));
         let mut entries = Vec::with_capacity(BATCH);
+        let mut gave = from < DOTS;
         loop {
             entries.clear();
-            self.told(self.system.read_directory(directory, cursor, BATCH, &mut entries))?;
+            let read = self.told(self.system.read_directory(directory, cursor, BATCH, &mut entries));
+            if read.is_err() && gave {
+                // The kernel passes either entries on or a failure: what was read first, and the failure next time.
+                return Ok(());
+            }
+            read?;
             if entries.is_empty() {
                 return Ok(());
             }
             for entry in &entries {
                 cursor = entry.next;
                 let stat = if looked_up {
-                    // What was removed meanwhile is not listed.
-                    let Ok(node) = self.system.lookup(directory, &entry.name) else { continue };
-                    let Ok(stat) = self.handed_out(node) else { continue };
-                    Some(stat)
+                    match self.system.lookup(directory, &entry.name) {
+                        // What was removed meanwhile is not listed; what is damaged is, and looked up it says so.
+                        Err(Error::NotFound) => continue,
+                        found => self.told(found).and_then(|node| self.handed_out(node)).ok(),
+                    }
                 } else {
                     None
                 };
@@ -71,6 +78,7 @@ impl Served {
                     stat,
                     number: stat.map_or(UNKNOWN, |stat| stat.node),
                 };
+                gave = true;
                 if !take(&listed) {
                     if let Some(stat) = stat {
                         self.forget(Node(stat.node), 1);

@@ -5,16 +5,14 @@ use crate::served::Served;
 use platter_vfs::Name;
 
 impl Served {
-    /// The name that these bytes are, to be looked up: what no entry can be called is not found.
+    /// The name that these bytes are, to be looked up.
     pub(crate) fn sought(&self, bytes: &[u8]) -> Answer<Name> {
-        let name = Name::from_bytes(bytes).map_err(|_| Errno(libc::ENOENT))?;
-        self.check_length(name)
+        self.check_length(Name::from_bytes(bytes))
     }
 
     /// The name that these bytes are, for a new entry.
     pub(crate) fn given(&self, bytes: &[u8]) -> Answer<Name> {
-        let name = Name::from_bytes(bytes).map_err(|_| Errno::INVALID)?;
-        self.check_length(name)
+        self.check_length(Name::from_bytes(bytes))
     }
 
     /// Every operation with a name that is too long says so, also where nothing could be found under it.

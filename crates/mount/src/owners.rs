@@ -1,41 +1,25 @@
 //! Owner, group and permissions of files.
 //!
-//! The Windows formats have none that Linux knows. Where a format keeps extended attributes, they stand in those that the
-//! Windows Subsystem for Linux gives to files, which Windows and Linux's own driver read too: `$LXUID`, `$LXGID` and
-//! `$LXMOD`, 4 bytes each, and `$LXDEV`, major and minor number of a device, 4 bytes each. A file without them belongs to
+//! The Windows formats have none that Linux knows. Where a format keeps extended attributes, they stand in those of the
+//! Windows Subsystem for Linux ([`LinuxAttributes`]). A file without them belongs to
 //! whom the mount options say. Where a format has no extended attributes, all is as the options say, and one permission
 //! can be taken from a file: that of writing, which is the format's read-only flag.
 //!
-//! Source: Microsoft, "File Permissions for WSL" (the attributes and their sizes); the rules for formats without them are
-//! those that Linux's vfat driver shows.
+//! Source: the rules for formats without extended attributes are those that Linux's vfat driver shows.
 
 use crate::errors::{Answer, Errno};
 use crate::options::Options;
 use crate::served::Served;
 use crate::stat::{Special, Stat};
-use platter_vfs::bytes::u32_at;
-use platter_vfs::{Attributes, Change, DosFlags, FileSystem, Kind, Node, Result};
+use platter_vfs::linux::LinuxAttributes;
+use platter_vfs::{Attributes, Change, DosFlags, FileSystem, Kind, Node};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-const UID: &str = "$LXUID";
-const GID: &str = "$LXGID";
-const MODE: &str = "$LXMOD";
-const DEVICE: &str = "$LXDEV";
 
 /// The permissions of a mode, set-user-id and the like included.
 pub const PERMISSIONS: u32 = 0o7777;
 const SET_USER: u32 = libc::S_ISUID;
 const SET_GROUP: u32 = libc::S_ISGID;
-
-/// What a file's extended attributes say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Kept {
-    uid: Option<u32>,
-    gid: Option<u32>,
-    mode: Option<u32>,
-    device: Option<(u32, u32)>,
-}
 
 /// What to change of owner and permissions; `None` leaves it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,7 +40,7 @@ pub struct Owners {
     file: u32,
     directory: u32,
     /// What was read last, so that it need not be read again for each look at a file that is in use.
-    known: [Mutex<HashMap<u64, Kept>>; PARTS],
+    known: [Mutex<HashMap<u64, LinuxAttributes>>; PARTS],
 }
 
 /// Threads that look at different files should seldom wait for each other.
@@ -77,7 +61,7 @@ impl Owners {
         }
     }
 
-    fn part(&self, node: Node) -> MutexGuard<'_, HashMap<u64, Kept>> {
+    fn part(&self, node: Node) -> MutexGuard<'_, HashMap<u64, LinuxAttributes>> {
         self.known[node.0 as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,9 +73,9 @@ impl Owners {
     }
 
     /// What the attributes of a node say. Those that cannot be read say nothing: the file can be used all the same.
-    fn kept(&self, system: &dyn FileSystem, node: Node) -> Kept {
+    fn kept(&self, system: &dyn FileSystem, node: Node) -> LinuxAttributes {
         if !self.has_modes {
-            return Kept::default();
+            return LinuxAttributes::default();
         }
         // Held while the attributes are read, so that no older ones take the place of newer ones.
         let mut part = self.part(node);
@@ -101,7 +85,7 @@ impl Owners {
         if part.len() >= MOST {
             part.clear();
         }
-        let kept = Kept::read(system, node).unwrap_or_default();
+        let kept = LinuxAttributes::read(system, node).unwrap_or_default();
         part.insert(node.0, kept);
         kept
     }
@@ -114,27 +98,6 @@ impl Owners {
             Kind::File if flags.contains(DosFlags::READ_ONLY) => self.file & !0o222,
             Kind::File => self.file,
         }
-    }
-}
-
-impl Kept {
-    fn read(system: &dyn FileSystem, node: Node) -> Result<Kept> {
-        let mut kept = Kept::default();
-        for name in system.extended_attributes(node)? {
-            if !name.starts_with("$LX") {
-                continue;
-            }
-            let value = system.extended_attribute(node, &name)?;
-            let number = (value.len() >= 4).then(|| u32_at(&value, 0));
-            match &*name {
-                UID => kept.uid = number,
-                GID => kept.gid = number,
-                MODE => kept.mode = number,
-                DEVICE if value.len() >= 8 => kept.device = Some((u32_at(&value, 0), u32_at(&value, 4))),
-                _ => {}
-            }
-        }
-        Ok(kept)
     }
 }
 
@@ -192,10 +155,10 @@ impl Served {
             let flags = DosFlags(attributes.flags.0 & !DosFlags::READ_ONLY.0);
             self.told(self.system.set_attributes(node, &Change { flags: Some(flags), ..Change::default() }))?;
         }
-        let mut wanted = Kept {
+        let mut wanted = LinuxAttributes {
             uid: change.uid.filter(|uid| *uid != before.uid),
             gid: change.gid.filter(|gid| *gid != before.gid),
-            ..Kept::default()
+            ..LinuxAttributes::default()
         };
         if mode != before.mode && attributes.kind != Kind::SymbolicLink {
             wanted.mode = Some(mode | type_bits(&before));
@@ -213,7 +176,7 @@ impl Served {
         if dropped == mode || mode & libc::S_IFMT == libc::S_IFDIR {
             return Ok(());
         }
-        self.keep(node, Kept { mode: Some(dropped), ..Kept::default() })
+        self.keep(node, LinuxAttributes { mode: Some(dropped), ..LinuxAttributes::default() })
     }
 
     /// Gives a new node its owner and permissions, where they are not the usual ones. One in a directory with
@@ -232,10 +195,10 @@ impl Served {
             }
         }
         let usual = self.owners.usual(new.kind, DosFlags::default());
-        let mut wanted = Kept {
+        let mut wanted = LinuxAttributes {
             uid: Some(new.uid).filter(|uid| *uid != self.owners.uid),
             gid: Some(gid).filter(|gid| *gid != self.owners.gid),
-            ..Kept::default()
+            ..LinuxAttributes::default()
         };
         if new.kind != Kind::SymbolicLink && (mode & PERMISSIONS != usual || new.special.is_some()) {
             let bits = match (new.kind, new.special) {
@@ -252,26 +215,13 @@ impl Served {
     }
 
     /// Writes what is wanted to the extended attributes.
-    fn keep(&self, node: Node, wanted: Kept) -> Answer<()> {
-        let number = |number: u32| number.to_le_bytes().to_vec();
-        let device = wanted.device.map(|(major, minor)| [number(major), number(minor)].concat());
-        let values = [
-            (UID, wanted.uid.map(number)),
-            (GID, wanted.gid.map(number)),
-            (MODE, wanted.mode.map(number)),
-            (DEVICE, device),
-        ];
-        if values.iter().all(|(_, value)| value.is_none()) {
+    fn keep(&self, node: Node, wanted: LinuxAttributes) -> Answer<()> {
+        if wanted.is_empty() {
             return Ok(());
         }
         let mut part = self.owners.part(node);
         part.remove(&node.0);
-        for (name, value) in values {
-            if let Some(value) = value {
-                self.told(self.system.set_extended_attribute(node, name, Some(&value)))?;
-            }
-        }
-        Ok(())
+        self.told(wanted.write(&*self.system, node))
     }
 
     /// Where a format keeps no owners and permissions: what changes nothing is done, an owner other than everybody's is

@@ -2,41 +2,7 @@
 
 use platter_vfs::{Attributes, Kind, Timestamp};
 
-/// A kind of file that only Linux has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Special {
-    /// A named pipe.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A character device.
-    Character,
-    /// A block device.
-    Block,
-}
-
-impl Special {
-    /// The kind that a mode names, if it is one of these.
-    pub fn of_mode(mode: u32) -> Option<Special> {
-        match mode & libc::S_IFMT {
-            libc::S_IFIFO => Some(Special::Fifo),
-            libc::S_IFSOCK => Some(Special::Socket),
-            libc::S_IFCHR => Some(Special::Character),
-            libc::S_IFBLK => Some(Special::Block),
-            _ => None,
-        }
-    }
-
-    /// The bits of a mode that name it.
-    pub fn mode(self) -> u32 {
-        match self {
-            Special::Fifo => libc::S_IFIFO,
-            Special::Socket => libc::S_IFSOCK,
-            Special::Character => libc::S_IFCHR,
-            Special::Block => libc::S_IFBLK,
-        }
-    }
-}
+pub use platter_vfs::linux::Special;
 
 /// What is seen of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

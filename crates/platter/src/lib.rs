@@ -8,6 +8,7 @@ mod commands;
 mod copy;
 mod failure;
 mod image;
+mod interrupt;
 mod mirror;
 mod mounting;
 mod output;

@@ -28,6 +28,17 @@ pub struct Tree {
     tier: Tier,
 }
 
+/// A way through the rows of a tree.
+struct Scan<'a> {
+    each: &'a mut dyn FnMut(Row<'_>) -> Result<bool>,
+    /// Whether what cannot be read is left out.
+    goes_on: bool,
+    /// How many more pages there can be.
+    left: u64,
+    /// What could not be read first.
+    damage: Option<Error>,
+}
+
 /// A page that was split: the greatest key that stayed in it, and the new page after it.
 type Split = (Vec<u8>, PageReference);
 
@@ -133,8 +144,35 @@ impl Tree {
         from: &[u8],
         mut each: impl FnMut(Row<'_>) -> Result<bool>,
     ) -> Result<()> {
+        match self.scan_all(pages, from, &mut each, false)? {
+            None => Ok(()),
+            Some(damage) => Err(damage),
+        }
+    }
+
+    /// [`Tree::scan`] that leaves out pages that cannot be read, with all below them, and returns the first reason.
+    pub fn scan_past_damage(
+        &self,
+        pages: &mut Pages,
+        from: &[u8],
+        mut each: impl FnMut(Row<'_>) -> Result<bool>,
+    ) -> Result<Option<Error>> {
+        self.scan_all(pages, from, &mut each, true)
+    }
+
+    fn scan_all(
+        &self,
+        pages: &mut Pages,
+        from: &[u8],
+        each: &mut dyn FnMut(Row<'_>) -> Result<bool>,
+        goes_on: bool,
+    ) -> Result<Option<Error>> {
         let page = self.page(pages, &self.root)?;
-        self.scan_page(pages, page, from, &mut each, 0).map(drop)
+        // A damaged tree may refer to one page from many: no tree has more than the volume.
+        let left = pages.geometry.clusters / u64::from(pages.geometry.page_clusters()) + 1;
+        let mut scan = Scan { each, goes_on, left, damage: None };
+        self.scan_page(pages, page, from, &mut scan, 0)?;
+        Ok(scan.damage)
     }
 
     fn scan_page(
@@ -142,12 +180,9 @@ impl Tree {
         pages: &mut Pages,
         page: Arc<Page>,
         from: &[u8],
-        each: &mut dyn FnMut(Row<'_>) -> Result<bool>,
+        scan: &mut Scan<'_>,
         depth: usize,
     ) -> Result<bool> {
-        if depth > MOST_LEVELS {
-            return Err(too_deep());
-        }
         let node = page.node();
         if !node.is_inner() {
             let (first, _) = match from {
@@ -155,7 +190,7 @@ impl Tree {
                 key => node.find(|other| self.order.compare(other, key)),
             };
             for position in first..node.len() {
-                if !each(node.row(position))? {
+                if !(scan.each)(node.row(position))? {
                     return Ok(false);
                 }
             }
@@ -163,10 +198,24 @@ impl Tree {
         }
         let first = if from.is_empty() { 0 } else { self.child(&node, from) };
         for position in first..node.len() {
-            let reference = self.reference(&node, position)?;
-            let child = self.below(pages, &page, &reference)?;
+            let child = match (depth, scan.left) {
+                (MOST_LEVELS.., _) => Err(too_deep()),
+                (_, 0) => Err(Error::damaged("tree", 0, "each page once", "one that comes again")),
+                _ => self.reference(&node, position).and_then(|child| self.below(pages, &page, &child)),
+            };
+            scan.left = scan.left.saturating_sub(1);
+            let child = match child {
+                Ok(child) => child,
+                Err(error) => {
+                    scan.damage.get_or_insert(error);
+                    if scan.goes_on && scan.left > 0 {
+                        continue;
+                    }
+                    return Ok(false);
+                }
+            };
             let from = if position == first { from } else { &[] };
-            if !self.scan_page(pages, child, from, each, depth + 1)? {
+            if !self.scan_page(pages, child, from, scan, depth + 1)? {
                 return Ok(false);
             }
         }

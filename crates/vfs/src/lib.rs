@@ -17,6 +17,7 @@ mod error;
 mod format;
 mod group_commit;
 mod health;
+pub mod linux;
 mod listing;
 mod memory;
 pub mod model;

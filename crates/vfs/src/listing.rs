@@ -6,7 +6,7 @@
 //! the same cursor in every listing, so many listings of one directory need no more memory than one.
 
 use crate::Cursor;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
 /// Bytes of keys that are kept.
@@ -21,7 +21,13 @@ pub struct Listings {
     /// The keys by age.
     ages: VecDeque<(u64, u64)>,
     bytes: usize,
+    /// Directories in which listings met damage, and the same by age.
+    damaged: HashSet<u64>,
+    damaged_ages: VecDeque<u64>,
 }
+
+/// The most directories of which is kept that they are damaged: more listings than are ever under way at once.
+const MOST_DAMAGED: usize = 4096;
 
 /// Bytes that a key takes: itself, and where it is found.
 fn taken(key: &[u8]) -> usize {
@@ -57,6 +63,24 @@ impl Listings {
     pub fn kept(&self, directory: u64, cursor: Cursor) -> Option<Vec<u8>> {
         self.keys.get(&(directory, cursor.0)).map(|key| key.to_vec())
     }
+
+    /// A listing of this directory left something out that could not be read. Whoever comes to its end is to be told, and
+    /// looks through the directory once more for that.
+    pub fn met_damage(&mut self, directory: u64) {
+        if self.damaged.insert(directory) {
+            self.damaged_ages.push_back(directory);
+        }
+        if self.damaged_ages.len() > MOST_DAMAGED
+            && let Some(oldest) = self.damaged_ages.pop_front()
+        {
+            self.damaged.remove(&oldest);
+        }
+    }
+
+    /// Whether a listing of this directory met damage.
+    pub fn has_damage(&self, directory: u64) -> bool {
+        self.damaged.contains(&directory)
+    }
 }
 
 #[cfg(test)]
@@ -76,5 +100,13 @@ mod tests {
         let before = listings.bytes;
         listings.listed(5, &key(99_999));
         assert_eq!(listings.bytes, before, "listed twice, kept once");
+    }
+
+    #[test]
+    fn damage_is_remembered_for_the_latest_directories() {
+        let mut listings = Listings::default();
+        (0..10_000).for_each(|directory| listings.met_damage(directory));
+        assert!(listings.has_damage(9_999) && !listings.has_damage(0) && !listings.has_damage(10_000));
+        assert!(listings.damaged.len() == MOST_DAMAGED && listings.damaged_ages.len() == MOST_DAMAGED);
     }
 }

@@ -3,12 +3,16 @@
 use crate::{Error, Result};
 use std::fmt;
 
+/// Where the units begin that stand for bytes which are no text.
+const ESCAPE: u16 = 0xDC00;
+
 /// The name of a directory entry: a sequence of UTF-16 units, exactly as the format stores it.
 ///
 /// * Text converts both ways without loss.
 /// * An unpaired surrogate, which Windows allows in names, is kept. Towards POSIX it is the three bytes that the
 ///   generalised UTF-8 encoding (WTF-8) gives it, and those three bytes come back as the same unit.
-/// * Any other bytes that are not UTF-8 are not a name: [`Name::from_bytes`] fails with [`Error::InvalidName`].
+/// * Any other byte that is not UTF-8 is the unit U+DC00 plus that byte, as Python has it ("surrogateescape", PEP 383), and
+///   that unit is the byte again. So every name of a POSIX system has a name here, and comes back as it was.
 /// * `==` compares units. Whether two names are equal *on a volume* is the volume's own case rule ([`NameRules`]).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Box<[u16]>);
@@ -20,13 +24,18 @@ impl Name {
     }
 
     /// A name from the bytes a POSIX program uses.
-    ///
-    /// # Errors
-    /// [`Error::InvalidName`] if the bytes are not generalised UTF-8.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Name> {
+    pub fn from_bytes(bytes: &[u8]) -> Name {
         if let Ok(text) = std::str::from_utf8(bytes) {
-            return Ok(Name::from(text));
+            return Name::from(text);
         }
+        // Units that stand alone could form a pair with what follows them, and come back as other bytes.
+        let name = Name::of_bytes(bytes, true);
+        if name.to_bytes() == bytes { name } else { Name::of_bytes(bytes, false) }
+    }
+
+    /// Decodes what is UTF-8, and as `surrogates` says the three bytes of a unit that stands alone. Other bytes are each a
+    /// unit.
+    fn of_bytes(bytes: &[u8], surrogates: bool) -> Name {
         let mut units = Vec::with_capacity(bytes.len());
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -38,20 +47,20 @@ impl Name {
             rest = &rest[valid.len()..];
             match rest {
                 [] => {}
-                [0xED, second @ 0xA0..=0xBF, third @ 0x80..=0xBF, ..] => {
+                [0xED, second @ 0xA0..=0xBF, third @ 0x80..=0xBF, ..] if surrogates => {
                     units.push(0xD000 | u16::from(second & 0x3F) << 6 | u16::from(third & 0x3F));
                     rest = &rest[3..];
                 }
-                _ => {
-                    let name = String::from_utf8_lossy(bytes).into_owned();
-                    return Err(Error::InvalidName { name, reason: "it is not UTF-8" });
+                [byte, ..] => {
+                    units.push(ESCAPE | u16::from(*byte));
+                    rest = &rest[1..];
                 }
             }
         }
-        Ok(Name(units.into()))
+        Name(units.into())
     }
 
-    /// The bytes a POSIX program uses: UTF-8, or generalised UTF-8 where a surrogate stands alone.
+    /// The bytes a POSIX program uses: UTF-8, and where a surrogate stands alone generalised UTF-8 or the byte it is for.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.0.len() * 3);
         for unit in char::decode_utf16(self.0.iter().copied()) {
@@ -59,6 +68,10 @@ impl Name {
                 Ok(character) => bytes.extend(character.encode_utf8(&mut [0; 4]).bytes()),
                 Err(lone) => {
                     let unit = lone.unpaired_surrogate();
+                    if (ESCAPE | 0x80..=ESCAPE | 0xFF).contains(&unit) {
+                        bytes.push(unit as u8);
+                        continue;
+                    }
                     bytes.extend([0xED, 0x80 | (unit >> 6 & 0x3F) as u8, 0x80 | (unit & 0x3F) as u8]);
                 }
             }
@@ -184,13 +197,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lone_surrogates_survive_and_other_bytes_are_refused() {
+    fn lone_surrogates_and_bytes_that_are_no_text_survive() {
         let name = Name::from_units(&[0x61, 0xD800, 0x62, 0xDFFF]);
-        assert_eq!(Name::from_bytes(&name.to_bytes()).unwrap(), name);
+        assert_eq!(Name::from_bytes(&name.to_bytes()), name);
         let smile = Name::from("x😀.txt");
-        assert_eq!(Name::from_bytes(&smile.to_bytes()).unwrap(), smile);
-        assert!(matches!(Name::from_bytes(b"a\xFFb"), Err(Error::InvalidName { .. })));
-        assert!(matches!(Name::from_bytes(b"\xED\xA0"), Err(Error::InvalidName { .. })));
+        assert_eq!(Name::from_bytes(&smile.to_bytes()), smile);
+        assert_eq!(Name::from_bytes(b"a\xFFb").units(), [0x61, 0xDCFF, 0x62]);
+        // All strings of a few bytes that stand at the borders.
+        let bytes = [b'a', 0x7F, 0x80, 0x9F, 0xA0, 0xB0, 0xB2, 0xBF, 0xC3, 0xED, 0xF0, 0xFF];
+        for number in 0..bytes.len().pow(5) {
+            let text: Vec<u8> = (0..5).map(|at| bytes[number / bytes.len().pow(at) % bytes.len()]).collect();
+            assert_eq!(Name::from_bytes(&text).to_bytes(), text);
+        }
     }
 
     #[test]

@@ -119,6 +119,11 @@ pub fn system_descriptor() -> Vec<u8> {
     descriptor(Sid::ADMINISTRATORS, Sid::SYSTEM, &allowed)
 }
 
+/// What everything has that nobody gave rights of its own.
+pub fn usual_descriptors() -> [Vec<u8>; 3] {
+    [file_descriptor(), directory_descriptor(), system_descriptor()]
+}
+
 /// The hash by which NTFS and ReFS find a descriptor.
 pub fn descriptor_hash(descriptor: &[u8]) -> u32 {
     let words = descriptor.chunks(4).map(|word| {

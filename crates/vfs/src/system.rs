@@ -84,6 +84,10 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// Appends up to `most` entries after `cursor` to `entries`; none are left when it appends none.
+    ///
+    /// Of a directory that is damaged in part, all that can be read is listed. The call that has nothing left to append
+    /// then fails and says what could not be read, so that whoever reads to the end knows that something is missing.
+    /// Each entry's cursor lies behind the one it was read from: a walk ends, whatever the directory holds.
     fn read_directory(
         &self,
         directory: Node,

@@ -14,7 +14,9 @@ mod upcase;
 pub use boot::{BootRegion, BootSector, Geometry, VolumeFlags};
 pub use entry::{Attributes, BitmapEntry, LabelEntry, Primary, UpcaseEntry, is_benign, is_in_use, kind};
 pub use platter_clusters::{DosTime, Link, Precision, SLOT};
-pub use set::{EntrySet, Fault, FileInfo, Part, UNITS_IN_NAME, name_hash, secondary_count, set_checksum};
+pub use set::{
+    EntrySet, Fault, FileInfo, Part, UNITS_IN_NAME, is_whole, name_hash, secondary_count, set_checksum,
+};
 pub use stamp::Stamp;
 pub use upcase::{Upcase, table_checksum};
 

@@ -89,6 +89,15 @@ pub fn set_checksum(slots: &[[u8; SLOT]]) -> u16 {
     checksum16(0, bytes[..2.min(bytes.len())].iter().chain(bytes.get(4..).unwrap_or(&[])).copied())
 }
 
+/// Whether a primary entry that is not known is what a system wrote: its checksum is right (6.3.3), or it is TexFAT's
+/// padding, of which nothing is said (7.10).
+pub fn is_whole(slots: &[[u8; SLOT]]) -> bool {
+    const PADDING: u8 = 0xA1;
+    let count = usize::from(slots[0][1]) + 1;
+    slots[0][0] == PADDING
+        || slots.get(..count).is_some_and(|set| set_checksum(set).to_le_bytes() == set[0][2..4])
+}
+
 /// The hash of a name (7.6.4).
 pub fn name_hash(name: &[u16], upcase: &Upcase) -> u16 {
     checksum16(0, name.iter().flat_map(|&unit| upcase.upper(unit).to_le_bytes()))

@@ -130,7 +130,7 @@ fn fit(disk: &Disk, boot: &Boot) -> Result<u32> {
     };
     let mut slot = [0; SLOT];
     disk.read(root, &mut slot)?;
-    points += u32::from(super::listing::is_sound(geometry, &slot));
+    points += u32::from(crate::layout::is_sound(geometry, &slot));
     if let Some(info) = geometry.info_sector {
         points += u32::from(read_info(disk, geometry.sector_offset(info))?.is_valid());
     }

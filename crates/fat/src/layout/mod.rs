@@ -13,6 +13,7 @@ mod geometry;
 mod info;
 mod long_name;
 mod short_name;
+mod sound;
 mod table;
 
 pub use boot::{BootSector, Fat32Fields, VolumeState};
@@ -22,6 +23,7 @@ pub use info::InfoSector;
 pub use long_name::{EntrySet, LONGEST_NAME, LongName, LongNameFault, MOST_LONG_ENTRIES};
 pub use platter_clusters::{DosTime, Link, Precision, SLOT};
 pub use short_name::{Label, NtCase, ShortName};
+pub use sound::{is_garbage, is_sound};
 pub use table::{clean_bits, get, set};
 
 /// The largest file, in bytes: the size field has 32 bits (fatgen103, "FAT Directory Structure").

@@ -253,8 +253,23 @@ impl Core {
         file: u64,
         index: Index,
         after: Option<&[u8]>,
-        mut visit: impl FnMut(&Entry<'_>) -> bool,
+        visit: impl FnMut(&Entry<'_>) -> bool,
     ) -> Result<()> {
+        match self.index_scan_past_damage(file, index, after, visit)? {
+            None => Ok(()),
+            Some(damage) => Err(damage),
+        }
+    }
+
+    /// [`Core::index_scan`] that leaves out what cannot be read, and returns the first reason: a block with all below it
+    /// that is found through it, an entry that is not in its order.
+    pub fn index_scan_past_damage(
+        &mut self,
+        file: u64,
+        index: Index,
+        after: Option<&[u8]>,
+        mut visit: impl FnMut(&Entry<'_>) -> bool,
+    ) -> Result<Option<Error>> {
         let tree = self.tree(file, index)?;
         let sought = after.map(|after| Sought::new(index.collation(), &self.upcase, after));
         let beyond = |key: &[u8]| match &sought {
@@ -264,48 +279,110 @@ impl Core {
             },
             None => Ordering::Greater,
         };
-        let (mut path, _) = self.descend(&tree, beyond)?;
+        let mut damage = None;
+        let mut path = self.way_past_damage(&tree, beyond, &mut damage)?;
         // A damaged tree could lead in circles.
         let blocks = tree.allocation().map_or(0, |outside| outside.size / u64::from(tree.block));
         let mut left = blocks + 2;
         let mut before = after.map(<[u8]>::to_vec);
+        let mut waiting: Option<Vec<u8>> = None;
         while let Some(step) = path.pop() {
-            let bytes = self.bytes(&tree, step.at)?;
+            let bytes = match self.bytes(&tree, step.at) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    damage.get_or_insert(error);
+                    continue;
+                }
+            };
             let Some(entry) = entry_at(bytes.node(), step.offset) else {
                 continue;
             };
             if entry.is_last() {
                 continue;
             }
-            // Whoever goes on behind the last key that was seen would come by the same ones for ever.
-            if let Some(before) = &before
-                && Sought::new(index.collation(), &self.upcase, before).order(entry.key())
-                    != Ordering::Greater
-            {
+            let following = entry_at(bytes.node(), entry.end());
+            let order =
+                |one: &[u8], other: &[u8]| Sought::new(index.collation(), &self.upcase, one).order(other);
+            let comes_behind =
+                |other: Option<&[u8]>| other.is_none_or(|other| order(other, entry.key()).is_gt());
+            // Whoever goes on behind the last key that was seen would come by the same ones for ever. So of two that are in
+            // the wrong order one is left out: the first, if the second is in order without it.
+            if comes_behind(waiting.as_ref().map(key_in).or(before.as_deref())) {
+                if let Some(next) = waiting.replace(entry.bytes.to_vec()) {
+                    if !visit(&Entry { bytes: &next, offset: 0 }) {
+                        return Ok(damage);
+                    }
+                    before = Some(key_in(&next).to_vec());
+                }
+            } else {
                 let at = step.at.unwrap_or(0) + entry.offset as u64;
-                return Err(Error::damaged("index", at, "keys that ascend", "one that does not"));
+                damage.get_or_insert_with(|| {
+                    Error::damaged("index", at, "keys that ascend", "one that does not")
+                });
+                if comes_behind(before.as_deref()) {
+                    waiting = Some(entry.bytes.to_vec());
+                }
             }
-            if !visit(&entry) {
-                return Ok(());
-            }
-            let last = before.get_or_insert_default();
-            last.clear();
-            last.extend_from_slice(entry.key());
             // Then what is below the next entry, from its first leaf.
             path.push(Step { at: step.at, offset: entry.end() });
-            let mut next = entry_at(bytes.node(), entry.end()).and_then(|entry| entry.child());
+            let mut next = following.and_then(|entry| entry.child());
             while let Some(vcn) = next {
                 left = left.saturating_sub(1);
                 if left == 0 || path.len() > DEEPEST {
-                    return Err(Error::damaged("index", 0, format!("at most {blocks} blocks"), "more"));
+                    let circle = Error::damaged("index", 0, format!("at most {blocks} blocks"), "more");
+                    damage.get_or_insert(circle);
+                    path.clear();
+                    break;
                 }
                 let at = Some(self.child_at(&tree, vcn));
-                let bytes = self.bytes(&tree, at)?;
-                next = entry_at(bytes.node(), 0).and_then(|entry| entry.child());
-                path.push(Step { at, offset: 0 });
+                match self.bytes(&tree, at) {
+                    Ok(bytes) => {
+                        next = entry_at(bytes.node(), 0).and_then(|entry| entry.child());
+                        path.push(Step { at, offset: 0 });
+                    }
+                    Err(error) => {
+                        damage.get_or_insert(error);
+                        break;
+                    }
+                }
             }
         }
-        Ok(())
+        if let Some(last) = waiting {
+            visit(&Entry { bytes: &last, offset: 0 });
+        }
+        Ok(damage)
+    }
+
+    /// [`Core::descend`] that ends above what cannot be read, with the entry behind it.
+    fn way_past_damage(
+        &mut self,
+        tree: &Tree,
+        order: impl Fn(&[u8]) -> Ordering,
+        damage: &mut Option<Error>,
+    ) -> Result<Way> {
+        let mut path = Way::new();
+        let mut at = None;
+        while path.len() < DEEPEST {
+            let bytes = match self.bytes(tree, at) {
+                Ok(bytes) => bytes,
+                Err(error) if path.is_empty() => return Err(error),
+                Err(error) => {
+                    damage.get_or_insert(error);
+                    return Ok(path);
+                }
+            };
+            let first = entries_of(bytes.node())
+                .find(|entry| entry.is_last() || order(entry.key()) != Ordering::Less);
+            let Some(entry) = first else { break };
+            path.push(Step { at, offset: entry.offset });
+            match entry.child() {
+                None => return Ok(path),
+                Some(vcn) => at = Some(self.child_at(tree, vcn)),
+            }
+        }
+        let error = Error::damaged("index", at.unwrap_or(0), "a leaf, at most 32 levels deep", "none");
+        damage.get_or_insert(error);
+        Ok(path)
     }
 
     /// Whether an index has no entry.
@@ -317,6 +394,11 @@ impl Core {
         })?;
         Ok(is_empty)
     }
+}
+
+/// The key in the bytes of an entry.
+fn key_in(entry: &Vec<u8>) -> &[u8] {
+    Entry { bytes: entry, offset: 0 }.key()
 }
 
 fn entry_at(node: &[u8], offset: usize) -> Option<Entry<'_>> {

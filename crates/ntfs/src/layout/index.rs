@@ -208,7 +208,7 @@ impl Node {
     /// Reads a node from its header to the end of its attribute or block.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if an entry is not inside, the last one is missing, or some lead to children and some not.
+    /// [`Error::Damaged`] if an entry is not inside, the last one is missing or in the middle, or some lead to children and some not.
     pub fn from_bytes(bytes: &[u8], structure: &'static str, at: u64) -> Result<Node> {
         Ok(Node { entries: Node::checked(bytes, structure, at)?.to_vec() })
     }
@@ -243,8 +243,13 @@ impl Node {
                 return Err(Error::damaged(structure, place + 0x0C, expected, format!("flags {flags:#x}")));
             }
             position += length;
+            if flags & LAST != 0 && position < entries.len() {
+                // What stands behind would be left out without a word.
+                let expected = format!("the last entry at the end of {} bytes", entries.len());
+                return Err(Error::damaged(structure, place + 0x0C, expected, format!("one at {position}")));
+            }
             if flags & LAST != 0 {
-                return Ok(&entries[..position]);
+                return Ok(entries);
             }
         }
     }

@@ -13,15 +13,63 @@ pub(super) struct Found {
     pub(super) name: FileName,
 }
 
+/// What becomes of an index entry in a listing.
+enum Listing {
+    /// It is listed.
+    Shown,
+    /// It is a short name, whose file is listed under the long one.
+    Short,
+    /// It is one of the system's own files.
+    System,
+}
+
+impl Listing {
+    fn of(directory: u64, reference: Reference, key: &[u8]) -> Listing {
+        // The system's files are in the root, under names that begin with a dollar sign, and so is the root itself.
+        let first = FileName::units_of(key).and_then(|units| units.first().copied());
+        let is_systems = matches!(first, Some([b'$' | b'.', 0])) && directory == record_number::ROOT;
+        if reference.number() < record_number::FIRST_FREE && is_systems {
+            return Listing::System;
+        }
+        match key.get(0x41) {
+            Some(&namespace::DOS) => Listing::Short,
+            _ => Listing::Shown,
+        }
+    }
+}
+
 impl NtfsVolume {
     pub(super) fn entry(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<Found>> {
         if name.units().is_empty() || name.units().len() > 255 || directory >= DETACHED {
             return Ok(None);
         }
-        let Some(entry) = core.find_name(directory, name.units())? else { return Ok(None) };
+        let found = match core.find_name(directory, name.units()) {
+            Ok(None) | Err(Error::Damaged(_)) if core.listings.has_damage(directory) => {
+                self.find_past_damage(core, directory, name)?
+            }
+            found => found?,
+        };
+        let Some(entry) = found else { return Ok(None) };
         let reference = Reference(IndexEntry { bytes: &entry, offset: 0 }.head());
         let name = FileName::from_bytes(key_of(&entry), 0)?;
         Ok(Some(Found { reference, name }))
+    }
+
+    /// Looks for a name in a directory that is known to be damaged from end to end: the way that leads to it in an index
+    /// that is whole may not.
+    fn find_past_damage(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<Vec<u8>>> {
+        let mut found = None;
+        let damage = core.index_scan_past_damage(directory, Index::Names, None, |entry| {
+            if units_of(entry.key()) == name.units() {
+                found = Some(entry.bytes.to_vec());
+            }
+            found.is_none()
+        })?;
+        match (found, damage) {
+            // It may be among what cannot be read.
+            (None, Some(damage)) => Err(damage),
+            (found, _) => Ok(found),
+        }
     }
 
     /// The entry of a name that is to be shown: the system's own files are not.
@@ -68,33 +116,78 @@ impl NtfsVolume {
             Cursor::START => None,
             _ => self.key_behind(&mut core, number, cursor)?,
         };
-        let mut found: Vec<(Reference, Vec<u8>)> = Vec::new();
-        core.index_scan(number, Index::Names, after.as_deref(), |entry| {
-            let reference = Reference(entry.head());
-            let is_shown = reference.number() >= record_number::FIRST_FREE
-                && entry.key().get(0x41) != Some(&namespace::DOS);
-            if is_shown && found.len() < most {
-                found.push((reference, entry.key().to_vec()));
-            }
+        let mut found: Vec<(Reference, Vec<u8>, FileName)> = Vec::new();
+        let damage = self.scan_names(&mut core, number, after.as_deref(), |reference, key, name| {
+            found.push((reference, key.to_vec(), name));
             found.len() < most
         })?;
-        for (reference, key) in &found {
-            let name = FileName::from_bytes(key, 0)?;
+        for (reference, key, name) in &found {
             let attributes = match core.nodes.of_file(reference.number()) {
-                Some(node) => self.attributes_of(&mut core, node)?,
-                None => match core.file_at(*reference) {
-                    Ok(file) => self.attributes_of_file(&mut core, &file)?,
-                    // What the directory itself says, where the record is damaged.
-                    Err(Error::Damaged(_)) => attributes_in(&name),
-                    Err(error) => return Err(error),
-                },
+                Some(node) => self.attributes_of(&mut core, node),
+                None => core.file_at(*reference).and_then(|file| self.attributes_of_file(&mut core, &file)),
             };
+            // What the directory itself says, where the record is damaged: who looks the entry up is told.
+            let attributes = attributes.unwrap_or_else(|_| attributes_in(name));
             let name = Name::from_units(&name.name);
             let next = core.listings.listed(number, &name_key(&units_of(key)));
             entries.push(Entry { name, attributes, next });
         }
+        if damage.is_some() {
+            core.listings.met_damage(number);
+        }
+        if found.is_empty() && core.listings.has_damage(number) {
+            self.scan_names(&mut core, number, None, |_, _, _| true)?.map_or(Ok(()), Err)?;
+        }
         core.make_room();
         Ok(())
+    }
+
+    /// Goes through the entries that are listed, and returns what could not be.
+    fn scan_names(
+        &self,
+        core: &mut Core,
+        directory: u64,
+        after: Option<&[u8]>,
+        mut visit: impl FnMut(Reference, &[u8], FileName) -> bool,
+    ) -> Result<Option<Error>> {
+        let (mut short, mut unreadable) = (Vec::new(), None);
+        let mut damage = core.index_scan_past_damage(directory, Index::Names, after, |entry| {
+            let (reference, key) = (Reference(entry.head()), entry.key());
+            match (Listing::of(directory, reference, key), FileName::from_bytes(key, 0)) {
+                (Listing::Shown, Ok(name)) => return visit(reference, key, name),
+                (Listing::Shown, Err(error)) => unreadable = Some(error),
+                (Listing::Short, _) => short.push((reference, key.to_vec())),
+                (Listing::System, _) => {}
+            }
+            true
+        })?;
+        damage = damage.or(unreadable);
+        for (reference, key) in short {
+            damage = damage.or_else(|| self.fault_of_short(core, directory, reference, &key));
+        }
+        Ok(damage)
+    }
+
+    /// What is wrong with an entry that is not listed because it says to be a short name: the file must have that name as
+    /// a short one, and so a long one beside it.
+    fn fault_of_short(
+        &self,
+        core: &mut Core,
+        directory: u64,
+        reference: Reference,
+        key: &[u8],
+    ) -> Option<Error> {
+        let file = match core.file_at(reference) {
+            Ok(file) => file,
+            Err(error) => return Some(error),
+        };
+        let units = units_of(key);
+        let is_it = |name: &FileName| name.parent.number() == directory && name.name[..] == units[..];
+        let namespaces: Vec<u8> = names_of(&file).filter(is_it).map(|name| name.namespace).collect();
+        (!namespaces.contains(&namespace::DOS)).then(|| {
+            let name = Name::from_units(&units);
+            Error::damaged("index entry", 0, format!("a short name of a file, which {name} is not"), "one")
+        })
     }
 
     /// The key after which a listing goes on; none if it is to begin anew ([`platter_vfs::Listings::kept`]).
@@ -104,7 +197,7 @@ impl NtfsVolume {
         }
         let listings = std::mem::take(&mut core.listings);
         let mut found = None;
-        let scanned = core.index_scan(directory, Index::Names, None, |entry| {
+        let scanned = core.index_scan_past_damage(directory, Index::Names, None, |entry| {
             let key = name_key(&units_of(entry.key()));
             if listings.cursor(&key) == cursor {
                 found = Some(key);
@@ -112,7 +205,7 @@ impl NtfsVolume {
             found.is_none()
         });
         core.listings = listings;
-        scanned.map(|()| found)
+        scanned.map(|_| found)
     }
 
     /// Makes a file, directory or symbolic link.

@@ -1,29 +1,48 @@
 //! `platter cp`
 
-use crate::copy::{Copy, Source, Target, host_name};
-use crate::failure::{About, Failure, Outcome, shown};
-use crate::progress::{Bar, Unit};
-use crate::volume::{Access, Held, Place, VolumePath, Volumes, WriteOptions};
+use crate::copy::{Copy, Options, Source, Target, host_name, leads_into};
+use crate::failure::{About, Failure, INTERRUPTED, Outcome, shown, tell};
+use crate::interrupt;
+use crate::volume::{Access, Place, Volumes, WriteOptions};
 use clap::Args;
+use platter_device::show_size;
 use platter_vfs::{Error, Kind, Name};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Copy files between the host and volumes, or between volumes
 ///
-/// Times are kept as far as the target can hold them, and flags between volumes. What cannot be copied is reported and
-/// the rest copied. When the command ends, everything on volumes is durable.
+/// Everything that both sides can hold is kept, as `cp -a` does: names, times, flags, owners and permissions, holes, hard and
+/// symbolic links, extended attributes, named streams, reparse points and security descriptors. What the target has no place
+/// for is counted and said at the end; that is no failure, since no other copy could be made there, unless --strict. Linux
+/// lets nobody set when a file was created.
+///
+/// On the host, the stream NAME is the extended attribute user.DosStream.NAME:$DATA and flags are user.DOSATTRIB, as Samba
+/// and Wine have them. On volumes, owners and permissions other than this user's usual ones are those of the Windows
+/// Subsystem for Linux. A byte of a host's name that is not UTF-8 is the character U+DC00 plus the byte on a volume, and
+/// that is the byte again.
+///
+/// What cannot be copied is reported, the rest is copied, and the exit code is 1. Every thousand files or 256 MiB a volume
+/// is made durable. Ctrl-C ends with the file under way; what was copied until then stays, and the exit code is 130. When
+/// the command ends, everything on volumes is durable.
 #[derive(Args)]
 pub struct Arguments {
-    /// What to copy, and at the end the new name or the directory to copy into
+    /// What to copy, and at the end the new name or the directory to copy into; DIRECTORY/. is what is in it
     #[arg(required = true, num_args = 2.., value_name = "PATH|IMAGE:/PATH")]
     paths: Vec<OsString>,
     /// Directories with everything in them
-    #[arg(short, long)]
+    #[arg(short, long, visible_short_alias = 'a')]
     recursive: bool,
+    /// Name each file once it is there to stay
+    #[arg(short, long)]
+    verbose: bool,
     /// Within a volume, share the clusters instead of copying their content (ReFS)
     #[arg(long)]
     clone: bool,
+    /// End with 1 if anything is not kept
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     volume: WriteOptions,
 }
@@ -38,48 +57,55 @@ impl Arguments {
                 "no argument is a path on a volume, which is written IMAGE:/PATH",
             ));
         }
+        interrupt::listen();
         let mut volumes = Volumes::new(self.volume.partition);
         let outcome = self.copy(&places, &target, &mut volumes);
-        outcome.and_then(|failed| volumes.close().map(|()| u8::from(failed)))
+        let closed = volumes.close();
+        let outcome = outcome?;
+        closed?;
+        outcome.say_names();
+        if outcome.interrupted {
+            let (files, size) = (outcome.files, show_size(outcome.bytes));
+            tell(format_args!(
+                "platter: interrupted; {files} files with {size} are copied and stay, the rest is not"
+            ));
+            return Ok(INTERRUPTED);
+        }
+        Ok(u8::from(outcome.failed || self.strict && outcome.lost))
     }
 
-    /// Whether anything failed that was printed already.
-    fn copy(&self, places: &[Place], target: &Place, volumes: &mut Volumes) -> Result<bool, Failure> {
+    fn copy(
+        &self,
+        places: &[Place],
+        target: &Place,
+        volumes: &mut Volumes,
+    ) -> Result<crate::copy::Outcome, Failure> {
         // The target's volume first, because a source on the same volume then shares it, writable.
         let (directory, new_name) = self.target(target, places, volumes)?;
+        let mut failures = Vec::new();
         let mut sources = Vec::new();
-        let mut failed = false;
-        for place in places {
-            match source(place, volumes) {
+        for (place, argument) in places.iter().zip(&self.paths) {
+            match source(place, argument, volumes) {
                 Ok(source) => sources.push(source),
-                Err(failure) => {
-                    failure.print();
-                    failed = true;
-                }
+                Err(failure) => failures.push(failure),
             }
         }
-        let bar = Bar::new(Unit::Bytes);
         let is_image = |path: &Path| volumes.contains(path);
-        let mut copy = Copy::new(self.recursive, &is_image, &bar);
-        copy.clone = self.clone;
-        copy.total = sources.iter().map(|(source, _)| source.total(self.recursive)).sum();
-        for (source, name) in &sources {
-            let Some(name) = new_name.as_ref().or(name.as_ref()) else {
-                bar.say(&format!("platter: {source}: the root has no name; copy it to a new name"));
-                failed = true;
-                continue;
-            };
-            if let (Source::Volume(from, from_held), Target::Volume(to, to_held)) = (source, &directory)
-                && from_held.system.attributes(from_held.node).about(from)?.kind == Kind::Directory
-                && leads_through(to, to_held, from_held).about(to)?
-            {
-                bar.say(&format!("platter: {source}: a directory cannot be copied into itself"));
-                failed = true;
-                continue;
+        let total = sources.iter().map(|(source, _)| source.total(self.recursive)).sum();
+        let options = Options { recursive: self.recursive, clone: self.clone, verbose: self.verbose };
+        let mut copy = Copy::new(options, total, &is_image);
+        failures.iter().for_each(|failure| copy.fail(failure));
+        for (source, name) in sources {
+            let name = new_name.as_ref().or(name.as_ref());
+            if name.is_none() && !self.recursive {
+                copy.fail(&Failure::new(&source, "is a directory; use -r to copy it with everything in it"));
+            } else if leads_into(&directory, &source).about(&source)? {
+                copy.fail(&Failure::new(&source, "a directory cannot be copied into itself"));
+            } else {
+                copy.run(source, &directory, name);
             }
-            copy.run(source, &directory, name);
         }
-        Ok(failed | copy.failed())
+        Ok(copy.finish())
     }
 
     /// The directory to copy into, and the name there if it is not the source's own.
@@ -123,41 +149,23 @@ impl Arguments {
     }
 }
 
-/// A source, and its own name; the root of a volume has none.
-fn source(place: &Place, volumes: &mut Volumes) -> Result<(Source, Option<Name>), Failure> {
+/// A source, and the name it has. A root has none, and of a path that ends in "." or ".." what is in it is meant.
+fn source(place: &Place, argument: &OsStr, volumes: &mut Volumes) -> Result<(Source, Option<Name>), Failure> {
+    let last = argument.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
+    let is_content = matches!(last, b"." | b"..");
     match place {
         Place::Host(path) => {
             std::fs::metadata(path).about(shown(path))?;
-            // "." and the like have a name too, only elsewhere.
-            let named = if path.file_name().is_some() {
-                path.clone()
-            } else {
-                path.canonicalize().about(shown(path))?
-            };
-            let name = host_name(&named).ok();
-            Ok((Source::Host(path.clone()), name))
+            let name = host_name(path).ok().filter(|_| !is_content);
+            // What a link leads to is copied, with everything that belongs to it.
+            let path = if path.is_symlink() { path.canonicalize().about(shown(path))? } else { path.clone() };
+            Ok((Source::Host(path), name))
         }
         Place::Volume(path) => {
             let system = volumes.volume(&path.image, Access::Read)?;
-            let held: Held = path.find(&system)?;
-            let path: VolumePath = path.clone();
-            let name = path.names.last().cloned();
-            Ok((Source::Volume(path, held), name))
+            let held = path.find(&system)?;
+            let name = path.names.last().cloned().filter(|_| !is_content);
+            Ok((Source::Volume(path.clone(), held), name))
         }
     }
-}
-
-/// Whether the directory at `path` is `outer` or stands somewhere below it, on the same volume.
-fn leads_through(path: &VolumePath, inner: &Held, outer: &Held) -> platter_vfs::Result<bool> {
-    if !inner.same_volume(outer) {
-        return Ok(false);
-    }
-    let mut held = Held::root(&inner.system);
-    for name in &path.names {
-        if held.node == outer.node {
-            return Ok(true);
-        }
-        held = held.child(name)?;
-    }
-    Ok(held.node == outer.node)
 }

@@ -157,9 +157,10 @@ fn walk(
     if path.names.len() > DEEPEST {
         return Err(Failure::new(path, "directories inside each other without end; run check"));
     }
-    for entry in held.entries().about(path)? {
+    let (entries, read) = held.entries();
+    for entry in entries {
         let path = path.join(&entry.name);
         walk(&path, &held.child(&entry.name).about(&path)?, true, each)?;
     }
-    Ok(())
+    read.about(path)
 }

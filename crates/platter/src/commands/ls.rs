@@ -129,7 +129,8 @@ impl Listing<'_> {
             self.output.line(if path.names.is_empty() { "/:" } else { ":" })?;
             self.first = false;
         }
-        let mut entries = held.entries().about(path)?;
+        let (mut entries, read) = held.entries();
+        self.keep_going(read.about(path))?;
         entries.retain(|entry| self.options.all || !entry.attributes.flags.contains(DosFlags::HIDDEN));
         entries.sort_by(|one, two| one.name.cmp(&two.name));
         for entry in &entries {

@@ -7,10 +7,11 @@ use crate::progress::{Bar, Unit};
 use crate::volume::{Access, open_file, open_options, refuse_mounted, wait_until_closed};
 use clap::Args;
 use platter_device::{
-    Device, FileDevice, FileOptions, Partition, PartitionTable, contents, refuse_contents, refuse_in_use,
+    Device, Error, Fault, Faults, FileDevice, FileOptions, Operation, OverlayDevice, Partition,
+    PartitionTable, When, contents, refuse_contents, refuse_in_use,
 };
 use platter_device::{parse_size, show_size};
-use platter_vfs::{Format, FormatOptions};
+use platter_vfs::{Format, FormatOptions, Silent};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -96,22 +97,19 @@ impl Arguments {
     pub fn run(self) -> Outcome {
         let format = platter_formats::by_name(&self.file_system).expect("clap allows these names only");
         let mut made = Made::default();
-        let device = self.device(&mut made)?;
-        let Arguments { cluster, align, label, serial, full, checksum, integrity, version: variant, .. } =
-            self;
-        let (record, compress) = (self.mft_record, self.compress.then_some(true));
         let options = FormatOptions {
-            cluster,
-            label,
-            serial,
-            variant,
-            checksum,
-            integrity,
-            align,
-            record,
-            compress,
-            full,
+            cluster: self.cluster,
+            label: self.label.clone(),
+            serial: self.serial,
+            variant: self.version.clone(),
+            checksum: self.checksum.clone(),
+            integrity: self.integrity,
+            align: self.align,
+            record: self.mft_record,
+            compress: self.compress.then_some(true),
+            full: self.full,
         };
+        let device = self.device(&mut made, |device| rehearse(format, device, &options))?;
         let bar = Bar::new(Unit::Steps);
         format.make(&*device, &options, &bar).about(device.name())?;
         device.flush()?;
@@ -125,14 +123,21 @@ impl Arguments {
     }
 
     /// The device to make it on, with nothing on it that may not be lost, and nothing that others would take it for.
-    fn device(&self, made: &mut Made) -> Result<Arc<dyn Device>, Failure> {
+    /// Before anything is destroyed, `rehearse` says whether a volume can be made there.
+    fn device(
+        &self,
+        made: &mut Made,
+        rehearse: impl Fn(Arc<dyn Device>) -> Result<(), Failure>,
+    ) -> Result<Arc<dyn Device>, Failure> {
         let image = Image::parse(&self.image)?;
         // Each copy is asked before the first is touched.
         image.paths.iter().try_for_each(|path| self.ask(path))?;
         let parts = image.paths.iter().map(|path| self.part(path, made)).collect::<Result<Vec<_>, _>>()?;
         if !self.force {
             parts.iter().try_for_each(|part| refuse_contents(&**part))?;
-        } else {
+        }
+        parts.iter().try_for_each(|part| rehearse(part.clone()))?;
+        if self.force {
             parts.iter().try_for_each(|part| wipe(&**part))?;
         }
         image.device(parts)
@@ -237,6 +242,18 @@ impl Drop for Made {
 
 fn set_length(path: &Path, length: u64) -> std::io::Result<()> {
     fs::File::options().write(true).open(path)?.set_len(length)
+}
+
+/// Whether a volume with these options can be made on a device, on which nothing is written: a format writes when it has
+/// found nothing wrong, and then this has seen enough.
+fn rehearse(format: &dyn Format, device: Arc<dyn Device>, options: &FormatOptions) -> Result<(), Failure> {
+    let name = device.name().to_string();
+    let stage = Faults::new(Arc::new(OverlayDevice::new(device)), 0);
+    stage.inject(When::from(Operation::Write, 0), Fault::Fail);
+    match format.make(&stage, options, &Silent) {
+        Err(platter_vfs::Error::Device(Error::Io { operation: Operation::Write, .. })) => Ok(()),
+        done => done.about(name),
+    }
 }
 
 /// Clears the places where other formats leave their marks, so that nobody takes the device for what it was before.

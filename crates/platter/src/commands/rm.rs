@@ -55,7 +55,10 @@ fn remove(path: &VolumePath, directory: &Held, name: &Name, recursive: bool) -> 
     if path.names.len() > DEEPEST {
         return Err(Failure::new(path, "directories inside each other without end; run check"));
     }
-    for entry in held.entries().about(path)? {
+    // One with something in it that cannot be read stays as it is, until a check has put it right.
+    let (entries, read) = held.entries();
+    read.about(path)?;
+    for entry in entries {
         remove(&path.join(&entry.name), &held, &entry.name, true)?;
     }
     system.rmdir(directory.node, name).about(path)

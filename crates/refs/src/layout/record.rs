@@ -327,6 +327,8 @@ pub mod key {
 
     /// The directory's own record.
     pub const OWN: [u8; 4] = [0x10, 0, 0, 0];
+    /// What the rows of names begin with.
+    pub const NAME: u16 = 0x30;
     /// A name whose record is its value.
     pub const LONG: u16 = 1;
     /// A name whose record is elsewhere.
@@ -335,7 +337,7 @@ pub mod key {
     /// The row of a name.
     pub fn name(flags: u16, units: &[u16]) -> Vec<u8> {
         let mut key = vec![0; 4 + 2 * units.len()];
-        put(&mut key, 0, 0x30u16);
+        put(&mut key, 0, NAME);
         put(&mut key, 2, flags);
         units.iter().enumerate().for_each(|(index, unit)| put(&mut key, 4 + 2 * index, *unit));
         key

@@ -22,7 +22,8 @@ impl Order {
         self.compare(left, right).is_eq()
     }
 
-    pub(super) fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+    /// How two keys are ordered.
+    pub fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
         match self {
             Order::Words => words(left, right, 0),
             Order::SecondWord => words(left, right, 8).then_with(|| words(left, right, 0)),

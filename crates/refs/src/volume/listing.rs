@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// What no name's key comes before.
+const FIRST_NAME: [u8; 4] = [0x30, 0, 0, 0];
+
 impl RefsVolume {
     pub(super) fn list(
         &self,
@@ -22,30 +25,40 @@ impl RefsVolume {
             Cursor::START => None,
             _ => key_behind(&mut core, object, cursor)?,
         };
-        let from = after.clone().unwrap_or_else(|| vec![0x30, 0, 0, 0]);
-        let order = core.order();
         let mut rows: Vec<(Vec<u8>, Row)> = Vec::new();
-        let (tree, pages) = core.tree(object)?;
-        tree.scan(pages, &from, |row| {
-            if rows.len() >= most || crate::layout::bytes::u16_at(row.key, 0) != 0x30 {
-                return Ok(false);
-            }
-            // The entry that the listing stopped after comes again, if it is still there.
-            if after.as_ref().is_none_or(|after| !order.same(after, row.key)) {
-                rows.push((row.key.to_vec(), Row::from_bytes(row.key, row.value)?));
-            }
-            Ok(true)
+        let damage = scan_names(&mut core, object, after.as_deref(), |key, row| {
+            rows.push((key.to_vec(), row));
+            rows.len() < most
         })?;
         for (row_key, row) in &rows {
             let name = Name::from_units(&key::units(row_key));
             let attributes = match core.node_of(row.id(object)) {
-                Some(node) => self.attributes_of(&core, core.entity(node)?),
-                None => self.attributes_of_row(&mut core, row)?,
+                Some(node) => core.entity(node).map(|entity| self.attributes_of(&core, entity)),
+                None => self.attributes_of_row(&mut core, row),
             };
+            // What the directory itself says, where the rest is damaged: who looks the entry up is told.
+            let attributes = attributes.unwrap_or_else(|_| self.attributes_in(row));
             let next = core.listings.listed(object, row_key);
             entries.push(Entry { name, attributes, next });
         }
+        if damage.is_some() {
+            core.listings.met_damage(object);
+        }
+        if rows.is_empty() && core.listings.has_damage(object) {
+            scan_names(&mut core, object, None, |_, _| true)?.map_or(Ok(()), Err)?;
+        }
         Ok(())
+    }
+
+    /// The attributes that a directory's own row tells.
+    fn attributes_in(&self, row: &Row) -> Attributes {
+        match row {
+            Row::Long(record) => self.attributes_of_record(record),
+            Row::Short(short) => {
+                let kind = if short.is_directory() { Kind::Directory } else { Kind::File };
+                attributes_with(kind, short.size, short.allocated, short.attributes, short.times, 1)
+            }
+        }
     }
 
     /// The attributes that a row tells of a node that is not in use.
@@ -71,14 +84,7 @@ impl RefsVolume {
                 })?;
                 match record.transpose()? {
                     Some(record) => Ok(self.attributes_of_record(&record)),
-                    None => Ok(attributes_with(
-                        Kind::File,
-                        short.size,
-                        short.allocated,
-                        short.attributes,
-                        short.times,
-                        1,
-                    )),
+                    None => Ok(self.attributes_in(row)),
                 }
             }
         }
@@ -151,6 +157,42 @@ impl RefsVolume {
     }
 }
 
+/// Goes through the names in a directory after a key, until `visit` has enough, and returns what could not be read.
+fn scan_names(
+    core: &mut Core,
+    object: u64,
+    after: Option<&[u8]>,
+    mut visit: impl FnMut(&[u8], Row) -> bool,
+) -> Result<Option<Error>> {
+    let order = core.order();
+    let (mut before, mut unreadable) = (after.map(<[u8]>::to_vec), None);
+    let (tree, pages) = core.tree(object)?;
+    let damage = tree.scan_past_damage(pages, after.unwrap_or(&FIRST_NAME), |row| {
+        if crate::layout::bytes::u16_at(row.key, 0) != key::NAME {
+            return Ok(false);
+        }
+        // The entry that the listing stopped after comes again, if it is still there.
+        if after.is_some_and(|after| order.same(after, row.key)) {
+            return Ok(true);
+        }
+        // A listing that went back would never end.
+        if before.as_ref().is_some_and(|before| order.compare(before, row.key).is_ge()) {
+            let error = || Error::damaged("directory", 0, "names that ascend", "one that does not");
+            unreadable.get_or_insert_with(error);
+            return Ok(true);
+        }
+        before = Some(row.key.to_vec());
+        match Row::from_bytes(row.key, row.value) {
+            Ok(found) => Ok(visit(row.key, found)),
+            Err(error) => {
+                unreadable.get_or_insert(error);
+                Ok(true)
+            }
+        }
+    })?;
+    Ok(damage.or(unreadable))
+}
+
 /// The key after which a listing goes on; none if it is to begin anew ([`platter_vfs::Listings::kept`]).
 fn key_behind(core: &mut Core, object: u64, cursor: Cursor) -> Result<Option<Vec<u8>>> {
     if let Some(key) = core.listings.kept(object, cursor) {
@@ -159,13 +201,13 @@ fn key_behind(core: &mut Core, object: u64, cursor: Cursor) -> Result<Option<Vec
     let listings = std::mem::take(&mut core.listings);
     let mut found = None;
     let scanned = core.tree(object).and_then(|(tree, pages)| {
-        tree.scan(pages, &[0x30, 0, 0, 0], |row| {
+        tree.scan_past_damage(pages, &FIRST_NAME, |row| {
             if listings.cursor(row.key) == cursor {
                 found = Some(row.key.to_vec());
             }
-            Ok(found.is_none() && crate::layout::bytes::u16_at(row.key, 0) == 0x30)
+            Ok(found.is_none() && crate::layout::bytes::u16_at(row.key, 0) == key::NAME)
         })
     });
     core.listings = listings;
-    scanned.map(|()| found)
+    scanned.map(|_| found)
 }

@@ -1,7 +1,7 @@
 //! A directory: its slots one by one, what stands behind them, and whether it is one.
 
 use super::*;
-use crate::layout::{Fault, FileInfo, LabelEntry, Primary, SLOT, is_benign, kind, set_checksum};
+use crate::layout::{Fault, FileInfo, LabelEntry, Primary, SLOT, is_benign, is_whole, kind, set_checksum};
 use platter_vfs::Finding;
 
 impl Walk<'_, '_> {
@@ -192,13 +192,4 @@ impl Walk<'_, '_> {
         }
         Ok(sound >= other)
     }
-}
-
-/// Whether a primary entry that is not known is what a system wrote: its checksum is right (6.3.3), or it is TexFAT's
-/// padding, of which nothing is said (7.10).
-fn is_whole(slots: &[[u8; SLOT]]) -> bool {
-    const PADDING: u8 = 0xA1;
-    let count = usize::from(slots[0][1]) + 1;
-    slots[0][0] == PADDING
-        || slots.get(..count).is_some_and(|set| set_checksum(set).to_le_bytes() == set[0][2..4])
 }

@@ -1,8 +1,8 @@
 //! A directory: its chain, the two entries it starts with, its other entries, and what stands behind them.
 
 use super::*;
-use crate::check::listing::{Item, is_sound};
-use crate::layout::{Attributes, LARGEST_FILE, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot};
+use crate::check::listing::Item;
+use crate::layout::{Attributes, LARGEST_FILE, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot, is_sound};
 use platter_clusters::{Stop, claim_chain};
 use std::ops::Range;
 

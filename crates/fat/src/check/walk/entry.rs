@@ -1,8 +1,7 @@
 //! An entry of a directory: whether it can be believed, and its names.
 
 use super::*;
-use crate::check::listing::is_garbage;
-use crate::layout::{Attributes, NtCase, ShortEntry};
+use crate::layout::{Attributes, NtCase, ShortEntry, is_garbage};
 use platter_vfs::CaseRule;
 use std::ops::Range;
 

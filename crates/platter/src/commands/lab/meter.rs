@@ -1,7 +1,7 @@
 //! How a comparison goes, while it goes.
 
-use super::interrupt;
 use crate::failure::tell;
+use crate::interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use platter_lab::workload::Case;
 use platter_lab::{Measured, Observer, Workload};

@@ -1,6 +1,5 @@
 //! What the lab's commands share: the choices of a comparison, its progress, and its reports on disk.
 
-mod interrupt;
 mod meter;
 mod reports;
 
@@ -316,7 +315,7 @@ pub fn exit_code(document: &Document) -> u8 {
     let mut runs = document.results.iter().flat_map(|result| &result.runs);
     match runs.any(|run| run.corrupted_blocks > 0) {
         true => 1,
-        false if interrupt::is_asked() => INTERRUPTED,
+        false if crate::interrupt::is_asked() => INTERRUPTED,
         // Less was measured than was asked for.
         false => u8::from(document.partial.is_some()),
     }

@@ -1,4 +1,5 @@
-//! Ctrl-C ends a comparison with what was measured until then; a second one ends the program.
+//! Ctrl-C ends a comparison with what was measured until then, and a copy with the file under way; a second one ends the
+//! program.
 
 use crate::failure::INTERRUPTED;
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -1,0 +1,218 @@
+//! Copies keep everything that both sides can hold, and what was said to be copied is there.
+
+mod common;
+
+use common::{Place, content};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// What there is to see of a tree: everything but creation times, in text.
+fn seen(place: &Place, directory: &str) -> String {
+    let script = format!(
+        "cd {directory}; (find . -mindepth 1 -printf '%P %y %m %U %G %n %T@ %l\\n' | sort; \
+         find . -type f -print0 | sort -z | xargs -0 md5sum; getfattr -R -h -d -m - . | sort) | cat -v; \
+         test $(stat -c %b sparse) -lt 1000"
+    );
+    place.tool("sh", &["-ec", &script])
+}
+
+/// A tree with everything in it.
+fn plant(place: &Place) {
+    let tree = place.path("tree");
+    fs::create_dir_all(tree.join("sub/empty")).unwrap();
+    fs::write(tree.join("five"), "12345").unwrap();
+    fs::write(tree.join("big"), content(1, 3 << 20)).unwrap();
+    fs::hard_link(tree.join("five"), tree.join("sub/further name")).unwrap();
+    symlink("../five", tree.join("sub/link")).unwrap();
+    symlink("a/".repeat(1500), tree.join("long link")).unwrap();
+    fs::File::create(tree.join("sparse")).unwrap().set_len(16 << 20).unwrap();
+    place.tool("sh", &["-ec", "cd tree; printf x | dd of=sparse bs=1 seek=8388608 conv=notrunc; mkfifo fifo
+        touch \"$(printf 'no text \\377\\376')\"; setfattr -n user.one -v two five sub/empty
+        setfattr -n 'user.DosStream.stream:$DATA' -v 0sY29udGVudAA= big; setfattr -n user.DOSATTRIB -v 0sMHgyMg== big
+        chmod 4751 big; chmod 600 sparse; chown 1234:567 five; chmod 1777 sub
+        find . -print0 | xargs -0 touch -h -d '2020-02-03 04:05:06.1234567'"]);
+}
+
+#[test]
+fn a_tree_with_everything_in_it_goes_round_and_comes_back_the_same() {
+    let place = Place::new("copy-round");
+    plant(&place);
+    place.works("mkfs ntfs one.img --size 256M");
+    place.works("mkfs refs two.img --size 512M");
+    place.works("mkfs ntfs three.img --size 256M");
+    place.works("cp -r tree/. one.img:/");
+    place.works("cp -r one.img:/ two.img:/");
+    place.works("cp -r two.img:/ three.img:/");
+    fs::create_dir(place.path("back")).unwrap();
+    place.works("cp -r three.img:/ back");
+    let (planted, back) = (seen(&place, "tree"), seen(&place, "back"));
+    for (one, other) in planted.lines().zip(back.lines()) {
+        assert_eq!(one, other);
+    }
+    assert_eq!(planted.len(), back.len());
+    for image in ["one.img", "two.img", "three.img"] {
+        assert!(place.works(&format!("check {image}")).contains("no damage"));
+        let streams = place.works(&format!("attr get {image}:/big stream:stream"));
+        assert_eq!(streams, "content");
+        assert_eq!(
+            place.json(&format!("ls --json {image}:/big"))[0]["flags"],
+            serde_json::json!(["hidden", "archive"])
+        );
+    }
+}
+
+#[test]
+fn a_small_file_stays_in_its_record() {
+    let place = Place::new("copy-small");
+    fs::write(place.path("f"), "12345").unwrap();
+    place.works("mkfs ntfs v.img --size 32M");
+    place.works("cp f v.img:/");
+    let listed = place.json("ls --json v.img:/");
+    assert_eq!((&listed[0]["size"], &listed[0]["allocated"]), (&5.into(), &0.into()));
+}
+
+#[test]
+fn what_the_target_cannot_keep_is_counted_once() {
+    let place = Place::new("copy-losses");
+    plant(&place);
+    fs::remove_file(place.path("tree/long link")).unwrap();
+    place.works("mkfs exfat v.img --size 64M");
+    let (_, said) = place.ends(0, "cp -r tree v.img:/");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for kind in [
+        "1 named stream",
+        "3 extended attributes",
+        "1 hard link",
+        "1 symbolic link",
+        "1 FIFO",
+        "holes",
+        "permissions",
+    ] {
+        assert!(said.contains(kind), "{kind}: {said}");
+    }
+    place.ends(1, "cp -r --strict tree v.img:/again");
+}
+
+/// Copies many files with a copy that is ended somehow, and returns the names it had said until then.
+fn said_until(
+    place: &Place,
+    line: &str,
+    end: impl FnOnce(&mut std::process::Child),
+) -> (Option<i32>, Vec<String>) {
+    let arguments: Vec<&str> = line.split(' ').collect();
+    let mut command = place.command(env!("CARGO_BIN_EXE_platter"), &arguments);
+    let mut copy = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut output = copy.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        output.read_to_end(&mut said).map(|_| said)
+    });
+    end(&mut copy);
+    let code = copy.wait().unwrap().code();
+    let said = String::from_utf8(reader.join().unwrap().unwrap()).unwrap();
+    (code, said.lines().map(str::to_owned).collect())
+}
+
+/// Everything that was said to be copied is there.
+fn is_there(place: &Place, said: &[String], files: &BTreeMap<String, Vec<u8>>, format: &str) {
+    let out = place.path("out");
+    let _ = fs::remove_dir_all(&out);
+    fs::create_dir(&out).unwrap();
+    // The rest may be damaged where a format has no means against it; what was said is judged by itself.
+    let output = place.platter("cp -r v.img:/ out");
+    for name in said {
+        let name = name.strip_prefix("v.img:/").unwrap();
+        let copied = fs::read(Path::new(&out).join(name));
+        assert!(
+            copied.is_ok_and(|bytes| bytes == files[name]),
+            "{format}: {name} was said to be copied: {output:?}"
+        );
+    }
+}
+
+fn moments(moments: u64) {
+    let place = Place::new(&format!("copy-moments-{moments}"));
+    let mut files = BTreeMap::new();
+    fs::create_dir(place.path("d")).unwrap();
+    for number in 0..1500u64 {
+        let bytes = content(number, (number * 37 % 9000) as usize);
+        fs::write(place.path("d").join(number.to_string()), &bytes).unwrap();
+        files.insert(format!("d/{number}"), bytes);
+    }
+    let (mut all, mut ended) = (0, [0; 3]);
+    for moment in 0..moments {
+        let (format, size) =
+            [("ntfs", 256), ("refs", 512), ("exfat", 256), ("fat32", 256)][moment as usize % 4];
+        let how = moment as usize / 4 % 3;
+        // The last way is a disk that gets full.
+        let size = if how == 2 && format != "refs" { 40 } else { size };
+        let _ = fs::remove_file(place.path("v.img"));
+        place.works(&format!("mkfs {format} v.img --size {size}M"));
+        if how == 2 {
+            fs::write(
+                place.path("filler"),
+                content(7, (20 << 20) + (moment as usize * 7919 % 15) * (1 << 20)),
+            )
+            .unwrap();
+            place.platter("cp filler v.img:/");
+        }
+        let (code, said) = said_until(&place, "cp -rv d v.img:/", |copy| {
+            if how < 2 {
+                std::thread::sleep(Duration::from_millis(50 + moment * 7919 % 1500));
+                let signal = ["-KILL", "-INT"][how];
+                let _ = std::process::Command::new("kill").args([signal, &copy.id().to_string()]).status();
+            }
+        });
+        assert!(
+            matches!((how, code), (0, None | Some(0)) | (1, Some(0 | 130)) | (2, Some(0 | 1))),
+            "{how} {code:?}"
+        );
+        is_there(&place, &said, &files, format);
+        all += said.len();
+        ended[how] += usize::from(said.len() < files.len());
+    }
+    println!(
+        "{moments} moments: ended early by kill, Ctrl-C, a full disk: {ended:?}; {all} files said and there"
+    );
+}
+
+#[test]
+fn what_was_said_to_be_copied_is_there_at_twelve_moments() {
+    moments(12);
+}
+
+#[test]
+#[ignore = "a campaign: 500 moments"]
+fn what_was_said_to_be_copied_is_there_at_any_moment() {
+    moments(500);
+}
+
+/// What cannot be made destroys nothing, also with `--force`, and an archive is content too.
+#[test]
+fn mkfs_asks_everything_before_it_destroys_anything() {
+    let place = Place::new("copy-mkfs");
+    place.works("mkfs ntfs v.img --size 32M");
+    let before = fs::read(place.path("v.img")).unwrap();
+    for line in [
+        "ntfs v.img --cluster 3k --force",
+        "exfat v.img --cluster 3k --force",
+        "fat32 v.img --cluster 3k --force",
+        "refs v.img --force",
+        "refs v.img --checksum none --size 20M --force",
+        "fat12 v.img --label more-than-eleven-letters --force",
+        "ntfs v.img --size 1k --force",
+    ] {
+        place.fails(&format!("mkfs {line}"));
+        assert!(fs::read(place.path("v.img")).unwrap() == before, "{line}");
+    }
+    let mut archive = vec![0; 32 << 20];
+    archive[257..262].copy_from_slice(b"ustar");
+    fs::write(place.path("a.tar"), &archive).unwrap();
+    assert!(place.fails("mkfs ntfs a.tar").contains("a tar archive"));
+    place.works("mkfs ntfs v.img --force");
+}

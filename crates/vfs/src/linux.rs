@@ -1,0 +1,223 @@
+//! What Linux knows of a file and the Windows formats do not, where Windows itself keeps it for Linux.
+//!
+//! Owner, group and mode stand in extended attributes that the Windows Subsystem for Linux gives to files, which Windows
+//! and Linux's own driver read too: `$LXUID`, `$LXGID` and `$LXMOD`, 4 bytes each, and `$LXDEV`, major and minor number of
+//! a device, 4 bytes each. FIFOs, sockets and devices are files with a reparse point that says so, and symbolic links that
+//! Windows could not follow have a reparse point of their own kind.
+//!
+//! Source: Microsoft, "File Permissions for WSL" (the attributes and their sizes); [MS-FSCC] 2.1.2.1 (the tags).
+
+use crate::bytes::u32_at;
+use crate::{Error, FileSystem, Kind, Name, Node, Reparse, Result, reparse};
+
+const UID: &str = "$LXUID";
+const GID: &str = "$LXGID";
+const MODE: &str = "$LXMOD";
+const DEVICE: &str = "$LXDEV";
+
+/// The bits of a mode, as Linux numbers them.
+pub mod mode {
+    /// Permissions, set-user-id and the like.
+    pub const PERMISSIONS: u32 = 0o7777;
+    /// What a file is.
+    pub const TYPE: u32 = 0o170_000;
+    /// A named pipe.
+    pub const FIFO: u32 = 0o010_000;
+    /// A character device.
+    pub const CHARACTER: u32 = 0o020_000;
+    /// A directory.
+    pub const DIRECTORY: u32 = 0o040_000;
+    /// A block device.
+    pub const BLOCK: u32 = 0o060_000;
+    /// A file.
+    pub const REGULAR: u32 = 0o100_000;
+    /// A symbolic link.
+    pub const LINK: u32 = 0o120_000;
+    /// A socket.
+    pub const SOCKET: u32 = 0o140_000;
+}
+
+/// What a file's extended attributes say for Linux; what they do not say is as whoever shows the volume has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinuxAttributes {
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// What it is, and its permissions.
+    pub mode: Option<u32>,
+    /// Of a device, its major and minor number.
+    pub device: Option<(u32, u32)>,
+}
+
+impl LinuxAttributes {
+    /// Whether an extended attribute is one of these.
+    pub fn has(name: &str) -> bool {
+        [UID, GID, MODE, DEVICE].iter().any(|own| own.eq_ignore_ascii_case(name))
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// What reading extended attributes gives.
+    pub fn read(system: &dyn FileSystem, node: Node) -> Result<LinuxAttributes> {
+        let mut found = LinuxAttributes::default();
+        for name in system.extended_attributes(node)? {
+            if !LinuxAttributes::has(&name) {
+                continue;
+            }
+            let value = system.extended_attribute(node, &name)?;
+            let number = (value.len() >= 4).then(|| u32_at(&value, 0));
+            match &*name.to_ascii_uppercase() {
+                UID => found.uid = number,
+                GID => found.gid = number,
+                MODE => found.mode = number,
+                DEVICE if value.len() >= 8 => found.device = Some((u32_at(&value, 0), u32_at(&value, 4))),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes those that are given, and leaves the others.
+    ///
+    /// # Errors
+    /// What writing extended attributes gives.
+    pub fn write(&self, system: &dyn FileSystem, node: Node) -> Result<()> {
+        let number = |number: u32| number.to_le_bytes().to_vec();
+        let device = self.device.map(|(major, minor)| [number(major), number(minor)].concat());
+        let values = [
+            (UID, self.uid.map(number)),
+            (GID, self.gid.map(number)),
+            (MODE, self.mode.map(number)),
+            (DEVICE, device),
+        ];
+        for (name, value) in values {
+            if let Some(value) = value {
+                system.set_extended_attribute(node, name, Some(&value))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is given.
+    pub fn is_empty(&self) -> bool {
+        *self == LinuxAttributes::default()
+    }
+}
+
+/// A kind of file that only Linux has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    Character,
+    /// A block device.
+    Block,
+}
+
+impl Special {
+    /// The kind that a mode names, if it is one of these.
+    pub fn of_mode(mode: u32) -> Option<Special> {
+        match mode & mode::TYPE {
+            mode::FIFO => Some(Special::Fifo),
+            mode::SOCKET => Some(Special::Socket),
+            mode::CHARACTER => Some(Special::Character),
+            mode::BLOCK => Some(Special::Block),
+            _ => None,
+        }
+    }
+
+    /// The bits of a mode that name it.
+    pub fn mode(self) -> u32 {
+        match self {
+            Special::Fifo => mode::FIFO,
+            Special::Socket => mode::SOCKET,
+            Special::Character => mode::CHARACTER,
+            Special::Block => mode::BLOCK,
+        }
+    }
+
+    /// Whether it has a device number.
+    pub fn is_device(self) -> bool {
+        matches!(self, Special::Character | Special::Block)
+    }
+
+    /// What Windows and the Windows Subsystem for Linux take for such a file.
+    pub fn reparse_point(self) -> Reparse {
+        let tag = match self {
+            Special::Socket => 0x8000_0023,
+            Special::Fifo => 0x8000_0024,
+            Special::Character => 0x8000_0025,
+            Special::Block => 0x8000_0026,
+        };
+        Reparse { tag, data: Vec::new() }
+    }
+}
+
+/// What comes before the target in the data of a link of the Windows Subsystem for Linux: a version.
+const LINK_VERSION: [u8; 4] = [2, 0, 0, 0];
+
+/// Makes a symbolic link to a target of any bytes: in the form of Windows where that can hold it, else in that of the
+/// Windows Subsystem for Linux.
+///
+/// # Errors
+/// [`Error::Unsupported`] where there are no links, and what making an entry gives.
+pub fn make_link(system: &dyn FileSystem, directory: Node, name: &Name, target: &[u8]) -> Result<Node> {
+    if !system.capabilities().symbolic_links {
+        return Err(system.unsupported_error("symbolic links"));
+    }
+    if let Ok(text) = std::str::from_utf8(target)
+        && reparse::link_to(text).is_ok()
+    {
+        return system.symlink(directory, name, text);
+    }
+    let node = system.create(directory, name, Kind::File)?;
+    let point = Reparse { tag: reparse::LINUX_SYMLINK, data: [&LINK_VERSION, target].concat() };
+    match system.set_reparse_point(node, Some(&point)) {
+        Ok(()) => Ok(node),
+        Err(error) => {
+            // Nothing of it is left, as far as that can be.
+            let _ = system.unlink(directory, name);
+            system.forget(node, 1);
+            Err(error)
+        }
+    }
+}
+
+/// Where a symbolic link leads, byte for byte.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] for what is no link, and what reading it gives.
+pub fn link_target(system: &dyn FileSystem, node: Node) -> Result<Vec<u8>> {
+    match system.reparse_point(node) {
+        Ok(Some(Reparse { tag: reparse::LINUX_SYMLINK, data })) => {
+            Ok(data.get(LINK_VERSION.len()..).unwrap_or(&[]).to_vec())
+        }
+        Ok(_) | Err(Error::Unsupported { .. }) => system.read_link(node).map(String::into_bytes),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryFileSystem, MemoryOptions};
+    use platter_device::{MemoryDevice, Sectors};
+    use std::sync::Arc;
+
+    #[test]
+    fn owners_are_read_back_as_they_were_written() {
+        let device = Arc::new(MemoryDevice::new(1 << 20, Sectors::SMALL));
+        let system = MemoryFileSystem::new(device, MemoryOptions::default());
+        let node = system.create(Node::ROOT, &Name::from("f"), Kind::File).unwrap();
+        assert!(LinuxAttributes::read(&system, node).unwrap().is_empty());
+        let some = LinuxAttributes { uid: Some(1000), mode: Some(0o60644), device: Some((8, 1)), gid: None };
+        some.write(&system, node).unwrap();
+        assert_eq!(LinuxAttributes::read(&system, node).unwrap(), some);
+        assert!(system.extended_attributes(node).unwrap().iter().all(|name| LinuxAttributes::has(name)));
+    }
+}
