@@ -122,8 +122,9 @@ fn files_and_distances_show_in_what_follows_what() {
     };
     assert!(sequential("rw=read bs=4k") >= 998);
     assert_eq!(sequential("rw=read:4k bs=4k"), 0);
-    // Of 125 runs of eight all but the first of each, and where one comes to the end of the file.
-    assert!((860..=876).contains(&sequential("rw=randread:8 bs=4k")));
+    // Of 125 runs of eight all but the first of each, and the few runs that begin where any recent one ended by chance.
+    let runs = sequential("rw=randread:8 bs=4k");
+    assert!((870..=900).contains(&runs), "{runs}");
 }
 
 /// A volume that verifies its data gets blocks of many sizes in one buffer's place, and every one reads back.

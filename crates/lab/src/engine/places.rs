@@ -285,7 +285,9 @@ impl Permutation {
         let mask = (1_u64 << self.bits) - 1;
         let (mut left, mut right) = (number >> self.bits & mask, number & mask);
         for round in 1..=4 {
-            let mixed = mix(right ^ self.seed.wrapping_mul(2 * round + 1));
+            // A key of its own for each round, also of the seed 0: equal rounds leave neighbours together.
+            let key = mix(self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(round)));
+            let mixed = mix(right ^ key);
             (left, right) = (right, left ^ mixed & mask);
         }
         left << self.bits | right
@@ -302,6 +304,23 @@ fn mix(mut x: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// No distance between two places that follow each other is frequent, whatever the seed.
+    #[test]
+    fn an_order_of_chance_has_no_favourite_distance() {
+        for seed in [0, 1, 42, u64::MAX] {
+            for count in [2041, 2048, 4096, 100_000] {
+                let order = Permutation::new(count, seed);
+                let places: Vec<u64> = (0..2000).map(|number| order.of(number)).collect();
+                let mut distances = std::collections::HashMap::new();
+                for pair in places.windows(2) {
+                    *distances.entry(pair[1].wrapping_sub(pair[0])).or_insert(0) += 1;
+                }
+                let most = distances.values().max().unwrap();
+                assert!(*most <= 12, "seed {seed}, {count} places: one distance {most} times of 2,000");
+            }
+        }
+    }
 
     /// How often each of `count` places is drawn in 200,000.
     fn counts(spread: &Spread, count: u64) -> Vec<u64> {

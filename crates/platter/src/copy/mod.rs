@@ -311,7 +311,7 @@ impl<'a> Copy<'a> {
         layout: &Layout,
         size: u64,
     ) -> Result<(), Failure> {
-        if layout.data.as_slice() == [0..size] {
+        if layout.is_whole(size) {
             writer.provide(size)?;
         }
         let mut at = 0;
@@ -341,7 +341,7 @@ impl<'a> Copy<'a> {
             at += read as u64;
             self.moved(read as u64);
         }
-        if at < size || layout.data.as_slice() != [0..size] {
+        if at < size || !layout.is_whole(size) {
             self.moved(size.saturating_sub(at));
             let has_holes = writer.shape(&layout.data, size.max(at))?;
             if layout.has_holes && !has_holes {

@@ -92,6 +92,13 @@ pub struct Layout {
     pub has_holes: bool,
 }
 
+impl Layout {
+    /// Whether all of a file of so many bytes is there, in one part.
+    pub fn is_whole(&self, size: u64) -> bool {
+        matches!(self.data.as_slice(), [all] if *all == (0..size))
+    }
+}
+
 impl Source {
     /// Bytes in files, for the progress bar. What cannot be looked at counts nothing here and fails later.
     pub fn total(&self, recursive: bool) -> u64 {

@@ -16,7 +16,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, lchown, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A directory to copy into.
 pub enum Target {
@@ -505,7 +505,7 @@ impl Made {
     }
 
     /// Whether the host took the flags. Those that say no more than a mode does are as good as kept.
-    fn flag_on_host(&self, path: &PathBuf, facts: &Facts) -> io::Result<bool> {
+    fn flag_on_host(&self, path: &Path, facts: &Facts) -> io::Result<bool> {
         let Some(flags) = facts.change.flags.filter(|flags| *flags != default_flags(facts.what)) else {
             return Ok(true);
         };
