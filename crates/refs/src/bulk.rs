@@ -45,7 +45,7 @@ impl<'t> Bulk<'t> {
     /// Puts a row after all others. Its key must be greater than theirs.
     pub fn add(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<()> {
         if row_size(key, value) > Tree::LARGEST_ROW {
-            return Err(Error::RecordFull { format: "ReFS", what: crate::core::LIMIT });
+            return Err(Error::RecordFull { format: "ReFS", what: crate::layout::LIMIT });
         }
         let end = self.leaf.node().len();
         if !self.leaf.node_mut().insert(end, key, flags, value) {

@@ -1,7 +1,7 @@
 //! Making a volume.
 
 use crate::container::Container;
-use crate::core::{Core, ROOT_DIRECTORY, make_index, make_object_link};
+use crate::core::{Core, ROOT_DIRECTORY};
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::put;
 use crate::layout::record::key;
@@ -9,6 +9,7 @@ use crate::layout::{
     Algorithm, BootRecord, Checkpoint, Checksum, PageReference, ROOTS, Record, Root, Superblock, Version,
     page,
 };
+use crate::layout::{make_index, make_object_link};
 use crate::pages::Pages;
 use crate::space::{Space, Tier};
 use crate::system::{self, LOG_BLOCK, LogArea, LogControl};

@@ -6,9 +6,9 @@
 mod order;
 mod removing;
 
-use crate::layout::bytes::{put, u32_at, u64_at};
+use crate::layout::bytes::{put, u64_at};
 use crate::layout::node::{INNER, ROOT, row_size};
-use crate::layout::{Algorithm, Node, PageReference, Row};
+use crate::layout::{CHECKSUM_KIND, Node, PageReference, Row, tree_header};
 use crate::pages::{Page, Pages};
 use crate::space::Tier;
 pub use order::Order;
@@ -247,7 +247,7 @@ impl Tree {
     /// is touched. So where a page cannot be read, the tree is whole and holds what it held.
     pub fn put(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<bool> {
         if row_size(key, value) > Tree::LARGEST_ROW {
-            return Err(Error::RecordFull { format: "ReFS", what: crate::core::LIMIT });
+            return Err(Error::RecordFull { format: "ReFS", what: crate::layout::LIMIT });
         }
         let mut put = Put { key, flags, value, replaced: false, leaves: 0 };
         self.begin(pages)?;
@@ -485,25 +485,4 @@ const MOST_LEVELS: usize = 12;
 
 fn too_deep() -> Error {
     Error::damaged("tree", 0, format!("at most {MOST_LEVELS} levels"), "more")
-}
-
-/// Where in a tree header the kind of the checksums stands that the volume's pages have: the codes of [`Algorithm`].
-/// Proven for tables by hashes that Windows stored: with 2 on volumes with CRC-64, with 4 on one with SHA-256.
-const CHECKSUM_KIND: usize = 0x14;
-
-/// The header of a tree in its root page, or of a tree embedded in a row. It says CRC-64, which is what Windows writes in
-/// embedded trees of such volumes; what it writes there on others is not known.
-pub fn tree_header(schema: u32, kind: u16, extra: &[u8]) -> Vec<u8> {
-    let mut header = vec![0; 0x28 + extra.len()];
-    let length = header.len() as u32;
-    put(&mut header, 0x00, length);
-    put(&mut header, 0x04, 0x28u16);
-    put(&mut header, 0x06, kind);
-    put(&mut header, 0x08, 1u32);
-    put(&mut header, 0x0C, schema);
-    put(&mut header, 0x10, schema);
-    put(&mut header, CHECKSUM_KIND, u32::from(Algorithm::Crc64.code()));
-    header[0x28..].copy_from_slice(extra);
-    debug_assert_eq!(u32_at(&header, 0), length);
-    header
 }

@@ -1,6 +1,7 @@
 //! What changed becomes rows, and rows become what a commit writes.
 
 use super::*;
+use crate::layout::{LIMIT, object_link};
 
 impl Core {
     /// Stores a node's record in its row.

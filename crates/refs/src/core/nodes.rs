@@ -1,6 +1,7 @@
 //! Nodes in use: what was looked up and not yet forgotten, or is to be stored.
 
 use super::*;
+use crate::layout::object_link;
 
 impl Core {
     /// The node of this number.

@@ -7,6 +7,7 @@
 
 use super::*;
 use crate::extents::Form;
+use crate::layout::LIMIT;
 use crate::layout::node::{ROW_HEADER, row_size};
 use crate::stream::{ADDED_TO_NAMED, EXTENTS_HEADER, HEAD, SUMMARY};
 
@@ -187,12 +188,10 @@ impl Core {
     }
 }
 
-/// What stands in the way.
-pub const LIMIT: &str = "its names, streams, attributes and what else is in its record take 7 KiB at most";
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Attribute;
 
     /// Nothing asked for makes such a record; should there be one all the same, the commit leaves that file as it is on
     /// disk, with its old content, stores all others, and says so.

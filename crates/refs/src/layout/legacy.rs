@@ -13,7 +13,7 @@ use super::record::{
     Attribute, DATA, EA, EA_INFORMATION, INDEX, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, Record, SINGLE,
     STREAM_EXTENTS,
 };
-use crate::core::{make_object_link, object_link};
+use crate::layout::{make_object_link, object_link};
 
 /// Type of the link from a directory's record to its name.
 const DIRECTORY_LINK: u16 = 0x38;
@@ -181,7 +181,7 @@ fn set_schema(value: &mut [u8], schema: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::make_index;
+    use crate::layout::make_index;
 
     fn stored(rows: Vec<Attribute>) -> Record {
         let record = Record { rows, ..Record::new(0x180, 7, 0x20, 9) };
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_record_keeps_links_and_streams() {
-        let mut runs = crate::tree::tree_header(0x200, 1, &[0; 0x60]);
+        let mut runs = crate::layout::tree_header(0x200, 1, &[0; 0x60]);
         put(&mut runs, 0x38, 5000u64);
         runs.resize(0xF8, 0);
         let mut rest = [0; 24];

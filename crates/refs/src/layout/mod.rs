@@ -9,6 +9,7 @@ pub mod legacy;
 pub mod node;
 pub mod page;
 pub mod record;
+mod rows;
 mod share;
 mod superblock;
 
@@ -18,8 +19,9 @@ pub use boot::{BootRecord, Version};
 pub use checkpoint::{Checkpoint, ROOTS, Root};
 pub(crate) use checksum::crc32c;
 pub use checksum::{Algorithm, Checksum};
-pub use node::{Node, NodeMut, Row};
+pub use node::{CHECKSUM_KIND, Node, NodeMut, Row, tree_header};
 pub use page::{PageHeader, PageReference};
 pub use record::{Attribute, Record, ShortEntry};
+pub use rows::{LIMIT, make_index, make_object_link, object_link};
 pub use share::ShareRow;
 pub use superblock::Superblock;

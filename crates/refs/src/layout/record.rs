@@ -7,7 +7,7 @@
 use super::bytes::{put, u16_at, u32_at, u64_at};
 use super::node::{NODE_HEADER, ROOT, row_size};
 use super::{Node, NodeMut, PageReference, legacy};
-use crate::tree::tree_header;
+use crate::layout::tree_header;
 use platter_vfs::{Error, Result};
 
 /// An attribute: a row of a record.

@@ -10,8 +10,9 @@ mod directory;
 mod scan;
 
 use crate::attributes;
-use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY, object_link};
+use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
 use crate::layout::Record;
+use crate::layout::object_link;
 use crate::layout::record::{self, key};
 use data::Data;
 use directory::{Directory, Leads, Row};

@@ -17,8 +17,9 @@ mod metadata;
 pub(crate) mod reader;
 mod salvage;
 
-use crate::core::{Core, ROOT_DIRECTORY, object_link};
+use crate::core::{Core, ROOT_DIRECTORY};
 use crate::layout::bytes::u64_at;
+use crate::layout::object_link;
 use crate::layout::record::{self, key};
 use crate::layout::{Attribute, Record};
 use crate::open::{self, Notes};

@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::attributes;
-use crate::core::{FIRST_OBJECT, make_object_link, object_link};
+use crate::core::FIRST_OBJECT;
 use crate::extents::Form;
 use crate::format::{add_directory, parent_child};
 use crate::layout::Root;
 use crate::layout::node::row_size;
 use crate::layout::record::OBJECT_LINK;
+use crate::layout::{make_object_link, object_link};
 use crate::stream::{Limits, StreamState};
 use crate::tree::Tree;
 

@@ -4,10 +4,11 @@ use super::Task;
 use super::apply::Plan;
 use crate::check::file::object_links;
 use crate::check::objects::{METADATA_DIRECTORY, SECURITY};
-use crate::core::{Core, ROOT_DIRECTORY, make_index, make_object_link};
+use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::file_time;
 use crate::layout::record::{OBJECT_LINK, key};
 use crate::layout::{Record, Root, ShortEntry};
+use crate::layout::{make_index, make_object_link};
 use crate::system;
 use crate::tree::Tree;
 use platter_vfs::{Name, NameRules, Result};
@@ -331,7 +332,7 @@ fn enter(
     let name = name.to_vec();
     amend(core, plan, home, &body, move |record| {
         record.take(|row| {
-            row.kind() == OBJECT_LINK && crate::core::object_link(row) == (directory, name.clone())
+            row.kind() == OBJECT_LINK && crate::layout::object_link(row) == (directory, name.clone())
         });
     })
 }
