@@ -267,6 +267,17 @@ pub fn point() {
     }
 }
 
+/// Whether a simulation decides who goes on here. Its volumes and files are small: what waits until there is much of
+/// something would never come.
+#[inline]
+pub fn is_simulated() -> bool {
+    #[cfg(feature = "simulate")]
+    if simulate::schedule().is_some() {
+        return true;
+    }
+    false
+}
+
 /// Tells locks apart.
 fn address<T: ?Sized>(lock: &T) -> usize {
     std::ptr::from_ref(lock).cast::<()>().addr()

@@ -17,6 +17,8 @@ const MOST: u64 = 256 << 20;
 const SHARE: u64 = 16;
 /// What may wait for a commit, in bytes, where less than that is left to be handed out.
 const FULL: u64 = 16 << 20;
+/// Clusters that may wait for a commit in a simulation, in which nothing is much.
+const SIMULATED: u64 = 6;
 
 /// How often a volume with scattered files is looked at, and how many times in a row nothing must be under way.
 const LOOK: Duration = Duration::from_millis(20);
@@ -82,13 +84,11 @@ impl Keeper {
     /// For a volume with so many free clusters of a size in bytes.
     pub fn new(volume: Weak<Volume>, free: u64, cluster: u32) -> Keeper {
         let cluster = u64::from(cluster);
-        Keeper {
-            patience: (free / SHARE).clamp(LEAST / cluster, MOST / cluster),
-            patience_when_full: FULL / cluster,
-            volume,
-            orders: Arc::default(),
-            thread: Mutex::default(),
-        }
+        let (patience, patience_when_full) = match sync::is_simulated() {
+            true => (SIMULATED, SIMULATED),
+            false => ((free / SHARE).clamp(LEAST / cluster, MOST / cluster), FULL / cluster),
+        };
+        Keeper { patience, patience_when_full, volume, orders: Arc::default(), thread: Mutex::default() }
     }
 
     /// Something was parked.

@@ -72,6 +72,12 @@ pub struct History {
     pub held: Vec<platter_vfs::Node>,
     /// Syncs.
     pub syncs: Vec<Sync>,
+    /// Files whose name was taken away: when that began and returned, and whether it was done for certain.
+    pub removals: Vec<(usize, Moment, Moment, bool)>,
+    /// A caller unmounted the volume: some formats give up then what has no name any more.
+    pub unmounts: bool,
+    /// After how many writes a copy of the device was made.
+    pub looks: Vec<usize>,
     /// Moments so far.
     pub ticks: u64,
     /// What is wrong whatever the order: errors where none is due.
@@ -79,6 +85,26 @@ pub struct History {
 }
 
 impl History {
+    /// Before which tick calls have begun and returned that a sync covers which had returned before a write: a sync of
+    /// all, or of this file too.
+    pub fn covered(&self, file: Option<usize>, write: usize) -> u64 {
+        let counts =
+            |sync: &&Sync| sync.returned.writes <= write && (sync.file.is_none() || sync.file == file);
+        self.syncs.iter().filter(counts).map(|sync| sync.began.tick).max().unwrap_or(0)
+    }
+
+    /// Whether the file had lost its name before this tick.
+    pub fn is_removed(&self, file: usize, before: u64) -> bool {
+        self.removals
+            .iter()
+            .any(|(removed, _, returned, done)| *removed == file && *done && returned.tick < before)
+    }
+
+    /// Whether the file may have lost its name when a write was made.
+    pub fn may_be_removed(&self, file: usize, write: usize) -> bool {
+        self.removals.iter().any(|(removed, began, ..)| *removed == file && began.writes <= write)
+    }
+
     /// Lets each planned write return with the last of the writes that were planned before it returned: until then the
     /// file may end before it. Where transfers fail it may stay so.
     pub fn settle_planned(&mut self, fails: bool) {

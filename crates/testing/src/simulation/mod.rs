@@ -10,15 +10,24 @@
 //! [`device`]: SimulatedDevice
 //! [`judge`]: judge::judge_run
 
+mod caller;
 mod device;
+mod explore;
 mod history;
 mod judge;
 mod names;
+mod naming;
 mod run;
 mod schedule;
 mod script;
+mod setting;
+mod stage;
+mod transfers;
+mod verdict;
 
 pub use device::SimulatedDevice;
-pub use run::{Setting, explore, replay, run};
+pub use explore::explore;
+pub use run::run;
 pub use schedule::Tasks;
 pub use script::Abilities;
+pub use setting::{Setting, Volume};

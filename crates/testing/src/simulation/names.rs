@@ -32,6 +32,8 @@ pub enum NameAction {
         /// What it answered.
         answer: Result<(), Refusal>,
     },
+    /// Gave this file one more name.
+    Link(u64, usize, Result<(), Refusal>),
 }
 
 /// Why a call on names did nothing.
@@ -60,7 +62,7 @@ pub struct NameCall {
 
 /// What becomes of the names if this happens now; none if it could not have answered so.
 fn apply(action: NameAction, mut names: Names) -> Option<Names> {
-    use NameAction::{Create, Lookup, Rename, Unlink};
+    use NameAction::{Create, Link, Lookup, Rename, Unlink};
     let fits = match action {
         Create(name, Ok(file)) if names[name].is_none() => {
             names[name] = Some(file);
@@ -70,6 +72,19 @@ fn apply(action: NameAction, mut names: Names) -> Option<Names> {
         Lookup(name, Ok(file)) => names[name] == Some(file),
         Lookup(name, Err(Refusal::NotFound)) | Unlink(name, Err(Refusal::NotFound)) => names[name].is_none(),
         Unlink(name, Ok(())) => names[name].take().is_some(),
+        Link(file, to, Ok(())) if names[to].is_none() && names.contains(&Some(file)) => {
+            names[to] = Some(file);
+            true
+        }
+        Link(_, to, Err(Refusal::Exists)) => names[to].is_some(),
+        // Its last name is gone.
+        Link(file, _, Err(Refusal::NotFound)) => !names.contains(&Some(file)),
+        // POSIX: two names of one file stay as they are.
+        Rename { from, to, replace: true, answer: Ok(()) }
+            if names[from].is_some() && names[from] == names[to] =>
+        {
+            true
+        }
         Rename { from, to, replace, answer: Ok(()) } if names[from].is_some() => {
             let allowed = replace || names[to].is_none() || from == to;
             let file = names[from].take();
@@ -96,6 +111,7 @@ pub fn judge(calls: &[NameCall]) -> Result<(), String> {
                 | NameAction::Lookup(_, Err(Refusal::Failed))
                 | NameAction::Unlink(_, Err(Refusal::Failed))
                 | NameAction::Rename { answer: Err(Refusal::Failed), .. }
+                | NameAction::Link(_, _, Err(Refusal::Failed))
         )
     };
     if calls.iter().any(|call| failed(call.action)) {

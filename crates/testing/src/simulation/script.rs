@@ -41,8 +41,16 @@ pub enum Step {
     List,
     /// The caller gives its hold of the file back and takes it anew.
     Reopen(usize),
+    /// A name that all share is taken away from its file, which those go on using who hold it.
+    Remove(usize),
     /// An entry of the caller's own: made, written to, and renamed or removed.
     Name(u64),
+    /// A little of each file of a crowd is written in place.
+    Crowd,
+    /// Nothing, for so long: what works in the background gets on.
+    Rest(u64),
+    /// A copy of the device as it is at this moment is checked and scrubbed.
+    Look,
     /// What has been done to this file is to survive.
     Sync(usize, Scope),
     /// What has been done is to survive.
@@ -64,6 +72,8 @@ pub enum NameStep {
     Replace,
     /// Gives it another name that is not in use.
     Move,
+    /// Gives it one more name.
+    Link,
 }
 
 /// [`SyncScope`], comparable.
@@ -95,6 +105,10 @@ pub struct Abilities {
     pub streams: bool,
     /// Shared clusters, and the size of one.
     pub clone: Option<u64>,
+    /// More than one name for a file.
+    pub links: bool,
+    /// Files besides those that all share, which are written all at once.
+    pub crowd: usize,
 }
 
 impl Abilities {
@@ -119,12 +133,18 @@ pub fn scripts(random: &mut Random, sector: u64, abilities: Abilities) -> Vec<Ve
         let at = random.below(scripts[caller].len() as u64 + 1) as usize;
         scripts[caller].insert(at, Step::Unmount);
     }
+    // Once, because it takes long.
+    if abilities.crowd > 0 && random.chance(50) {
+        let caller = random.below(callers) as usize;
+        let at = random.below(scripts[caller].len() as u64 + 1) as usize;
+        scripts[caller].insert(at, Step::Crowd);
+    }
     scripts
 }
 
 fn step(random: &mut Random, sector: u64, abilities: Abilities, narrow: bool) -> Step {
     let file = random.below(abilities.files() as u64) as usize;
-    match random.below(100) {
+    match random.below(106) {
         0..22 => Step::Write(file, any_range(random, sector, narrow)),
         22..34 => Step::Read(file, any_range(random, sector, narrow)),
         34..56 => {
@@ -142,10 +162,8 @@ fn step(random: &mut Random, sector: u64, abilities: Abilities, narrow: bool) ->
         79 => match abilities.clone {
             Some(cluster) => {
                 let start = random.below(FIRST_SIZE / cluster);
-                Step::Clone(
-                    random.below(2) as usize,
-                    start * cluster..(start + 1 + random.below(2)) * cluster,
-                )
+                let end = start + 1 + random.below(2);
+                Step::Clone(random.below(2) as usize, start * cluster..end * cluster)
             }
             None => Step::List,
         },
@@ -159,12 +177,17 @@ fn step(random: &mut Random, sector: u64, abilities: Abilities, narrow: bool) ->
                 NameStep::Unlink,
                 NameStep::Replace,
                 NameStep::Move,
+                if abilities.links { NameStep::Link } else { NameStep::Lookup },
             ];
             let (from, to) = (random.below(NAMES as u64) as usize, random.below(NAMES as u64) as usize);
             Step::Shared(*random.pick(&steps), from, to)
         }
         90 => Step::List,
         91..93 => Step::SyncAll,
+        100..102 => Step::Rest(10 + random.below(150)),
+        102 => Step::Look,
+        // The first file has a stream, and is cloned from.
+        103 if random.chance(30) => Step::Remove(1 + random.below(abilities.files() as u64 - 1) as usize),
         _ => Step::Sync(file, if random.chance(50) { Scope::Data } else { Scope::All }),
     }
 }

@@ -1,0 +1,62 @@
+//! The volumes that schedules run on.
+
+use platter_formats::by_name;
+use platter_testing::simulation::{Abilities, Setting, Volume};
+use platter_vfs::FormatOptions;
+use std::sync::Arc;
+
+/// All of them.
+pub const NAMES: [&str; 16] = [
+    "fat12",
+    "fat16",
+    "fat12 full",
+    "exfat",
+    "exfat full",
+    "ntfs",
+    "ntfs full",
+    "ntfs crowd",
+    "ntfs mirror",
+    "refs",
+    "refs+integrity",
+    "refs toggled",
+    "refs full",
+    "refs+integrity full",
+    "refs toggled full",
+    "refs mirror",
+];
+
+const PLAIN: Abilities =
+    Abilities { sparse: false, integrity: false, streams: false, clone: None, links: false, crowd: 0 };
+const SPARSE: Abilities = Abilities { sparse: true, streams: true, links: true, ..PLAIN };
+const SHARING: Abilities = Abilities { clone: Some(4096), ..SPARSE };
+
+/// Files of a crowd: the log records of their sizes and times are more than the least log of NTFS has room for.
+const CROWD: usize = 260;
+
+/// The volume of this name.
+pub fn setting(name: &'static str) -> Arc<Setting> {
+    let words: Vec<&str> = name.split(' ').collect();
+    let (format, size, cluster, abilities) = match words[0] {
+        // Small, because after each power cut all of it is repaired.
+        "fat12" => ("fat12", 2 << 20, 2048, PLAIN),
+        "fat16" => ("fat16", 16 << 20, 2048, PLAIN),
+        "exfat" => ("exfat", 8 << 20, 4096, PLAIN),
+        "ntfs" => ("ntfs", 16 << 20, 4096, SPARSE),
+        "refs" => ("refs", 336 << 20, 4096, SHARING),
+        "refs+integrity" => ("refs+integrity", 336 << 20, 4096, SHARING),
+        _ => unreachable!("{name}"),
+    };
+    let has = |word| words.contains(&word);
+    let abilities =
+        Abilities { integrity: has("toggled"), crowd: if has("crowd") { CROWD } else { 0 }, ..abilities };
+    Arc::new(Setting::new(Volume {
+        name,
+        format: by_name(format).expect("registered"),
+        options: FormatOptions { cluster: Some(cluster), serial: Some(1), ..FormatOptions::default() },
+        size,
+        abilities,
+        repairs: !words[0].starts_with("refs") && words[0] != "ntfs",
+        left: has("full").then_some(24),
+        mirrored: has("mirror"),
+    }))
+}
