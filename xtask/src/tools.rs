@@ -24,6 +24,7 @@ pub const FOR_TESTS: &[Tool] = &[
     ("fusermount3", "fuse3"),
     ("rsync", "rsync"),
     ("git", "git"),
+    ("patch", "patch"),
     ("sqlite3", "sqlite3"),
     ("fio", "fio"),
     ("setpriv", "util-linux"),

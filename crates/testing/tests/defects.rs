@@ -1,0 +1,231 @@
+//! The simulator finds defects that were found once: each is put back by a patch, and must be seen within a minute in a
+//! fixed list of seeds.
+//!
+//! The patches stand in `tests/defects`, with what each puts back. They are applied to a copy of the sources, which is
+//! built in a directory of its own; both stay, so that the next build has little to do. Patches of different crates are
+//! built together where each is looked for on a volume that none of the others touches.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+/// How long a defect may stay unseen.
+const MOST: Duration = Duration::from_secs(60);
+/// How long one of the slow ones may.
+const MOST_OF_SLOW: Duration = Duration::from_secs(600);
+/// The list of seeds: so many from 1 on.
+const SEEDS: u64 = 100_000;
+
+/// What is looked for at a time: patches, each with the volumes on which each must be found.
+type Round = &'static [(&'static str, &'static [&'static str])];
+
+const ROUNDS: &[Round] = &[
+    &[("7-a-failed-flush-is-forgotten", &["fat12", "exfat", "ntfs"])],
+    &[
+        ("4-lost-update-clusters", &["fat12", "exfat"]),
+        ("4-lost-update-ntfs", &["ntfs"]),
+        ("1-unmount-voids-syncs", &["refs+integrity"]),
+    ],
+    &[
+        ("5-a-group-larger-than-the-log", &["ntfs crowd"]),
+        ("2-reads-of-moved-clusters", &["refs toggled full"]),
+    ],
+    &[("3-punch-looks-too-early", &["refs"])],
+    &[("4-lost-update-refs", &["refs"])],
+];
+
+/// What a minute is not always enough for.
+const SLOW: &[Round] = &[
+    &[("2-reads-of-moved-clusters", &["refs toggled full"])],
+    &[("6-integrity-changes-beside-writes", &["refs toggled"])],
+    &[("7-a-failed-flush-is-forgotten", &["refs+integrity"])],
+    &[("8-clusters-are-given-back-twice", &["refs+integrity full"])],
+    &[("9-a-forgotten-file-is-moved", &["refs+integrity full"])],
+];
+
+/// The copy of the sources, and where it is built.
+struct Copy {
+    root: PathBuf,
+    tree: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    fn new() -> Copy {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("this crate's");
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("defects");
+        Copy { root, tree: scratch.join("tree"), target: scratch.join("target") }
+    }
+
+    /// Makes the copy like the original again. What is alike already keeps its time, and need not be built again.
+    fn refresh(&self) {
+        let mut wanted = BTreeSet::new();
+        for part in ["Cargo.toml", "Cargo.lock", "crates", "xtask"] {
+            self.copy(Path::new(part), &mut wanted);
+        }
+        let mut there = Vec::new();
+        list(&self.tree, &mut there);
+        for path in there {
+            if !wanted.contains(path.strip_prefix(&self.tree).expect("listed below it")) {
+                fs::remove_file(&path).expect("it is ours");
+            }
+        }
+    }
+
+    fn copy(&self, part: &Path, wanted: &mut BTreeSet<PathBuf>) {
+        let from = self.root.join(part);
+        if from.is_dir() {
+            for entry in fs::read_dir(&from).expect("a directory") {
+                let name = entry.expect("a directory").file_name();
+                // A build directory of somebody's.
+                if name != "target" {
+                    self.copy(&part.join(name), wanted);
+                }
+            }
+            return;
+        }
+        let content = fs::read(&from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+        let to = self.tree.join(part);
+        if fs::read(&to).ok().as_ref() != Some(&content) {
+            fs::create_dir_all(to.parent().expect("below the tree")).expect("room");
+            fs::write(&to, content).expect("room");
+        }
+        wanted.insert(part.into());
+    }
+
+    /// Puts a defect back.
+    fn apply(&self, name: &str) -> Result<(), String> {
+        let patch = self.root.join(format!("crates/testing/tests/defects/{name}.patch"));
+        let mut command = Command::new("patch");
+        command.args(["-p1", "--fuzz=0", "--batch", "--no-backup-if-mismatch", "-i"]).arg(&patch);
+        let output = command.current_dir(&self.tree).output().expect("patch, of the package of this name");
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!(
+                "{name}: the patch does not apply any more: {}",
+                String::from_utf8_lossy(&output.stdout)
+            )),
+        }
+    }
+
+    /// Builds the simulator; the program.
+    fn build(&self) -> Result<String, String> {
+        let mut command = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
+        command.args([
+            "test",
+            "-p",
+            "platter-testing",
+            "--test",
+            "schedules",
+            "--no-run",
+            "--message-format=json",
+        ]);
+        command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target).env("CARGO_INCREMENTAL", "1");
+        let output = command.output().expect("cargo");
+        if !output.status.success() {
+            return Err(format!("it does not build: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        let lines = String::from_utf8_lossy(&output.stdout);
+        let built = lines.lines().filter_map(|line| line.split_once("\"executable\":\""));
+        let program = built.filter_map(|(_, rest)| rest.split('"').next()).next_back();
+        program.map(String::from).ok_or_else(|| "no program was built".into())
+    }
+}
+
+/// All files below a directory.
+fn list(directory: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for path in entries.map(|entry| entry.expect("a directory").path()) {
+        match path.is_dir() {
+            true => list(&path, files),
+            false => files.push(path),
+        }
+    }
+}
+
+/// Runs schedules on a volume; the first seed that finds something.
+fn look(program: &str, volume: &str, most: Duration) -> Option<String> {
+    let mut command = Command::new(program);
+    command.args(["--ignored", "--exact", "--nocapture", "one_volume"]).env("PLATTER_VOLUME", volume);
+    command.env("PLATTER_SEED", "1").env("PLATTER_SCHEDULES", SEEDS.to_string());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("just built");
+    let output = child.stdout.take().expect("asked for");
+    let (found, is_found) = channel();
+    let is_finding = format!("{volume}: seed ");
+    let reader = std::thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        let line = lines.into_iter().find(|line| line.contains(&is_finding));
+        drop(found.send(line));
+    });
+    let seed = is_found.recv_timeout(most).ok().flatten();
+    drop(child.kill());
+    drop(child.wait());
+    drop(reader.join());
+    seed
+}
+
+#[test]
+fn each_defect_is_found_again() {
+    find_all(ROUNDS, MOST);
+}
+
+/// `cargo test -p platter-testing --test defects -- --ignored`
+#[test]
+#[ignore = "takes up to an hour"]
+fn each_slow_defect_is_found_again() {
+    find_all(SLOW, MOST_OF_SLOW);
+}
+
+fn find_all(rounds: &[Round], most: Duration) {
+    let copy = Copy::new();
+    let mut missed = Vec::new();
+    for round in rounds {
+        copy.refresh();
+        let failed: Vec<String> = round.iter().filter_map(|(patch, _)| copy.apply(patch).err()).collect();
+        let started = Instant::now();
+        let program = match copy.build() {
+            Ok(program) if failed.is_empty() => program,
+            Ok(_) => {
+                missed.extend(failed);
+                continue;
+            }
+            Err(error) => {
+                missed.push(format!("{round:?}: {error}"));
+                continue;
+            }
+        };
+        println!("built in {:.1} s", started.elapsed().as_secs_f64());
+        for (patch, volumes) in *round {
+            for volume in *volumes {
+                let started = Instant::now();
+                let seed = look(&program, volume, most);
+                let seconds = started.elapsed().as_secs_f64();
+                match seed {
+                    Some(seed) => println!("{patch}: {seed}, in {seconds:.1} s"),
+                    None => missed.push(format!("{patch}: not found on {volume} within {seconds:.1} s")),
+                }
+            }
+        }
+    }
+    copy.refresh();
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+/// No patch is forgotten.
+#[test]
+fn every_patch_is_in_a_round() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/defects");
+    let mut there = Vec::new();
+    list(&directory, &mut there);
+    let mut names: Vec<String> =
+        there.iter().map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned()).collect();
+    names.sort();
+    let mut known: Vec<&str> = ROUNDS.iter().chain(SLOW).copied().flatten().map(|(name, _)| *name).collect();
+    known.sort_unstable();
+    known.dedup();
+    assert_eq!(names, known);
+}

@@ -1,0 +1,222 @@
+//! Parts of a crate import only what stands before them in the order of ARCHITECTURE.md, and no two modules in one place
+//! import each other, not even by way of others.
+
+#[path = "imports/source.rs"]
+mod source;
+
+use source::Crate;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The order that ARCHITECTURE.md gives: for each crate its parts, and for `crates` the crates, from the bottom up.
+fn order() -> BTreeMap<String, Vec<String>> {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let block = text.split("<!-- order -->").nth(1).and_then(|rest| rest.split("```").nth(1));
+    let mut order: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut last = String::new();
+    for line in
+        block.expect("an order of parts in ARCHITECTURE.md").lines().filter(|line| !line.trim().is_empty())
+    {
+        let names = match line.split_once(':') {
+            Some((name, names)) => {
+                last = name.trim().into();
+                names
+            }
+            None => line,
+        };
+        order.entry(last.clone()).or_default().extend(names.split_whitespace().map(String::from));
+    }
+    order
+}
+
+fn crates() -> Vec<String> {
+    let entries = fs::read_dir(root().join("crates")).expect("crates");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("crates").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn read(name: &str) -> Crate {
+    Crate::read(&root().join("crates").join(name).join("src"))
+}
+
+/// Compares what is wrong with what is known to be, which may only become less.
+fn compare(wrong: BTreeSet<String>, known: &[&str]) {
+    let known: BTreeSet<String> = known.iter().map(|one| one.to_string()).collect();
+    let list = |all: Vec<&String>| all.into_iter().map(|one| format!("\n    \"{one}\",")).collect::<String>();
+    let (new, gone) = (list(wrong.difference(&known).collect()), list(known.difference(&wrong).collect()));
+    assert!(new.is_empty(), "these imports go the wrong way:{new}");
+    assert!(gone.is_empty(), "these are no longer needed in the list:{gone}");
+}
+
+#[test]
+fn crates_use_those_below_them() {
+    let order = &order()["crates"];
+    let mut wrong = Vec::new();
+    for name in crates() {
+        let manifest =
+            fs::read_to_string(root().join("crates").join(&name).join("Cargo.toml")).expect("a manifest");
+        let place = order.iter().position(|one| *one == name);
+        let Some(place) = place else { panic!("{name} is not in the order of ARCHITECTURE.md") };
+        let shipped = manifest.split("\n[").filter(|part| part.starts_with("dependencies]"));
+        let used = shipped.flat_map(str::lines).filter_map(|line| line.strip_prefix("platter-"));
+        for used in used.filter_map(|line| line.split(['.', ' ', '=']).next()) {
+            if !order[..place].iter().any(|one| one == used) {
+                wrong.push(format!("{name} uses {used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn parts_use_those_before_them() {
+    let order = order();
+    let mut wrong = BTreeSet::new();
+    for name in crates() {
+        let one = read(&name);
+        let none = Vec::new();
+        let parts = order.get(&name).unwrap_or(&none);
+        let there: BTreeSet<&String> = parts.iter().collect();
+        let inside = one.inside(&[]);
+        assert_eq!(
+            there,
+            inside.iter().collect(),
+            "the parts of {name} and those that ARCHITECTURE.md names"
+        );
+        let place = |part: &String| parts.iter().position(|one| one == part);
+        for (from, to) in one.uses() {
+            if let (Some(from), Some(to)) = (from.first(), to.first())
+                && place(from) < place(to)
+            {
+                wrong.insert(format!("{name}: {from} uses {to}"));
+            }
+        }
+    }
+    compare(wrong, UPWARDS);
+}
+
+#[test]
+fn no_modules_of_one_place_use_each_other() {
+    let mut wrong = BTreeSet::new();
+    for name in crates() {
+        let one = read(&name);
+        let uses = one.uses();
+        for house in one.houses().into_iter().filter(|house| !house.is_empty()) {
+            let mut beside: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
+            for (from, to) in &uses {
+                if from.starts_with(&house)
+                    && to.starts_with(&house)
+                    && to.len() > house.len()
+                    && from.len() > house.len()
+                {
+                    beside.entry(&from[house.len()]).or_default().insert(&to[house.len()]);
+                }
+            }
+            for (from, direct) in &beside {
+                for to in direct.iter().filter(|to| from < *to && reaches(&beside, to, from)) {
+                    wrong.insert(format!("{name}/{}: {from} and {to}", house.join("/")));
+                }
+                // By way of others only.
+                for to in direct.iter().filter(|to| from > *to && reaches(&beside, to, from)) {
+                    if !beside.get(*to).is_some_and(|back| back.contains(from)) {
+                        wrong.insert(format!("{name}/{}: {from} and {to}", house.join("/")));
+                    }
+                }
+            }
+        }
+    }
+    compare(wrong, CIRCLES);
+}
+
+fn reaches(beside: &BTreeMap<&String, BTreeSet<&String>>, from: &String, to: &String) -> bool {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(at) = open.pop() {
+        if at == to {
+            return true;
+        }
+        if seen.insert(at) {
+            open.extend(beside.get(at).into_iter().flatten().copied());
+        }
+    }
+    false
+}
+
+/// Imports that go up all the same. What is taken from here must not come back.
+const UPWARDS: &[&str] = &[
+    "device: contents uses table",
+    "device: positional uses file",
+    "device: uring uses file",
+    "vfs: system uses blocking",
+    "clusters: family uses core",
+    "exfat: open uses volume",
+    "ntfs: index uses core",
+    "refs: attributes uses stream",
+    "refs: container uses space",
+    "refs: core uses shares",
+    "lab: plan uses compare",
+    "lab: report uses published",
+    "lab: workload uses diskspd",
+    "lab: workload uses iometer",
+    "lab: workload uses plan",
+    "mount: owners uses served",
+    "platter: cli uses commands",
+    "platter: volume uses mirror",
+];
+
+/// Modules beside each other that import each other. What is taken from here must not come back.
+const CIRCLES: &[&str] = &[
+    "lab/engine: measure and worker",
+    "lab/report: grid and table",
+    "lab/report: html and grid",
+    "lab/report: html and table",
+    "lab/report: html and tables",
+    "lab/report: tables and grid",
+    "lab/report: tables and table",
+    "ntfs/check: directory and orphans",
+    "ntfs/check: file and long_list",
+    "ntfs/check: journal and views",
+    "ntfs/check: mft and records",
+    "ntfs/check: names and system",
+    "ntfs/check: orphans and names",
+    "ntfs/check: security and directory",
+    "ntfs/check: system and journal",
+    "ntfs/check: system and security",
+    "ntfs/check: views and directory",
+    "ntfs/check: views and names",
+    "ntfs/format: plan and records",
+    "refs/check/repair: apply and names",
+    "refs/check/repair: apply and tables",
+    "refs/check: anchors and repair",
+    "refs/check: copies and repair",
+    "refs/check: directory and file",
+    "refs/check: directory and links",
+    "refs/check: directory and objects",
+    "refs/check: directory and repair",
+    "refs/check: directory and reparse",
+    "refs/check: directory and runs",
+    "refs/check: file and repair",
+    "refs/check: file and runs",
+    "refs/check: links and file",
+    "refs/check: links and repair",
+    "refs/check: links and runs",
+    "refs/check: objects and copies",
+    "refs/check: objects and repair",
+    "refs/check: objects and security",
+    "refs/check: reparse and objects",
+    "refs/check: reparse and repair",
+    "refs/check: security and repair",
+    "platter/copy: host and source",
+    "refs/layout: legacy and record",
+    "refs/layout: legacy and rows",
+    "refs/layout: rows and record",
+    "refs/scrub: copies and data",
+    "testing/simulation: history and names",
+    "testing/simulation: run and verdict",
+];
