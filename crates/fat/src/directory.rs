@@ -47,44 +47,50 @@ impl FatDirectory {
         };
         for slot in 0..slots.end() {
             let bytes = *slots.slot(slot);
-            let abandoned = match Slot::from_bytes(&bytes) {
+            // Parts of a long name without their entry hide no file: who deletes files without knowing of long names leaves
+            // them behind.
+            match Slot::from_bytes(&bytes) {
                 Slot::Deleted | Slot::End => {
                     slots.add_gap(slot, 1);
-                    long.abandon()
+                    let _ = long.abandon();
                 }
-                Slot::Long(part) => long.push(&part),
+                Slot::Long(part) => {
+                    if part.cluster != 0 {
+                        note(slot, "a part of a long name without a cluster", &part.cluster);
+                    }
+                    let _ = long.push(&part);
+                }
                 Slot::Short(short) if short.attributes.label() => {
                     let is_label = !short.attributes.directory() && short.cluster == 0 && short.size == 0;
-                    if !is_label || !root || label.is_some() {
-                        note(slot, "one volume label, in the root directory", &short.attributes);
+                    // One with content is a file whose attributes are damaged.
+                    if !is_label {
+                        note(slot, "a volume label without content", &short.attributes);
                     }
                     if root && label.is_none() && !short.attributes.directory() {
                         label = Some(slot);
                     }
-                    long.abandon()
+                    let _ = long.abandon();
                 }
                 Slot::Short(short) if short.name.is_dots() => {
                     if root || slot > 1 {
                         note(slot, "\".\" and \"..\" at the beginning", &short.name);
                     }
-                    long.abandon()
+                    let _ = long.abandon();
                 }
                 Slot::Short(short) => {
                     let parts = long.slots() as u32;
-                    let (first, done) = match long.finish(&short.name) {
-                        Ok(Some(_)) => (slot - parts, Ok(())),
-                        other => (slot, other.map(|_| ())),
+                    let first = match long.finish(&short.name) {
+                        Ok(Some(_)) => slot - parts,
+                        Ok(None) => slot,
+                        // The file is listed, but not under its name.
+                        Err(fault) => {
+                            note(slot, "the parts of a long name before their entry", &fault);
+                            slot
+                        }
                     };
                     slots.note(slot, first..slot + 1);
-                    done
                 }
-            };
-            if let Err(fault) = abandoned {
-                note(slot, "the parts of a long name before their entry", &fault);
             }
-        }
-        if let Err(fault) = long.abandon() {
-            note(slots.end(), "the parts of a long name before their entry", &fault);
         }
         if cut_off {
             note(slots.end(), "nothing behind the end", &"entries");
