@@ -9,7 +9,7 @@ use platter_refs::{Refs, RefsVolume};
 use platter_vfs::model::{Random, seed};
 use platter_vfs::{
     CheckOptions, Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Result, ScrubOptions,
-    Silent,
+    Severity, Silent,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -201,7 +201,8 @@ impl Planted {
         seen
     }
 
-    /// Damages one of two copies: all can be read as before, and the copies are the same afterwards.
+    /// Damages one of two copies: all can be read as before, and the copies are the same afterwards, but where nothing uses
+    /// what was damaged: no majority tells then which copy is right.
     fn on_a_mirror(&self, seed: u64) {
         let copies: Vec<Arc<OverlayDevice>> =
             (0..2).map(|_| Arc::new(OverlayDevice::new(self.device.clone()))).collect();
@@ -215,14 +216,20 @@ impl Planted {
         let (tree, errors) = read(&*system.unwrap_or_else(|error| panic!("{what}: {error}")));
         assert!(errors == 0 && tree == self.tree, "{what}: {errors} errors");
         let report = Refs::ANY.scrub(mirror.clone(), &ScrubOptions::default(), &Silent).unwrap();
-        assert_eq!(report.remaining, None, "{what}: {report:?}");
+        let is_unused = |one: &platter_vfs::Damaged| {
+            (one.finding.code, &one.finding.path, one.finding.severity)
+                == ("mirror-differs", &None, Severity::Notice)
+        };
+        let mut left = report.damaged.iter().filter(|one| !one.finding.repaired).peekable();
+        let is_left = left.peek().is_some();
+        assert!(left.all(is_unused), "{what}: {report:?}");
         let repaired = report.found + mirror.repaired().iter().sum::<u64>() > 0;
         let same = self.places.iter().all(|&place| {
             let mut bytes = [[0; 4096]; 2];
             copies.iter().zip(&mut bytes).for_each(|(copy, bytes)| copy.read_at(place, bytes).unwrap());
             bytes[0] == bytes[1]
         });
-        assert!(same, "{what}: the copies differ");
+        assert!(same || is_left, "{what}: the copies differ");
         assert!(repaired, "{what}: nothing was found");
     }
 }

@@ -94,7 +94,7 @@ impl Target {
         }
     }
 
-    /// The file of this name, empty and without anything else it may have had, for `size` bytes.
+    /// The file of this name, empty, for `size` bytes. One that is there keeps its streams and attributes.
     pub fn file(&self, name: &Name, size: u64, follows: bool) -> Result<Writer, Failure> {
         match self {
             Target::Host(directory) => {
@@ -275,21 +275,11 @@ impl Target {
     }
 }
 
-/// Takes from a file what it holds: its content, streams, attributes and reparse point.
+/// Takes a file's content, and the reparse point that would stand for it. Streams and attributes stay, as they do where cp(1)
+/// writes over a file: nobody named them.
 fn empty(held: &Held) -> platter_vfs::Result<()> {
     let (system, node) = (&held.system, held.node);
     system.set_attributes(node, &Change { size: Some(0), ..Change::default() })?;
-    let able = system.capabilities();
-    if able.streams {
-        for stream in system.streams(node)? {
-            system.remove_stream(node, &stream.name)?;
-        }
-    }
-    if able.extended_attributes {
-        for name in system.extended_attributes(node)? {
-            system.set_extended_attribute(node, &name, None)?;
-        }
-    }
     match system.reparse_point(node) {
         Ok(Some(_)) => system.set_reparse_point(node, None),
         Ok(None) | Err(Error::Unsupported { .. }) => Ok(()),
