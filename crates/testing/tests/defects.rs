@@ -30,10 +30,7 @@ const ROUNDS: &[Round] = &[
         ("4-lost-update-ntfs", &["ntfs"]),
         ("1-unmount-voids-syncs", &["refs+integrity"]),
     ],
-    &[
-        ("5-a-group-larger-than-the-log", &["ntfs crowd"]),
-        ("2-reads-of-moved-clusters", &["refs toggled full"]),
-    ],
+    &[("5-a-group-larger-than-the-log", &["ntfs crowd"])],
     &[("3-punch-looks-too-early", &["refs"])],
     &[("4-lost-update-refs", &["refs"])],
 ];
