@@ -23,6 +23,7 @@ mod size;
 mod slowly;
 pub(crate) mod streams;
 mod syncing;
+mod taking;
 mod writing;
 
 use crate::attributes;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{VOLUMES, check_clean, open};
-use platter_vfs::{Error, FileSystem, Kind, Name, Node};
+use platter_vfs::{Change, Error, FileSystem, Kind, Name, Node};
 
 /// First all room for data is taken, then all for pages, by directories, each of which has one of its own.
 #[test]
@@ -43,6 +43,44 @@ fn a_full_volume_refuses_and_goes_on() {
         system.forget(large, 1);
         system.sync_all().unwrap();
         system.create(Node::ROOT, &Name::from("again"), Kind::Directory).unwrap();
+        system.unmount().unwrap();
+        check_clean(&*device).unwrap_or_else(|fault| panic!("{volume:?}: {fault}"));
+    }
+}
+
+/// A write that there is no room for leaves nothing of itself, also where a part of it would have fitted.
+#[test]
+fn a_write_into_a_hole_is_taken_as_a_whole_or_not_at_all() {
+    for volume in [VOLUMES[0], VOLUMES[2]] {
+        let device = volume.make();
+        let system = open(device.clone());
+        let cluster = volume.cluster;
+        let file = |name: &str| system.create(Node::ROOT, &Name::from(name), Kind::File).unwrap();
+        let (holes, ballast) = (file("holes"), file("ballast"));
+        // It ends inside a cluster: what is written behind a gap is carried out at once.
+        system.write(holes, 0, &vec![3; 3 * cluster as usize / 2]).unwrap();
+        let (mut at, mut length) = (0, 64 * cluster);
+        while length > 0 {
+            match system.write(ballast, at, &vec![7; length as usize]) {
+                Ok(()) => at += length,
+                Err(Error::NoSpace) => length = length / 2 / cluster * cluster,
+                Err(error) => panic!("{volume:?}: {error}"),
+            }
+        }
+        system.punch(ballast, 0..2 * cluster).unwrap();
+        let refused = system.write(holes, 4 * cluster, &vec![5; 4 * cluster as usize]);
+        assert!(matches!(refused, Err(Error::NoSpace)), "{volume:?}: {refused:?}");
+        let change = Change { size: Some(16 * cluster), ..Change::default() };
+        let attributes = system.set_attributes(holes, &change).unwrap();
+        let content = || {
+            let mut content = vec![1; 16 * cluster as usize];
+            assert_eq!(system.read(holes, 0, &mut content).unwrap(), content.len());
+            content
+        };
+        assert!(!content().contains(&5), "{volume:?}: what was refused is there");
+        assert_eq!(attributes.allocated, 2 * cluster, "{volume:?}");
+        system.write(holes, 4 * cluster, &vec![5; 2 * cluster as usize]).unwrap();
+        assert_eq!(content().iter().filter(|&&byte| byte == 5).count() as u64, 2 * cluster);
         system.unmount().unwrap();
         check_clean(&*device).unwrap_or_else(|fault| panic!("{volume:?}: {fault}"));
     }
