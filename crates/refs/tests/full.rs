@@ -3,7 +3,9 @@
 mod common;
 
 use common::{VOLUMES, check_clean, open};
+use platter_device::Recorder;
 use platter_vfs::{Change, Error, FileSystem, Kind, Name, Node};
+use std::sync::Arc;
 
 /// First all room for data is taken, then all for pages, by directories, each of which has one of its own.
 #[test]
@@ -84,4 +86,34 @@ fn a_write_into_a_hole_is_taken_as_a_whole_or_not_at_all() {
         system.unmount().unwrap();
         check_clean(&*device).unwrap_or_else(|fault| panic!("{volume:?}: {fault}"));
     }
+}
+
+/// On a full volume a write that is refused asks for a commit only if that can bring what it lacks.
+#[test]
+fn writes_that_are_refused_cost_no_commit_each() {
+    let recorder = Arc::new(Recorder::new(VOLUMES[0].make()));
+    let system = open(recorder.clone());
+    let file = |name: &str| system.create(Node::ROOT, &Name::from(name), Kind::File).unwrap();
+    let (large, other) = (file("large"), file("other"));
+    let (mut at, mut length) = (0, 1 << 20);
+    while length > 0 {
+        match system.write(large, at, &vec![7; length as usize]) {
+            Ok(()) => at += length,
+            Err(error) if error.is_full() => length /= 2,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    system.sync_all().unwrap();
+    let before = recorder.traffic();
+    for number in 0..100u8 {
+        system.set_extended_attribute(other, "user.number", Some(&[number])).unwrap();
+        assert!(system.write(other, 0, &[1; 5000]).is_err_and(|error| error.is_full()));
+        assert!(system.allocate(other, 0..1 << 20, true).is_err_and(|error| error.is_full()));
+    }
+    let seen = recorder.traffic().since(&before);
+    assert_eq!(seen.write.count, 0, "writes to the device");
+    // What was given up comes back when it is asked for.
+    system.punch(large, 0..1 << 20).unwrap();
+    system.write(other, 0, &[1; 5000]).unwrap();
+    system.unmount().unwrap();
 }

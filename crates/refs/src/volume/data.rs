@@ -33,6 +33,8 @@ pub(super) struct Memory {
     pub(super) owes: u64,
     /// Whether the last write of this stream, which had integrity, went to new clusters: then so will the next.
     pub(super) is_moving: bool,
+    /// For writes that there was no room for: clusters that there were too few.
+    pub(super) lacks: u64,
 }
 
 /// Kinds of plan, in its first note.
@@ -82,6 +84,7 @@ impl Volume {
             memory.bounce.clear();
             memory.taken.clear();
             memory.rows.clear();
+            memory.lacks = 0;
             return Ok(memory);
         }
         let stream = self.data_of(node)?;
@@ -95,6 +98,7 @@ impl Volume {
             gone: Vec::new(),
             owes: 0,
             is_moving: false,
+            lacks: 0,
         }))
     }
 

@@ -1,7 +1,7 @@
 //! Writing any bytes, with the stream locked.
 
 use super::data::Taken;
-use super::taking::give_back;
+use super::taking::{Part, give_back};
 use super::*;
 use crate::core::Held;
 use crate::extents::{Extent as Run, Extents, Found};
@@ -31,13 +31,21 @@ impl Volume {
             let done = plan.write_to(&*self.device, piece);
             self.finish_writing(&mut plan, piece, done).map(drop)
         };
-        let slowly = |at: u64, piece: &[u8]| self.with_space(|| self.write_slowly(&stream, at, piece));
+        let slowly =
+            |at: u64, piece: &[u8]| self.with_space(|lacks| self.write_slowly(&stream, at, piece, lacks));
         write_in_steps(offset, data, cluster, planned, slowly)
     }
 
     /// Writes any bytes with the stream locked, for who has claimed them or has a plan of whole sectors: clusters that are
     /// there are written sector by sector, so that nothing beside the bytes is touched.
-    pub(super) fn write_slowly(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<()> {
+    pub(super) fn write_slowly(
+        &self,
+        stream: &Stream,
+        offset: u64,
+        data: &[u8],
+        lacks: &mut u64,
+    ) -> Result<()> {
+        *lacks = 0;
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         let mut core = self.grow()?;
         let mut state = stream.write();
@@ -63,7 +71,8 @@ impl Volume {
         }
         // All that it needs before the first byte is written.
         let mut taken = Taken::new();
-        self.take_for(&mut core, &state, from..to, false, &mut taken, |_, _, _| Ok(()))?;
+        let part = Part { range: from..to, is_known: false };
+        self.take_for(&mut core, &state, part, &mut taken, lacks, |_, _, _| Ok(()))?;
         let written = self.write_clusters(&mut core, &mut state, &mut taken, offset, data);
         give_back(&mut core, &mut taken);
         written.inspect_err(|_| state.note_ahead(u64::from(self.geometry.cluster)))?;
@@ -230,7 +239,8 @@ impl Volume {
             extents.load_range(&mut core.pages, at, at + 1)?;
         }
         let mut taken = Taken::new();
-        self.take_for(core, state, at..at + 1, false, &mut taken, |_, _, _| Ok(()))?;
+        let part = Part { range: at..at + 1, is_known: false };
+        self.take_for(core, state, part, &mut taken, &mut 0, |_, _, _| Ok(()))?;
         let new = take_one(&mut taken, at);
         self.put_cluster(core, state, at, new, inside, bytes)
     }

@@ -4,21 +4,27 @@ use super::data::{Taken, writer};
 use super::*;
 use crate::extents::{Extent as Run, Found};
 
+/// Clusters of a stream that are about to be written.
+pub(super) struct Part {
+    pub(super) range: Range<u32>,
+    /// Whether all of it moves whatever is there, so that its runs need not be loaded.
+    pub(super) is_known: bool,
+}
+
 impl Volume {
-    /// Takes new clusters for what of a range of a stream is a hole, or must not be overwritten: all that it needs, or
-    /// none, so that a write that there is no room for has changed nothing. The runs of the range are loaded, unless it
-    /// `is_known` that all of it moves. `piece` is told of each piece in order, new or not: its place in the stream, its
-    /// length and its first cluster.
+    /// Takes new clusters for what of a part of a stream is a hole, or must not be overwritten: all that it needs, or
+    /// none, so that a write that there is no room for has changed nothing. The runs of the range are loaded. `piece` is told of each piece in order, new or not: its place in the stream, its
+    /// length and its first cluster. Where there is no room `lacks` is how many clusters there are too few.
     pub(super) fn take_for(
         &self,
         core: &mut Core,
         state: &StreamState,
-        range: Range<u32>,
-        is_known: bool,
+        part: Part,
         taken: &mut Taken,
+        lacks: &mut u64,
         piece: impl FnMut(u32, u32, u64) -> Result<()>,
     ) -> Result<()> {
-        let took = self.take_each(core, state, range, is_known, taken, piece);
+        let took = self.take_each(core, state, part, taken, lacks, piece);
         took.inspect_err(|_| give_back(core, taken))
     }
 
@@ -26,14 +32,15 @@ impl Volume {
         &self,
         core: &mut Core,
         state: &StreamState,
-        range: Range<u32>,
-        is_known: bool,
+        part: Part,
         taken: &mut Taken,
+        lacks: &mut u64,
         mut piece: impl FnMut(u32, u32, u64) -> Result<()>,
     ) -> Result<()> {
         let extents = state.extents();
-        let (writer, to) = (writer(), range.end);
-        let mut at = range.start;
+        let Part { range: Range { start: mut at, end: to }, is_known } = part;
+        let writer = writer();
+        *lacks = 0;
         while at < to {
             let mut found = match extents {
                 _ if is_known => None,
@@ -70,12 +77,17 @@ impl Volume {
                     }
                 }
             }
-            let run = core.pages.space.take_data(most, near, writer).ok_or(Error::NoSpace)?;
+            let run = if *lacks > 0 { None } else { core.pages.space.take_data(most, near, writer) };
+            let Some(run) = run else {
+                *lacks += u64::from(most);
+                at += most;
+                continue;
+            };
             taken.push((at, run));
             piece(at, run.count, core.cluster(&run))?;
             at += run.count;
         }
-        Ok(())
+        if *lacks > 0 { Err(Error::NoSpace) } else { Ok(()) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writing whole clusters and sectors, with the device driven by whoever called.
 
 use super::data::{BESIDE, IN_PLACE, Memory, NEW, PASS, SLOWLY};
-use super::taking::give_back;
+use super::taking::{Part, give_back};
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found};
 use crate::layout::crc32c;
@@ -35,7 +35,11 @@ impl Volume {
         Plan::check_range(self.device.sectors().logical, offset, data.len())?;
         let mut memory = self.memory(node, plan)?;
         let planned = self.may_write(&memory.stream).and_then(|()| {
-            self.with_space(|| self.fill_write(&mut memory, node, offset, data, plan, within))
+            self.with_space(|lacks| {
+                let filled = self.fill_write(&mut memory, node, offset, data, plan, within);
+                *lacks = memory.lacks;
+                filled
+            })
         });
         plan.state = Some(memory);
         planned
@@ -184,7 +188,7 @@ impl Volume {
         plan: &mut Plan,
     ) -> Result<()> {
         let cluster = self.geometry.cluster;
-        let Memory { stream, taken, is_moving, owes, .. } = memory;
+        let Memory { stream, taken, is_moving, owes, lacks, .. } = memory;
         let end = plan.offset + plan.length as u64;
         // Now, so that the record has room to say where the clusters are when they are written.
         self.spill_inline(core, stream, state)?;
@@ -200,7 +204,8 @@ impl Volume {
         plan.notes[1] = u64::from(state.integrity);
         let can_be_told = state.integrity && end <= state.size && tells_of(core, stream, state);
         plan.sync = if can_be_told { SyncNeed::Beside } else { SyncNeed::After };
-        let took = self.take_for(core, state, from..to, is_known, taken, |at, count, first| {
+        let part = Part { range: from..to, is_known };
+        let took = self.take_for(core, state, part, taken, lacks, |at, count, first| {
             plan.push(self.device_offset(first)?, (at - from) * cluster, count * cluster);
             Ok(())
         });
@@ -235,7 +240,9 @@ impl Volume {
         let finished = match plan.notes[0] {
             SLOWLY => done.map_err(Error::from).and_then(|()| match data {
                 [] => Ok(true),
-                _ => self.with_space(|| self.write_slowly(&memory.stream, plan.offset, data)).map(|()| true),
+                _ => self
+                    .with_space(|lacks| self.write_slowly(&memory.stream, plan.offset, data, lacks))
+                    .map(|()| true),
             }),
             IN_PLACE => done.map_err(Error::from).map(|()| {
                 self.touch(&memory.stream);
