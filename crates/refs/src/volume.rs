@@ -140,6 +140,9 @@ impl RefsVolume {
             }
             Err(error) => return Err(error),
         }
+        if options.commits_syncs && core.health.writable().is_ok() {
+            core.refuse_log()?;
+        }
         let precision = Some(Duration::from_nanos(100));
         let hard_links = anchors.geometry.version.has_hard_links();
         let shared_clusters = anchors.geometry.version.has_shared_clusters();
