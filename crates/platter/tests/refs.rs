@@ -125,6 +125,11 @@ fn scrub_finds_salvages_and_mends() {
     place.ends(16, "scrub");
 
     damage(&place, "a.img", &bytes[8192..8300]);
+    let said = place.works("check a.img");
+    assert!(said.contains("no damage") && said.contains("were not read (--data"), "{said}");
+    let (said, _) = place.ends(4, "check --data a.img");
+    assert!(said.contains("/tree/lost: ") && said.contains("[data-checksum]"), "{said}");
+    assert!(!said.contains("not read"), "{said}");
     let (said, _) = place.ends(4, "scrub a.img");
     assert!(said.contains("/tree/lost: bytes 8192 to 12288") && said.contains("[data-checksum]"), "{said}");
     let (said, _) = place.ends(1, "scrub --json mirror:a.img,b.img");

@@ -107,6 +107,7 @@ fn merge(rounds: Vec<CheckReport>, last: CheckReport) -> CheckReport {
         directories: last.directories,
         used_clusters: last.used_clusters,
         total_clusters: last.total_clusters,
+        unread: last.unread,
         ..CheckReport::default()
     };
     for finding in rounds.into_iter().flat_map(|round| round.findings) {
