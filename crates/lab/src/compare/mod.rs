@@ -55,6 +55,27 @@ pub struct Comparison {
     pub command: String,
 }
 
+impl Comparison {
+    /// A quick one in which nothing is asked for but where, what and under which loads.
+    pub fn new(stand: Stand, targets: Vec<Target>, workloads: Vec<Workload>) -> Comparison {
+        Comparison {
+            stand,
+            targets,
+            workloads,
+            preset: Preset::Quick,
+            base: None,
+            repeats: None,
+            durability: None,
+            span: None,
+            time: None,
+            buffered: false,
+            verify: false,
+            touch: false,
+            command: String::new(),
+        }
+    }
+}
+
 /// Told how a comparison goes.
 pub trait Observer: Sync {
     /// Something begins: "fat32: formatting". `done` of `total` units of the whole comparison's expected time.

@@ -186,9 +186,6 @@ impl Choices {
         let targets = self.targets(targets)?;
         let stand = self.stand(directory)?;
         Ok(Comparison {
-            stand,
-            targets,
-            workloads,
             preset,
             base: self.base,
             repeats: self.repeat,
@@ -199,6 +196,7 @@ impl Choices {
             verify: self.verify,
             touch: self.touch,
             command: command_line(),
+            ..Comparison::new(stand, targets, workloads)
         })
     }
 
