@@ -289,6 +289,7 @@ fn small_files_are_counted_by_the_second() {
         let run = &result["runs"][0];
         let files = run["iops"].as_f64().unwrap() * run["seconds"].as_f64().unwrap();
         assert_eq!(files.round(), 6250.0, "{}", result["case"]);
+        assert_eq!(result["warnings"].as_array().unwrap().len(), 0, "{}", result["case"]);
     }
 }
 
