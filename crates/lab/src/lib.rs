@@ -14,6 +14,7 @@ pub mod estimate;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod iometer;
+pub mod jetstress;
 mod kept;
 pub mod naspt;
 mod peer;

@@ -343,7 +343,7 @@ impl Course<'_> {
                 read_bytes: done.read_bytes,
                 write_bytes: done.write_bytes,
             },
-            device: compare::traffic(traffic),
+            device: compare::traffic([traffic]),
             ..Run::default()
         };
         Ok(run)
