@@ -10,7 +10,7 @@ use crate::layout::{
 use crate::log::{Log, Place, State};
 use crate::space::Space;
 use platter_device::{Device, OverlayDevice};
-use platter_vfs::{Error, OpenOptions, Result};
+use platter_vfs::{Error, Health, OpenOptions, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -175,11 +175,9 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
     }
     let is_read_only = options.read_only || device.read_only();
     let mut device = device;
-    let mut reason = match (options.read_only, device.read_only()) {
-        (true, _) => Some(String::from("it was opened so")),
-        (_, true) => Some(String::from("the device is")),
-        _ => None,
-    };
+    // What the volume itself has against it is worth more to who reads it than that it was opened so.
+    let of_device = device.why_read_only();
+    let mut reason = of_device.clone().filter(|_| device.end() < device.len());
     let (mut log, was_open) = match open_log(&device, geometry) {
         Ok((log, State::Clean)) => (Some(log), false),
         Ok((log, State::Foreign(why))) => {
@@ -216,6 +214,8 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
         reason = reason.or(Some(why));
     }
     load_extend(&mut core);
+    let opened_so = || options.read_only.then(|| Health::OPENED_SO.into());
+    let reason = reason.or_else(opened_so).or(of_device);
     if let Some(reason) = reason {
         core.health.close(reason);
         log = None;
