@@ -116,7 +116,7 @@ impl RefsVolume {
         let mut core = open::core(&device, &anchors, &mut notes, !options.read_only)?;
         let version = anchors.geometry.version;
         if options.read_only {
-            core.health.close("it was opened so");
+            core.health.close(Health::OPENED_SO);
         } else if device.read_only() {
             core.health.close("the device is");
         } else if !version.is_written() {

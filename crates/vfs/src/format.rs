@@ -50,6 +50,8 @@ pub struct Recognised {
     pub format: String,
     /// Its label, if the first structures show one.
     pub label: Option<String>,
+    /// How long it says it is, in bytes, if that is more than the device has: the device was cut off.
+    pub cut_off: Option<u64>,
 }
 
 /// One file system format.
@@ -97,6 +99,11 @@ pub trait Format: Send + Sync {
         _progress: &dyn Progress,
     ) -> Result<ScrubReport> {
         Err(Error::Unsupported { format: self.name(), what: "checksums to scrub" })
+    }
+
+    /// Whether a copy of its first structures tells of a volume on a device where none is recognised.
+    fn has_copy(&self, _device: &dyn Device) -> bool {
+        false
     }
 
     /// Looks through the whole device for what is left of a volume that may be beyond opening, and tells `visit` of

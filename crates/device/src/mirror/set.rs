@@ -46,15 +46,23 @@ impl fmt::Display for Standing {
     }
 }
 
-/// Tells whether what makes the first copy differ from the second, which is good, is damage that the format would
-/// notice. Otherwise it is taken for what somebody wrote.
-pub type IsDamage<'f> = dyn Fn(&Arc<dyn Device>, &Arc<dyn Device>) -> bool + 'f;
+/// What a mirror asks whoever knows the formats of what it holds.
+pub trait MirrorJudge: Sync {
+    /// Whether what makes the first copy differ from the second, which is good, is damage that the format would notice.
+    /// Otherwise it is taken for what somebody wrote.
+    fn is_damage(&self, copy: &Arc<dyn Device>, good: &Arc<dyn Device>) -> bool;
+
+    /// Puts right what checksums tell to be damaged on one of the copies that this device keeps, and good on another.
+    /// What cannot be mended stays as it is.
+    fn mend(&self, device: Arc<dyn Device>);
+}
 
 /// The copies of a mirror, compared with each other.
 pub struct MirrorSet {
     copies: Vec<MirrorCopy>,
     histories: Vec<Option<History>>,
     standings: Vec<Standing>,
+    judge: &'static dyn MirrorJudge,
     /// A session was cut off, so current copies may differ where it wrote.
     unclosed: bool,
 }
@@ -64,13 +72,13 @@ const PIECE: u64 = 1 << 20;
 
 impl MirrorSet {
     /// Reads the records of copies and tells what each is. Content is read only of copies whose records do not tell.
-    pub fn look(copies: Vec<MirrorCopy>, is_damage: &IsDamage<'_>) -> MirrorSet {
+    pub fn look(copies: Vec<MirrorCopy>, judge: &'static dyn MirrorJudge) -> MirrorSet {
         let load = |copy: &MirrorCopy| History::parse(&copy.record.load().ok()??);
         let histories: Vec<_> = copies.iter().map(load).collect();
         let standings = copies.iter().map(|_| Standing::Current).collect();
-        let mut set = MirrorSet { copies, histories, standings, unclosed: false };
+        let mut set = MirrorSet { copies, histories, standings, judge, unclosed: false };
         set.leave_out_unusable();
-        set.find_current(is_damage);
+        set.find_current();
         let is_open =
             |history: &Option<History>| history.as_ref().is_some_and(|one| one.state == State::Open);
         set.unclosed = set.current().into_iter().any(|copy| is_open(&set.histories[copy]));
@@ -147,7 +155,7 @@ impl MirrorSet {
         }
     }
 
-    fn find_current(&mut self, is_damage: &IsDamage<'_>) {
+    fn find_current(&mut self) {
         if !self.is_recorded() {
             return;
         }
@@ -195,11 +203,11 @@ impl MirrorSet {
             let Some(good) = good.filter(|&good| good != copy) else { continue };
             let (Some(one), Some(two)) = (self.device(copy), self.device(good)) else { continue };
             let is_alone = history_state(&self.histories[copy]) == Some(State::Alone);
-            standings[copy] = if !is_alone && are_alike(&**one, &**two, history(good).length) {
+            standings[copy] = if !is_alone && are_alike(&**one, &**two, 0..history(good).length) {
                 Standing::Current
             } else if is_alone {
                 diverged("it was written to by itself")
-            } else if is_damage(one, two) {
+            } else if self.judge.is_damage(one, two) {
                 Standing::Damaged
             } else {
                 diverged("it was changed since the mirror was closed, by no mirror")
@@ -280,7 +288,7 @@ impl MirrorSet {
     }
 
     /// Makes the current copies alike where a session that was cut off wrote to them. Each of them has all that was
-    /// synced, so any may be the one that is copied.
+    /// synced, so any may be the one that is copied, once what its checksums tell to be damaged is mended from another.
     fn make_alike(&mut self) -> Result<()> {
         let current = self.current();
         let mut intent = Intent::default();
@@ -289,16 +297,28 @@ impl MirrorSet {
         }
         let Some(length) = self.length() else { return Ok(()) };
         let source = current.iter().copied().find(|&copy| self.standings[copy] == Standing::Current);
-        let Some(source) = source.and_then(|copy| self.device(copy)).cloned() else { return Ok(()) };
+        let Some((number, source)) = source.and_then(|copy| Some((copy, self.device(copy)?.clone()))) else {
+            return Ok(());
+        };
         let ranges = intent.ranges(length, u64::from(source.sectors().logical));
-        for &copy in &current {
-            if let Some(target) = self.device(copy).filter(|target| !Arc::ptr_eq(target, &source)) {
-                ranges
-                    .iter()
-                    .try_for_each(|range| copy_over(&*source, &**target, range.clone(), &mut |_| ()))?;
-                target.flush()?;
-            }
+        let others = || current.iter().filter(|&&copy| copy != number).filter_map(|&copy| self.device(copy));
+        let differs = |target: &Arc<dyn Device>| {
+            ranges.iter().any(|range| !are_alike(&*source, &**target, range.clone()))
+        };
+        if others().any(differs) {
+            let parts = [&source].into_iter().chain(others()).map(|device| Ok(device.clone())).collect();
+            let mut mirror = Mirror::of_parts(parts, Some(length))?;
+            // What is not damaged there is what the others get.
+            mirror.prefer = bit(0);
+            self.judge.mend(Arc::new(mirror));
         }
+        for target in others() {
+            for range in &ranges {
+                copy_over(&*source, &**target, range.clone(), &mut |_| ())?;
+            }
+            target.flush()?;
+        }
+        source.flush()?;
         for &copy in &current {
             if let Some(history) = &mut self.histories[copy] {
                 close(history, &*self.copies[copy].record);
@@ -416,22 +436,21 @@ fn begins_blank(device: &dyn Device) -> bool {
     device.read_at(0, &mut data).is_ok() && data.iter().all(|&byte| byte == 0)
 }
 
-/// Whether two devices hold the same. What cannot be read is no difference.
-fn are_alike(one: &dyn Device, two: &dyn Device, length: u64) -> bool {
+/// Whether two devices hold the same in a range. What cannot be read is no difference.
+fn are_alike(one: &dyn Device, two: &dyn Device, range: Range<u64>) -> bool {
     let (mut first, mut second) = (vec![0; PIECE as usize], vec![0; PIECE as usize]);
-    let mut at = 0;
-    while at < length {
-        // What was never written in either is alike.
-        let data = one.next_data(at).min(two.next_data(at)).min(length);
-        at = data / PIECE * PIECE;
-        let piece = PIECE.min(length - at) as usize;
-        let read = one.read_at(at, &mut first[..piece]).and(two.read_at(at, &mut second[..piece]));
-        if piece > 0 && read.is_ok() && first[..piece] != second[..piece] {
-            return false;
-        }
-        at += PIECE;
-    }
-    true
+    pieces(range.start, range.end - range.start, PIECE).all(|(at, length)| {
+        let (first, second) = (&mut first[..length as usize], &mut second[..length as usize]);
+        let at = range.start + at;
+        is_hole(one, two, at, length)
+            || one.read_at(at, first).and(two.read_at(at, second)).is_err()
+            || first == second
+    })
+}
+
+/// Whether nothing was ever written to a range of either of two devices.
+fn is_hole(one: &dyn Device, two: &dyn Device, at: u64, length: u64) -> bool {
+    one.next_data(at).min(two.next_data(at)) >= at + length
 }
 
 /// Gives `target` what `source` holds in a range, writing only what differs.
@@ -446,6 +465,10 @@ fn copy_over(
     for (at, length) in pieces(range.start, range.end - range.start, PIECE) {
         let (wanted, found) = (&mut wanted[..length as usize], &mut found[..length as usize]);
         let at = range.start + at;
+        if is_hole(source, target, at, length) {
+            progress(length);
+            continue;
+        }
         source.read_at(at, wanted)?;
         if target.read_at(at, found).is_err() {
             target.write_at(at, wanted)?;

@@ -2,6 +2,7 @@
 
 use crate::target::Ready;
 use crate::{Error, Latencies, Result, Subject};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use platter_vfs::{Change, Cursor, FileSystem, Kind, Name, Node, RenameFlags, SyncScope};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -51,11 +52,13 @@ impl Rules {
     /// published figures fall tenfold where small writes come often.
     fn of(policy: Policy, format: &str) -> Rules {
         let nothing = Rules::default();
+        let format = format.strip_prefix("mount:").unwrap_or(format);
+        let of = |formats: &[&str]| formats.iter().any(|known| format.starts_with(known));
         match policy {
             Policy::BetterPerformance => nothing,
             Policy::WriteThrough => Rules { at_change: true, at_write: true, at_close: true },
-            Policy::QuickRemoval if format.starts_with("ntfs") || format.starts_with("refs") => nothing,
-            Policy::QuickRemoval if format == "exfat" => Rules { at_write: true, ..nothing },
+            Policy::QuickRemoval if of(&["ntfs", "refs", "ext4", "xfs", "btrfs"]) => nothing,
+            Policy::QuickRemoval if of(&["exfat"]) => Rules { at_write: true, ..nothing },
             Policy::QuickRemoval => Rules { at_change: true, at_close: true, ..nothing },
         }
     }
@@ -88,6 +91,8 @@ pub(super) struct Open {
 pub(super) struct Files {
     system: Option<Arc<dyn FileSystem>>,
     root: Place,
+    /// What a file system of the host is mounted from, if it was for this.
+    block: Option<PathBuf>,
     rules: Rules,
     pub done: Done,
 }
@@ -120,17 +125,19 @@ impl Files {
         Ok(Files {
             system: Some(system.clone()),
             root: Place::Node(root),
+            block: None,
             rules: Rules::of(policy, format),
             done: Done::default(),
         })
     }
 
     /// Of a directory of the host, which is empty and the caller's to remove.
-    pub fn of_directory(path: &Path, policy: Policy) -> Files {
+    pub fn of_directory(path: &Path, block: Option<PathBuf>, policy: Policy, format: &str) -> Files {
         Files {
             system: None,
             root: Place::Path(path.into()),
-            rules: Rules::of(policy, "host"),
+            block,
+            rules: Rules::of(policy, format),
             done: Done::default(),
         }
     }
@@ -383,10 +390,30 @@ impl Files {
         }
     }
 
+    /// Has the host's page cache forget what it holds of a file that was synced: a machine with little memory has it on its
+    /// storage alone. A volume of ours holds no data.
+    pub fn forget_content(&self, folder: &Place, name: &str) -> Result<()> {
+        match folder {
+            Place::Path(path) => forget(&path.join(name)),
+            Place::Node(_) => Ok(()),
+        }
+    }
+
+    /// The same of the block device, whose pages a program that serves a file system through FUSE reads.
+    pub fn forget_block(&self) -> Result<()> {
+        self.block.as_deref().map_or(Ok(()), forget)
+    }
+
     /// What was done since the last look.
     pub fn take_done(&mut self) -> Done {
         std::mem::take(&mut self.done)
     }
+}
+
+fn forget(path: &Path) -> Result<()> {
+    let file = File::open(path).map_err(failed(path))?;
+    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+        .map_err(|error| failed(path)(error.into()))
 }
 
 /// How long something took.

@@ -174,8 +174,22 @@ pub(super) struct Ready {
     folders: Vec<Place>,
     /// Folder, name and size of each.
     files: Vec<(usize, String, u64)>,
+    /// Whether they are there before the load.
+    is_there: bool,
     /// Those that the load makes itself.
     made: Vec<(usize, String)>,
+}
+
+impl Ready {
+    /// No cache of the host holds what was written to make it ready.
+    pub fn forget_content(&self, files: &Files) -> Result<()> {
+        if self.is_there {
+            for (folder, name, _) in &self.files {
+                files.forget_content(&self.folders[*folder], name)?;
+            }
+        }
+        files.forget_block()
+    }
 }
 
 /// Bytes that are written at once while files are made ready.
@@ -208,8 +222,9 @@ impl Load {
     pub fn prepare(&self, files: &mut Files, scale: u64, seed: u64) -> Result<Ready> {
         let root = files.root();
         let mut rng = Rng::with_seed(seed);
-        let mut ready =
-            Ready { folders: vec![files.folder(&root, self.name)?], files: Vec::new(), made: Vec::new() };
+        let is_there = !matches!(self.what, What::DirectoryTo | What::Small(Phase::Create));
+        let folders = vec![files.folder(&root, self.name)?];
+        let mut ready = Ready { folders, files: Vec::new(), is_there, made: Vec::new() };
         let even = |count: u64, bytes: u64| (0..count).map(move |_| bytes / count.max(1) / scale).collect();
         let sizes: Vec<u64> = match self.what {
             What::Streams { reads, read_files, .. } => even(read_files, reads),
@@ -235,7 +250,7 @@ impl Load {
             let least = if folders == 1 { 64 * KIB } else { 1 };
             ready.files.push((folder, format!("file {number}.dat"), size.max(least)));
         }
-        if matches!(self.what, What::DirectoryTo | What::Small(Phase::Create)) {
+        if !is_there {
             // It makes them itself.
             return Ok(ready);
         }

@@ -102,6 +102,12 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     if naspt.targets.is_empty() || naspt.policies.is_empty() {
         return Err(Error::Job("there is nothing to measure: at least one target is needed".into()));
     }
+    for target in &naspt.targets {
+        if let Target::Mounted(peer) = target {
+            naspt.stand.check_blocks()?;
+            peer.check()?;
+        }
+    }
     let started = SystemTime::now();
     let scale = naspt.scale();
     let all = naspt.sets.iter().flat_map(|set| set.loads());
@@ -115,7 +121,9 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     };
     let members: Vec<Member<'_>> = naspt.targets.iter().flat_map(with).collect();
     let on_device = naspt.targets.iter().any(Target::is_on_device);
-    let mut stand = OpenStand::open(&naspt.stand, span, u64::from(on_device), Caching::DirectIfPossible)?;
+    let is_mounted = naspt.targets.iter().any(Target::is_mounted);
+    let mut stand =
+        OpenStand::open(&naspt.stand, span, u64::from(on_device), Caching::DirectIfPossible, is_mounted)?;
     stand.provide(&mut |done, total| {
         observer.stage(
             "writing the image once",
@@ -177,9 +185,10 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     let mut document = Document::new(started, naspt.command.clone(), environment(device), settings, targets);
     document.partial = (!partial.is_empty()).then(|| partial.join("; "));
     document.results = results;
-    if !naspt.targets.iter().all(Target::is_on_device) {
+    if naspt.targets.iter().any(|target| !target.is_on_device() || target.is_mounted()) {
         document.warnings.push(
-            "a directory's files are used through the host's page cache, so that what was just written is read from memory; \
+            "files of mounted file systems are used through the host's page cache, which forgets them before each load: what a \
+             load reads twice, or reads after it wrote it, comes from memory then, and what it reads in order is read ahead; \
              volumes of this program cache no data"
                 .into(),
         );
@@ -235,12 +244,14 @@ impl Course<'_> {
         let caching = if target.is_on_device() { stand.caching } else { Caching::Buffered };
         let ready = target.set_up(name, &stand.places[0], caching, 4096)?;
         // Removed when it is dropped, whatever happens.
-        let host = match target {
-            Target::Directory(path) => Some(HostFolder::new(path)?),
+        let host = match (target, &ready.mounted) {
+            (Target::Directory(path), _) => Some(HostFolder::new(path)?),
+            (_, Some(mounted)) => Some(HostFolder::new(&mounted.at)?),
             _ => None,
         };
+        let block = ready.mounted.as_ref().map(|mounted| mounted.block.clone());
         let mut files = match &host {
-            Some(folder) => Files::of_directory(&folder.0, policy),
+            Some(folder) => Files::of_directory(&folder.0, block, policy, &target.name()),
             None => Files::of_volume(&ready, policy, &target.name())?,
         };
         if !self.targets.iter().any(|known| known.name == *name) {
@@ -276,7 +287,7 @@ impl Course<'_> {
                 }),
             }
         }
-        drop(files);
+        drop((files, host));
         ready.tear_down()
     }
 
@@ -284,6 +295,7 @@ impl Course<'_> {
         let scale = self.naspt.scale();
         let mut ready = load.prepare(files, scale, SEED)?;
         files.sync()?;
+        ready.forget_content(files)?;
         files.take_done();
         let before = recorder.map(Recorder::traffic);
         let cpu = CpuTime::now();
@@ -331,7 +343,7 @@ impl Course<'_> {
                 read_bytes: done.read_bytes,
                 write_bytes: done.write_bytes,
             },
-            device: compare::traffic(traffic),
+            device: compare::traffic([traffic]),
             ..Run::default()
         };
         Ok(run)

@@ -14,7 +14,12 @@ fn volume(format: &str, bytes: u64) -> crate::target::Ready {
     let system = format.open(recorder.clone(), OpenOptions::default()).unwrap();
     let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
     let subject = crate::Subject::File { system, node };
-    crate::target::Ready { subject, recorder: Some(recorder), description: report::Target::default() }
+    crate::target::Ready {
+        subject,
+        recorder: Some(recorder),
+        description: report::Target::default(),
+        mounted: None,
+    }
 }
 
 fn load(name: &str) -> &'static Load {
@@ -35,6 +40,7 @@ fn replayed(load: &Load, format: &str, policy: Policy) -> (files::Done, platter_
     let seen = recorder.traffic().since(&before);
     load.clear(&files, &prepared).unwrap();
     let done = files.take_done();
+    drop(files);
     ready.tear_down().unwrap();
     (done, seen)
 }

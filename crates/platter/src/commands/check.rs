@@ -100,7 +100,7 @@ impl Arguments {
         let whole = open_device(&self.image, access)?;
         let undo = (self.repair && !self.no_undo).then(|| self.undo_device(&whole)).transpose()?;
         let whole = undo.as_ref().map_or(whole, |(undo, _)| undo.clone() as Arc<dyn Device>);
-        let device = part_of(whole, self.volume.partition, access)?;
+        let device = self.whole(part_of(whole, self.volume.partition, access)?)?;
         let outcome = self.check_device(&device);
         let Some((undo, path)) = undo else { return self.report(&*device, outcome?, None) };
         match outcome {
@@ -133,6 +133,14 @@ impl Arguments {
         };
         let undo = UndoDevice::new(whole.clone(), &path, &shown(&self.image).to_string());
         Ok((Arc::new(undo), path))
+    }
+
+    /// The device, with what is missing at its end if it was cut off.
+    fn whole(&self, device: Arc<dyn Device>) -> Result<Arc<dyn Device>, Failure> {
+        match platter_formats::recognise(&*device).about(shown(&self.image))? {
+            Some((_, recognised)) => platter_formats::whole(device, &recognised).about(shown(&self.image)),
+            None => Ok(device),
+        }
     }
 
     fn check_device(&self, device: &Arc<dyn Device>) -> Result<(String, CheckReport), Failure> {

@@ -130,10 +130,11 @@ impl Arguments {
 
 fn holds(device: Arc<dyn Device>) -> Result<Holds, Failure> {
     let name = device.name().to_string();
-    let Some((format, _)) = platter_formats::recognise(&*device).about(&name)? else {
+    let Some((format, recognised)) = platter_formats::recognise(&*device).about(&name)? else {
         return Ok(contents(&*device)?.map_or(Holds::Unknown, Holds::Other));
     };
-    let opened = format.open(device, open_options(true));
+    let whole = platter_formats::whole(device, &recognised);
+    let opened = whole.and_then(|whole| format.open(whole, open_options(true)));
     let volume = opened.and_then(|system| {
         let (info, space) = (system.info()?, system.space()?);
         Ok(Volume {

@@ -176,13 +176,23 @@ impl Arguments {
         let device = match self.size {
             None => open_file(path, Access::Write { force: self.force })?,
             Some(size) => {
-                let options = FileOptions { exclusive: !self.force, ..FileOptions::default() };
+                let options = FileOptions { exclusive: true, ..FileOptions::default() };
                 made.device(path, size, options)?
             }
         };
         let Some(number) = self.partition else { return Ok(device) };
         match PartitionTable::read(&*device)? {
-            Some(table) => Ok(Arc::new(table.open(device, number)?)),
+            Some(table) => {
+                let part = table.open(device, number)?;
+                match part.len().checked_sub(part.end()) {
+                    Some(0) => Ok(Arc::new(part)),
+                    missing => {
+                        let missing = missing.unwrap_or(0);
+                        let why = format!("the device ends {missing} bytes before the partition does");
+                        Err(Failure::new(part.name(), why))
+                    }
+                }
+            }
             None => Err(Failure::new(shown(path), "has no partition table")),
         }
     }

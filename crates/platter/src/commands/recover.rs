@@ -16,13 +16,16 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Copy out what is still readable of a damaged volume (ReFS)
+/// Copy out what is still readable of a damaged volume
 ///
-/// Looks through the whole device for metadata, and needs neither superblocks nor checkpoints nor tables. What was
-/// deleted and is not known to be overwritten goes to the directory `deleted`; without integrity that cannot be told for
-/// certain. Parts of files that cannot be read are left as zeroes and reported. What stands in metadata that fails its
-/// checksum (ReFS), or in records of which a part makes no sense (NTFS), goes to the directory `damaged` and is reported:
-/// its name, size and content may be wrong. Named streams become files named FILE:STREAM. Nothing is written to the device.
+/// ReFS and NTFS: looks through the whole device for metadata, and needs neither superblocks nor checkpoints nor tables.
+/// What was deleted and is not known to be overwritten goes to the directory `deleted`; without integrity that cannot be
+/// told for certain. What stands in metadata that fails its checksum (ReFS), or in records of which a part makes no sense
+/// (NTFS), goes to `damaged` and is reported: its name, size and content may be wrong. FAT and exFAT: follows the
+/// directories that can still be reached, then those found by their look, which go to `found`, then chains of clusters
+/// that nothing names, which go to `chains`; files of which parts belong to others too go to `overlapping`. Parts of
+/// files that cannot be read are left as zeroes and reported. Named streams become files named FILE:STREAM. Nothing is
+/// written to the device.
 ///
 /// Exit codes: 0 all that was found was copied, 1 something could not be.
 #[derive(Args)]
@@ -107,8 +110,13 @@ impl Arguments {
         bar: &Bar,
         writer: &mut Writer<'_>,
     ) -> Result<RecoverReport, Failure> {
-        let about = shown(&self.image);
-        let known = platter_formats::recognise(&*device).ok().flatten().map(|(format, _)| format);
+        let about = shown(&self.image).to_string();
+        let recognised = platter_formats::recognise(&*device).ok().flatten();
+        let device = match &recognised {
+            Some((_, recognised)) => platter_formats::whole(device, recognised).about(&about)?,
+            None => device,
+        };
+        let known = recognised.map(|(format, _)| format);
         let formats: Vec<&dyn Format> = match (&self.format, known) {
             (Some(name), _) => vec![platter_formats::by_name(name).expect("clap allows these names only")],
             (None, Some(format)) => vec![format],
@@ -122,11 +130,12 @@ impl Arguments {
                 Ok(())
             });
             match found {
-                Err(Error::Unsupported { .. } | Error::NotThisFormat { .. }) if !is_one => {}
-                found => return found.about(about),
+                Err(Error::Unsupported { .. } | Error::NotThisFormat { .. } | Error::Damaged(_))
+                    if !is_one => {}
+                found => return found.about(&about),
             }
         }
-        Err(platter_formats::unknown(&*device).about(shown(&self.image))?).about(about)
+        Err(platter_formats::unknown(&*device).about(shown(&self.image))?).about(&about)
     }
 }
 

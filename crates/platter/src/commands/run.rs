@@ -1,7 +1,8 @@
 //! `platter run`: one workload on one target.
 
 use super::lab::{
-    Choices, Policies, exit_code, measure, measure_and, measure_files, on_files, targets_help, workloads_help,
+    Choices, JETSTRESS, Policies, exit_code, measure, measure_and, measure_databases, measure_files,
+    on_files, targets_help, workloads_help,
 };
 use crate::failure::{About, Failure, Outcome, USAGE, tell};
 use crate::output::Output;
@@ -61,6 +62,11 @@ impl Arguments {
         }
         if let Some(option) = self.options.first() {
             return Err(Failure::new(option.display(), "only diskspd has options behind --").with_code(USAGE));
+        }
+        if self.workload == JETSTRESS {
+            let target = self.target.unwrap_or_else(|| "refs:64k".into());
+            let jetstress = self.choices.jetstress(self.policies.volumes, &[target], Path::new("."))?;
+            return show(&measure_databases(&jetstress)?, self.json);
         }
         if let Some(set) = on_files(&self.workload) {
             let target = self.target.unwrap_or_else(|| "ntfs".into());

@@ -18,7 +18,7 @@ impl FileSystem for RefsVolume {
             ("containers", format!("{} of {} MiB", core.pages.map.len(), self.boot.container >> 20)),
             ("checkpoint", checkpoint.clock.to_string()),
         ];
-        if let Some(reason) = self.health.reason() {
+        if let Some(reason) = self.health.obstacle() {
             details.push(("read-only", reason.into()));
         }
         details.extend(self.notes.iter().map(|note| ("damage", note.clone())));
