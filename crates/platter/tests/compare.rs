@@ -293,6 +293,19 @@ fn small_files_are_counted_by_the_second() {
     }
 }
 
+/// A row that the base has not, as it has no clones, is told in its unit.
+#[test]
+fn a_backup_of_clones_is_a_row_where_there_are_clones() {
+    let here = directory("backup");
+    let common = ["compare", "--device", "mem:1G", "--targets", "ntfs,refs", "--workloads"];
+    let text = succeeded(&platter(&here, &[&common[..], &["synthetic-full"]].concat()));
+    let row = text.lines().find(|line| line.contains("synthetic full by block clone")).unwrap();
+    assert!(row.trim_end().ends_with(" MB/s") && row.contains('–'), "{row}");
+    assert!(text.contains("ntfs has no row synthetic full by block clone"), "{text}");
+    let wrong = platter(&here, &[&common[..], &["synthetic-full,overhead"]].concat());
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
 /// Databases and logs on volumes of their own, and what the storage did for each.
 #[test]
 fn jetstress_tells_databases_and_logs_apart() {

@@ -66,7 +66,7 @@ case " $* " in *' --device '*) ;; *) short="$short --device mem:512M" ;; esac
 case " $* " in *' --workloads '* | *' run '*) ;; *) short="$short --workloads overhead" ;; esac
 case " $* " in *' --targets '* | *' --volumes '* | *' run '*) ;; *) short="$short --targets raw,refs" ;; esac
 case $1 in compare | run) ;; *) short= ;; esac
-case " $* " in *' naspt '* | *' small-files '*) short=${short#--time 0.01 --span 1M} ;; esac
+case " $* " in *' naspt '* | *' small-files '* | *vm-images* | *synthetic-full*) short=${short#--time 0.01 --span 1M} ;; esac
 case " $* " in *' jetstress '*) short="--time 0.1 ${short#--time 0.01 --span 1M}" ;; esac
 case "$1 $2" in
 # What is behind -- is not for platter.

@@ -15,8 +15,9 @@ use crate::stand::{OpenStand, Stand};
 use crate::target::Target;
 use crate::{CpuTime, Error, Observer, Preset, Result};
 use files::{Files, time};
-use loads::{LOADS, Load, SMALL_LOADS, What};
+use loads::{BACKUP_LOADS, COMMIT_LOADS, IMAGE_LOADS, LOADS, Load, SMALL_LOADS, TREE_LOADS, Today, What};
 use platter_device::{Caching, Recorder};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -48,17 +49,29 @@ pub enum Set {
     Naspt,
     /// Many small files, and what is done with each.
     SmallFiles,
+    /// Images of virtual machines.
+    Images,
+    /// A database's commits.
+    Commit,
+    /// Synthetic full backups.
+    Backup,
+    /// A tree of sources.
+    Tree,
 }
 
 impl Set {
     /// All.
-    pub const ALL: [Set; 2] = [Set::Naspt, Set::SmallFiles];
+    pub const ALL: [Set; 6] = [Set::Naspt, Set::SmallFiles, Set::Images, Set::Commit, Set::Backup, Set::Tree];
 
     /// As on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Set::Naspt => "naspt",
             Set::SmallFiles => "small-files",
+            Set::Images => "vm-images",
+            Set::Commit => "database-commit",
+            Set::Backup => "synthetic-full",
+            Set::Tree => "source-tree",
         }
     }
 
@@ -66,6 +79,10 @@ impl Set {
         match self {
             Set::Naspt => "NASPT",
             Set::SmallFiles => "Small files",
+            Set::Images => "Images of virtual machines",
+            Set::Commit => "Commits of a database",
+            Set::Backup => "Synthetic full backups",
+            Set::Tree => "Source tree",
         }
     }
 
@@ -73,6 +90,10 @@ impl Set {
         match self {
             Set::Naspt => &LOADS,
             Set::SmallFiles => &SMALL_LOADS,
+            Set::Images => &IMAGE_LOADS,
+            Set::Commit => &COMMIT_LOADS,
+            Set::Backup => &BACKUP_LOADS,
+            Set::Tree => &TREE_LOADS,
         }
     }
 }
@@ -137,6 +158,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         results: Vec::new(),
         targets: Vec::new(),
         partial: Vec::new(),
+        lacks: BTreeSet::new(),
     };
     'all: for round in 1..=naspt.repeats {
         for turn in 0..members.len() {
@@ -157,7 +179,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
             false => Error::Job(course.partial.join("; ")),
         });
     }
-    let Course { mut results, mut targets, partial, .. } = course;
+    let Course { mut results, mut targets, partial, lacks, .. } = course;
     let order = |name: &str| members.iter().position(|member| member.name == name);
     results.sort_by_key(|result| order(&result.target));
     targets.sort_by_key(|target| order(&target.name));
@@ -185,6 +207,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     let mut document = Document::new(started, naspt.command.clone(), environment(device), settings, targets);
     document.partial = (!partial.is_empty()).then(|| partial.join("; "));
     document.results = results;
+    document.warnings.extend(lacks);
     if naspt.targets.iter().any(|target| !target.is_on_device() || target.is_mounted()) {
         document.warnings.push(
             "files of mounted file systems are used through the host's page cache, which forgets them before each load: what a \
@@ -226,6 +249,8 @@ struct Course<'n> {
     results: Vec<CaseResult>,
     targets: Vec<report::Target>,
     partial: Vec<String>,
+    /// Rows that are not there, and why.
+    lacks: BTreeSet<String>,
 }
 
 impl Course<'_> {
@@ -263,6 +288,12 @@ impl Course<'_> {
         for (set, load) in sets.iter().flat_map(|set| set.loads().iter().map(move |load| (*set, load))) {
             if observer.stop() {
                 break;
+            }
+            if let What::Today(today) = load.what
+                && let Some(why) = today.lacks(&files)
+            {
+                self.lacks.insert(format!("{name} has no row {}: {why}", load.name));
+                continue;
             }
             observer.stage(
                 &format!("{name}: {}", load.name),
@@ -312,8 +343,15 @@ impl Course<'_> {
         let seconds = took.as_secs_f64().max(1e-9);
         // Of small files, files: each is one, whatever is done with it.
         let operations = match load.what {
-            What::Small(_) => done.opens + done.looks + done.changes,
+            What::Small(_) | What::Today(Today::Tree(_)) => done.opens + done.looks + done.changes,
+            What::Today(Today::Commit) => done.syncs,
+            What::Today(_) => done.reads + done.writes + done.clones + done.changes,
             _ => done.reads + done.writes + done.opens,
+        };
+        let moved = match load.what {
+            // Of a backup what it holds, however it came there.
+            What::Today(Today::Backup { .. }) => done.write_bytes + done.cloned_bytes,
+            _ => done.read_bytes + done.write_bytes,
         };
         let latency = compare::latency(&done.latencies);
         let run = Run {
@@ -321,7 +359,7 @@ impl Course<'_> {
             started_at_seconds: started.as_secs_f64(),
             seconds,
             iops: operations as f64 / seconds,
-            mb_per_s: (done.read_bytes + done.write_bytes) as f64 / 1e6 / seconds,
+            mb_per_s: moved as f64 / 1e6 / seconds,
             latency_us: latency,
             response_times: compare::response_times(&done.latencies),
             slices: vec![Slice {

@@ -83,7 +83,7 @@ impl Arguments {
         if (!sets.is_empty() && sets.len() < self.workloads.len())
             || (is_jetstress && self.workloads.len() > 1)
         {
-            let why = "loads on files (naspt, small-files; jetstress alone) are no part of a comparison with others";
+            let why = "loads on files (naspt, small-files and others; jetstress alone) are no part of a comparison with others";
             return Err(Failure::new("--workloads", why).with_code(USAGE));
         }
         if !self.policies.volumes.is_empty() && (!is_jetstress || !self.targets.is_empty()) {

@@ -264,9 +264,9 @@ pub fn on_files(name: &OsStr) -> Option<Set> {
 /// How files are written under loads on files.
 #[derive(Args)]
 pub struct Policies {
-    /// What Windows does with files on a disk that can be unplugged, under naspt and small-files: better-performance, quick-removal (on
-    /// FAT each file and all that leads to it is on the disk when it is closed), write-through; several are targets of
-    /// their own
+    /// What Windows does with files on a disk that can be unplugged, under loads on files: better-performance,
+    /// quick-removal (on FAT each file and all that leads to it is on the disk when it is closed), write-through; several
+    /// are targets of their own
     #[arg(
         long,
         value_delimiter = ',',
