@@ -494,6 +494,32 @@ impl Files {
         self.block.as_deref().map_or(Ok(()), forget)
     }
 
+    /// Bytes that are free, and of how many the smallest piece of a file is.
+    pub fn free(&self) -> Result<(u64, u64)> {
+        match (&self.system, &self.root) {
+            (Some(system), _) => {
+                let space = system.space()?;
+                Ok((space.free * space.cluster, space.cluster))
+            }
+            (None, Place::Path(path)) => {
+                let space = nix::sys::statvfs::statvfs(path).map_err(|error| failed(path)(error.into()))?;
+                Ok((
+                    space.blocks_available() as u64 * space.fragment_size() as u64,
+                    space.fragment_size() as u64,
+                ))
+            }
+            (None, Place::Node(_)) => unreachable!("nodes are of volumes"),
+        }
+    }
+
+    /// In how many pieces a file lies, where that can be asked.
+    pub fn pieces(&self, open: &Open) -> Result<Option<usize>> {
+        match (&open.place, &self.system) {
+            (Place::Node(node), Some(system)) => Ok(Some(system.extents(*node)?.len())),
+            _ => Ok(None),
+        }
+    }
+
     /// What was done since the last look.
     pub fn take_done(&mut self) -> Done {
         std::mem::take(&mut self.done)

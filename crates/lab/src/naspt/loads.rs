@@ -318,7 +318,7 @@ fn directory(scale: u64, rng: &mut Rng) -> Vec<u64> {
 }
 
 /// So many log-normal sizes with a median and a largest, scaled to a sum if there is one.
-fn sizes(count: u64, median: f64, most: f64, sum: Option<f64>, rng: &mut Rng) -> Vec<u64> {
+pub(super) fn sizes(count: u64, median: f64, most: f64, sum: Option<f64>, rng: &mut Rng) -> Vec<u64> {
     let draw = |_| {
         let (u, v) = (1.0 - rng.f64(), rng.f64());
         let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();

@@ -3,6 +3,7 @@
 //! One program with one thread opens, reads, writes and closes files as fast as the storage answers. What is known of the
 //! loads, and how well, is in `docs/naspt.md`, and beside each result.
 
+mod ageing;
 mod files;
 mod loads;
 
@@ -30,6 +31,8 @@ pub struct Naspt {
     pub targets: Vec<Target>,
     /// Each target with each of them.
     pub policies: Vec<Policy>,
+    /// Each target also after files have come and gone on it, as a target of its own.
+    pub ages: bool,
     /// Which loads.
     pub sets: Vec<Set>,
     /// A sixteenth of files and bytes, or all.
@@ -134,10 +137,11 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     let all = naspt.sets.iter().flat_map(|set| set.loads());
     let span = all.map(|load| load.bytes(scale)).max().unwrap_or(0).next_multiple_of(4096) * 2;
     let with = |target| {
-        naspt.policies.iter().map(move |&policy| Member {
-            target,
-            policy,
-            name: name_of(naspt, target, policy),
+        let both =
+            |policy| if naspt.ages { vec![(policy, false), (policy, true)] } else { vec![(policy, false)] };
+        naspt.policies.iter().copied().flat_map(both).map(move |(policy, is_aged)| {
+            let name = name_of(naspt, target, policy) + if is_aged { " aged" } else { "" };
+            Member { target, policy, is_aged, name }
         })
     };
     let members: Vec<Member<'_>> = naspt.targets.iter().flat_map(with).collect();
@@ -158,7 +162,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         results: Vec::new(),
         targets: Vec::new(),
         partial: Vec::new(),
-        lacks: BTreeSet::new(),
+        notes: BTreeSet::new(),
     };
     'all: for round in 1..=naspt.repeats {
         for turn in 0..members.len() {
@@ -179,7 +183,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
             false => Error::Job(course.partial.join("; ")),
         });
     }
-    let Course { mut results, mut targets, partial, lacks, .. } = course;
+    let Course { mut results, mut targets, partial, notes, .. } = course;
     let order = |name: &str| members.iter().position(|member| member.name == name);
     results.sort_by_key(|result| order(&result.target));
     targets.sort_by_key(|target| order(&target.name));
@@ -207,7 +211,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     let mut document = Document::new(started, naspt.command.clone(), environment(device), settings, targets);
     document.partial = (!partial.is_empty()).then(|| partial.join("; "));
     document.results = results;
-    document.warnings.extend(lacks);
+    document.warnings.extend(notes);
     if naspt.targets.iter().any(|target| !target.is_on_device() || target.is_mounted()) {
         document.warnings.push(
             "files of mounted file systems are used through the host's page cache, which forgets them before each load: what a \
@@ -240,6 +244,7 @@ fn name_of(naspt: &Naspt, target: &Target, policy: Policy) -> String {
 struct Member<'n> {
     target: &'n Target,
     policy: Policy,
+    is_aged: bool,
     name: String,
 }
 
@@ -249,8 +254,8 @@ struct Course<'n> {
     results: Vec<CaseResult>,
     targets: Vec<report::Target>,
     partial: Vec<String>,
-    /// Rows that are not there, and why.
-    lacks: BTreeSet<String>,
+    /// Rows that are not there, and why; what ageing came to.
+    notes: BTreeSet<String>,
 }
 
 impl Course<'_> {
@@ -262,7 +267,7 @@ impl Course<'_> {
         round: u32,
         observer: &dyn Observer,
     ) -> Result<()> {
-        let &Member { target, policy, ref name } = member;
+        let &Member { target, policy, is_aged, ref name } = member;
         let total = Duration::from_secs(12 * u64::from(self.naspt.repeats));
         observer.stage(&format!("{name}: formatting"), self.began.elapsed(), total.max(self.began.elapsed()));
         // Programs use a directory's files through the page cache, as NASPT does; nothing is measured on this one.
@@ -281,10 +286,17 @@ impl Course<'_> {
         };
         if !self.targets.iter().any(|known| known.name == *name) {
             let description = ready.description.clone();
-            let title = format!("{}, {}", description.title, policy.name());
+            let age = if is_aged { ", aged" } else { "" };
+            let title = format!("{}{age}, {}", description.title, policy.name());
             self.targets.push(report::Target { title, ..description });
         }
         let sets = &self.naspt.sets;
+        if is_aged {
+            observer.stage(&format!("{name}: ageing"), self.began.elapsed(), total.max(self.began.elapsed()));
+            let most = sets.iter().flat_map(|set| set.loads()).map(|load| load.bytes(self.naspt.scale()));
+            let aged = ageing::age(&mut files, most.max().unwrap_or(0), SEED)?;
+            self.notes.insert(aged.sentence(name));
+        }
         for (set, load) in sets.iter().flat_map(|set| set.loads().iter().map(move |load| (*set, load))) {
             if observer.stop() {
                 break;
@@ -292,7 +304,7 @@ impl Course<'_> {
             if let What::Today(today) = load.what
                 && let Some(why) = today.lacks(&files)
             {
-                self.lacks.insert(format!("{name} has no row {}: {why}", load.name));
+                self.notes.insert(format!("{name} has no row {}: {why}", load.name));
                 continue;
             }
             observer.stage(

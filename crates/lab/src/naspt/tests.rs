@@ -208,3 +208,22 @@ fn a_tree_is_unpacked_built_and_cleaned() {
         assert_eq!(today("clean", format).unwrap().0.changes, files / 2, "{format}");
     }
 }
+
+#[test]
+fn on_an_aged_volume_files_lie_in_pieces() {
+    for format in ["exfat", "ntfs", "refs"] {
+        let ready = volume(format, 384 << 20);
+        let mut files = Files::of_volume(&ready, Policy::BetterPerformance, format).unwrap();
+        let keep = 100 << 20;
+        let aged = ageing::age(&mut files, keep, SEED).unwrap();
+        assert!(aged.files > 500, "{format}: {} files", aged.files);
+        assert!(files.free().unwrap().0 > keep - (8 << 20), "{format}");
+        let [before, after] = [aged.pieces_before, aged.pieces_after].map(Option::unwrap);
+        assert!(before < 4 && after > 8 * before, "{format}: {before} and {after} pieces");
+        // The same seed, the same files.
+        let ready = volume(format, 384 << 20);
+        let mut files = Files::of_volume(&ready, Policy::BetterPerformance, format).unwrap();
+        let again = ageing::age(&mut files, keep, SEED).unwrap();
+        assert_eq!((again.files, again.pieces_after), (aged.files, aged.pieces_after), "{format}");
+    }
+}

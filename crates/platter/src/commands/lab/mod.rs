@@ -146,7 +146,7 @@ impl Choices {
         self,
         sets: Vec<Set>,
         targets: &[OsString],
-        policies: Vec<Policy>,
+        policies: Policies,
         directory: &Path,
     ) -> Result<Naspt, Failure> {
         self.refuse_what_files_have(&[("--time", self.time.is_some())])?;
@@ -154,7 +154,8 @@ impl Choices {
             stand: self.stand(directory)?,
             targets: self.targets(targets)?,
             sets,
-            policies,
+            policies: policies.policy,
+            ages: policies.age,
             preset: self.preset(),
             repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
             base: self.base,
@@ -275,6 +276,10 @@ pub struct Policies {
         value_parser = <Policy as std::str::FromStr>::from_str
     )]
     pub policy: Vec<Policy>,
+
+    /// Run loads on files also on each target after files have come and gone on it, as a target of its own
+    #[arg(long)]
+    pub age: bool,
 
     /// What databases and their logs lie on under jetstress, instead of --targets: db=ntfs:64k,log=ntfs:4k. Several times,
     /// each is compared with the others
