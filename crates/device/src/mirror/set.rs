@@ -138,7 +138,7 @@ impl MirrorSet {
             .map(|copy| copy.device.as_ref().is_ok_and(|device| begins_blank(&**device)))
             .collect();
         let all_blank = self.copies.iter().zip(&blank).all(|(copy, blank)| *blank || copy.device.is_err());
-        for copy in 0..self.copies.len() {
+        for (copy, is_blank) in blank.into_iter().enumerate() {
             let why = match &self.copies[copy].device {
                 Err(why) => Some(why.clone()),
                 Ok(device) => {
@@ -147,7 +147,7 @@ impl MirrorSet {
                     let needed = needed.or(longest.filter(|_| device.is_empty())).unwrap_or(0);
                     if device.len() < needed {
                         Some(format!("it has {} bytes, expected {needed}", device.len()))
-                    } else if blank[copy] && (recorded || !all_blank) {
+                    } else if is_blank && (recorded || !all_blank) {
                         Some("it is blank".to_string())
                     } else if history.is_some_and(|one| one.events.is_empty() && one.state != State::Alone) {
                         Some("it was being rebuilt".to_string())
@@ -320,7 +320,7 @@ impl MirrorSet {
                 let is_damaged = self.standings[copy] == Standing::Damaged;
                 // What another copy that was damaged has as its stamp says nothing of this one.
                 let sound = History { stamp: String::new(), ..template.clone() };
-                current.contains(&copy).then(|| if is_damaged { damaged } else { sound })
+                current.contains(&copy).then_some(if is_damaged { damaged } else { sound })
             };
             let histories = (0..self.copies.len()).map(takes_part).collect();
             let records = self.copies.iter().map(|copy| copy.record.clone()).collect();
