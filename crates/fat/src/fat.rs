@@ -71,6 +71,11 @@ impl Format for Fat {
         crate::check::check(device, options, progress)
     }
 
+    fn fault(&self, device: &dyn Device) -> Option<Error> {
+        let boot = BootSector::from_bytes(&first_sector(device).ok()??);
+        boot.geometry(device.len()).err().filter(|error| matches!(error, Error::Damaged(_)))
+    }
+
     fn has_copy(&self, device: &dyn Device) -> bool {
         crate::check::find_boot(&Disk::new(device)).is_ok()
     }

@@ -67,7 +67,13 @@ pub fn whole(device: Arc<dyn Device>, recognised: &Recognised) -> Result<Arc<dyn
 /// What reading the device gives.
 pub fn unknown(device: &dyn Device) -> Result<Error> {
     let reason = match contents(device)? {
-        Some(known) => format!("the device holds {known}"),
+        Some(known) => {
+            // What begins as a volume of a known format does is one with a fault, and that is worth more than its name.
+            let is_meant = |format: &&&dyn Format| known.to_lowercase().contains(format.name());
+            let fault = registry().iter().find(is_meant).and_then(|format| format.fault(device));
+            let fault = fault.map_or_else(String::new, |error| format!(", which is damaged: {error}"));
+            format!("the device holds {known}{fault}")
+        }
         None => match registry().iter().find(|format| format.has_copy(device)) {
             Some(format) => {
                 let name = format.name();

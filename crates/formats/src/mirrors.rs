@@ -20,6 +20,19 @@ impl MirrorJudge for Judge {
         }
     }
 
+    fn is_sound(&self, copy: &Arc<dyn Device>) -> bool {
+        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        parts(copy.clone()).into_iter().all(|part| match recognise(&*part) {
+            Ok(Some((format, _))) => {
+                let info = format.open(part, options).and_then(|system| system.info());
+                info.is_ok_and(|info| info.details.iter().all(|(name, _)| *name != "damage"))
+            }
+            // A partition may hold anything, a volume that is a device holds itself.
+            Ok(None) => !part.is_empty() && part.len() < copy.len(),
+            Err(_) => false,
+        })
+    }
+
     fn mend(&self, device: Arc<dyn Device>) {
         let options = ScrubOptions { checksums_only: true, ..ScrubOptions::default() };
         for part in parts(device) {

@@ -293,6 +293,36 @@ fn small_files_are_counted_by_the_second() {
     }
 }
 
+/// A row that the base has not, as it has no clones, is told in its unit.
+#[test]
+fn a_backup_of_clones_is_a_row_where_there_are_clones() {
+    let here = directory("backup");
+    let common = ["compare", "--device", "mem:1G", "--targets", "ntfs,refs", "--workloads"];
+    let text = succeeded(&platter(&here, &[&common[..], &["synthetic-full"]].concat()));
+    let row = text.lines().find(|line| line.contains("synthetic full by block clone")).unwrap();
+    assert!(row.trim_end().ends_with(" MB/s") && row.contains('–'), "{row}");
+    assert!(text.contains("ntfs has no row synthetic full by block clone"), "{text}");
+    for wrong in [&["synthetic-full,overhead"][..], &["overhead", "--age"]] {
+        assert_eq!(platter(&here, &[&common[..], wrong].concat()).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+/// An aged volume is a target of its own, and what became of it is told.
+#[test]
+fn a_load_on_an_aged_volume_stands_beside_the_fresh_one() {
+    let here = directory("aged");
+    let line =
+        ["compare", "--device", "mem:384M", "--targets", "exfat", "--workloads", "database-commit", "--age"];
+    succeeded(&platter(&here, &line));
+    let report = report_in(&here);
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("exfat aged: ") && warnings.contains("a file of 16 MiB lies in"), "{warnings}");
+    let names: Vec<&str> =
+        report["targets"].as_array().unwrap().iter().map(|target| target["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["exfat", "exfat aged"]);
+    assert_eq!(report["results"].as_array().unwrap().len(), 2);
+}
+
 /// Databases and logs on volumes of their own, and what the storage did for each.
 #[test]
 fn jetstress_tells_databases_and_logs_apart() {

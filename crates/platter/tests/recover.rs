@@ -91,6 +91,28 @@ fn a_dead_boot_sector_is_told_with_its_copy_and_the_ways_on() {
     }
 }
 
+#[test]
+fn what_is_wrong_with_a_volume_that_does_not_open_is_told() {
+    let place = Place::new("recover-why");
+    place.works("mkfs fat16 f.img --size 32M");
+    let image = fs::read(place.path("f.img")).unwrap();
+    fs::write(place.path("f.img"), &image[..8192]).unwrap();
+    let said = place.fails("ls f.img");
+    assert!(said.contains("a FAT file system, which is damaged") && said.contains("16 sectors"), "{said}");
+    // A boot region whose checksum is wrong: it is recognised, and does not open.
+    place.works("mkfs exfat e.img --size 32M");
+    let mut image = fs::read(place.path("e.img")).unwrap();
+    image[600] ^= 1;
+    fs::write(place.path("e.img"), &image).unwrap();
+    let (told, _) = place.ends(1, "info e.img");
+    assert!(told.contains("cannot be opened: damaged boot checksum"), "{told}");
+    let said = place.fails("ls e.img");
+    assert!(said.contains("`platter recover`"), "{said}");
+    // Nothing is said of the way it was opened where nothing stands in the way of writing.
+    place.works("mkfs ntfs n.img --size 32M");
+    assert!(!place.works("info n.img").contains("read-only"));
+}
+
 /// The root directory is overwritten: what was in it is found by its look, and what nothing names as a chain.
 #[test]
 fn directories_that_nothing_leads_to_are_found() {

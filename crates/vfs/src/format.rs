@@ -101,6 +101,11 @@ pub trait Format: Send + Sync {
         Err(Error::Unsupported { format: self.name(), what: "checksums to scrub" })
     }
 
+    /// What is wrong with first structures that are this format's, and of which no volume can be recognised.
+    fn fault(&self, _device: &dyn Device) -> Option<Error> {
+        None
+    }
+
     /// Whether a copy of its first structures tells of a volume on a device where none is recognised.
     fn has_copy(&self, _device: &dyn Device) -> bool {
         false

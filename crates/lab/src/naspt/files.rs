@@ -2,7 +2,7 @@
 
 use crate::target::Ready;
 use crate::{Error, Latencies, Result, Subject};
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use nix::fcntl::{PosixFadviseAdvice, copy_file_range, posix_fadvise};
 use platter_vfs::{Change, Cursor, FileSystem, Kind, Name, Node, RenameFlags, SyncScope};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -108,6 +108,10 @@ pub(super) struct Done {
     /// Files that were looked at, and names that were changed or removed.
     pub looks: u64,
     pub changes: u64,
+    /// Flushes that the load asked for.
+    pub syncs: u64,
+    pub clones: u64,
+    pub cloned_bytes: u64,
     pub latencies: Latencies,
 }
 
@@ -268,6 +272,92 @@ impl Files {
         Ok(())
     }
 
+    /// What was written to a file is on the storage, as `fdatasync(2)` has it.
+    pub fn sync_file(&mut self, open: &Open) -> Result<()> {
+        let start = Instant::now();
+        match (&open.place, &open.file, &self.system) {
+            (Place::Node(node), _, Some(system)) => system.sync(*node, SyncScope::Data)?,
+            (Place::Path(path), Some(file), _) => file.sync_data().map_err(failed(path))?,
+            _ => unreachable!("an open file is of a volume or of the host"),
+        }
+        self.done.syncs += 1;
+        self.done.latencies.record(start.elapsed());
+        Ok(())
+    }
+
+    /// Whether files can share their clusters; of the host's file systems those are asked of which it is known.
+    pub fn has_clones(&self) -> bool {
+        match (&self.system, &self.root) {
+            (Some(system), _) => system.capabilities().clone,
+            (None, Place::Path(path)) => platter_device::host_file_system(path)
+                .is_some_and(|kind| ["btrfs", "xfs", "bcachefs"].contains(&kind.as_str())),
+            (None, Place::Node(_)) => false,
+        }
+    }
+
+    /// A part of a file has the clusters of a part of another.
+    pub fn clone_range(
+        &mut self,
+        from: &Open,
+        offset: u64,
+        to: &mut Open,
+        at: u64,
+        length: u64,
+    ) -> Result<()> {
+        let start = Instant::now();
+        match (&from.place, &to.place, &from.file, &to.file, &self.system) {
+            (Place::Node(from), Place::Node(to), .., Some(system)) => {
+                system.clone_range(*from, offset, *to, at, length)?;
+            }
+            (_, Place::Path(path), Some(from), Some(to), _) => {
+                // These file systems share what is copied inside the kernel.
+                let (mut offset, mut at) = (offset as i64, at as i64);
+                let copied = copy_file_range(from, Some(&mut offset), to, Some(&mut at), length as usize)
+                    .map_err(|error| failed(path)(error.into()))?;
+                if copied as u64 != length {
+                    return Err(Error::Job(format!("{copied} of {length} bytes were shared")));
+                }
+            }
+            _ => unreachable!("open files are of one volume or of the host"),
+        }
+        to.is_changed = true;
+        self.done.clones += 1;
+        self.done.cloned_bytes += length;
+        self.done.latencies.record(start.elapsed());
+        Ok(())
+    }
+
+    /// Whether files have snapshots.
+    pub fn has_snapshots(&self) -> bool {
+        // Asked of a file, as directories have none.
+        let (Some(system), Place::Node(root)) = (&self.system, &self.root) else { return false };
+        let name = Name::from("snapshots");
+        let Ok(node) = system.create(*root, &name, Kind::File) else { return false };
+        let has = system.snapshots(node).is_ok();
+        system.forget(node, 1);
+        system.unlink(*root, &name).is_ok() && has
+    }
+
+    pub fn snapshot(&mut self, open: &Open, name: &str) -> Result<()> {
+        if let (Place::Node(node), Some(system)) = (&open.place, &self.system) {
+            let start = Instant::now();
+            system.create_snapshot(*node, &Name::from(name))?;
+            self.done.changes += 1;
+            self.done.latencies.record(start.elapsed());
+        }
+        Ok(())
+    }
+
+    pub fn remove_snapshots(&self, open: &Open) -> Result<()> {
+        if let (Place::Node(node), Some(system)) = (&open.place, &self.system) {
+            // What has no snapshots has none to remove.
+            for name in system.snapshots(*node).unwrap_or_default() {
+                system.remove_snapshot(*node, &name)?;
+            }
+        }
+        Ok(())
+    }
+
     pub fn close(&mut self, open: Open) -> Result<()> {
         let flushes = open.is_changed && self.rules.at_close;
         match (open.place, open.file, &self.system) {
@@ -402,6 +492,32 @@ impl Files {
     /// The same of the block device, whose pages a program that serves a file system through FUSE reads.
     pub fn forget_block(&self) -> Result<()> {
         self.block.as_deref().map_or(Ok(()), forget)
+    }
+
+    /// Bytes that are free, and of how many the smallest piece of a file is.
+    pub fn free(&self) -> Result<(u64, u64)> {
+        match (&self.system, &self.root) {
+            (Some(system), _) => {
+                let space = system.space()?;
+                Ok((space.free * space.cluster, space.cluster))
+            }
+            (None, Place::Path(path)) => {
+                let space = nix::sys::statvfs::statvfs(path).map_err(|error| failed(path)(error.into()))?;
+                Ok((
+                    space.blocks_available() as u64 * space.fragment_size() as u64,
+                    space.fragment_size() as u64,
+                ))
+            }
+            (None, Place::Node(_)) => unreachable!("nodes are of volumes"),
+        }
+    }
+
+    /// In how many pieces a file lies, where that can be asked.
+    pub fn pieces(&self, open: &Open) -> Result<Option<usize>> {
+        match (&open.place, &self.system) {
+            (Place::Node(node), Some(system)) => Ok(Some(system.extents(*node)?.len())),
+            _ => Ok(None),
+        }
     }
 
     /// What was done since the last look.

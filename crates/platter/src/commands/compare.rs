@@ -83,12 +83,15 @@ impl Arguments {
         if (!sets.is_empty() && sets.len() < self.workloads.len())
             || (is_jetstress && self.workloads.len() > 1)
         {
-            let why = "loads on files (naspt, small-files; jetstress alone) are no part of a comparison with others";
+            let why = "loads on files (naspt, small-files and others; jetstress alone) are no part of a comparison with others";
             return Err(Failure::new("--workloads", why).with_code(USAGE));
         }
         if !self.policies.volumes.is_empty() && (!is_jetstress || !self.targets.is_empty()) {
             let why = "volumes are what jetstress runs on, instead of --targets";
             return Err(Failure::new("--volumes", why).with_code(USAGE));
+        }
+        if self.policies.age && sets.is_empty() {
+            return Err(Failure::new("--age", "only loads on files are run on aged volumes").with_code(USAGE));
         }
         let reports = Reports::prepare(&self.out)?;
         let mut targets = self.targets;
@@ -113,7 +116,7 @@ impl Arguments {
                 measure_databases(&self.choices.jetstress(volumes, &targets, &self.out)?)?
             }
             true => measure(&self.choices.comparison(&targets, &self.workloads, &self.out)?)?,
-            false => measure_files(&self.choices.naspt(sets, &targets, self.policies.policy, &self.out)?)?,
+            false => measure_files(&self.choices.naspt(sets, &targets, self.policies, &self.out)?)?,
         };
         // Saved first: what took long to measure is not lost to a reader who goes away. And printed if it could not be
         // saved.

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Show what a device holds: partitions, and each volume's format, label and space
+///
+/// Exit codes: 0 all volumes that were recognised were opened, 1 one cannot be.
 #[derive(Args)]
 pub struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE
@@ -89,7 +91,9 @@ impl Arguments {
             print(&mut output, &document)?
         }
         output.finish()?;
-        Ok(0)
+        let parts = document.partitions.iter().map(|part| &part.holds);
+        let is_damaged = parts.chain(&document.holds).any(|holds| matches!(holds, Holds::Damaged(_)));
+        Ok(u8::from(is_damaged))
     }
 
     fn look(&self, device: Arc<dyn Device>) -> Result<Document, Failure> {

@@ -54,6 +54,9 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
+        if self.policies.age && on_files(&self.workload).is_none() {
+            return Err(Failure::new("--age", "only loads on files are run on aged volumes").with_code(USAGE));
+        }
         if self.workload == "diskspd" {
             return self.diskspd();
         }
@@ -70,7 +73,7 @@ impl Arguments {
         }
         if let Some(set) = on_files(&self.workload) {
             let target = self.target.unwrap_or_else(|| "ntfs".into());
-            let naspt = self.choices.naspt(vec![set], &[target], self.policies.policy, Path::new("."))?;
+            let naspt = self.choices.naspt(vec![set], &[target], self.policies, Path::new("."))?;
             return show(&measure_files(&naspt)?, self.json);
         }
         let target = self.target.unwrap_or_else(|| "raw".into());

@@ -2,6 +2,7 @@
 
 use super::data::READ;
 use super::*;
+use crate::layout::crc32c;
 
 impl FileSystem for RefsVolume {
     fn format_name(&self) -> &'static str {
@@ -12,11 +13,14 @@ impl FileSystem for RefsVolume {
         let mut core = self.core();
         let label = open::label(&mut core)?;
         let checkpoint = &core.checkpoint;
+        let sums = checkpoint.roots.iter().flat_map(|root| root.checksum.bytes().iter().copied());
+        let roots = crc32c(&sums.collect::<Vec<u8>>());
         let mut details = vec![
             ("serial", format!("{:016x}", self.boot.serial)),
             ("metadata checksum", self.geometry.algorithm.name().into()),
             ("containers", format!("{} of {} MiB", core.pages.map.len(), self.boot.container >> 20)),
-            ("checkpoint", checkpoint.clock.to_string()),
+            // The clock alone is the same on two copies of a volume that went different ways.
+            ("checkpoint", format!("{}, roots {roots:08x}", checkpoint.clock)),
         ];
         if let Some(reason) = self.health.obstacle() {
             details.push(("read-only", reason.into()));

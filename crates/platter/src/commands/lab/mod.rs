@@ -146,7 +146,7 @@ impl Choices {
         self,
         sets: Vec<Set>,
         targets: &[OsString],
-        policies: Vec<Policy>,
+        policies: Policies,
         directory: &Path,
     ) -> Result<Naspt, Failure> {
         self.refuse_what_files_have(&[("--time", self.time.is_some())])?;
@@ -154,7 +154,8 @@ impl Choices {
             stand: self.stand(directory)?,
             targets: self.targets(targets)?,
             sets,
-            policies,
+            policies: policies.policy,
+            ages: policies.age,
             preset: self.preset(),
             repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
             base: self.base,
@@ -264,9 +265,9 @@ pub fn on_files(name: &OsStr) -> Option<Set> {
 /// How files are written under loads on files.
 #[derive(Args)]
 pub struct Policies {
-    /// What Windows does with files on a disk that can be unplugged, under naspt and small-files: better-performance, quick-removal (on
-    /// FAT each file and all that leads to it is on the disk when it is closed), write-through; several are targets of
-    /// their own
+    /// What Windows does with files on a disk that can be unplugged, under loads on files: better-performance,
+    /// quick-removal (on FAT each file and all that leads to it is on the disk when it is closed), write-through; several
+    /// are targets of their own
     #[arg(
         long,
         value_delimiter = ',',
@@ -275,6 +276,10 @@ pub struct Policies {
         value_parser = <Policy as std::str::FromStr>::from_str
     )]
     pub policy: Vec<Policy>,
+
+    /// Run loads on files also on each target after files have come and gone on it, as a target of its own
+    #[arg(long)]
+    pub age: bool,
 
     /// What databases and their logs lie on under jetstress, instead of --targets: db=ntfs:64k,log=ntfs:4k. Several times,
     /// each is compared with the others
