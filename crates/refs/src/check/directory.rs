@@ -1,11 +1,11 @@
 //! The tree of directories: each one's rows, what they lead to, and what leads back.
 
 use super::file::{Spot, object_links};
+use super::lost::LostTree;
 use super::objects::{METADATA_DIRECTORY, is_directory};
 use super::order::Order;
 use super::page::Subject;
 use super::runs::nameless;
-use super::salvage::LostTree;
 use super::tree::{Cursor, TreeRow};
 use super::{Check, Task, links, reparse};
 use crate::core::ROOT_DIRECTORY;

@@ -14,6 +14,7 @@ mod copies;
 mod directory;
 mod file;
 mod links;
+mod lost;
 mod objects;
 mod order;
 mod page;
@@ -39,8 +40,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tree::TreeRow;
 use used::Used;
 
+pub use lost::{FindLost, LostRow, LostTree};
 pub use runs::{FileRun, walk_runs};
-pub use salvage::{FindLost, LostRow, LostTree};
 
 /// Clusters at the beginning that no allocator hands out.
 const FIRST_CLUSTERS: u64 = 0x40;
