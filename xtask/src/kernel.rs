@@ -33,7 +33,7 @@ pub fn provide() -> Outcome {
 
 fn unpack(release: &str, folder: &Path, place: &Path) -> Outcome {
     let at = |name: &str| folder.join(name).display().to_string();
-    let source = format!("deb http://deb.debian.org/debian {release}-backports main\n");
+    let source = format!("deb {} {release}-backports main\n", archive(release)?);
     std::fs::write(at("sources.list"), source).map_err(|error| format!("{}: {error}", at("sources.list")))?;
     let place = place.display().to_string();
     // The sources and lists of the system stay as they are.
@@ -50,6 +50,23 @@ mkdir -p "$2"
 dpkg-deb -x linux-image-*.deb "$2"
 "#;
     run("sh", &["-c", script, "kernel", &folder.display().to_string(), &place], &[])
+}
+
+/// Where this system has its packages of this release from: the first of its sources (apt-get(8), "indextargets").
+fn archive(release: &str) -> Result<String, String> {
+    let codename = format!("Codename: {release}");
+    let asked = Command::new("apt-get")
+        .args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", &codename])
+        .output();
+    let asked = asked.map_err(|error| format!("apt-get: {error}"))?;
+    let text = String::from_utf8_lossy(&asked.stdout).into_owned();
+    match text.lines().next() {
+        Some(place) if !place.is_empty() => Ok(place.trim_end_matches('/').to_string()),
+        _ => Err(format!(
+            "the package sources of this system name no place that has {release}; add one, run apt-get update, or set \
+             PLATTER_KERNEL to where an unpacked kernel package is"
+        )),
+    }
 }
 
 fn has_ntfs3(place: &Path) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::SLOT;
 use platter_device::Device;
-use platter_vfs::Result;
+use platter_vfs::{CheckReport, Finding, Result, Severity};
 use std::collections::BTreeMap;
 
 /// The first bytes of a device, where a boot sector stands; `None` if the device is smaller than its sectors, or than
@@ -44,8 +44,16 @@ impl<'d> Disk<'d> {
         (start, (end - start) as usize)
     }
 
-    /// Reads bytes as they are on the device.
+    /// Reads bytes as they are on the device. What lies behind the end of a device that was cut off reads as zeroes: the
+    /// walk says what that is.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = self.device.end();
+        if offset.saturating_add(buffer.len() as u64) > end && end < self.device.len() {
+            let there = end.saturating_sub(offset) as usize;
+            let (there, behind) = buffer.split_at_mut(there);
+            behind.fill(0);
+            return if there.is_empty() { Ok(()) } else { self.read(offset, there) };
+        }
         let (start, length) = self.around(offset, buffer.len());
         if (start, length) == (offset, buffer.len()) {
             return Ok(self.device.read_at(offset, buffer)?);
@@ -68,6 +76,19 @@ impl<'d> Disk<'d> {
         let skip = (offset - start) as usize;
         sectors[skip..skip + data.len()].copy_from_slice(data);
         Ok(self.device.write_at(start, &sectors)?)
+    }
+
+    /// Whether a range of a device that was cut off lies behind its end, at least in part.
+    pub fn is_behind_end(&self, offset: u64, length: u64) -> bool {
+        self.device.end() < self.device.len() && offset.saturating_add(length) > self.device.end()
+    }
+
+    /// Reports that a device was cut off.
+    pub fn report_end(&self, report: &mut CheckReport) {
+        if let Some(message) = self.device.why_read_only().filter(|_| self.device.end() < self.device.len()) {
+            let severity = Severity::DataLoss;
+            report.add(Finding { code: "cut-off", severity, path: None, message, repaired: false });
+        }
     }
 
     /// Makes what was written durable.

@@ -4,7 +4,7 @@
 //!   format is a [`Family`]: its directory entries, and how its clusters are taken and linked.
 //! * [`Runs`], [`FreeSpace`], [`Table`], [`Slots`], [`Heap`], [`DosTime`] are the arithmetic below it, each usable
 //!   by itself.
-//! * [`Bits`], [`Disk`], [`claim_chain`] and [`Findings`] serve the checks.
+//! * [`Bits`], [`Disk`], [`claim_chain`] and [`Findings`] serve the checks; [`recover`] copies out what is left of a volume.
 #![forbid(unsafe_code)]
 
 mod bits;
@@ -19,6 +19,7 @@ mod gaps;
 mod heap;
 mod images;
 mod path;
+mod recover;
 mod runs;
 mod slots;
 mod space;
@@ -37,6 +38,7 @@ pub use findings::{Findings, MOST_CHANGES};
 pub use heap::Heap;
 pub use images::{Images, join};
 pub use path::{is_inside, path_of};
+pub use recover::{Remains, Remnant, recover};
 pub use runs::{Run, Runs};
 pub use slots::{DirectoryImages, SLOT, SlotRules, Slots, Storage};
 pub use space::FreeSpace;

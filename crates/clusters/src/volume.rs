@@ -79,10 +79,10 @@ impl<F: Family> Volume<F> {
     pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Volume<F>> {
         let mut core = F::open(device)?;
         core.offset_minutes = options.local_offset_minutes;
-        if options.read_only {
-            core.health.close("it was opened so");
-        } else if core.device.read_only() {
-            core.health.close("the device is");
+        if core.device.end() == core.device.len() && options.read_only {
+            core.health.close(Health::OPENED_SO);
+        } else if let Some(why) = core.device.why_read_only() {
+            core.health.close(why);
         }
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Ok(Volume {
@@ -138,7 +138,11 @@ impl<F: Family> FileSystem for Volume<F> {
     }
 
     fn info(&self) -> Result<VolumeInfo> {
-        F::info(&mut self.core())
+        let mut info = F::info(&mut self.core())?;
+        if let Some(reason) = self.health.obstacle() {
+            info.details.push(("read-only", reason.into()));
+        }
+        Ok(info)
     }
 
     fn capabilities(&self) -> &Capabilities {

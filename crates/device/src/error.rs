@@ -89,13 +89,21 @@ pub enum Error {
         /// The device's name.
         device: Box<str>,
     },
-    /// Writing would destroy something the user did not name, or race with someone else.
+    /// Writing would destroy something the user did not name, or race with the kernel.
     #[error("{device}: {reason}; use --force to write to it all the same")]
     Protected {
         /// The device's name.
         device: Box<str>,
         /// What stands in the way, for example "mounted at /home" or "holds an ext4 file system".
         reason: String,
+    },
+    /// Another process has locked it. Nothing good comes of writing beside it, so nobody is offered to.
+    #[error("{device}: {who} works on it")]
+    Locked {
+        /// The device's name.
+        device: Box<str>,
+        /// Who has: a process's number and name, or "another process".
+        who: String,
     },
     /// The text or the parameters that name a device make no sense.
     #[error("{device}: {reason}")]

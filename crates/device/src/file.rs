@@ -1,10 +1,11 @@
 //! Image files and Linux block devices.
 
+use crate::lock::lock;
 use crate::uring::{self, UringQueue};
 use crate::{
     Buffer, Device, Error, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue,
 };
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use std::fs::{File, FileType};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -31,9 +32,11 @@ pub struct FileOptions {
     pub read_only: bool,
     /// Page cache or not.
     pub caching: Caching,
-    /// Claim it alone. A block device (`O_EXCL`): fails while it is mounted or otherwise claimed. An image file
-    /// (`flock`): fails while another process that asks for the same has it open.
+    /// Claim it alone: fails while another process has locked it ([`Error::Locked`]), and for a block device (`O_EXCL`)
+    /// while it is mounted or otherwise claimed by the kernel.
     pub exclusive: bool,
+    /// Claim it beside whatever the kernel has claimed a block device for. Locks of other processes still count.
+    pub beside_kernel: bool,
     /// A file that stands for no disk: through the page cache it takes transfers of any length at any offset, which a
     /// sector of 1 byte says. Past it, and for block devices, this means nothing.
     pub bytewise: bool,
@@ -89,7 +92,7 @@ impl FileDevice {
         let opened = open_as(options.caching, |direct| {
             let mut flags = OFlags::CLOEXEC;
             flags.set(OFlags::DIRECT, direct);
-            flags.set(OFlags::EXCL, block && options.exclusive);
+            flags.set(OFlags::EXCL, block && options.exclusive && !options.beside_kernel);
             File::options()
                 .read(true)
                 .write(!options.read_only)
@@ -114,12 +117,12 @@ impl FileDevice {
         let metadata = file.metadata().map_err(failed)?;
         refuse_kind(&name, metadata.file_type())?;
         let block = metadata.file_type().is_block_device();
+        if options.exclusive {
+            lock(&file, &name, block, options.read_only)?;
+        }
         let (length, sectors) = if block {
             block_geometry(&file).map_err(failed)?
         } else {
-            if options.exclusive {
-                lock(&file, &name)?;
-            }
             if let Some(length) = set_length {
                 file.set_len(length).map_err(failed)?;
             }
@@ -182,17 +185,6 @@ fn refuse_kind(name: &str, kind: FileType) -> Result<()> {
     };
     let reason = format!("expected an image file or a block device, found {what}");
     Err(Error::Unusable { device: name.into(), reason })
-}
-
-/// Claims an image file until it is closed.
-fn lock(file: &File, name: &str) -> Result<()> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            Err(Error::Protected { device: name.into(), reason: "another process works on it".into() })
-        }
-        // A file system without locks protects nobody, which is no reason to refuse.
-        _ => Ok(()),
-    }
 }
 
 /// Size and sector sizes of a block device.

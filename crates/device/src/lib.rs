@@ -20,6 +20,7 @@ mod file;
 pub mod fuzzing;
 mod gather;
 mod host;
+mod lock;
 mod memory;
 mod mirror;
 mod overlay;
@@ -46,7 +47,9 @@ pub use file::{Caching, FileDevice, FileOptions};
 pub use gather::Gather;
 pub use host::{Hardware, hardware, host_file_system};
 pub use memory::MemoryDevice;
-pub use mirror::{FileRecord, IsDamage, Mirror, MirrorCopy, MirrorEvent, MirrorRecord, MirrorSet, Standing};
+pub use mirror::{
+    FileRecord, Mirror, MirrorCopy, MirrorEvent, MirrorJudge, MirrorRecord, MirrorSet, Standing,
+};
 pub use overlay::OverlayDevice;
 pub use partition::Partition;
 pub use power::{Grain, Log, Survivors};
@@ -100,6 +103,22 @@ pub trait Device: Send + Sync {
 
     /// Sector sizes.
     fn sectors(&self) -> Sectors;
+
+    /// Where what can be read ends: before [`Device::len`] on a device that was cut off, of which all is shown that was
+    /// there once ([`Partition::reaching`]).
+    fn end(&self) -> u64 {
+        self.len()
+    }
+
+    /// Why the device is only read, if it is, as the end of a sentence.
+    fn why_read_only(&self) -> Option<String> {
+        let missing = self.len().saturating_sub(self.end());
+        match (missing, self.read_only()) {
+            (0, true) => Some("the device is".into()),
+            (0, false) => None,
+            _ => Some(format!("the device ends {missing} bytes before the volume on it does")),
+        }
+    }
 
     /// Whether writes are refused with [`Error::ReadOnly`].
     fn read_only(&self) -> bool {

@@ -13,7 +13,7 @@ use busy::{Alone, Busy};
 use queue::MirrorQueue;
 pub use record::{FileRecord, MirrorRecord};
 use session::Session;
-pub use set::{IsDamage, MirrorCopy, MirrorSet, Standing};
+pub use set::{MirrorCopy, MirrorJudge, MirrorSet, Standing};
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;

@@ -83,6 +83,10 @@ impl Device for OverlayDevice {
         self.below.len()
     }
 
+    fn end(&self) -> u64 {
+        self.below.end()
+    }
+
     fn sectors(&self) -> Sectors {
         self.below.sectors()
     }

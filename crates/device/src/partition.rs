@@ -34,6 +34,28 @@ impl Partition {
         Ok(Partition { device, name, start, length })
     }
 
+    /// The same of a device that was cut off and may end before: then the window is only read, and what would lie behind
+    /// [`Device::end`] cannot be.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] if they are not whole sectors, or begin behind the end.
+    pub fn reaching(device: Arc<dyn Device>, start: u64, length: u64, name: String) -> Result<Partition> {
+        let there = length.min(device.len().saturating_sub(start));
+        let is_possible = there > 0 && start.checked_add(length).is_some();
+        let sector = u64::from(device.sectors().logical);
+        if there == length || !is_possible || !length.is_multiple_of(sector) {
+            return Partition::new(device, start, length, name);
+        }
+        Ok(Partition { length, ..Partition::new(device, start, there, name)? })
+    }
+
+    fn writable(&self) -> Result<()> {
+        match self.end() < self.length {
+            true => Err(Error::ReadOnly { device: self.name.as_str().into() }),
+            false => Ok(()),
+        }
+    }
+
     fn shifted(&self, offset: u64, operation: Operation, length: u64) -> Result<u64> {
         check_transfer(self, operation, offset, length)?;
         Ok(self.start + offset)
@@ -59,8 +81,12 @@ impl Device for Partition {
         self.device.sectors()
     }
 
+    fn end(&self) -> u64 {
+        self.device.end().saturating_sub(self.start).min(self.length)
+    }
+
     fn read_only(&self) -> bool {
-        self.device.read_only()
+        self.device.read_only() || self.end() < self.length
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -68,12 +94,16 @@ impl Device for Partition {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.writable()?;
         self.device.write_at(self.shifted(offset, Operation::Write, data.len() as u64)?, data)
     }
 
     fn next_data(&self, offset: u64) -> u64 {
-        let start = self.start + offset.min(self.length);
-        (self.device.next_data(start) - self.start).min(self.length)
+        if offset >= self.end() {
+            // Nobody knows what is behind the end of a device that was cut off.
+            return offset.min(self.length);
+        }
+        (self.device.next_data(self.start + offset) - self.start).min(self.length)
     }
 
     fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
@@ -85,6 +115,7 @@ impl Device for Partition {
     }
 
     fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        self.writable()?;
         let mut moved = Vec::with_capacity(writes.len());
         for &(offset, data) in writes {
             moved.push((self.shifted(offset, Operation::Write, data.len() as u64)?, data));
@@ -102,6 +133,7 @@ impl Device for Partition {
     }
 
     fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
+        self.writable()?;
         let offset = self.shifted(offset, Operation::Write, data.len() as u64)?;
         self.device.repair_copy(copy, offset, data)
     }
@@ -111,6 +143,7 @@ impl Device for Partition {
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
+        self.writable()?;
         self.device.discard(self.shifted(offset, Operation::Discard, length)?, length)
     }
 
@@ -134,6 +167,25 @@ mod tests {
         let device = Arc::new(MemoryDevice::new(64 << 10, Sectors::SMALL));
         let partition = Partition::new(device.clone(), 8192, 4096, "part".into()).unwrap();
         (device, partition)
+    }
+
+    #[test]
+    fn a_window_on_a_device_that_was_cut_off_is_read_as_far_as_it_goes() {
+        let device = Arc::new(MemoryDevice::new(16 << 10, Sectors::SMALL));
+        device.write_at(8192, &[7; 512]).unwrap();
+        let reach = |start, length| Partition::reaching(device.clone(), start, length, "part".into());
+        let whole = reach(8192, 8192).unwrap();
+        assert_eq!((whole.len(), whole.end(), whole.read_only()), (8192, 8192, false));
+        let cut = reach(8192, 1 << 20).unwrap();
+        assert_eq!((cut.len(), cut.end(), cut.read_only()), (1 << 20, 8192, true));
+        let mut sector = [0; 512];
+        cut.read_at(0, &mut sector).unwrap();
+        assert_eq!(sector, [7; 512]);
+        assert!(matches!(cut.read_at(8192, &mut sector), Err(Error::OutOfRange { size: 16384, .. })));
+        assert!(matches!(cut.write_at(0, &sector), Err(Error::ReadOnly { .. })));
+        assert_eq!([0, 8192, 65536, 2 << 20].map(|at| cut.next_data(at)), [0, 8192, 65536, 1 << 20]);
+        assert!(reach(16 << 10, 512).is_err() && reach(8192, 1 << 20 | 1).is_err());
+        assert!(reach(8192, u64::MAX - 511).is_err());
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl PartitionTable {
             return Err(unusable(&*device, format!("has no partition {number}; {self}")));
         };
         let name = format!("{} partition {number}", device.name());
-        Partition::new(device, entry.start, entry.length, name)
+        Partition::reaching(device, entry.start, entry.length, name)
     }
 }
 
@@ -512,14 +512,16 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_past_the_end_is_refused() {
+    fn a_partition_that_reaches_past_the_end_is_only_read() {
         let image = &mbr_image()[..6 * MIB as usize];
         let error = read(image, Sectors::SMALL).unwrap();
         assert!(error.is_none(), "a partition that starts past the end: no table of this device");
         let image = &mbr_image()[..13 * MIB as usize + 4096];
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::from_image(image, Sectors::SMALL));
-        let error = select_partition(device, Some(4), &|_| true).err().unwrap().to_string();
-        assert!(error.contains("partition 4") && error.contains("past the end"), "{error}");
+        let part = select_partition(device, Some(4), &|_| true).unwrap();
+        assert!(part.end() < part.len() && part.read_only());
+        let why = part.why_read_only().unwrap();
+        assert!(why.contains("bytes before the volume"), "{why}");
     }
 
     #[test]

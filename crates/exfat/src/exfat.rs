@@ -2,10 +2,11 @@
 
 use crate::ExfatVolume;
 use crate::layout::{LabelEntry, Primary, SLOT, kind};
+use platter_clusters::Disk;
 use platter_device::Device;
 use platter_vfs::{
     CheckOptions, CheckReport, Error, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
-    Result,
+    RecoverReport, Result, Visit,
 };
 use std::sync::Arc;
 
@@ -24,9 +25,13 @@ impl Format for Exfat {
             Err(Error::NotThisFormat { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let recognised = |label| Ok(Some(Recognised { format: "exFAT".into(), label }));
+        let cut_off = boot.cut_off(device.len());
+        let recognised = |label| Ok(Some(Recognised { format: "exFAT".into(), label, cut_off }));
         // Its name is enough; what is wrong with the rest is for whoever opens or checks it.
-        let Ok(geometry) = boot.geometry(device.len()) else { return recognised(None) };
+        let Ok(geometry) = boot.geometry(cut_off.unwrap_or(device.len())) else { return recognised(None) };
+        if geometry.heap.offset(geometry.root_cluster) + u64::from(geometry.sector) > device.end() {
+            return recognised(None);
+        }
         let mut sector = vec![0; geometry.sector.max(device.sectors().logical) as usize];
         device.read_at(geometry.heap.offset(geometry.root_cluster), &mut sector)?;
         let slots = sector.as_chunks::<SLOT>().0;
@@ -49,5 +54,18 @@ impl Format for Exfat {
         progress: &dyn Progress,
     ) -> Result<CheckReport> {
         crate::check::check(device, options, progress)
+    }
+
+    fn has_copy(&self, device: &dyn Device) -> bool {
+        crate::check::find_boot(&Disk::new(device)).is_ok()
+    }
+
+    fn recover(
+        &self,
+        device: Arc<dyn Device>,
+        progress: &dyn Progress,
+        visit: Visit<'_>,
+    ) -> Result<RecoverReport> {
+        crate::recover::recover(device, progress, visit)
     }
 }

@@ -14,6 +14,7 @@ mod format;
 pub mod fuzzing;
 pub mod layout;
 mod open;
+mod recover;
 mod volume;
 
 pub use exfat::Exfat;

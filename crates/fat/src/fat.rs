@@ -2,11 +2,11 @@
 
 use crate::FatVolume;
 use crate::layout::{BootSector, FatKind, Label};
-use platter_clusters::first_sector;
+use platter_clusters::{Disk, first_sector};
 use platter_device::Device;
 use platter_vfs::{
     CheckOptions, CheckReport, Error, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
-    Result,
+    RecoverReport, Result, Visit,
 };
 use std::sync::Arc;
 
@@ -36,14 +36,15 @@ impl Format for Fat {
     fn recognise(&self, device: &dyn Device) -> Result<Option<Recognised>> {
         let Some(bytes) = first_sector(device)? else { return Ok(None) };
         let boot = BootSector::from_bytes(&bytes);
-        let Ok(geometry) = boot.geometry(device.len()) else { return Ok(None) };
+        let cut_off = boot.cut_off(device.len());
+        let Ok(geometry) = boot.geometry(cut_off.unwrap_or(device.len())) else { return Ok(None) };
         if self.kind.is_some_and(|kind| kind != geometry.kind) {
             return Ok(None);
         }
         let label = (boot.is_extended() && boot.label != BootSector::NO_NAME)
             .then(|| Label(boot.label).to_string())
             .filter(|label| !label.is_empty());
-        Ok(Some(Recognised { format: geometry.kind.name().into(), label }))
+        Ok(Some(Recognised { format: geometry.kind.name().into(), label, cut_off }))
     }
 
     fn make(&self, device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
@@ -68,5 +69,23 @@ impl Format for Fat {
         progress: &dyn Progress,
     ) -> Result<CheckReport> {
         crate::check::check(device, options, progress)
+    }
+
+    fn fault(&self, device: &dyn Device) -> Option<Error> {
+        let boot = BootSector::from_bytes(&first_sector(device).ok()??);
+        boot.geometry(device.len()).err().filter(|error| matches!(error, Error::Damaged(_)))
+    }
+
+    fn has_copy(&self, device: &dyn Device) -> bool {
+        crate::check::find_boot(&Disk::new(device)).is_ok()
+    }
+
+    fn recover(
+        &self,
+        device: Arc<dyn Device>,
+        progress: &dyn Progress,
+        visit: Visit<'_>,
+    ) -> Result<RecoverReport> {
+        crate::recover::recover(device, progress, visit)
     }
 }

@@ -12,6 +12,7 @@ mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod layout;
+mod recover;
 mod volume;
 
 pub use fat::Fat;

@@ -3,7 +3,11 @@
 //! The one list of the formats there are: a new one is added to [`registry`], and every door knows it.
 #![forbid(unsafe_code)]
 
-use platter_device::{Device, contents};
+mod mirrors;
+
+pub use mirrors::Judge;
+
+use platter_device::{Device, Partition, contents};
 use platter_exfat::Exfat;
 use platter_fat::Fat;
 use platter_ntfs::Ntfs;
@@ -41,9 +45,20 @@ pub fn recognise(device: &dyn Device) -> Result<Option<(&'static dyn Format, Rec
 /// [`Error::NotThisFormat`], which says what is there instead as far as that is known, and what opening gives.
 pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn FileSystem>> {
     match recognise(&*device)? {
-        Some((format, _)) => format.open(device, options),
+        Some((format, recognised)) => format.open(whole(device, &recognised)?, options),
         None => Err(unknown(&*device)?),
     }
+}
+
+/// The device as long as the volume that was recognised on it: one that was cut off is shown with what is missing, and
+/// only read.
+///
+/// # Errors
+/// [`Error::Device`] if the volume's length makes no sense on the device.
+pub fn whole(device: Arc<dyn Device>, recognised: &Recognised) -> Result<Arc<dyn Device>> {
+    let Some(length) = recognised.cut_off else { return Ok(device) };
+    let name = device.name().to_string();
+    Ok(Arc::new(Partition::reaching(device, 0, length, name)?))
 }
 
 /// The error for a device that holds no volume of any format here.
@@ -52,8 +67,24 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn Fil
 /// What reading the device gives.
 pub fn unknown(device: &dyn Device) -> Result<Error> {
     let reason = match contents(device)? {
-        Some(known) => format!("the device holds {known}"),
-        None => "no file system is recognised on the device".to_string(),
+        Some(known) => {
+            // What begins as a volume of a known format does is one with a fault, and that is worth more than its name.
+            let is_meant = |format: &&&dyn Format| known.to_lowercase().contains(format.name());
+            let fault = registry().iter().find(is_meant).and_then(|format| format.fault(device));
+            let fault = fault.map_or_else(String::new, |error| format!(", which is damaged: {error}"));
+            format!("the device holds {known}{fault}")
+        }
+        None => match registry().iter().find(|format| format.has_copy(device)) {
+            Some(format) => {
+                let name = format.name();
+                format!(
+                    "no file system is recognised on the device, but there is a copy of the boot sector of one: `platter \
+                     check --as {name}` tells more and with --repair puts it back, and `platter recover --as {name}` \
+                     copies out what is left"
+                )
+            }
+            None => "no file system is recognised on the device".to_string(),
+        },
     };
     Ok(Error::NotThisFormat { format: "Platter", reason })
 }

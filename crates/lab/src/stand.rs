@@ -109,7 +109,7 @@ impl OpenStand {
             return OpenStand::of_blocks(stand, span, targets, caching);
         }
         let length = image_length(span).saturating_mul(targets);
-        let options = |exclusive| FileOptions { caching, exclusive, ..FileOptions::default() };
+        let claimed = FileOptions { caching, exclusive: true, ..FileOptions::default() };
         match stand {
             Stand::Memory(length) => {
                 let memory = || Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
@@ -129,21 +129,24 @@ impl OpenStand {
                 })
             }
             Stand::TemporaryImage(directory) => {
-                let file = FileDevice::temporary(directory, length, options(false))?;
+                let file =
+                    FileDevice::temporary(directory, length, FileOptions { exclusive: false, ..claimed })?;
                 let name = format!("temporary image in {}", directory.display());
                 OpenStand::on_file(file, span, targets, caching, name, directory, Made::default())
             }
             Stand::Path { path, force } => {
                 let mut made = Made::default();
-                let file = open_file(path, length, options(!force), &mut made)?;
+                let options = FileOptions { beside_kernel: *force, ..claimed };
+                let file = open_file(path, length, options, &mut made)?;
                 let name = file.name().to_string();
                 OpenStand::on_file(file, span, targets, caching, name, path, made)
             }
             Stand::Mirror { paths, force } => {
                 let mut made = Made::default();
+                let options = FileOptions { beside_kernel: *force, ..claimed };
                 let files = paths
                     .iter()
-                    .map(|path| open_file(path, length, options(!force), &mut made))
+                    .map(|path| open_file(path, length, options, &mut made))
                     .collect::<Result<Vec<FileDevice>>>()?;
                 let direct = files.iter().all(FileDevice::is_direct);
                 let is_image = files.iter().any(FileDevice::is_image);

@@ -28,14 +28,14 @@ impl Format for Ntfs {
             let mut bytes = vec![0; sector as usize];
             device.read_at(place, &mut bytes)?;
             let Ok(boot) = BootSector::from_bytes(&bytes) else { continue };
-            let volume = match boot.geometry(device.len()) {
+            let cut_off = boot.cut_off(device.len()).filter(|_| place == 0);
+            let volume = match boot.geometry(cut_off.unwrap_or(device.len())) {
                 Ok(geometry) => volume_record(device, &geometry)?,
                 Err(_) => None,
             };
             // Its name is enough; what is wrong with the rest is for whoever opens or checks it.
-            return Ok(Some(
-                volume.map_or_else(|| Recognised { format: "NTFS".into(), label: None }, recognised),
-            ));
+            let unknown = || Recognised { format: "NTFS".into(), label: None, cut_off: None };
+            return Ok(Some(Recognised { cut_off, ..volume.map_or_else(unknown, recognised) }));
         }
         Ok(None)
     }
@@ -103,5 +103,5 @@ fn recognised(volume: Record) -> Recognised {
         bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit)).collect::<Vec<_>>()
     };
     let label = value(Kind::VOLUME_NAME).map(|bytes| String::from_utf16_lossy(&units(bytes)));
-    Recognised { format, label: label.filter(|label| !label.is_empty()) }
+    Recognised { format, label: label.filter(|label| !label.is_empty()), cut_off: None }
 }

@@ -1,7 +1,6 @@
 //! Opening a volume: from the boot sector to the metadata in memory.
 
-use crate::bits::Bits;
-use crate::core::{Core, data_runs, read_any, write_any};
+use crate::core::{Core, data_runs, read_any, read_pieces, write_any};
 use crate::file::{Attr, Body};
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::{
@@ -11,7 +10,7 @@ use crate::layout::{
 use crate::log::{Log, Place, State};
 use crate::space::Space;
 use platter_device::{Device, OverlayDevice};
-use platter_vfs::{Error, OpenOptions, Result};
+use platter_vfs::{Error, Health, OpenOptions, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -176,11 +175,9 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
     }
     let is_read_only = options.read_only || device.read_only();
     let mut device = device;
-    let mut reason = match (options.read_only, device.read_only()) {
-        (true, _) => Some(String::from("it was opened so")),
-        (_, true) => Some(String::from("the device is")),
-        _ => None,
-    };
+    // What the volume itself has against it is worth more to who reads it than that it was opened so.
+    let of_device = device.why_read_only();
+    let mut reason = of_device.clone().filter(|_| device.end() < device.len());
     let (mut log, was_open) = match open_log(&device, geometry) {
         Ok((log, State::Clean)) => (Some(log), false),
         Ok((log, State::Foreign(why))) => {
@@ -217,6 +214,8 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
         reason = reason.or(Some(why));
     }
     load_extend(&mut core);
+    let opened_so = || options.read_only.then(|| Health::OPENED_SO.into());
+    let reason = reason.or_else(opened_so).or(of_device);
     if let Some(reason) = reason {
         core.health.close(reason);
         log = None;
@@ -257,20 +256,16 @@ fn load_space(core: &mut Core) -> Result<()> {
     let file = core.file(record_number::BITMAP)?;
     let total = core.geometry.clusters;
     let at = core.record_place(record_number::BITMAP)?;
-    let bits = match file.find(Kind::DATA, &[]).map(|data| &data.body) {
-        Some(Body::Outside(outside)) if outside.size >= total.div_ceil(8) => {
-            // It may have half a gigabyte: piece by piece.
-            Bits::read(total, |at, bytes| {
-                bytes.copy_from_slice(&core.read_runs(&outside.runs, at, bytes.len() as u64)?);
-                Ok(())
-            })?
-        }
+    let runs = match file.find(Kind::DATA, &[]).map(|data| &data.body) {
+        Some(Body::Outside(outside)) if outside.size >= total.div_ceil(8) => outside.runs.to_vec(),
         Some(Body::Resident { value, .. }) if value.len() as u64 >= total.div_ceil(8) => {
             return Err(Error::damaged("$Bitmap", at, "clusters", "a resident value"));
         }
         _ => return Err(Error::damaged("$Bitmap", at, format!("bits for {total} clusters"), "fewer")),
     };
-    core.space = Space::new(bits);
+    let (device, cluster) = (core.device.clone(), core.geometry.cluster);
+    let read = move |at: u64, bytes: &mut [u8]| read_pieces(&*device, cluster, &runs, at, bytes);
+    core.space = Space::open(total, Box::new(read))?;
     let mft = core.file(record_number::MFT)?;
     let end = data_runs(&mft).last().and_then(|run| run.lcn.map(|lcn| lcn + run.length)).unwrap_or(0);
     core.space.zone = end.min(total)..(end + total / 8).min(total);

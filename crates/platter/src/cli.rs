@@ -20,6 +20,7 @@ use clap::{Parser, Subcommand};
 ///
 /// A path on a volume is written IMAGE:/PATH, for example disk.img:/photos/a.jpg. An argument X:/Y names the host's
 /// file Y in directory "X:" if there is such a directory (a drive on Windows), and otherwise /Y on the volume in X.
+/// IMAGE@2:/PATH is a path on partition 2, so that files can be copied from one partition of a disk to another.
 ///
 /// Sizes take binary units: 4k, 64M, 1.5G, 16T (1k is 1,024 bytes).
 #[derive(Parser)]

@@ -2,10 +2,8 @@
 
 use crate::failure::{Failure, shown, tell};
 use crate::image::{Image, told};
-use crate::volume::{Access, open_file_cached, open_options};
-use platter_device::{
-    Caching, Device, Error, FileRecord, MirrorCopy, MirrorRecord, MirrorSet, Standing, select_partition,
-};
+use crate::volume::{Access, open_file_cached};
+use platter_device::{Caching, Device, FileRecord, MirrorCopy, MirrorRecord, MirrorSet, Standing};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +11,7 @@ use std::sync::Arc;
 /// on is an error.
 pub fn look(image: &Image, access: Access, caching: Caching) -> Result<MirrorSet, Failure> {
     let copies = image.paths.iter().map(|path| copy(path, access, caching)).collect::<Result<_, _>>()?;
-    Ok(MirrorSet::look(copies, &is_damage))
+    Ok(MirrorSet::look(copies, &platter_formats::Judge))
 }
 
 fn copy(path: &Path, access: Access, caching: Caching) -> Result<MirrorCopy, Failure> {
@@ -80,23 +78,4 @@ pub fn found(image: &Image, length: u64) -> Result<(), Failure> {
     let records: Vec<Arc<dyn MirrorRecord>> =
         records().map(|record| Arc::new(record) as Arc<dyn MirrorRecord>).collect();
     MirrorSet::found(&records, length).map_err(|error| Failure::from_io("the record of the mirror", &error))
-}
-
-/// Whether a copy differs from a good one by damage that the format tells: it does not open, or its clock, which every
-/// commit moves on, stands where the good one's does.
-fn is_damage(copy: &Arc<dyn Device>, good: &Arc<dyn Device>) -> bool {
-    match (clock(copy), clock(good)) {
-        (Err(_), Ok(Some(_))) => true,
-        (Ok(Some(one)), Ok(Some(two))) => one == two,
-        _ => false,
-    }
-}
-
-/// The clock of the volume on a device, if its format has one and checksums to tell damage by.
-fn clock(device: &Arc<dyn Device>) -> Result<Option<String>, String> {
-    let known = |device: &dyn Device| matches!(platter_formats::recognise(device), Ok(Some(_)));
-    let part = select_partition(device.clone(), None, &known).map_err(|error: Error| error.to_string())?;
-    let system = platter_formats::open(part, open_options(true)).map_err(|error| error.to_string())?;
-    let info = system.info().map_err(|error| error.to_string())?;
-    Ok(info.details.into_iter().find(|(name, _)| *name == "checkpoint").map(|(_, value)| value))
 }

@@ -1,13 +1,13 @@
 //! Opening the volumes that arguments name, and finding the way inside them.
 
-use crate::failure::{About, Failure, shown};
+use crate::failure::{About, Failure, shown, tell};
 use crate::image::{Image, MIRROR};
 use clap::Args;
 use platter_device::{
     Caching, Device, Error, FileDevice, FileOptions, IN_USE, refuse_in_use, refuse_unlike_copies,
     select_partition,
 };
-use platter_vfs::{Cursor, Entry, FileSystem, Name, Node, OpenOptions};
+use platter_vfs::{Cursor, Entry, Error as VolumeError, FileSystem, Name, Node, OpenOptions};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -31,7 +31,7 @@ pub struct WriteOptions {
     /// Use this partition instead of the only one with a known file system
     #[arg(long, value_name = "N")]
     pub partition: Option<u32>,
-    /// Write even if the device is mounted or otherwise in use
+    /// Write even if the device is mounted or otherwise in use, unless another process has locked it
     #[arg(long)]
     pub force: bool,
 }
@@ -95,7 +95,9 @@ pub fn open_file_cached(path: &Path, access: Access, caching: Caching) -> Result
     if !force {
         refuse_in_use(path)?;
     }
-    let options = FileOptions { read_only, exclusive: !force, ..FileOptions::default() };
+    // `--force` passes over what the kernel does with a device, never over the lock of another process.
+    let (exclusive, beside_kernel) = (access.claims(), force);
+    let options = FileOptions { read_only, exclusive, beside_kernel, ..FileOptions::default() };
     let device = FileDevice::open(path, options)?;
     if caching == options.caching {
         return Ok(Arc::new(device));
@@ -125,7 +127,7 @@ pub fn wait_until_closed(path: &Path) {
 fn is_claimed(path: &Path) -> bool {
     let options = FileOptions { read_only: true, exclusive: true, ..FileOptions::default() };
     match refuse_in_use(path) {
-        Ok(()) => matches!(FileDevice::open(path, options), Err(Error::Protected { .. })),
+        Ok(()) => matches!(FileDevice::open(path, options), Err(Error::Locked { .. })),
         Err(error) => matches!(error, Error::Protected { reason, .. } if reason == IN_USE),
     }
 }
@@ -197,7 +199,7 @@ pub fn look_at_copies(device: &dyn Device, access: Access) -> Result<(), Failure
 
 /// How volumes are opened here: times that a format keeps as local time are those of this machine.
 pub fn open_options(read_only: bool) -> OpenOptions {
-    OpenOptions { read_only, local_offset_minutes: local_offset_minutes() }
+    OpenOptions { read_only, local_offset_minutes: local_offset_minutes(), ..OpenOptions::default() }
 }
 
 /// Minutes that local time is ahead of UTC now. Windows too applies the present offset to every time on FAT.
@@ -215,8 +217,23 @@ struct Open {
     image: PathBuf,
     /// The files or devices it is on.
     paths: Vec<PathBuf>,
+    /// Which partition of them it is, if one was named.
+    partition: Option<u32>,
+    /// The whole of what it is on.
+    device: Arc<dyn Device>,
     writable: bool,
     system: Arc<dyn FileSystem>,
+}
+
+/// Takes `IMAGE@N` apart, which means partition N of an image. An image that is called so is meant itself.
+fn split_partition(image: &Path) -> (&Path, Option<u32>) {
+    let bytes = image.as_os_str().as_bytes();
+    let split = || {
+        let at = bytes.iter().rposition(|&byte| byte == b'@')?;
+        let number = std::str::from_utf8(&bytes[at + 1..]).ok()?.parse().ok()?;
+        Some((Path::new(OsStr::from_bytes(&bytes[..at])), Some(number)))
+    };
+    if image.symlink_metadata().is_ok() { (image, None) } else { split().unwrap_or((image, None)) }
 }
 
 impl Volumes {
@@ -227,11 +244,16 @@ impl Volumes {
 
     /// The volume in an image, opened now if it was not before. Whoever needs to write asks first.
     pub fn volume(&mut self, image: &Path, access: Access) -> Result<Arc<dyn FileSystem>, Failure> {
-        let paths = Image::identity(image)?;
-        if let Some(open) = self.open.iter().find(|open| open.paths == paths) {
+        let (whole, named) = split_partition(image);
+        let partition = named.or(self.partition);
+        let paths = Image::identity(whole)?;
+        let same = |open: &&Open| open.paths == paths && open.partition == partition;
+        if let Some(open) = self.open.iter().find(same) {
             return Ok(open.system.clone());
         }
-        if let Some(open) = self.open.iter().find(|open| open.paths.iter().any(|path| paths.contains(path))) {
+        let shares = |open: &&Open| open.paths.iter().any(|path| paths.contains(path));
+        let is_part = |open: &Open| open.paths == paths && open.partition.is_some() && partition.is_some();
+        if let Some(open) = self.open.iter().filter(shares).find(|open| !is_part(open)) {
             let other = shown(&open.image);
             return Err(Failure::new(
                 shown(image),
@@ -239,9 +261,26 @@ impl Volumes {
             ));
         }
         let writable = matches!(access, Access::Write { .. });
-        let device = open_part(image, self.partition, access)?;
-        let system = platter_formats::open(device, open_options(!writable)).about(shown(image))?;
-        self.open.push(Open { image: image.to_path_buf(), paths, writable, system: system.clone() });
+        // Another partition of an image that is open: a second claim would be refused.
+        let device = match self.open.iter().find(shares) {
+            Some(open) => open.device.clone(),
+            None => open_device(whole, access)?,
+        };
+        let (whole, device) = (device.clone(), part_of(device, partition, access)?);
+        let system = platter_formats::open(device, open_options(!writable)).map_err(|error| match error {
+            damage @ VolumeError::Damaged(_) => {
+                let hint =
+                    "`platter recover` copies out what is left, and `platter check` says what is wrong";
+                Failure::new(shown(image), format!("{damage}; {hint}"))
+            }
+            error => Failure::new(shown(image), error),
+        })?;
+        let device = system.device();
+        if let Some(why) = device.why_read_only().filter(|_| device.end() < device.len()) {
+            tell(format_args!("platter: {}: {why}; what lies there cannot be read", shown(image)));
+        }
+        let (image, system_too) = (image.to_path_buf(), system.clone());
+        self.open.push(Open { image, paths, partition, device: whole, writable, system: system_too });
         Ok(system)
     }
 
@@ -431,6 +470,23 @@ mod tests {
             Place::Host(path) => format!("host {}", path.display()),
             Place::Volume(path) => format!("volume {path}"),
         }
+    }
+
+    #[test]
+    fn a_number_behind_an_at_is_a_partition_unless_a_file_is_called_so() {
+        let split = |text: &'static str| {
+            let (image, partition) = split_partition(Path::new(text));
+            (image.display().to_string(), partition)
+        };
+        assert_eq!(split("none.img@2"), ("none.img".into(), Some(2)));
+        assert_eq!(split("mirror:no,none@12"), ("mirror:no,none".into(), Some(12)));
+        for text in ["none.img", "none@", "none@x", "none@-1", "a@2/b"] {
+            assert_eq!(split(text), (text.into(), None));
+        }
+        let called_so = std::env::temp_dir().join(format!("platter-volume-{}@2", std::process::id()));
+        fs::write(&called_so, "").unwrap();
+        assert_eq!(split_partition(&called_so), (called_so.as_path(), None));
+        fs::remove_file(&called_so).unwrap();
     }
 
     #[test]

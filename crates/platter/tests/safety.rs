@@ -83,15 +83,42 @@ fn force_is_offered_where_it_helps_and_nowhere_else() {
     job(&here);
     here.works("mkfs exfat i.img --size 64M");
     assert!(refused(&here, "run j.fio --device i.img").contains("use --force"));
-    let holder = platter_device::FileDevice::open(
-        here.path("i.img"),
-        platter_device::FileOptions { exclusive: true, ..Default::default() },
-    );
-    // Somebody else works on it. Who says --force is not asked to say it.
-    let output = here.platter("run j.fio --device i.img --force");
-    assert!(output.status.success(), "{output:?}");
-    drop(holder);
     assert!(!refused(&here, "run j.fio --device fresh.img --span 5000 --force").contains("--force"));
+}
+
+/// Commands that write, each beside another program that has locked the image in one of the ways there are.
+#[test]
+fn no_force_passes_over_the_lock_of_another_process() {
+    use rustix::fs::{FlockOperation, fcntl_lock, flock};
+    let here = Place::new("locks");
+    job(&here);
+    fs::write(here.path("x"), content(3, 5000)).unwrap();
+    here.works("mkfs exfat mirror:i.img,j.img --size 64M");
+    let before = fs::read(here.path("i.img")).unwrap();
+    let this = format!("process {}", std::process::id());
+    for (way, who) in [("flock", "another process"), ("fcntl", &this)] {
+        let file = fs::File::options().read(true).write(true).open(here.path("i.img")).unwrap();
+        match way {
+            "flock" => flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap(),
+            _ => fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).unwrap(),
+        }
+        // Each waits a while, in case a mount is just being closed.
+        let lines = match way {
+            "flock" => &["cp x i.img:/ --force", "run j.fio --device i.img --force"][..],
+            _ => &["cp x mirror:i.img,j.img:/ --force", "mkfs fat32 i.img --size 32M --force"],
+        };
+        for line in lines {
+            let output = here.platter(line);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success(), "{way}, platter {line}: {output:?}");
+            assert!(said.contains(who) && said.contains("works on it"), "{way}, platter {line}: {said}");
+            assert!(!said.contains("--force"), "{way}, platter {line}: {said}");
+        }
+        here.works("ls i.img");
+        drop(file);
+    }
+    assert!(fs::read(here.path("i.img")).unwrap() == before);
+    here.works("mkdir mirror:i.img,j.img:/d");
 }
 
 #[test]

@@ -37,12 +37,14 @@ impl Format for Refs {
         device.read_at(0, &mut sector)?;
         if !BootRecord::is_refs(&sector) {
             // A volume whose boot record is gone is still one, by its copy.
-            return Ok(open::boot_record(device, &mut Notes::default())
-                .ok()
-                .map(|boot| Recognised { format: format!("ReFS {}", boot.version), label: None }));
+            return Ok(open::boot_record(device, &mut Notes::default()).ok().map(|boot| Recognised {
+                format: format!("ReFS {}", boot.version),
+                label: None,
+                cut_off: None,
+            }));
         }
         let version = format!("ReFS {}.{}", sector[0x28], sector[0x29]);
-        Ok(Some(Recognised { format: version, label: None }))
+        Ok(Some(Recognised { format: version, label: None, cut_off: None }))
     }
 
     fn make(&self, device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
@@ -60,7 +62,7 @@ impl Format for Refs {
         options: CheckOptions,
         progress: &dyn Progress,
     ) -> Result<CheckReport> {
-        crate::check::check(device, options, progress)
+        crate::check::check(device, options, progress, crate::recover::lost_rows)
     }
 
     fn scrub(

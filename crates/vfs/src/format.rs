@@ -39,6 +39,8 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Minutes that the volume's local times are ahead of UTC, for formats that keep local time.
     pub local_offset_minutes: i32,
+    /// Every sync is a commit in the format's own structures, also where another way that only Platter knows takes less.
+    pub commits_syncs: bool,
 }
 
 /// A volume that was recognised by its first structures.
@@ -48,6 +50,8 @@ pub struct Recognised {
     pub format: String,
     /// Its label, if the first structures show one.
     pub label: Option<String>,
+    /// How long it says it is, in bytes, if that is more than the device has: the device was cut off.
+    pub cut_off: Option<u64>,
 }
 
 /// One file system format.
@@ -95,6 +99,16 @@ pub trait Format: Send + Sync {
         _progress: &dyn Progress,
     ) -> Result<ScrubReport> {
         Err(Error::Unsupported { format: self.name(), what: "checksums to scrub" })
+    }
+
+    /// What is wrong with first structures that are this format's, and of which no volume can be recognised.
+    fn fault(&self, _device: &dyn Device) -> Option<Error> {
+        None
+    }
+
+    /// Whether a copy of its first structures tells of a volume on a device where none is recognised.
+    fn has_copy(&self, _device: &dyn Device) -> bool {
+        false
     }
 
     /// Looks through the whole device for what is left of a volume that may be beyond opening, and tells `visit` of

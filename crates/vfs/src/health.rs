@@ -61,6 +61,14 @@ impl Health {
         self.state.load(Ordering::Acquire) == FAILED
     }
 
+    /// Why a volume is closed that was opened to be read.
+    pub const OPENED_SO: &str = "it was opened so";
+
+    /// What stands in the way of changes, other than that the volume was opened to be read.
+    pub fn obstacle(&self) -> Option<&str> {
+        self.reason().filter(|reason| *reason != Health::OPENED_SO)
+    }
+
     /// Why changes are refused, if they are.
     pub fn reason(&self) -> Option<&str> {
         self.failed.get().or(self.closed.get()).map(String::as_str)

@@ -87,6 +87,10 @@ fn unique() -> u64 {
 }
 
 impl History {
+    /// The stamp of a copy that took part though it was damaged: until it is rebuilt or found alike, it is not taken for
+    /// good.
+    pub const DAMAGED: &str = "damaged";
+
     /// Events that are kept. A copy that is further behind is not recognised as such, and counts as diverged.
     const KEPT: usize = 1000;
 

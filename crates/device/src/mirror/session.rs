@@ -90,7 +90,10 @@ impl Session {
 /// Notes that a copy holds what its history says. Without a stamp it stays open, which asks for a comparison.
 pub(super) fn close(history: &mut History, record: &dyn MirrorRecord) {
     let Ok(stamp) = record.stamp() else { return };
-    (history.state, history.intent, history.stamp) = (State::Closed, Intent::default(), stamp);
+    if history.stamp != History::DAMAGED {
+        history.stamp = stamp;
+    }
+    (history.state, history.intent) = (State::Closed, Intent::default());
     let _ = record.save(&history.to_bytes());
 }
 

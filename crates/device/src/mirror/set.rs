@@ -46,15 +46,26 @@ impl fmt::Display for Standing {
     }
 }
 
-/// Tells whether what makes the first copy differ from the second, which is good, is damage that the format would
-/// notice. Otherwise it is taken for what somebody wrote.
-pub type IsDamage<'f> = dyn Fn(&Arc<dyn Device>, &Arc<dyn Device>) -> bool + 'f;
+/// What a mirror asks whoever knows the formats of what it holds.
+pub trait MirrorJudge: Sync {
+    /// Whether what makes the first copy differ from the second, which is good, is damage that the format would notice.
+    /// Otherwise it is taken for what somebody wrote.
+    fn is_damage(&self, copy: &Arc<dyn Device>, good: &Arc<dyn Device>) -> bool;
+
+    /// Whether a copy by itself is a volume that opens, with nothing wrong that opening sees.
+    fn is_sound(&self, copy: &Arc<dyn Device>) -> bool;
+
+    /// Puts right what checksums tell to be damaged on one of the copies that this device keeps, and good on another.
+    /// What cannot be mended stays as it is.
+    fn mend(&self, device: Arc<dyn Device>);
+}
 
 /// The copies of a mirror, compared with each other.
 pub struct MirrorSet {
     copies: Vec<MirrorCopy>,
     histories: Vec<Option<History>>,
     standings: Vec<Standing>,
+    judge: &'static dyn MirrorJudge,
     /// A session was cut off, so current copies may differ where it wrote.
     unclosed: bool,
 }
@@ -64,13 +75,13 @@ const PIECE: u64 = 1 << 20;
 
 impl MirrorSet {
     /// Reads the records of copies and tells what each is. Content is read only of copies whose records do not tell.
-    pub fn look(copies: Vec<MirrorCopy>, is_damage: &IsDamage<'_>) -> MirrorSet {
+    pub fn look(copies: Vec<MirrorCopy>, judge: &'static dyn MirrorJudge) -> MirrorSet {
         let load = |copy: &MirrorCopy| History::parse(&copy.record.load().ok()??);
         let histories: Vec<_> = copies.iter().map(load).collect();
         let standings = copies.iter().map(|_| Standing::Current).collect();
-        let mut set = MirrorSet { copies, histories, standings, unclosed: false };
+        let mut set = MirrorSet { copies, histories, standings, judge, unclosed: false };
         set.leave_out_unusable();
-        set.find_current(is_damage);
+        set.find_current();
         let is_open =
             |history: &Option<History>| history.as_ref().is_some_and(|one| one.state == State::Open);
         set.unclosed = set.current().into_iter().any(|copy| is_open(&set.histories[copy]));
@@ -123,7 +134,11 @@ impl MirrorSet {
             self.copies.iter().filter_map(|copy| copy.device.as_ref().ok()).map(|one| one.len()).max();
         let recorded = self.is_recorded();
         let of_others = self.histories.iter().flatten().map(|history| history.length).max();
-        for copy in 0..self.copies.len() {
+        let blank: Vec<bool> = (self.copies.iter())
+            .map(|copy| copy.device.as_ref().is_ok_and(|device| begins_blank(&**device)))
+            .collect();
+        let all_blank = self.copies.iter().zip(&blank).all(|(copy, blank)| *blank || copy.device.is_err());
+        for (copy, is_blank) in blank.into_iter().enumerate() {
             let why = match &self.copies[copy].device {
                 Err(why) => Some(why.clone()),
                 Ok(device) => {
@@ -132,9 +147,9 @@ impl MirrorSet {
                     let needed = needed.or(longest.filter(|_| device.is_empty())).unwrap_or(0);
                     if device.len() < needed {
                         Some(format!("it has {} bytes, expected {needed}", device.len()))
-                    } else if recorded && begins_blank(&**device) {
+                    } else if is_blank && (recorded || !all_blank) {
                         Some("it is blank".to_string())
-                    } else if history.is_some_and(|history| history.events.is_empty()) {
+                    } else if history.is_some_and(|one| one.events.is_empty() && one.state != State::Alone) {
                         Some("it was being rebuilt".to_string())
                     } else {
                         None
@@ -147,21 +162,15 @@ impl MirrorSet {
         }
     }
 
-    fn find_current(&mut self, is_damage: &IsDamage<'_>) {
-        if !self.is_recorded() {
-            return;
+    fn find_current(&mut self) {
+        if self.current().into_iter().all(|copy| self.histories[copy].is_none()) {
+            return self.compare_all();
         }
         let diverged = |why: &str| Standing::Diverged(why.to_string());
         let recorded: Vec<usize> =
             self.current().into_iter().filter(|&copy| self.histories[copy].is_some()).collect();
         let history = |copy: usize| self.histories[copy].as_ref().expect("only recorded ones");
-        let changed: Vec<bool> = (0..self.copies.len())
-            .map(|copy| {
-                let Some(history) = &self.histories[copy] else { return false };
-                let stamp = self.copies[copy].record.stamp().unwrap_or_default();
-                history.state == State::Alone || history.state == State::Closed && history.stamp != stamp
-            })
-            .collect();
+        let changed: Vec<bool> = (0..self.copies.len()).map(|copy| self.is_changed(copy)).collect();
         let mut standings = self.standings.clone();
         if recorded.iter().any(|&copy| history(copy).set != history(recorded[0]).set) {
             for copy in self.current() {
@@ -195,11 +204,15 @@ impl MirrorSet {
             let Some(good) = good.filter(|&good| good != copy) else { continue };
             let (Some(one), Some(two)) = (self.device(copy), self.device(good)) else { continue };
             let is_alone = history_state(&self.histories[copy]) == Some(State::Alone);
-            standings[copy] = if !is_alone && are_alike(&**one, &**two, history(good).length) {
+            let is_open = history_state(&self.histories[copy]) == Some(State::Open);
+            standings[copy] = if self.was_damaged(copy) && is_open {
+                // The two differ where the session wrote that was cut off, whatever else.
+                Standing::Damaged
+            } else if !is_alone && are_alike(&**one, &**two, 0..history(good).length) {
                 Standing::Current
             } else if is_alone {
                 diverged("it was written to by itself")
-            } else if is_damage(one, two) {
+            } else if self.was_damaged(copy) || self.judge.is_damage(one, two) {
                 Standing::Damaged
             } else {
                 diverged("it was changed since the mirror was closed, by no mirror")
@@ -211,6 +224,38 @@ impl MirrorSet {
         }
         // With nothing good to compare with, a copy is the set if no other contradicts it.
         self.standings = standings;
+    }
+
+    /// Whether somebody has written to a copy since a mirror closed it.
+    fn is_changed(&self, copy: usize) -> bool {
+        let Some(history) = &self.histories[copy] else { return false };
+        let stamp = self.copies[copy].record.stamp().unwrap_or_default();
+        let is_closed = history.state == State::Closed;
+        history.state == State::Alone || is_closed && history.stamp != stamp || self.was_damaged(copy)
+    }
+
+    /// Whether a copy took part though it was damaged.
+    fn was_damaged(&self, copy: usize) -> bool {
+        self.histories[copy].as_ref().is_some_and(|history| history.stamp == History::DAMAGED)
+    }
+
+    /// Without any record only content tells: copies that differ are not known to be of one set.
+    fn compare_all(&mut self) {
+        let [first, others @ ..] = &self.current()[..] else { return };
+        for &copy in others {
+            let (Some(one), Some(two)) = (self.device(copy), self.device(*first)) else { continue };
+            if are_alike(&**one, &**two, 0..one.len().min(two.len())) {
+                continue;
+            }
+            if self.judge.is_damage(one, two) {
+                self.standings[copy] = Standing::Damaged;
+            } else if self.judge.is_damage(two, one) {
+                self.standings[*first] = Standing::Damaged;
+            } else {
+                let why = "no copy has a record, and it differs from another";
+                self.standings[copy] = Standing::Diverged(why.to_string());
+            }
+        }
     }
 
     /// What has to be said to whoever opens a set of which copies have diverged.
@@ -267,11 +312,16 @@ impl MirrorSet {
         let mut mirror = Mirror::of_parts(parts.collect(), length)?;
         mirror.prefer = prefer;
         if to_write {
-            if !self.is_recorded() {
-                self.histories = vec![Some(History::new(mirror.len())); self.copies.len()];
-            }
-            let template = current.iter().find_map(|&copy| self.histories[copy].clone());
-            let takes_part = |copy: usize| current.contains(&copy).then(|| template.clone()).flatten();
+            let known = current.iter().find_map(|&copy| self.histories[copy].clone());
+            // Copies whose records are all lost are a set of their own from now on.
+            let template = known.unwrap_or_else(|| History::new(mirror.len()));
+            let takes_part = |copy: usize| {
+                let damaged = History { stamp: History::DAMAGED.to_string(), ..template.clone() };
+                let is_damaged = self.standings[copy] == Standing::Damaged;
+                // What another copy that was damaged has as its stamp says nothing of this one.
+                let sound = History { stamp: String::new(), ..template.clone() };
+                current.contains(&copy).then_some(if is_damaged { damaged } else { sound })
+            };
             let histories = (0..self.copies.len()).map(takes_part).collect();
             let records = self.copies.iter().map(|copy| copy.record.clone()).collect();
             mirror.session = Some(Session::new(records, histories));
@@ -280,7 +330,7 @@ impl MirrorSet {
     }
 
     /// Makes the current copies alike where a session that was cut off wrote to them. Each of them has all that was
-    /// synced, so any may be the one that is copied.
+    /// synced, so any may be the one that is copied, once what its checksums tell to be damaged is mended from another.
     fn make_alike(&mut self) -> Result<()> {
         let current = self.current();
         let mut intent = Intent::default();
@@ -288,19 +338,33 @@ impl MirrorSet {
             intent.join(&history.intent);
         }
         let Some(length) = self.length() else { return Ok(()) };
-        let source = current.iter().copied().find(|&copy| self.standings[copy] == Standing::Current);
-        let Some(source) = source.and_then(|copy| self.device(copy)).cloned() else { return Ok(()) };
+        let good = current.iter().copied().filter(|&copy| self.standings[copy] == Standing::Current);
+        let good: Vec<usize> = good.filter(|&copy| self.device(copy).is_some()).collect();
+        let sound = good.iter().find(|&&copy| self.device(copy).is_some_and(|one| self.judge.is_sound(one)));
+        let Some(&number) = sound.or(good.first()) else { return Ok(()) };
+        let Some(source) = self.device(number).cloned() else { return Ok(()) };
         let ranges = intent.ranges(length, u64::from(source.sectors().logical));
-        for &copy in &current {
-            if let Some(target) = self.device(copy).filter(|target| !Arc::ptr_eq(target, &source)) {
-                ranges
-                    .iter()
-                    .try_for_each(|range| copy_over(&*source, &**target, range.clone(), &mut |_| ()))?;
-                target.flush()?;
-            }
+        let others = || current.iter().filter(|&&copy| copy != number).filter_map(|&copy| self.device(copy));
+        let differs = |target: &Arc<dyn Device>| {
+            ranges.iter().any(|range| !are_alike(&*source, &**target, range.clone()))
+        };
+        if others().any(differs) {
+            let parts = [&source].into_iter().chain(others()).map(|device| Ok(device.clone())).collect();
+            let mut mirror = Mirror::of_parts(parts, Some(length))?;
+            // What is not damaged there is what the others get.
+            mirror.prefer = bit(0);
+            self.judge.mend(Arc::new(mirror));
         }
+        for target in others() {
+            for range in &ranges {
+                copy_over(&*source, &**target, range.clone(), &mut |_| ())?;
+            }
+            target.flush()?;
+        }
+        source.flush()?;
         for &copy in &current {
-            if let Some(history) = &mut self.histories[copy] {
+            // One that was written to by itself is still that, to those that are not here.
+            if let Some(history) = self.histories[copy].as_mut().filter(|one| one.state == State::Open) {
                 close(history, &*self.copies[copy].record);
             }
         }
@@ -362,8 +426,10 @@ impl MirrorSet {
             None => current,
         };
         alike.retain(|copy| !targets.contains(copy));
+        // So is what was changed by itself, and is current only because no other copy is here.
+        let is_newer = from.is_some() || alike.iter().any(|&copy| self.is_changed(copy));
         alike.extend(&targets);
-        if from.is_some() {
+        if is_newer {
             History::add_event([&mut history].into_iter());
         }
         for &copy in &alike {
@@ -416,22 +482,21 @@ fn begins_blank(device: &dyn Device) -> bool {
     device.read_at(0, &mut data).is_ok() && data.iter().all(|&byte| byte == 0)
 }
 
-/// Whether two devices hold the same. What cannot be read is no difference.
-fn are_alike(one: &dyn Device, two: &dyn Device, length: u64) -> bool {
+/// Whether two devices hold the same in a range. What cannot be read is no difference.
+fn are_alike(one: &dyn Device, two: &dyn Device, range: Range<u64>) -> bool {
     let (mut first, mut second) = (vec![0; PIECE as usize], vec![0; PIECE as usize]);
-    let mut at = 0;
-    while at < length {
-        // What was never written in either is alike.
-        let data = one.next_data(at).min(two.next_data(at)).min(length);
-        at = data / PIECE * PIECE;
-        let piece = PIECE.min(length - at) as usize;
-        let read = one.read_at(at, &mut first[..piece]).and(two.read_at(at, &mut second[..piece]));
-        if piece > 0 && read.is_ok() && first[..piece] != second[..piece] {
-            return false;
-        }
-        at += PIECE;
-    }
-    true
+    pieces(range.start, range.end - range.start, PIECE).all(|(at, length)| {
+        let (first, second) = (&mut first[..length as usize], &mut second[..length as usize]);
+        let at = range.start + at;
+        is_hole(one, two, at, length)
+            || one.read_at(at, first).and(two.read_at(at, second)).is_err()
+            || first == second
+    })
+}
+
+/// Whether nothing was ever written to a range of either of two devices.
+fn is_hole(one: &dyn Device, two: &dyn Device, at: u64, length: u64) -> bool {
+    one.next_data(at).min(two.next_data(at)) >= at + length
 }
 
 /// Gives `target` what `source` holds in a range, writing only what differs.
@@ -446,6 +511,10 @@ fn copy_over(
     for (at, length) in pieces(range.start, range.end - range.start, PIECE) {
         let (wanted, found) = (&mut wanted[..length as usize], &mut found[..length as usize]);
         let at = range.start + at;
+        if is_hole(source, target, at, length) {
+            progress(length);
+            continue;
+        }
         source.read_at(at, wanted)?;
         if target.read_at(at, found).is_err() {
             target.write_at(at, wanted)?;

@@ -35,6 +35,14 @@ use walk::Walk;
 /// The most rounds of a repair. Each but the last removes at least one finding; what real damage needs is two or three.
 const ROUNDS: u32 = 32;
 
+/// The measures of a volume by its boot sector, or by the copy of it.
+///
+/// # Errors
+/// What is wrong with the first, if no copy helps.
+pub(crate) fn find_boot(disk: &Disk) -> Result<Geometry> {
+    Ok(boot::find(disk, &mut CheckReport::default(), false)?.geometry)
+}
+
 /// Checks a volume that is not open, and repairs it if asked to.
 ///
 /// # Errors
@@ -42,11 +50,12 @@ const ROUNDS: u32 = 32;
 /// [`Error::ReadOnly`] for a repair of a TexFAT volume.
 pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
     let repair = options.repair;
-    if repair && device.read_only() {
-        return Err(Error::ReadOnly("its device is".into()));
+    if let Some(why) = device.why_read_only().filter(|_| repair) {
+        return Err(Error::ReadOnly(why));
     }
     let mut disk = Disk::new(device);
     let mut report = CheckReport::default();
+    disk.report_end(&mut report);
     let two = boot::find(&disk, &mut CheckReport::default(), false)?.geometry.fat_count == 2;
     if repair && two {
         return Err(Error::ReadOnly("TexFAT volumes, which have two FATs, are only read".into()));

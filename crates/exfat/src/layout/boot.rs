@@ -160,6 +160,17 @@ impl BootSector {
         Ok(())
     }
 
+    /// The length of a volume of which all but the last clusters is on a device of so many bytes, if the fields can be
+    /// true.
+    pub fn cut_off(&self, device_bytes: u64) -> Option<u64> {
+        let length = self
+            .volume_length
+            .checked_shl(u32::from(self.sector_shift))
+            .filter(|_| self.sector_shift < 13)?;
+        let geometry = self.geometry(length).ok().filter(|_| length > device_bytes)?;
+        (geometry.heap.start < device_bytes).then_some(length)
+    }
+
     /// Checks the fields against each other and against the size of the device in bytes.
     ///
     /// # Errors

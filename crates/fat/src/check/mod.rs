@@ -33,17 +33,26 @@ use walk::{Lead, Shared, Walk};
 /// The most rounds of a repair. Each but the last removes at least one finding; what real damage needs is two or three.
 const ROUNDS: u32 = 32;
 
+/// The measures of a volume by its boot sector, or by the copy of it.
+///
+/// # Errors
+/// What is wrong with the first, if no copy helps.
+pub(crate) fn find_boot(disk: &Disk) -> Result<Geometry> {
+    Ok(boot::find(disk, &mut CheckReport::default(), false)?.geometry)
+}
+
 /// Checks a volume that is not open, and repairs it if asked to.
 ///
 /// # Errors
 /// [`Error::NotThisFormat`] or [`Error::Damaged`] if there is no usable boot sector; [`Error::Device`].
 pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
     let repair = options.repair;
-    if repair && device.read_only() {
-        return Err(Error::ReadOnly("its device is".into()));
+    if let Some(why) = device.why_read_only().filter(|_| repair) {
+        return Err(Error::ReadOnly(why));
     }
     let mut disk = Disk::new(device);
     let mut report = CheckReport::default();
+    disk.report_end(&mut report);
     let mut boot = boot::find(&disk, &mut report, repair)?;
     let geometry = boot.geometry.clone();
     let mut table = choose_table(&mut disk, &geometry, &mut report, repair)?;

@@ -165,6 +165,24 @@ impl<'a, 'd> Walk<'a, 'd> {
         self.findings.find(changes, code, severity, path, message)
     }
 
+    /// Reports what of a chain lies behind the end of a device that was cut off.
+    fn find_end(&mut self, place: (u32, Option<&Name>), first: u32, count: u32) {
+        if !self.disk.is_behind_end(self.disk.device().len(), 0) {
+            return;
+        }
+        let size = u64::from(self.geometry.cluster_size);
+        let (mut cluster, mut behind) = (first, 0);
+        for _ in 0..count {
+            behind += u32::from(self.disk.is_behind_end(self.geometry.cluster_offset(cluster), size));
+            let Link::Next(next) = self.table.link(self.geometry, cluster) else { break };
+            cluster = next;
+        }
+        if behind > 0 {
+            let message = || format!("{behind} of its {count} clusters lie behind the end of the device");
+            self.find("cut-off", Severity::DataLoss, Some(place), message);
+        }
+    }
+
     fn cut(&mut self, last: u32) {
         self.cuts.push((last, self.geometry.kind.end()));
     }

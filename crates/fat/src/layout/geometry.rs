@@ -116,6 +116,14 @@ pub struct Geometry {
 }
 
 impl BootSector {
+    /// The length of a volume of which all but the last clusters is on a device of so many bytes, if the fields can be
+    /// true.
+    pub fn cut_off(&self, device_bytes: u64) -> Option<u64> {
+        let length = u64::from(self.total_sectors()) * u64::from(self.bytes_per_sector);
+        let geometry = self.geometry(length).ok().filter(|_| length > device_bytes)?;
+        (geometry.heap().start < device_bytes).then_some(length)
+    }
+
     /// Checks the fields against each other and against the size of the device in bytes.
     ///
     /// # Errors

@@ -130,6 +130,14 @@ impl BootSector {
         }
     }
 
+    /// The length of a volume of which all but the last clusters is on a device of so many bytes, if the fields can be
+    /// true. `$MFT` begins on what is there.
+    pub fn cut_off(&self, device: u64) -> Option<u64> {
+        let length = self.sectors.checked_mul(u64::from(self.sector)).filter(|length| *length > device)?;
+        let geometry = self.geometry(length).ok()?;
+        (geometry.mft.checked_mul(geometry.cluster)? < device).then_some(length)
+    }
+
     /// What follows for a device of `device` bytes.
     ///
     /// # Errors

@@ -312,7 +312,7 @@ impl FileSystem for NtfsVolume {
             ("$MFT", format!("cluster {}, {} records", geometry.mft, core.record_count())),
             ("records in use", core.records_taken().to_string()),
         ];
-        if let Some(reason) = self.health.reason() {
+        if let Some(reason) = self.health.obstacle() {
             details.push(("read-only", reason.into()));
         }
         if core.has_journal {

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Show what a device holds: partitions, and each volume's format, label and space
+///
+/// Exit codes: 0 all volumes that were recognised were opened, 1 one cannot be.
 #[derive(Args)]
 pub struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE
@@ -89,7 +91,9 @@ impl Arguments {
             print(&mut output, &document)?
         }
         output.finish()?;
-        Ok(0)
+        let parts = document.partitions.iter().map(|part| &part.holds);
+        let is_damaged = parts.chain(&document.holds).any(|holds| matches!(holds, Holds::Damaged(_)));
+        Ok(u8::from(is_damaged))
     }
 
     fn look(&self, device: Arc<dyn Device>) -> Result<Document, Failure> {
@@ -130,10 +134,11 @@ impl Arguments {
 
 fn holds(device: Arc<dyn Device>) -> Result<Holds, Failure> {
     let name = device.name().to_string();
-    let Some((format, _)) = platter_formats::recognise(&*device).about(&name)? else {
+    let Some((format, recognised)) = platter_formats::recognise(&*device).about(&name)? else {
         return Ok(contents(&*device)?.map_or(Holds::Unknown, Holds::Other));
     };
-    let opened = format.open(device, open_options(true));
+    let whole = platter_formats::whole(device, &recognised);
+    let opened = whole.and_then(|whole| format.open(whole, open_options(true)));
     let volume = opened.and_then(|system| {
         let (info, space) = (system.info()?, system.space()?);
         Ok(Volume {

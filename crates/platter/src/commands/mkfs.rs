@@ -1,6 +1,6 @@
 //! `platter mkfs`
 
-use crate::failure::{About, Failure, Outcome, shown};
+use crate::failure::{About, Failure, Outcome, shown, tell};
 use crate::image::Image;
 use crate::output::Output;
 use crate::progress::{Bar, Unit};
@@ -8,7 +8,7 @@ use crate::volume::{Access, open_file, open_options, refuse_mounted, wait_until_
 use clap::Args;
 use platter_device::{
     Device, Error, Fault, Faults, FileDevice, FileOptions, Operation, OverlayDevice, Partition,
-    PartitionTable, When, contents, refuse_contents, refuse_in_use,
+    PartitionTable, Scheme, When, contents, refuse_contents, refuse_in_use,
 };
 use platter_device::{parse_size, show_size};
 use platter_vfs::{Format, FormatOptions, Silent};
@@ -88,6 +88,25 @@ pub fn parse_switch(text: &str) -> Result<bool, String> {
     }
 }
 
+/// Says so if others would not look for this format in a partition of this type: Windows gives it no letter then.
+fn hint(image: &Path, format: &str, (scheme, kind): &(Scheme, String)) {
+    let expected: &[&str] = match (scheme, format) {
+        (Scheme::Gpt, _) => &["basic data", "EFI system", "Windows recovery"],
+        (Scheme::Mbr, "ntfs" | "exfat" | "refs" | "refs+integrity") => {
+            &["NTFS, exFAT or ReFS", "Windows recovery"]
+        }
+        (Scheme::Mbr, _) => &["FAT12", "FAT16", "FAT32", "EFI system"],
+    };
+    if !expected.contains(&kind.as_str()) {
+        let kind = if kind.is_empty() { "unknown" } else { kind };
+        tell(format_args!(
+            "platter: {}: the partition's type is {kind}, where {} is expected: other systems may not look for a volume there",
+            shown(image),
+            expected[0]
+        ));
+    }
+}
+
 fn parse_serial(text: &str) -> Result<u64, String> {
     u64::from_str_radix(&text.replacen('-', "", 1), 16)
         .map_err(|_| "expected a hexadecimal number such as 1A2B-3C4D".to_string())
@@ -110,6 +129,7 @@ impl Arguments {
             full: self.full,
         };
         let device = self.device(&mut made, |device| rehearse(format, device, &options))?;
+        let kind = self.kind_of_partition()?;
         let bar = Bar::new(Unit::Steps);
         format.make(&*device, &options, &bar).about(device.name())?;
         device.flush()?;
@@ -119,7 +139,21 @@ impl Arguments {
         if self.partition.is_none() {
             crate::mirror::found(&Image::parse(&self.image)?, device.len())?;
         }
-        report(format, device)
+        let code = report(format, device)?;
+        if let Some(kind) = kind {
+            hint(&self.image, format.name(), &kind);
+        }
+        Ok(code)
+    }
+
+    /// What the table says of the partition that is meant.
+    fn kind_of_partition(&self) -> Result<Option<(Scheme, String)>, Failure> {
+        let Some(number) = self.partition else { return Ok(None) };
+        let Some(path) = Image::parse(&self.image)?.paths.into_iter().next() else { return Ok(None) };
+        let device = FileDevice::open(path, FileOptions { read_only: true, ..FileOptions::default() })?;
+        let Some(table) = PartitionTable::read(&device)? else { return Ok(None) };
+        let entry = table.partitions.iter().find(|entry| entry.number == number);
+        Ok(entry.map(|entry| (table.scheme, entry.kind.clone())))
     }
 
     /// The device to make it on, with nothing on it that may not be lost, and nothing that others would take it for.
@@ -176,13 +210,23 @@ impl Arguments {
         let device = match self.size {
             None => open_file(path, Access::Write { force: self.force })?,
             Some(size) => {
-                let options = FileOptions { exclusive: !self.force, ..FileOptions::default() };
+                let options = FileOptions { exclusive: true, ..FileOptions::default() };
                 made.device(path, size, options)?
             }
         };
         let Some(number) = self.partition else { return Ok(device) };
         match PartitionTable::read(&*device)? {
-            Some(table) => Ok(Arc::new(table.open(device, number)?)),
+            Some(table) => {
+                let part = table.open(device, number)?;
+                match part.len().checked_sub(part.end()) {
+                    Some(0) => Ok(Arc::new(part)),
+                    missing => {
+                        let missing = missing.unwrap_or(0);
+                        let why = format!("the device ends {missing} bytes before the partition does");
+                        Err(Failure::new(part.name(), why))
+                    }
+                }
+            }
             None => Err(Failure::new(shown(path), "has no partition table")),
         }
     }

@@ -72,7 +72,7 @@ fn wait(path: &Path) {
     let options = FileOptions { read_only: true, exclusive: true, ..FileOptions::default() };
     while path.exists() {
         match FileDevice::open(path, options) {
-            Err(platter_device::Error::Protected { .. }) => {}
+            Err(platter_device::Error::Locked { .. }) => {}
             Err(platter_device::Error::Io { source, .. }) if source.kind() == io::ErrorKind::ResourceBusy => {
             }
             _ => return,

@@ -112,6 +112,7 @@ impl Walk<'_, '_> {
             true => self.run_of(first, wanted),
             false => claim_chain(self.clusters, first, wanted)?,
         };
+        self.find_end((index, Some(name)), first, count, info.contiguous)?;
         let held = u64::from(count) << self.clusters.heap.shift;
         let whole = u64::from(count) == wanted;
         match stop {
@@ -155,6 +156,36 @@ impl Walk<'_, '_> {
             self.enter(index, name, &info, count);
         }
         Ok(Some(info))
+    }
+
+    /// Reports what of so many clusters lies behind the end of a device that was cut off.
+    fn find_end(
+        &mut self,
+        place: (u32, Option<&Name>),
+        first: u32,
+        count: u32,
+        contiguous: bool,
+    ) -> Result<()> {
+        if !self.disk.is_behind_end(self.disk.device().len(), 0) {
+            return Ok(());
+        }
+        let (mut cluster, mut behind) = (first, 0);
+        for _ in 0..count {
+            let heap = self.clusters.heap;
+            behind += u32::from(self.disk.is_behind_end(heap.offset(cluster), heap.cluster_size()));
+            cluster = match contiguous {
+                true => cluster + 1,
+                false => match self.clusters.link(cluster)? {
+                    Link::Next(next) => next,
+                    _ => break,
+                },
+            };
+        }
+        if behind > 0 {
+            let message = || format!("{behind} of its {count} clusters lie behind the end of the device");
+            self.find("cut-off", Severity::DataLoss, Some(place), message);
+        }
+        Ok(())
     }
 
     /// Claims the clusters of something that is not known, as far as they are nobody's.

@@ -97,6 +97,7 @@ impl Walk<'_, '_> {
         }
         self.claimed.set(start);
         let (count, last, stop) = claim_chain(self, start, wanted)?;
+        self.find_end((index, Some(name)), start, count);
         let count = u64::from(count);
         let held = count * u64::from(self.geometry.cluster_size);
         match stop {

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::check::listing::Item;
-use crate::layout::{Attributes, LARGEST_FILE, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot, is_sound};
+use crate::layout::{
+    Attributes, LARGEST_FILE, LongEntry, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot, is_sound,
+};
 use platter_clusters::{Stop, claim_chain};
 use std::ops::Range;
 
@@ -13,6 +15,7 @@ impl Walk<'_, '_> {
             let most = u64::from(MOST_SLOTS) * SLOT as u64;
             let (count, last, stop) = claim_chain(self, first, self.geometry.clusters_for(most).max(1))?;
             self.dirs[index as usize].count = count;
+            self.find_end((index, None), first, count);
             let at = Some((index, None));
             match stop {
                 Stop::End => {}
@@ -168,6 +171,32 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Sees to the fields of a long name's parts that are the same in all (fatgen103, "Long Directory Entry Structure").
+    fn long_name_fields(
+        &mut self,
+        index: u32,
+        listing: &mut Listing,
+        parts: Range<usize>,
+        name: Option<&Name>,
+    ) {
+        for at in parts {
+            let Slot::Long(part) = Slot::from_bytes(&listing.slot(at)) else { continue };
+            let right = LongEntry { attributes: Attributes::LONG, kind: 0, cluster: 0, ..part.clone() };
+            if part == right {
+                continue;
+            }
+            let message = || {
+                format!(
+                    "a part of its long name has attributes {:02X}, type {:02X} and cluster {}; expected 0F, 00 and 0",
+                    part.attributes, part.kind, part.cluster
+                )
+            };
+            if self.find("long-name-fields", Severity::Inconsistent, Some((index, name)), message) {
+                listing.change(self.disk, at, right.to_bytes());
+            }
+        }
+    }
+
     fn entries(&mut self, index: u32, listing: &mut Listing, start: usize) -> Result<()> {
         let items = listing.items(start);
         let mut names = Names::default();
@@ -191,6 +220,7 @@ impl Walk<'_, '_> {
                     }
                 }
                 Item::Entry { first, slot, short, long, .. } => {
+                    self.long_name_fields(index, listing, first..slot, long.as_ref());
                     self.entry(index, listing, &mut names, first..slot + 1, short, long)?;
                 }
             }

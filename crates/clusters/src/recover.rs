@@ -1,0 +1,418 @@
+//! Copying out what is left of a volume: first what the root directory still leads to, then directories that are found by
+//! their look, then what the table links and nothing names.
+//!
+//! Nothing is trusted. Each directory is looked into once, a chain ends where it meets itself, and a file has at most the
+//! clusters that its size asks for. Memory: a few bits for each cluster, and the names of directories that wait.
+
+use crate::{Bits, Disk, Heap, Link, Runs};
+use platter_device::Device;
+use platter_vfs::{
+    Error, Kind, Name, Progress, RecoverReport, Recovered, RecoveredData, Result, Timestamp, Visit,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// An entry of a directory.
+pub struct Remnant {
+    /// Its name.
+    pub name: Name,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// Its first cluster, which the volume may not have; 0 for none.
+    pub cluster: u32,
+    /// Bytes of a file; of a directory what its entry says, or 0 if that says nothing.
+    pub size: u64,
+    /// How many of them were written; the others are zeroes.
+    pub valid: u64,
+    /// Its clusters lie together, and the table says nothing of them.
+    pub contiguous: bool,
+    /// When its content last changed.
+    pub modified: Timestamp,
+    /// When its content was last read.
+    pub accessed: Timestamp,
+}
+
+/// What a format tells of what is left of a volume.
+pub trait Remains {
+    /// Where the clusters are.
+    fn heap(&self) -> Heap;
+
+    /// What the table says of a cluster.
+    ///
+    /// # Errors
+    /// What reading the table gives.
+    fn link(&mut self, cluster: u32) -> Result<Link>;
+
+    /// The entries in the slots of a directory, those that make sense.
+    fn entries(&self, slots: &[u8]) -> Vec<Remnant>;
+
+    /// Whether a cluster looks like the first of a directory.
+    fn looks_like_directory(&self, slots: &[u8]) -> bool;
+
+    /// Whether a directory that has no end mark in one cluster goes on in the next, as far as that tells: the table says
+    /// nothing of either.
+    fn goes_on(&self, next: &[u8]) -> bool;
+
+    /// The most bytes of a directory.
+    fn largest_directory(&self) -> u64;
+}
+
+/// Where directories go whose own names are lost.
+const FOUND: &str = "found";
+/// Where chains go that nothing names.
+const CHAINS: &str = "chains";
+/// Where files go of which parts belong to others too.
+const OVERLAPPING: &str = "overlapping";
+
+/// A directory that was reached.
+struct Reached {
+    path: Vec<Name>,
+    runs: Runs,
+}
+
+struct Recovery<'a, R> {
+    device: Arc<dyn Device>,
+    remains: R,
+    /// Clusters that something which was told of has.
+    claimed: Bits,
+    /// Those of the file that is looked at.
+    own: Bits,
+    report: RecoverReport,
+    progress: &'a dyn Progress,
+    visit: Visit<'a>,
+}
+
+/// Tells of everything that is left. `root` are the slots of a root directory that has no clusters, `first` is the first
+/// cluster of one that has.
+///
+/// # Errors
+/// What `visit` gives.
+pub fn recover(
+    device: Arc<dyn Device>,
+    remains: impl Remains,
+    root: &[u8],
+    first: u32,
+    progress: &dyn Progress,
+    visit: Visit<'_>,
+) -> Result<RecoverReport> {
+    let bits = || Bits::new(remains.heap().count.saturating_add(2));
+    let (claimed, own, report) = (bits(), bits(), RecoverReport::default());
+    let mut recovery = Recovery { device, remains, claimed, own, report, progress, visit };
+    let mut todo = Vec::new();
+    recovery.entries(&[], root, &mut todo)?;
+    if recovery.is_free_directory(first) {
+        let runs = recovery.directory_runs(first, 0, false);
+        todo.push(Reached { path: Vec::new(), runs });
+    }
+    recovery.go_on(todo)?;
+    recovery.look_for_directories()?;
+    recovery.chains()?;
+    Ok(recovery.report)
+}
+
+impl<R: Remains> Recovery<'_, R> {
+    fn lose(&mut self, path: &[Name], why: String) {
+        if self.report.lost.len() < RecoverReport::KEPT {
+            let path: String = path.iter().map(|name| format!("/{name}")).collect();
+            self.report.lost.push((path, why));
+        }
+    }
+
+    /// Whether a cluster can be the first of something that was not told of.
+    fn is_free_directory(&self, cluster: u32) -> bool {
+        self.remains.heap().has(cluster) && !self.claimed.get(cluster)
+    }
+
+    /// Claims at most so many clusters from the first on. Whether some are another's too is the second answer.
+    fn claim(&mut self, first: u32, wanted: u64, contiguous: bool) -> (Runs, bool) {
+        let heap = self.remains.heap();
+        let (mut runs, mut overlaps) = (Runs::default(), false);
+        let mut cluster = first;
+        // A chain of which the table knows nothing any more: most files lie together.
+        let contiguous =
+            contiguous || wanted > 1 && matches!(self.remains.link(first), Ok(Link::Free) | Err(_));
+        while u64::from(runs.clusters()) < wanted && heap.has(cluster) {
+            if self.own.get(cluster) {
+                // The chain leads back into itself.
+                break;
+            }
+            overlaps |= self.claimed.get(cluster);
+            self.claimed.set(cluster);
+            self.own.set(cluster);
+            runs.push(cluster, 1);
+            cluster = match contiguous {
+                true => cluster.saturating_add(1),
+                false => match self.remains.link(cluster) {
+                    Ok(Link::Next(next)) => next,
+                    _ => break,
+                },
+            };
+        }
+        runs.iter()
+            .flat_map(|run| run.cluster..run.cluster + run.count)
+            .for_each(|cluster| self.own.clear(cluster));
+        (runs, overlaps)
+    }
+
+    /// The clusters of a directory, as far as they are nobody's.
+    fn directory_runs(&mut self, first: u32, size: u64, contiguous: bool) -> Runs {
+        let heap = self.remains.heap();
+        let size = if contiguous { size } else { self.remains.largest_directory() };
+        let most = heap.clusters_for(size.min(self.remains.largest_directory())).max(1);
+        let mut runs = Runs::default();
+        let mut cluster = first;
+        while u64::from(runs.clusters()) < most && self.is_free_directory(cluster) {
+            self.claimed.set(cluster);
+            runs.push(cluster, 1);
+            cluster = match contiguous {
+                true => cluster + 1,
+                false => match self.remains.link(cluster) {
+                    Ok(Link::Next(next)) => next,
+                    Ok(Link::Free) | Err(_) if self.goes_on(cluster) => cluster + 1,
+                    _ => break,
+                },
+            };
+        }
+        runs
+    }
+
+    /// Whether the cluster behind one of a directory belongs to it too, where the table does not say.
+    fn goes_on(&self, cluster: u32) -> bool {
+        let heap = self.remains.heap();
+        let mut both = vec![0; 2 * heap.cluster_size() as usize];
+        if !self.is_free_directory(cluster + 1)
+            || Disk::new(&*self.device).read(heap.offset(cluster), &mut both).is_err()
+        {
+            return false;
+        }
+        let (one, next) = both.split_at(heap.cluster_size() as usize);
+        let has_end = one.chunks_exact(crate::SLOT).any(|slot| slot[0] == 0);
+        !has_end && self.remains.goes_on(next)
+    }
+
+    /// Looks into directories, and into those in them.
+    fn go_on(&mut self, mut todo: Vec<Reached>) -> Result<()> {
+        let heap = self.remains.heap();
+        while let Some(Reached { path, runs }) = todo.pop() {
+            let mut slots = Vec::new();
+            for run in runs.iter() {
+                for cluster in run.cluster..run.cluster + run.count {
+                    let start = slots.len();
+                    slots.resize(start + heap.cluster_size() as usize, 0);
+                    let read = Disk::new(&*self.device).read(heap.offset(cluster), &mut slots[start..]);
+                    if let Err(error) = read {
+                        slots[start..].fill(0);
+                        self.lose(&path, format!("a part of the directory cannot be read: {error}"));
+                    }
+                }
+            }
+            self.entries(&path, &slots, &mut todo)?;
+            self.progress.progress("recovering", self.claimed.count(), u64::from(heap.count));
+        }
+        Ok(())
+    }
+
+    /// Tells of what stands in a directory.
+    fn entries(&mut self, path: &[Name], slots: &[u8], todo: &mut Vec<Reached>) -> Result<()> {
+        for remnant in self.remains.entries(slots) {
+            let mut path = path.to_vec();
+            path.push(remnant.name.clone());
+            if remnant.is_directory {
+                self.directory(path, &remnant, todo)?;
+            } else {
+                self.file(path, &remnant)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self, path: Vec<Name>, remnant: &Remnant, todo: &mut Vec<Reached>) -> Result<()> {
+        if !self.is_free_directory(remnant.cluster) {
+            let why = format!("the directory's first cluster, {}, is none or another's", remnant.cluster);
+            self.lose(&path, why);
+            return Ok(());
+        }
+        let runs = self.directory_runs(remnant.cluster, remnant.size, remnant.contiguous);
+        self.tell_directory(&path, remnant.modified, remnant.accessed)?;
+        todo.push(Reached { path, runs });
+        Ok(())
+    }
+
+    fn tell_directory(&mut self, path: &[Name], modified: Timestamp, accessed: Timestamp) -> Result<()> {
+        self.report.directories += 1;
+        let found = Recovered {
+            path: path.to_vec(),
+            stream: None,
+            deleted: false,
+            damaged: false,
+            kind: Kind::Directory,
+            size: 0,
+            modified,
+            accessed,
+            target: None,
+        };
+        (self.visit)(&found, &mut Content::none(&self.device, self.remains.heap()))
+    }
+
+    fn file(&mut self, mut path: Vec<Name>, remnant: &Remnant) -> Result<()> {
+        let heap = self.remains.heap();
+        let wanted = heap.clusters_for(remnant.size);
+        if wanted > u64::from(heap.count) {
+            self.lose(&path, format!("{} bytes are more than the volume has", remnant.size));
+            return Ok(());
+        }
+        let (runs, overlaps) = match wanted {
+            0 => (Runs::default(), false),
+            _ => self.claim(remnant.cluster, wanted, remnant.contiguous),
+        };
+        if overlaps {
+            self.lose(&path, format!("parts of it are another file's too; it is in {OVERLAPPING}"));
+            path.insert(0, Name::from(OVERLAPPING));
+        }
+        self.tell_file(path, remnant, runs)
+    }
+
+    fn tell_file(&mut self, path: Vec<Name>, remnant: &Remnant, runs: Runs) -> Result<()> {
+        self.report.files += 1;
+        let found = Recovered {
+            path,
+            stream: None,
+            deleted: false,
+            damaged: false,
+            kind: Kind::File,
+            size: remnant.size,
+            modified: remnant.modified,
+            accessed: remnant.accessed,
+            target: None,
+        };
+        let (device, heap) = (self.device.clone(), self.remains.heap());
+        let mut content = Content { device, heap, runs, size: remnant.size, valid: remnant.valid };
+        (self.visit)(&found, &mut content)
+    }
+
+    /// Looks for directories in clusters that nothing has: first for those that no other one found leads to.
+    fn look_for_directories(&mut self) -> Result<()> {
+        /// The most that are found so. More than any real volume loses at once, and a bound on memory.
+        const MOST: usize = 1 << 20;
+        let heap = self.remains.heap();
+        let mut slots = vec![0; heap.cluster_size() as usize];
+        let mut candidates = BTreeSet::new();
+        let mut below = BTreeSet::new();
+        for cluster in 2..=heap.last() {
+            if candidates.len() == MOST {
+                break;
+            }
+            if cluster.is_multiple_of(4096) {
+                self.progress.progress("looking for directories", u64::from(cluster), u64::from(heap.count));
+            }
+            let is_hole =
+                self.device.next_data(heap.offset(cluster)) >= heap.offset(cluster) + heap.cluster_size();
+            if self.claimed.get(cluster) || is_hole {
+                continue;
+            }
+            // What cannot be read is no directory that could be looked into.
+            let read = Disk::new(&*self.device).read(heap.offset(cluster), &mut slots);
+            if read.is_err() || !self.remains.looks_like_directory(&slots) {
+                continue;
+            }
+            candidates.insert(cluster);
+            below.extend(
+                self.remains.entries(&slots).iter().filter(|one| one.is_directory).map(|one| one.cluster),
+            );
+            if let Ok(Link::Next(next)) = self.remains.link(cluster) {
+                below.insert(next);
+            }
+        }
+        let (inner, outer): (Vec<u32>, Vec<u32>) =
+            candidates.iter().partition(|cluster| below.contains(cluster));
+        for cluster in outer.into_iter().chain(inner) {
+            if self.claimed.get(cluster) {
+                continue;
+            }
+            let path = vec![Name::from(FOUND), Name::from(format!("directory {cluster}").as_str())];
+            self.tell_directory(&path, Timestamp::default(), Timestamp::default())?;
+            let runs = self.directory_runs(cluster, 0, false);
+            self.go_on(vec![Reached { path, runs }])?;
+        }
+        Ok(())
+    }
+
+    /// Tells of chains that nothing names.
+    fn chains(&mut self) -> Result<()> {
+        let heap = self.remains.heap();
+        let is_taken = |link: &Result<Link>| matches!(link, Ok(Link::Next(_) | Link::End));
+        let mut inside = Bits::new(heap.count.saturating_add(2));
+        for cluster in 2..=heap.last() {
+            if self.claimed.get(cluster) {
+                continue;
+            }
+            if let Ok(Link::Next(next)) = self.remains.link(cluster)
+                && heap.has(next)
+            {
+                inside.set(next);
+            }
+        }
+        for cluster in 2..=heap.last() {
+            let link = self.remains.link(cluster);
+            if self.claimed.get(cluster) || inside.get(cluster) || !is_taken(&link) {
+                continue;
+            }
+            let (runs, overlaps) = self.claim(cluster, u64::from(heap.count), false);
+            let size = u64::from(runs.clusters()) << heap.shift;
+            let remnant = Remnant {
+                name: Name::from(format!("cluster {cluster}").as_str()),
+                is_directory: false,
+                cluster,
+                size,
+                valid: size,
+                contiguous: false,
+                modified: Timestamp::default(),
+                accessed: Timestamp::default(),
+            };
+            let mut path = vec![Name::from(CHAINS), remnant.name.clone()];
+            if overlaps {
+                path.insert(0, Name::from(OVERLAPPING));
+            }
+            self.tell_file(path, &remnant, runs)?;
+        }
+        Ok(())
+    }
+}
+
+/// The content of a file.
+struct Content {
+    device: Arc<dyn Device>,
+    heap: Heap,
+    runs: Runs,
+    size: u64,
+    valid: u64,
+}
+
+impl Content {
+    fn none(device: &Arc<dyn Device>, heap: Heap) -> Content {
+        Content { device: device.clone(), heap, runs: Runs::default(), size: 0, valid: 0 }
+    }
+}
+
+impl RecoveredData for Content {
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let length = self.size.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        let written = self.valid.saturating_sub(offset).min(length as u64) as usize;
+        buffer[written..length].fill(0);
+        let mut at = 0;
+        while at < written {
+            let place = offset + at as u64;
+            let index = (place >> self.heap.shift) as u32;
+            let Some((cluster, together)) = self.runs.at(index) else {
+                let found = format!("only {} clusters", self.runs.clusters());
+                return Err(Error::damaged("cluster chain", 0, format!("a cluster for byte {place}"), found));
+            };
+            let inside = place & (self.heap.cluster_size() - 1);
+            let room = (u64::from(together) << self.heap.shift) - inside;
+            let piece = (written - at).min(room.min(usize::MAX as u64) as usize);
+            Disk::new(&*self.device).read(self.heap.offset(cluster) + inside, &mut buffer[at..at + piece])?;
+            at += piece;
+        }
+        Ok(length)
+    }
+}

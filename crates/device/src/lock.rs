@@ -1,0 +1,62 @@
+//! Locks by which programs that work on an image or a block device know of each other.
+//!
+//! Facts: flock(2), fcntl(2) (*open file description locks*, which are those of fcntl that end with the file and not with
+//! the process). ntfs-3g and QEMU lock images by fcntl, and so does this, so that each sees the other. udev takes a
+//! shared flock(2) on a block device while it looks at it (systemd, "Locking Block Device Access"), so one on a block
+//! device tells of nobody who writes.
+
+use crate::{Error, Result};
+use rustix::fs::FlockOperation;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Claims a file or block device until it is closed.
+///
+/// # Errors
+/// [`Error::Locked`] if another process has, with its name where the kernel tells it.
+pub(crate) fn lock(file: &File, name: &str, is_block: bool, read_only: bool) -> Result<()> {
+    let locked = |who: String| Err(Error::Locked { device: name.into(), who });
+    let kind = if read_only { libc::F_RDLCK } else { libc::F_WRLCK };
+    // A file system without locks protects nobody, which is no reason to refuse.
+    if fcntl(file, libc::F_OFD_SETLK, kind).is_err_and(|error| is_conflict(&error)) {
+        return locked(holder(file, kind));
+    }
+    if !is_block
+        && rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
+            == Err(rustix::io::Errno::WOULDBLOCK)
+    {
+        return locked(SOMEBODY.into());
+    }
+    Ok(())
+}
+
+const SOMEBODY: &str = "another process";
+
+fn is_conflict(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES))
+}
+
+/// Who holds a lock that stands in the way.
+fn holder(file: &File, kind: libc::c_int) -> String {
+    // The kernel gives -1 for a lock that belongs to no process but to an open file.
+    let process = fcntl(file, libc::F_OFD_GETLK, kind).map_or(0, |held| held.l_pid);
+    match std::fs::read_to_string(format!("/proc/{process}/comm")) {
+        Ok(program) if process > 0 => format!("process {process} ({})", program.trim_end()),
+        _ => SOMEBODY.into(),
+    }
+}
+
+/// Asks for a lock on the whole file, or who has one.
+fn fcntl(file: &File, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::flock> {
+    // SAFETY: an all-zero flock is a valid value of that plain C structure: the whole file, and no process, as the
+    // commands for open file descriptions want it.
+    let mut whole: libc::flock = unsafe { std::mem::zeroed() };
+    whole.l_type = kind as libc::c_short;
+    whole.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: the descriptor is open, and both commands read and write one flock at the address given, which is live.
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut whole) } {
+        0.. => Ok(whole),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

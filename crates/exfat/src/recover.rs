@@ -1,0 +1,93 @@
+//! Copying out what is left of a volume that may be beyond opening.
+
+use crate::check::find_boot;
+use crate::layout::{EntrySet, Geometry, LARGEST_DIRECTORY, Primary, SLOT, set_checksum};
+use platter_clusters::{Disk, Entry, Heap, Link, Remains, Remnant, Table};
+use platter_device::Device;
+use platter_vfs::{Progress, RecoverReport, Result, Visit};
+use std::sync::Arc;
+
+/// The most bytes of the FAT in memory.
+const TABLE_CACHE: usize = 16 << 20;
+
+/// Tells of everything that is left of a volume of which one boot region can be true.
+///
+/// # Errors
+/// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) or [`Error::Damaged`](platter_vfs::Error::Damaged) if there is
+/// no boot region to go by, and what `visit` gives.
+pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
+    let geometry = find_boot(&Disk::new(&*device))?;
+    let first = geometry.root_cluster;
+    let table = Table::new(device.clone(), geometry.clone(), geometry.fat_place(), TABLE_CACHE);
+    platter_clusters::recover(
+        device,
+        ExfatRemains { heap: geometry.heap, table },
+        &[],
+        first,
+        progress,
+        visit,
+    )
+}
+
+struct ExfatRemains {
+    heap: Heap,
+    table: Table<Geometry>,
+}
+
+impl Remains for ExfatRemains {
+    fn heap(&self) -> Heap {
+        self.heap
+    }
+
+    fn link(&mut self, cluster: u32) -> Result<Link> {
+        self.table.link(cluster)
+    }
+
+    fn entries(&self, slots: &[u8]) -> Vec<Remnant> {
+        let slots = slots.as_chunks::<SLOT>().0;
+        let mut found = Vec::new();
+        let mut at = 0;
+        while at < slots.len() {
+            let rest = &slots[at..];
+            at += 1;
+            if Primary::of(&rest[0]) != Primary::File {
+                continue;
+            }
+            // One whose checksum is wrong may lead anywhere.
+            let Ok(set) = EntrySet::read_loosely(rest) else { continue };
+            if set_checksum(set.slots()) != set.checksum() {
+                continue;
+            }
+            at += set.slots().len() - 1;
+            let info = set.info();
+            let [_, modified, accessed] = info.times(0);
+            found.push(Remnant {
+                name: set.name(),
+                is_directory: info.attributes.directory(),
+                cluster: info.cluster,
+                size: info.length,
+                valid: info.valid.min(info.length),
+                contiguous: info.contiguous,
+                modified: modified.unwrap_or_default(),
+                accessed: accessed.unwrap_or_default(),
+            });
+        }
+        found
+    }
+
+    /// Nothing says where a directory begins; but a set with a right checksum is no accident.
+    fn looks_like_directory(&self, slots: &[u8]) -> bool {
+        let Some(first) = slots.as_chunks::<SLOT>().0.iter().position(|slot| slot[0] & 0x80 != 0) else {
+            return false;
+        };
+        first < 32 && !self.entries(&slots[first * SLOT..]).is_empty()
+    }
+
+    fn goes_on(&self, next: &[u8]) -> bool {
+        !self.entries(next).is_empty()
+    }
+
+    fn largest_directory(&self) -> u64 {
+        LARGEST_DIRECTORY
+    }
+}

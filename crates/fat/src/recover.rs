@@ -1,0 +1,127 @@
+//! Copying out what is left of a volume that may be beyond opening.
+
+use crate::check::find_boot;
+use crate::layout::{
+    Geometry, Link, LongName, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot, is_garbage, is_sound,
+};
+use platter_clusters::{Disk, Entry, Heap, Remains, Remnant, Table, TablePlace};
+use platter_device::Device;
+use platter_vfs::{Progress, RecoverReport, Result, Visit};
+use std::sync::Arc;
+
+/// The most bytes of the table in memory.
+const TABLE_CACHE: usize = 16 << 20;
+
+/// Tells of everything that is left of a volume whose boot sector, or the copy of it, can be true.
+///
+/// # Errors
+/// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) or [`Error::Damaged`](platter_vfs::Error::Damaged) if there is
+/// no boot sector to go by, and what `visit` gives.
+pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
+    let disk = Disk::new(&*device);
+    let geometry = find_boot(&disk)?;
+    let mut root = vec![0; geometry.root_entries as usize * SLOT];
+    if disk.read(geometry.root_offset(), &mut root).is_err() {
+        // What is below it is found by its look.
+        root.fill(0);
+    }
+    let first = geometry.root_cluster;
+    let copy = best_table(&disk, &geometry);
+    let place = TablePlace {
+        start: geometry.fat_offset(copy),
+        bytes: u64::from(geometry.fat_sectors) * u64::from(geometry.bytes_per_sector),
+        sector: geometry.bytes_per_sector,
+        heap: geometry.heap(),
+    };
+    let table = Table::new(device.clone(), geometry.clone(), place, TABLE_CACHE);
+    platter_clusters::recover(device, FatRemains { geometry, table }, &root, first, progress, visit)
+}
+
+/// The first copy of the table that begins as one does (fatgen103, "FAT[0]"); the primary one if none does.
+fn best_table(disk: &Disk, geometry: &Geometry) -> u32 {
+    let primary = geometry.primary_fat();
+    let begins = |copy: &u32| {
+        let mut start = [0; 3];
+        disk.read(geometry.fat_offset(*copy), &mut start).is_ok() && start[0] >= 0xF0 && start[1] == 0xFF
+    };
+    std::iter::once(primary).chain(geometry.written_fats()).find(begins).unwrap_or(primary)
+}
+
+struct FatRemains {
+    geometry: Geometry,
+    table: Table<Geometry>,
+}
+
+impl FatRemains {
+    fn remnant(&self, short: ShortEntry, long: &mut LongName) -> Option<Remnant> {
+        let name = match long.finish(&short.name) {
+            Ok(Some(name)) => name,
+            _ => short.name.to_name(short.nt),
+        };
+        if short.attributes.label() || short.name.is_dots() || is_garbage(&self.geometry, &short) {
+            return None;
+        }
+        let [_, modified, accessed] = short.times(0);
+        let is_directory = short.attributes.directory();
+        let size = u64::from(short.size);
+        Some(Remnant {
+            name,
+            is_directory,
+            cluster: self.geometry.first_cluster(&short),
+            size,
+            valid: size,
+            contiguous: false,
+            modified: modified.unwrap_or_default(),
+            accessed: accessed.unwrap_or_default(),
+        })
+    }
+}
+
+impl Remains for FatRemains {
+    fn heap(&self) -> Heap {
+        self.geometry.heap()
+    }
+
+    fn link(&mut self, cluster: u32) -> Result<Link> {
+        self.table.link(cluster)
+    }
+
+    fn entries(&self, slots: &[u8]) -> Vec<Remnant> {
+        let mut long = LongName::default();
+        let mut found = Vec::new();
+        for slot in slots.as_chunks::<SLOT>().0 {
+            match Slot::from_bytes(slot) {
+                Slot::Long(part) => drop(long.push(&part)),
+                Slot::Short(short) => found.extend(self.remnant(short, &mut long)),
+                // What stands behind an end mark may be what was lost with a slot in the middle.
+                Slot::Deleted | Slot::End => drop(long.abandon()),
+            }
+        }
+        found
+    }
+
+    fn looks_like_directory(&self, slots: &[u8]) -> bool {
+        let slots = slots.as_chunks::<SLOT>().0;
+        let names = [ShortName::DOT, ShortName::DOT_DOT];
+        let is_dot = |(slot, name): (&[u8; SLOT], ShortName)| match Slot::from_bytes(slot) {
+            Slot::Short(short) => short.name == name && short.attributes.directory() && short.size == 0,
+            _ => false,
+        };
+        slots.len() >= 2 && slots.iter().zip(names).all(is_dot) && {
+            let live = || slots.iter().filter(|slot| !matches!(slot[0], 0 | 0xE5));
+            live().filter(|slot| is_sound(&self.geometry, slot)).count() * 2 >= live().count()
+        }
+    }
+
+    fn goes_on(&self, next: &[u8]) -> bool {
+        let slots = next.as_chunks::<SLOT>().0;
+        let live = || slots.iter().filter(|slot| !matches!(slot[0], 0 | 0xE5));
+        // The first cluster of another one begins with an entry for itself.
+        !self.looks_like_directory(next)
+            && live().filter(|slot| is_sound(&self.geometry, slot)).count() * 2 > live().count()
+    }
+
+    fn largest_directory(&self) -> u64 {
+        u64::from(MOST_SLOTS) * SLOT as u64
+    }
+}

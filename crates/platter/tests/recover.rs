@@ -1,0 +1,160 @@
+//! What is left of volumes: images that were cut off, boot sectors that are dead, and copying out what remains.
+
+mod common;
+
+use common::{Place, content};
+use std::fs;
+
+const FORMATS: [(&str, u64); 5] = [("fat12", 8), ("fat16", 32), ("fat32", 64), ("exfat", 32), ("ntfs", 32)];
+const FILES: u64 = 60;
+
+/// A volume with a directory of files and one that takes nearly all the rest.
+fn full(test: &str, format: &str, megabytes: u64) -> Place {
+    let place = Place::new(&format!("recover-{test}-{format}"));
+    fs::create_dir_all(place.path("d/deep")).unwrap();
+    for number in 0..FILES {
+        fs::write(place.path(&format!("d/a file {number}")), content(number, 9000)).unwrap();
+        fs::write(place.path(&format!("d/deep/{number}.txt")), content(number, 100)).unwrap();
+    }
+    let rest = (megabytes << 20) - (megabytes << 20) / 12 - (1 << 20);
+    fs::write(place.path("fill"), content(77, rest as usize)).unwrap();
+    place.works(&format!("mkfs {format} v.img --size {megabytes}M"));
+    place.works("cp -r d v.img:/");
+    place.works("cp fill v.img:/");
+    place
+}
+
+/// How many of the small files a directory has, whole.
+fn whole(place: &Place, at: &str) -> u64 {
+    let is_there = |number: &u64| {
+        let same = |name: String, length| {
+            fs::read(place.path(at).join(name)).is_ok_and(|bytes| bytes == content(*number, length))
+        };
+        same(format!("a file {number}"), 9000) && same(format!("deep/{number}.txt"), 100)
+    };
+    (0..FILES).filter(is_there).count() as u64
+}
+
+#[test]
+fn an_image_that_was_cut_off_is_read_and_says_what_is_missing() {
+    for (format, megabytes) in FORMATS {
+        let place = full("cut", format, megabytes);
+        let image = fs::read(place.path("v.img")).unwrap();
+        // Somewhere in the large file, which is what comes last.
+        let used = image.iter().rposition(|&byte| byte != 0).unwrap();
+        let end = (used - used / 50).min(image.len() - image.len() / 100) / 512 * 512;
+        let cut = &image[..end];
+        fs::write(place.path("v.img"), cut).unwrap();
+        let (listed, said) = place.ends(0, "ls v.img:/d");
+        assert!(
+            listed.lines().count() == FILES as usize + 1 && said.contains("bytes before the volume"),
+            "{said}"
+        );
+        place.ends(0, "cp -r v.img:/d out");
+        assert_eq!(whole(&place, "out"), FILES, "{format}");
+        let output = place.platter("cat v.img:/fill");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{format}: {said}");
+        assert!(said.contains("past the end"), "{format}: {said}");
+        let (_, said) = place.ends(1, "mkdir v.img:/x");
+        assert!(said.contains("read-only") && said.contains("bytes before the volume"), "{format}: {said}");
+        let info = place.works("info v.img");
+        assert!(info.contains("bytes before the volume"), "{format}: {info}");
+        if format != "ntfs" {
+            let (found, _) = place.ends(4, "check v.img");
+            assert!(found.contains("/fill: ") && found.contains("behind the end"), "{format}: {found}");
+            assert!(!found.contains("/d/"), "{format}: {found}");
+            let (_, said) = place.ends(8, "check --repair v.img");
+            assert!(said.contains("bytes before the volume"), "{format}: {said}");
+        }
+        assert!(fs::read(place.path("v.img")).unwrap() == cut, "{format}: it was written to");
+    }
+}
+
+#[test]
+fn a_dead_boot_sector_is_told_with_its_copy_and_the_ways_on() {
+    for (format, name) in [("fat32", "fat"), ("exfat", "exfat")] {
+        let place = full("boot", format, 64);
+        let mut image = fs::read(place.path("v.img")).unwrap();
+        image[..512].fill(0);
+        fs::write(place.path("v.img"), image).unwrap();
+        for line in ["ls v.img", "cp -r v.img:/d out"] {
+            let said = place.fails(line);
+            for words in [format!("check --as {name}"), format!("recover --as {name}")] {
+                assert!(said.contains(&words), "{format}: {said}");
+            }
+        }
+        place.ends(0, "recover v.img out");
+        assert_eq!(whole(&place, "out/d"), FILES, "{format}");
+        place.ends(1, &format!("check --as {name} v.img --repair"));
+        assert_eq!(place.works("ls v.img:/d").lines().count(), FILES as usize + 1);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_volume_that_does_not_open_is_told() {
+    let place = Place::new("recover-why");
+    place.works("mkfs fat16 f.img --size 32M");
+    let image = fs::read(place.path("f.img")).unwrap();
+    fs::write(place.path("f.img"), &image[..8192]).unwrap();
+    let said = place.fails("ls f.img");
+    assert!(said.contains("a FAT file system, which is damaged") && said.contains("16 sectors"), "{said}");
+    // A boot region whose checksum is wrong: it is recognised, and does not open.
+    place.works("mkfs exfat e.img --size 32M");
+    let mut image = fs::read(place.path("e.img")).unwrap();
+    image[600] ^= 1;
+    fs::write(place.path("e.img"), &image).unwrap();
+    let (told, _) = place.ends(1, "info e.img");
+    assert!(told.contains("cannot be opened: damaged boot checksum"), "{told}");
+    let said = place.fails("ls e.img");
+    assert!(said.contains("`platter recover`"), "{said}");
+    // Nothing is said of the way it was opened where nothing stands in the way of writing.
+    place.works("mkfs ntfs n.img --size 32M");
+    assert!(!place.works("info n.img").contains("read-only"));
+}
+
+/// The root directory is overwritten: what was in it is found by its look, and what nothing names as a chain.
+#[test]
+fn directories_that_nothing_leads_to_are_found() {
+    for (format, megabytes) in [("fat12", 8), ("fat16", 32), ("fat32", 64), ("exfat", 32)] {
+        let place = full("root", format, megabytes);
+        let mut image = fs::read(place.path("v.img")).unwrap();
+        // The first entry of the root leads to the directory.
+        let units: Vec<u8> = "fill".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let at = match format {
+            "exfat" => image.windows(8).position(|bytes| bytes == units).unwrap(),
+            _ => image.windows(11).position(|bytes| bytes == b"FILL       ").unwrap(),
+        };
+        let start = at / 512 * 512;
+        image[start..start + 512].fill(0);
+        fs::write(place.path("v.img"), image).unwrap();
+        place.platter(&format!("recover --as {format} v.img out"));
+        let found: Vec<_> =
+            fs::read_dir(place.path("out/found")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let best = found.iter().map(|path| whole(&place, &path.display().to_string())).max();
+        assert_eq!(best, Some(FILES), "{format}: {found:?}");
+        if format != "exfat" {
+            let fill = fs::read(place.path("fill")).unwrap();
+            let chains = fs::read_dir(place.path("out/chains")).unwrap();
+            let is_fill = |entry: std::io::Result<fs::DirEntry>| {
+                fs::read(entry.unwrap().path()).unwrap().starts_with(&fill)
+            };
+            assert!(chains.into_iter().any(is_fill), "{format}");
+        }
+    }
+}
+
+/// Two files that claim the same clusters: neither is taken for whole without a word.
+#[test]
+fn files_that_overlap_are_marked() {
+    let place = full("overlap", "fat32", 64);
+    let mut image = fs::read(place.path("v.img")).unwrap();
+    let entries = |image: &[u8], name: &[u8; 11]| image.windows(11).position(|bytes| bytes == name).unwrap();
+    let (one, two) = (entries(&image, b"1       TXT"), entries(&image, b"2       TXT"));
+    let first: Vec<u8> = image[one + 26..one + 28].to_vec();
+    image[two + 26..two + 28].copy_from_slice(&first);
+    fs::write(place.path("v.img"), image).unwrap();
+    let (said, _) = place.ends(1, "recover v.img out");
+    assert!(said.contains("/d/deep/2.txt: parts of it are another file's too"), "{said}");
+    assert!(place.path("out/overlapping/d/deep/2.txt").exists());
+}
