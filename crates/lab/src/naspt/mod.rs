@@ -352,6 +352,8 @@ impl Course<'_> {
         let traffic = recorder.zip(before).map(|(recorder, before)| recorder.traffic().since(&before));
         let done = files.take_done();
         load.clear(files, &ready)?;
+        // What was removed is free for the next load, and is no part of its work.
+        files.sync()?;
         let seconds = took.as_secs_f64().max(1e-9);
         // Of small files, files: each is one, whatever is done with it.
         let operations = match load.what {

@@ -97,7 +97,7 @@ impl Today {
             Today::Images { .. } => IMAGE * IMAGE_COUNT * 2,
             Today::Commit => DATABASE + COMMITS * RECORD,
             Today::Backup { .. } => FULL * 3,
-            Today::Tree(_) => 3000 * MB,
+            Today::Tree(_) => 6000 * MB,
         }
     }
 
