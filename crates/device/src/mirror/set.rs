@@ -138,7 +138,7 @@ impl MirrorSet {
             .map(|copy| copy.device.as_ref().is_ok_and(|device| begins_blank(&**device)))
             .collect();
         let all_blank = self.copies.iter().zip(&blank).all(|(copy, blank)| *blank || copy.device.is_err());
-        for copy in 0..self.copies.len() {
+        for (copy, is_blank) in blank.into_iter().enumerate() {
             let why = match &self.copies[copy].device {
                 Err(why) => Some(why.clone()),
                 Ok(device) => {
@@ -147,7 +147,7 @@ impl MirrorSet {
                     let needed = needed.or(longest.filter(|_| device.is_empty())).unwrap_or(0);
                     if device.len() < needed {
                         Some(format!("it has {} bytes, expected {needed}", device.len()))
-                    } else if blank[copy] && (recorded || !all_blank) {
+                    } else if is_blank && (recorded || !all_blank) {
                         Some("it is blank".to_string())
                     } else if history.is_some_and(|one| one.events.is_empty() && one.state != State::Alone) {
                         Some("it was being rebuilt".to_string())
@@ -182,7 +182,7 @@ impl MirrorSet {
         let behind = |copy: usize| recorded.iter().any(|&other| history(copy).is_behind(history(other)));
         let (old, newest): (Vec<usize>, Vec<usize>) = recorded.iter().partition(|&&copy| behind(copy));
         for copy in old {
-            standings[copy] = if changed[copy] {
+            standings[copy] = if changed[copy] && !self.was_damaged(copy) {
                 diverged("it was written to by itself, and the others without it")
             } else {
                 Standing::LeftOut("it is older than the others".to_string())
@@ -316,11 +316,10 @@ impl MirrorSet {
             // Copies whose records are all lost are a set of their own from now on.
             let template = known.unwrap_or_else(|| History::new(mirror.len()));
             let takes_part = |copy: usize| {
-                let damaged = History { stamp: History::DAMAGED.to_string(), ..template.clone() };
+                // What another copy has as its stamp says nothing of this one.
                 let is_damaged = self.standings[copy] == Standing::Damaged;
-                // What another copy that was damaged has as its stamp says nothing of this one.
-                let sound = History { stamp: String::new(), ..template.clone() };
-                current.contains(&copy).then(|| if is_damaged { damaged } else { sound })
+                let stamp = if is_damaged { History::DAMAGED.to_string() } else { String::new() };
+                current.contains(&copy).then(|| History { stamp, ..template.clone() })
             };
             let histories = (0..self.copies.len()).map(takes_part).collect();
             let records = self.copies.iter().map(|copy| copy.record.clone()).collect();
