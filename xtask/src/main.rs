@@ -14,6 +14,9 @@ cargo xtask accuracy aa [OPTIONS]    one target under three names: is any called
 cargo xtask accuracy ab [OPTIONS]    is one that is slower by a tenth found? OPTIONS: --compares N, --time SECONDS,
                                      --slower 5|10|20, --beside (another process uses all processors in bursts)
 cargo xtask campaign [SEED]          the long campaigns of every format: model, callers, judges, power cuts, damage (hours)
+cargo xtask campaign threads [S]     64 threads on a volume of each format for S seconds (600), on a loop device and a mirror (root)
+cargo xtask campaign races [S]       the same in memory for S seconds (60), under ThreadSanitizer (needs a nightly toolchain with
+                                     the sources of the standard library)
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
 cargo xtask docs DIR                 manual pages and shell completions
 ";
@@ -27,6 +30,10 @@ fn main() -> ExitCode {
         ["accuracy", ref rest @ ..] => accuracy::run(rest),
         ["campaign"] => campaign(None),
         ["campaign", seed] if is_number(seed) => campaign(Some(seed)),
+        ["campaign", "threads"] => threads("600"),
+        ["campaign", "threads", seconds] if is_number(seconds) => threads(seconds),
+        ["campaign", "races"] => races("60"),
+        ["campaign", "races", seconds] if is_number(seconds) => races(seconds),
         ["fuzz"] => fuzz("600"),
         ["fuzz", seconds] if is_number(seconds) => fuzz(seconds),
         ["docs", directory] => docs(directory),
@@ -100,8 +107,36 @@ fn campaign(seed: Option<&str>) -> Outcome {
         "--ignored",
         "--nocapture",
         "--test-threads=1",
+        // The crowd of threads is a campaign of its own.
+        "--skip",
+        "every_thread_finds",
     ];
     run(&cargo, &arguments, seed.as_slice())
+}
+
+/// What the campaigns of real threads run.
+const CROWD: [&str; 5] = ["-p", "platter-testing", "--test", "crowd", "--"];
+const CROWD_OPTIONS: [&str; 3] = ["--ignored", "--nocapture", "--test-threads=1"];
+
+fn threads(seconds: &str) -> Outcome {
+    if !tools::is_root() {
+        return Err("loop devices need root".into());
+    }
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let arguments = [&["test", "--release"], &CROWD[..], &CROWD_OPTIONS].concat();
+    run(&cargo, &arguments, &[("PLATTER_SECONDS", seconds)])
+}
+
+fn races(seconds: &str) -> Outcome {
+    // The standard library is compiled with it too: otherwise its locks are not seen, and all they protect is reported.
+    let build = ["+nightly", "test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu"];
+    let environment = [
+        ("PLATTER_SECONDS", seconds),
+        ("PLATTER_CROWD", "memory"),
+        ("RUSTFLAGS", "-Zsanitizer=thread"),
+        ("TSAN_OPTIONS", "halt_on_error=1"),
+    ];
+    run("cargo", &[&build, &CROWD[..], &CROWD_OPTIONS].concat(), &environment)
 }
 
 fn fuzz(seconds: &str) -> Outcome {

@@ -112,20 +112,10 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         true => Target::Through { name: "slower".into(), wrap },
         false => Target::Raw,
     };
+    let targets = vec![Target::Raw, Target::Raw, third];
     let mut comparison = Comparison {
-        stand: Stand::TemporaryImage(".".into()),
-        targets: vec![Target::Raw, Target::Raw, third],
-        workloads: Vec::new(),
-        preset: Preset::Quick,
-        base: None,
-        repeats: None,
-        durability: None,
-        span: None,
         time: arguments.time.map(Duration::from_secs_f64),
-        buffered: false,
-        verify: false,
-        touch: false,
-        command: String::new(),
+        ..Comparison::new(Stand::TemporaryImage(".".into()), targets, Vec::new())
     };
     let _bursts = arguments.beside.then(Bursts::begin).transpose()?;
     let (mut cells, mut different, mut slower, mut found, mut winners) = (0, 0, 0, 0, 0);

@@ -4,6 +4,7 @@
 //! report is rendered. Underneath, [`run`] drives one [`Job`] on one [`Subject`].
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod compare;
 pub mod diskspd;
 mod engine;
@@ -13,8 +14,10 @@ pub mod estimate;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod iometer;
+pub mod jetstress;
 mod kept;
 pub mod naspt;
+mod peer;
 mod plan;
 pub mod published;
 pub mod report;
@@ -29,6 +32,7 @@ pub use engine::*;
 pub use environment::{device_info, environment};
 pub use error::{Error, Result};
 pub use kept::Runs;
+pub use peer::Peer;
 pub use stand::{Stand, device_path};
 pub use subject::Subject;
 pub use target::Target;

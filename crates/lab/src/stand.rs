@@ -1,5 +1,6 @@
 //! What everything is compared on: a device, opened, and how it is made new for each turn.
 
+use crate::blocks::Blocks;
 use crate::{Error, Result};
 use platter_device::{
     Buffer, Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Sectors, Stripes,
@@ -33,6 +34,24 @@ pub enum Stand {
     Memory(u64),
 }
 
+impl Stand {
+    /// Whether the kernel can know its regions.
+    pub(crate) fn check_blocks(&self) -> Result<()> {
+        match self {
+            Stand::Path { .. } | Stand::TemporaryImage(_) => Ok(()),
+            Stand::Memory(_) | Stand::Mirror { .. } => Err(self.no_blocks()),
+        }
+    }
+
+    fn no_blocks(&self) -> Error {
+        let what =
+            if let Stand::Memory(_) = self { "memory of this program" } else { "a mirror of this program" };
+        Error::Job(format!(
+            "file systems that are mounted need a device that the kernel knows, a block device or an image; {what} is none"
+        ))
+    }
+}
+
 /// What stands for the kind of device where no target lies on one.
 pub(crate) const NO_DEVICE: &str = "no device";
 /// Bytes of one write while providing.
@@ -59,6 +78,8 @@ pub(crate) struct OpenStand {
     pub places: Vec<Place>,
     mirror: Option<Arc<Mirror>>,
     made: Made,
+    /// Keeps the kernel's block devices of all places; after those that use them.
+    _blocks: Option<Blocks>,
 }
 
 /// Where a target is made.
@@ -67,14 +88,25 @@ pub(crate) struct Place {
     /// Bytes from the beginning whose space is provided before anything is measured and never given back: see
     /// [`OpenStand::provide`].
     provided: u64,
+    /// Its block device, and the directory that it may be mounted below, where the kernel has to know it.
+    block: Option<(PathBuf, PathBuf)>,
 }
 
 impl OpenStand {
     /// Opens it for so many targets that lie on the device, for a comparison that a [`crate::plan`] has looked at. Where
-    /// none does, the device is left alone, and no image is made.
-    pub fn open(stand: &Stand, span: u64, targets: u64, caching: Caching) -> Result<OpenStand> {
+    /// none does, the device is left alone, and no image is made. Where one is mounted, each region is a block device.
+    pub fn open(
+        stand: &Stand,
+        span: u64,
+        targets: u64,
+        caching: Caching,
+        is_mounted: bool,
+    ) -> Result<OpenStand> {
         if targets == 0 {
             return Ok(OpenStand::nothing(caching));
+        }
+        if is_mounted {
+            return OpenStand::of_blocks(stand, span, targets, caching);
         }
         let length = image_length(span).saturating_mul(targets);
         let claimed = FileOptions { caching, exclusive: true, ..FileOptions::default() };
@@ -82,7 +114,7 @@ impl OpenStand {
             Stand::Memory(length) => {
                 let memory = || Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
                 let places: Vec<Place> =
-                    (0..targets).map(|_| Place { device: memory(), provided: 0 }).collect();
+                    (0..targets).map(|_| Place { device: memory(), provided: 0, block: None }).collect();
                 Ok(OpenStand {
                     device: places[0].device.clone(),
                     kind: "memory",
@@ -93,6 +125,7 @@ impl OpenStand {
                     places,
                     mirror: None,
                     made: Made::default(),
+                    _blocks: None,
                 })
             }
             Stand::TemporaryImage(directory) => {
@@ -129,6 +162,7 @@ impl OpenStand {
                     place: paths.first().cloned().unwrap_or_default(),
                     mirror: Some(mirror),
                     made,
+                    _blocks: None,
                 })
             }
         }
@@ -138,7 +172,7 @@ impl OpenStand {
     fn nothing(caching: Caching) -> OpenStand {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(0, Sectors::SMALL));
         OpenStand {
-            places: vec![Place { device: device.clone(), provided: 0 }],
+            places: vec![Place { device: device.clone(), provided: 0, block: None }],
             device,
             kind: NO_DEVICE,
             direct: true,
@@ -147,7 +181,66 @@ impl OpenStand {
             place: PathBuf::new(),
             mirror: None,
             made: Made::default(),
+            _blocks: None,
         }
+    }
+
+    /// With each region as a block device that the kernel can mount. Regions lie one after the other, as partitions do.
+    fn of_blocks(stand: &Stand, span: u64, targets: u64, caching: Caching) -> Result<OpenStand> {
+        let mut made = Made::default();
+        let length = image_length(span).saturating_mul(targets);
+        let (path, force, name) = match stand {
+            Stand::Path { path, force } => (path.clone(), *force, path.display().to_string()),
+            Stand::TemporaryImage(directory) => {
+                let path = directory.join(format!(".platter-{}.img", std::process::id()));
+                (path, false, format!("temporary image in {}", directory.display()))
+            }
+            Stand::Memory(_) | Stand::Mirror { .. } => return Err(stand.no_blocks()),
+        };
+        let options = FileOptions { caching, exclusive: !force, ..FileOptions::default() };
+        let held = open_file(&path, length, options, &mut made)?;
+        let is_image = held.is_image();
+        // Whoever has a block device for itself keeps the kernel from mounting parts of it.
+        let held = (!held.is_block_device()).then_some(held);
+        let mut blocks = Blocks::open(&path, held, caching)?;
+        let place = match stand {
+            Stand::TemporaryImage(directory) => {
+                // The loop device keeps it for as long as it is needed, whatever happens to this process.
+                made = Made::default();
+                directory
+            }
+            _ => &path,
+        };
+        let options = FileOptions { caching, ..FileOptions::default() };
+        let file = FileDevice::open(&blocks.whole, options)?;
+        let direct = file.is_direct();
+        let device: Arc<dyn Device> = Arc::new(file);
+        let all = device.len() / STRIPE * STRIPE;
+        let (count, length) = match region_length(device.len(), span, targets) {
+            Some(length) if targets > 1 => (targets, length),
+            _ => (1, all),
+        };
+        let provided = if is_image { provided_length(length, span) } else { 0 };
+        let region = |number: u64| {
+            let block = blocks.part(number * length, length)?;
+            let device = Arc::new(FileDevice::open(&block, options)?);
+            Ok(Place { device, provided, block: Some((block, blocks.directory.clone())) })
+        };
+        let places = (0..count).map(region).collect::<Result<Vec<Place>>>()?;
+        let kind = if is_image { "image" } else { "block device" };
+        let place = place.clone();
+        Ok(OpenStand {
+            device,
+            kind,
+            direct,
+            caching,
+            name,
+            place,
+            places,
+            mirror: None,
+            made,
+            _blocks: Some(blocks),
+        })
     }
 
     fn on_file(
@@ -172,6 +265,7 @@ impl OpenStand {
             place: place.to_owned(),
             mirror: None,
             made,
+            _blocks: None,
         })
     }
 
@@ -232,7 +326,10 @@ fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> 
     let provided = |length: u64| if is_image { provided_length(length, span) } else { 0 };
     let length = match region_length(device.len(), span, targets) {
         Some(length) if targets > 1 => length,
-        _ => return Ok(vec![Place { device: device.clone(), provided: provided(device.len()) }]),
+        _ => {
+            let provided = provided(device.len());
+            return Ok(vec![Place { device: device.clone(), provided, block: None }]);
+        }
     };
     let mut starts: Vec<Vec<u64>> = vec![Vec::new(); targets as usize];
     let mut rng = fastrand::Rng::with_seed(0);
@@ -247,12 +344,17 @@ fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> 
     let region = |starts: Vec<u64>| {
         let name = device.name().to_string();
         let device = Arc::new(Stripes::new(device.clone(), STRIPE, starts, name)?);
-        Ok(Place { device, provided: provided(length) })
+        Ok(Place { device, provided: provided(length), block: None })
     };
     starts.into_iter().map(region).collect()
 }
 
 impl Place {
+    /// Its block device, and the directory that it may be mounted below.
+    pub fn block(&self) -> Option<(&Path, &Path)> {
+        self.block.as_ref().map(|(block, directory)| (block.as_path(), directory.as_path()))
+    }
+
     /// Forgets what was there before, as far as that gives no space back that was provided.
     pub fn discard(&self) -> Result<()> {
         let rest: Range<u64> = self.provided..self.device.len();

@@ -1,5 +1,6 @@
 //! What is compared: the raw device, a volume of ours on it, a directory of a mounted file system.
 
+use crate::peer::{Mounted, Peer};
 use crate::report::document::{self as report, RAW};
 use crate::stand::{Place, typed};
 use crate::{Error, Result, Subject};
@@ -24,6 +25,8 @@ pub enum Target {
     },
     /// `dir:PATH`: a file in a directory of a mounted file system.
     Directory(PathBuf),
+    /// A file in a file system that the kernel mounts, or another program: made on the device, and mounted.
+    Mounted(Peer),
     /// The device itself, through a device of the caller's.
     Through {
         /// What reports call it.
@@ -56,12 +59,23 @@ impl Target {
                 Err(error) => Err(wrong(error.to_string())),
             };
         }
+        if let Some(peer) = Peer::other(&text) {
+            return Ok(Target::Mounted(peer));
+        }
+        let (plain, is_mounted) = match text.strip_prefix("mount:") {
+            Some(rest) => (rest, true),
+            None => (&*text, false),
+        };
         let (name, cluster) =
-            text.split_once(':').map_or((&*text, None), |(name, cluster)| (name, Some(cluster)));
+            plain.split_once(':').map_or((plain, None), |(name, cluster)| (name, Some(cluster)));
         let Some(format) = platter_formats::by_name(name) else {
             return Err(wrong(format!("expected one of {}", Target::names())));
         };
         let cluster = cluster.map(parse_size).transpose().map_err(wrong)?;
+        if is_mounted {
+            let program = std::env::current_exe().map_err(|error| wrong(error.to_string()))?;
+            return Ok(Target::Mounted(Peer::Ours { format, cluster, program }));
+        }
         Ok(Target::Volume { format, cluster })
     }
 
@@ -70,8 +84,10 @@ impl Target {
         let formats: Vec<&str> = platter_formats::registry().iter().map(|format| format.name()).collect();
         format!(
             "raw (the device itself); {} (each with an optional cluster size, fat32:32k or refs:64k); dir:PATH (a \
-             directory of a mounted file system)",
-            formats.join(", ")
+             directory of a mounted file system); as root {} (others, made on the device and mounted) and mount:FORMAT (ours, \
+             through platter mount)",
+            formats.join(", "),
+            Peer::names().collect::<Vec<_>>().join(", ")
         )
     }
 
@@ -84,8 +100,14 @@ impl Target {
                 format!("{}:{}", format.name(), typed(*bytes))
             }
             Target::Directory(path) => format!("dir:{}", path.display()),
+            Target::Mounted(peer) => peer.name(),
             Target::Through { name, .. } => name.clone(),
         }
+    }
+
+    /// Whether the kernel has to know its region as a block device.
+    pub(crate) fn is_mounted(&self) -> bool {
+        matches!(self, Target::Mounted(_))
     }
 
     /// Whether it is made on the device, and not in a directory of the host.
@@ -107,7 +129,7 @@ impl Target {
                 let recorder = Arc::new(Recorder::new(device));
                 let subject = Subject::Device { device: recorder.clone(), free: None };
                 let description = describe(name, name, "raw device", "raw", String::new());
-                Ok(Ready { subject, recorder: Some(recorder), description })
+                Ok(Ready { subject, recorder: Some(recorder), description, mounted: None })
             }
             Target::Volume { format, cluster } => {
                 place.discard()?;
@@ -123,26 +145,40 @@ impl Target {
                 let title = format!("{}, {} clusters{integrity}", info.format, show_size(info.cluster));
                 let description = describe(name, name, &title, "volume", details);
                 let subject = Subject::File { system, node };
-                Ok(Ready { subject, recorder: Some(recorder), description })
+                Ok(Ready { subject, recorder: Some(recorder), description, mounted: None })
+            }
+            Target::Mounted(peer) => {
+                let Some((block, directory)) = place.block() else {
+                    return Err(Error::Job("its region is no block device".into()));
+                };
+                place.discard()?;
+                let mounted = peer.mount(&**device, block, directory)?;
+                let (subject, how) = file_in(&mounted.at, caching, length)?;
+                let details = format!("fresh, a file in it, {how}");
+                let description = describe(name, name, &peer.title(), "mounted", details);
+                Ok(Ready { subject, recorder: None, description, mounted: Some(mounted) })
             }
             Target::Directory(path) => {
-                let options = FileOptions { caching, bytewise: true, ..FileOptions::default() };
-                let opened = FileDevice::temporary(path, length, options)?;
-                let how = if opened.is_direct() { "past the page cache" } else { "through the page cache" };
+                let (subject, how) = file_in(path, caching, length)?;
                 let kind =
                     platter_device::host_file_system(path).unwrap_or_else(|| "unknown file system".into());
                 let title = format!("{kind} of the host");
                 let details = format!("a file in {} ({kind}, mounted by the host), {how}", path.display());
                 let description = describe(name, &format!("dir:{kind}"), &title, "directory", details);
-                let directory = path.clone();
-                let subject = Subject::Device {
-                    device: Arc::new(opened),
-                    free: Some(Arc::new(move || free_space(&directory))),
-                };
-                Ok(Ready { subject, recorder: None, description })
+                Ok(Ready { subject, recorder: None, description, mounted: None })
             }
         }
     }
+}
+
+/// A new file in a directory of a mounted file system, and how it is reached.
+fn file_in(path: &Path, caching: Caching, length: u64) -> Result<(Subject, &'static str)> {
+    let options = FileOptions { caching, bytewise: true, ..FileOptions::default() };
+    let opened = FileDevice::temporary(path, length, options)?;
+    let how = if opened.is_direct() { "past the page cache" } else { "through the page cache" };
+    let directory = path.to_owned();
+    let free: Arc<dyn Fn() -> Option<u64> + Send + Sync> = Arc::new(move || free_space(&directory));
+    Ok((Subject::Device { device: Arc::new(opened), free: Some(free) }, how))
 }
 
 fn describe(name: &str, short: &str, title: &str, kind: &str, details: String) -> report::Target {
@@ -161,14 +197,18 @@ pub(crate) struct Ready {
     /// What the storage saw; `None` where it cannot be watched.
     pub recorder: Option<Arc<Recorder>>,
     pub description: report::Target,
+    /// The mounted file system that it lies in, if it was mounted for this. Unmounted after the file in it is closed.
+    pub mounted: Option<Mounted>,
 }
 
 impl Ready {
     /// Leaves the device as a person would: volumes unmounted.
-    pub fn tear_down(&self) -> Result<()> {
-        if let Subject::File { system, .. } = &self.subject {
+    pub fn tear_down(self) -> Result<()> {
+        let Ready { subject, mounted, .. } = self;
+        if let Subject::File { system, .. } = &subject {
             system.unmount()?;
         }
-        Ok(())
+        drop(subject);
+        mounted.map_or(Ok(()), |mut mounted| mounted.end())
     }
 }

@@ -3,7 +3,7 @@
 use platter_lab::diskspd::Profile;
 use platter_lab::report::Document;
 use platter_lab::workload::Case;
-use platter_lab::{Comparison, Measured, Observer, Preset, Runs, Stand, Target, Workload, compare};
+use platter_lab::{Comparison, Measured, Observer, Runs, Stand, Target, Workload, compare};
 use std::sync::Mutex;
 
 /// Keeps what was measured.
@@ -22,21 +22,8 @@ impl Observer for Keeper {
 fn run(line: &str) -> (String, Document) {
     let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let profile = Profile::from_arguments(&arguments).unwrap();
-    let comparison = Comparison {
-        stand: Stand::Memory(64 << 20),
-        targets: vec![Target::Raw],
-        workloads: profile.workloads().unwrap(),
-        preset: Preset::Quick,
-        base: None,
-        repeats: None,
-        durability: None,
-        span: None,
-        time: None,
-        buffered: false,
-        verify: false,
-        touch: false,
-        command: String::new(),
-    };
+    let comparison =
+        Comparison::new(Stand::Memory(64 << 20), vec![Target::Raw], profile.workloads().unwrap());
     let keeper = Keeper::default();
     let document = compare(&comparison, &keeper).unwrap();
     (profile.results(&keeper.0.into_inner().unwrap(), &document), document)

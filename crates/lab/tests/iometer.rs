@@ -4,8 +4,7 @@ use platter_device::{Device, MemoryDevice, Recorder, Sectors};
 use platter_lab::iometer::Config;
 use platter_lab::workload::Case;
 use platter_lab::{
-    Comparison, Durability, Job, Measured, Observer, Preset, Runs, Stand, Stop, Subject, Target, Workload,
-    compare,
+    Comparison, Durability, Job, Measured, Observer, Runs, Stand, Stop, Subject, Target, Workload, compare,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,21 +30,8 @@ impl Observer for Keeper {
 #[test]
 fn results_csv_has_a_row_for_everyone_and_adds_up() {
     let config = Config::parse(&short()).unwrap();
-    let comparison = Comparison {
-        stand: Stand::Memory(64 << 20),
-        targets: vec![Target::Raw],
-        workloads: vec![config.workload("test").unwrap()],
-        preset: Preset::Quick,
-        base: None,
-        repeats: None,
-        durability: None,
-        span: None,
-        time: None,
-        buffered: false,
-        verify: false,
-        touch: false,
-        command: String::new(),
-    };
+    let workloads = vec![config.workload("test").unwrap()];
+    let comparison = Comparison::new(Stand::Memory(64 << 20), vec![Target::Raw], workloads);
     let keeper = Keeper::default();
     let document = compare(&comparison, &keeper).unwrap();
     let csv = config.results(&keeper.0.into_inner().unwrap(), &document).unwrap();

@@ -3,7 +3,7 @@
 use platter_device::{MemoryDevice, Recorder, Sectors};
 use platter_lab::report::Document;
 use platter_lab::{
-    Comparison, Durability, Job, Pattern, Preset, Session, Stand, Stop, Subject, Target, Workload, compare,
+    Comparison, Durability, Job, Pattern, Session, Stand, Stop, Subject, Target, Workload, compare,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,21 +59,8 @@ fn each_job_keeps_its_own_count_range_and_rule() {
 
 fn compared(job: &str, time: Option<Duration>) -> Document {
     let workload = Workload::from_fio("job", job, None).unwrap();
-    let comparison = Comparison {
-        stand: Stand::Memory(64 << 20),
-        targets: vec![Target::parse("raw").unwrap(), Target::parse("exfat").unwrap()],
-        workloads: vec![workload],
-        preset: Preset::Quick,
-        base: None,
-        repeats: None,
-        durability: None,
-        span: None,
-        time,
-        buffered: false,
-        verify: false,
-        touch: false,
-        command: String::new(),
-    };
+    let targets = ["raw", "exfat"].map(|name| Target::parse(name).unwrap()).to_vec();
+    let comparison = Comparison { time, ..Comparison::new(Stand::Memory(64 << 20), targets, vec![workload]) };
     compare(&comparison, &()).unwrap()
 }
 

@@ -28,6 +28,8 @@ pub struct Options {
     pub allow_other: bool,
     /// Where named streams are.
     pub streams: Streams,
+    /// Whether every sync is a commit in the format's own structures.
+    pub commits_syncs: bool,
     /// How many requests are answered at once.
     pub threads: usize,
     /// What the mount is of, for `/proc/mounts`.
@@ -75,6 +77,7 @@ impl Options {
             directory_mask: umask & 0o777,
             allow_other: uid == 0,
             streams: Streams::Hidden,
+            commits_syncs: false,
             threads: (4 * processors).clamp(8, 32),
             source: String::new(),
             kernel: Vec::new(),
@@ -124,6 +127,10 @@ impl Options {
                     _ => return Err(format!("option {option}: expected {name}=none or {name}=xattr")),
                 }
             }
+            "sync" if value.is_some() => match value {
+                Some("commit") => self.commits_syncs = true,
+                _ => return Err(format!("option {option}: expected sync or sync=commit")),
+            },
             "fsname" if value.is_some() => self.source = value.unwrap_or_default().to_string(),
             _ if KERNEL.contains(&option) => self.kernel.push(option.to_string()),
             _ if NOTHING.contains(&option)
@@ -157,7 +164,10 @@ mod tests {
         options.take("ro,allow_other,fmask=0133,dmask=22").unwrap();
         assert!(options.read_only && options.allow_other);
         assert_eq!((options.file_mask(false), options.directory_mask), (0o133, 0o022));
-        for wrong in ["uid=x", "uid", "umask=1777", "umask=9", "streams_interface=windows", "no-such-option"]
+        options.take("sync=commit").unwrap();
+        assert!(options.commits_syncs && options.kernel == ["noexec"]);
+        for wrong in
+            ["sync=x", "uid=x", "uid", "umask=1777", "umask=9", "streams_interface=windows", "no-such-option"]
         {
             assert!(options.take(wrong).unwrap_err().contains(wrong), "{wrong}");
         }

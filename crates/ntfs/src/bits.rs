@@ -1,7 +1,7 @@
 //! A row of bits in memory, of which ranges are set, cleared and looked for.
 //!
 //! Bits are kept in pages. One whose bits are all the same takes no memory, and pages that two rows have alike they share:
-//! so the memory is that of the parts of a volume where free and taken clusters alternate.
+//! so the memory is that of the parts of a volume where free and taken clusters alternate; `space` keeps only some of these.
 
 use platter_vfs::Result;
 use std::ops::Range;
@@ -10,7 +10,9 @@ use std::sync::Arc;
 /// Words of a page.
 const WORDS: usize = 512;
 /// Bits of a page.
-const PAGE: u64 = WORDS as u64 * 64;
+pub const PAGE: u64 = WORDS as u64 * 64;
+/// The bits of a page, of which some are 0 and some are 1.
+pub type Words = Arc<[u64; WORDS]>;
 /// Pages that are read at once.
 const TOGETHER: u64 = 256;
 
@@ -56,6 +58,22 @@ pub struct Bits {
     length: u64,
 }
 
+/// Up to a page as it stands on disk; words past its end are 0.
+fn words(page: &[u8]) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
+    for (word, bytes) in words.iter_mut().zip(page.chunks(8)) {
+        let mut eight = [0; 8];
+        eight[..bytes.len()].copy_from_slice(bytes);
+        *word = u64::from_le_bytes(eight);
+    }
+    words
+}
+
+/// A whole page as it stands on disk.
+pub fn whole_page(bytes: &[u8; WORDS * 8]) -> Words {
+    Arc::new(words(bytes))
+}
+
 /// Bits of a word from one bit of it to before another.
 fn mask(from: u64, to: u64) -> u64 {
     let count = to - from;
@@ -87,7 +105,19 @@ impl Bits {
     ///
     /// # Errors
     /// What `read` says.
-    pub fn read(length: u64, mut read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<Bits> {
+    pub fn read(length: u64, read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<Bits> {
+        Bits::read_some(length, read, |_, _| true)
+    }
+
+    /// The same of pages that `keeps` wants, which is asked of those with bits of both values. All bits of the others are 1.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn read_some(
+        length: u64,
+        mut read: impl FnMut(u64, &mut [u8]) -> Result<()>,
+        mut keeps: impl FnMut(u64, &Words) -> bool,
+    ) -> Result<Bits> {
         let mut bits = Bits { pages: Vec::with_capacity(length.div_ceil(PAGE) as usize), length };
         let bytes = length.div_ceil(8);
         let mut buffer = vec![0; bytes.min(TOGETHER * PAGE / 8) as usize];
@@ -96,13 +126,11 @@ impl Bits {
             let here = (bytes - at).min(buffer.len() as u64) as usize;
             read(at, &mut buffer[..here])?;
             for page in buffer[..here].chunks(WORDS * 8) {
-                let mut words = [0; WORDS];
-                for (word, bytes) in words.iter_mut().zip(page.chunks(8)) {
-                    let mut eight = [0; 8];
-                    eight[..bytes.len()].copy_from_slice(bytes);
-                    *word = u64::from_le_bytes(eight);
-                }
-                bits.pages.push(Page::of(words));
+                let page = match Page::of(words(page)) {
+                    Page::Words(words) if !keeps(bits.pages.len() as u64, &words) => Page::Fill(true),
+                    page => page,
+                };
+                bits.pages.push(page);
             }
             at += here as u64;
         }
@@ -143,6 +171,19 @@ impl Bits {
         self.length = self.length.min(length);
         self.pages.truncate(self.length.div_ceil(PAGE) as usize);
         self.mask_tail();
+    }
+
+    /// The bits of a page, if not all are the same.
+    pub fn page(&self, page: u64) -> Option<&Words> {
+        match self.pages.get(page as usize) {
+            Some(Page::Words(words)) => Some(words),
+            _ => None,
+        }
+    }
+
+    /// Makes the bits of a page these.
+    pub fn put_page(&mut self, page: u64, words: Words) {
+        self.pages[page as usize] = Page::Words(words);
     }
 
     fn word(&self, at: u64) -> u64 {

@@ -1,7 +1,6 @@
 //! Opening a volume: from the boot sector to the metadata in memory.
 
-use crate::bits::Bits;
-use crate::core::{Core, data_runs, read_any, write_any};
+use crate::core::{Core, data_runs, read_any, read_pieces, write_any};
 use crate::file::{Attr, Body};
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::{
@@ -257,20 +256,16 @@ fn load_space(core: &mut Core) -> Result<()> {
     let file = core.file(record_number::BITMAP)?;
     let total = core.geometry.clusters;
     let at = core.record_place(record_number::BITMAP)?;
-    let bits = match file.find(Kind::DATA, &[]).map(|data| &data.body) {
-        Some(Body::Outside(outside)) if outside.size >= total.div_ceil(8) => {
-            // It may have half a gigabyte: piece by piece.
-            Bits::read(total, |at, bytes| {
-                bytes.copy_from_slice(&core.read_runs(&outside.runs, at, bytes.len() as u64)?);
-                Ok(())
-            })?
-        }
+    let runs = match file.find(Kind::DATA, &[]).map(|data| &data.body) {
+        Some(Body::Outside(outside)) if outside.size >= total.div_ceil(8) => outside.runs.to_vec(),
         Some(Body::Resident { value, .. }) if value.len() as u64 >= total.div_ceil(8) => {
             return Err(Error::damaged("$Bitmap", at, "clusters", "a resident value"));
         }
         _ => return Err(Error::damaged("$Bitmap", at, format!("bits for {total} clusters"), "fewer")),
     };
-    core.space = Space::new(bits);
+    let (device, cluster) = (core.device.clone(), core.geometry.cluster);
+    let read = move |at: u64, bytes: &mut [u8]| read_pieces(&*device, cluster, &runs, at, bytes);
+    core.space = Space::open(total, Box::new(read))?;
     let mft = core.file(record_number::MFT)?;
     let end = data_runs(&mft).last().and_then(|run| run.lcn.map(|lcn| lcn + run.length)).unwrap_or(0);
     core.space.zone = end.min(total)..(end + total / 8).min(total);

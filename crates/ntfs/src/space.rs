@@ -4,15 +4,27 @@
 //! for an older state may still need it; one with logged metadata until the log no longer has it, for a replay would
 //! write it again.
 
-use crate::bits::Bits;
+mod away;
+
+use crate::bits::{Bits, PAGE};
+use away::Away;
+pub use away::ReadBitmap;
+use platter_vfs::Result;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Clusters that lie together: the first and how many.
 pub type Clusters = (u64, u64);
 
-/// Clusters whose bits are in one page of `$Bitmap` as it is logged: 4096 bytes.
-pub const PAGE: u64 = 4096 * 8;
+/// Pages that are kept in memory, of those where free and taken clusters alternate: 64 MiB.
+const KEPT: u64 = 1 << 14;
+
+/// So many pages where free and taken clusters alternate are looked at for as many together as are wanted, once some were found.
+/// Looking at one takes 0.1 ms and more.
+const PATIENCE: u64 = 16;
+
+/// So many pages are brought back before it is looked for others to send away.
+const BROUGHT: u64 = 1 << 10;
 
 /// What clusters that are given up held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +35,17 @@ pub enum Held {
     Metadata,
 }
 
+/// A search for free clusters.
+struct Search {
+    /// How many are wanted.
+    most: u64,
+    /// The longest run that was found, the first of these.
+    best: Option<Clusters>,
+    /// The page that is being looked at, and how many more will be.
+    page: Option<u64>,
+    left: u64,
+}
+
 /// The clusters of a volume.
 pub struct Space {
     /// Those not to be handed out.
@@ -31,6 +54,15 @@ pub struct Space {
     disk: Bits,
     /// Pages of `$Bitmap` that changed since the last commit.
     changed: BTreeSet<u64>,
+    /// Pages that may not be on the device as they are here: the log has them.
+    in_log: BTreeSet<u64>,
+    /// Pages whose bits are not here: they stand as taken in `used` and `disk`.
+    away: Away,
+    read: ReadBitmap,
+    kept: u64,
+    patience: u64,
+    /// Pages that were brought back since it was last looked for others to send away.
+    brought: u64,
     free: u64,
     parked: Vec<(Clusters, Held)>,
     /// Given up by the commit that is being written.
@@ -43,21 +75,93 @@ pub struct Space {
     next: u64,
 }
 
-impl Space {
-    /// The clusters that `bitmap` says are taken.
-    pub fn new(bitmap: Bits) -> Space {
-        let free = bitmap.len() - bitmap.ones(0..bitmap.len());
+impl Default for Space {
+    fn default() -> Space {
         Space {
-            used: bitmap.clone(),
-            disk: bitmap,
+            used: Bits::default(),
+            disk: Bits::default(),
             changed: BTreeSet::new(),
-            free,
+            in_log: BTreeSet::new(),
+            away: Away::default(),
+            read: Box::new(|_, _| Ok(())),
+            kept: KEPT,
+            patience: PATIENCE,
+            brought: 0,
+            free: 0,
             parked: Vec::new(),
             committing: Vec::new(),
             logged: Vec::new(),
             waiting: 0,
             zone: 0..0,
             next: 0,
+        }
+    }
+}
+
+impl Space {
+    /// The clusters of a volume that has so many, as `$Bitmap` has them, whose pages `read` reads.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn open(total: u64, read: ReadBitmap) -> Result<Space> {
+        Space::keeping(total, read, KEPT)
+    }
+
+    fn keeping(total: u64, read: ReadBitmap, kept: u64) -> Result<Space> {
+        let (mut away, mut mixed) = (Away::default(), 0);
+        let last = total / PAGE;
+        let disk = Bits::read_some(total, &read, |page, words| {
+            mixed += 1;
+            // The last one may end inside: it stays.
+            let keeps = mixed <= kept || page == last;
+            if !keeps {
+                away.send(page, words);
+            }
+            keeps
+        })?;
+        let free = total - disk.ones(0..total) + away.free();
+        Ok(Space { used: disk.clone(), disk, away, read, kept, free, ..Space::default() })
+    }
+
+    /// Brings a page back into memory if it is away.
+    fn bring(&mut self, page: u64) -> Result<()> {
+        let Some((words, changes)) = self.away.bring(page, &self.read)? else { return Ok(()) };
+        self.used.put_page(page, words.clone());
+        self.disk.put_page(page, words);
+        self.brought += 1;
+        for (range, taken) in changes {
+            self.disk.put(range, taken);
+        }
+        Ok(())
+    }
+
+    /// Sends pages away that are on the device as they are here, if too many are here.
+    fn send_away(&mut self) {
+        let pages = self.used.len().div_ceil(PAGE);
+        self.brought = 0;
+        if pages <= self.kept {
+            return;
+        }
+        let mixed = (0..pages).filter(|page| self.used.page(*page).is_some()).count() as u64;
+        // More than must be, so as not to do this again at once.
+        let mut left = if mixed > self.kept { mixed - self.kept * 3 / 4 } else { 0 };
+        // The last one may end inside: it stays.
+        for page in (0..self.used.len() / PAGE).rev() {
+            if left == 0 {
+                break;
+            }
+            let (Some(words), Some(disk)) = (self.used.page(page), self.disk.page(page)) else { continue };
+            if words == disk && !self.changed.contains(&page) && !self.in_log.contains(&page) {
+                let taken = words[0] != 0;
+                let is_even = words.iter().all(|word| *word == if taken { u64::MAX } else { 0 });
+                if !is_even {
+                    self.away.send(page, words);
+                }
+                let whole = page * PAGE..(page + 1) * PAGE;
+                self.used.put(whole.clone(), taken || !is_even);
+                self.disk.put(whole, taken || !is_even);
+                left -= 1;
+            }
         }
     }
 
@@ -78,55 +182,112 @@ impl Space {
 
     /// Finds free clusters, at most `most`: those at `near` if that one is free, otherwise together if that can be. They
     /// are not taken yet.
-    pub fn find(&self, near: Option<u64>, most: u64) -> Option<Clusters> {
+    ///
+    /// # Errors
+    /// What reading `$Bitmap` gives.
+    pub fn find(&mut self, near: Option<u64>, most: u64) -> Result<Option<Clusters>> {
         if self.free == 0 || most == 0 {
-            return None;
+            return Ok(None);
+        }
+        if self.brought >= BROUGHT {
+            self.send_away();
         }
         let total = self.used.len();
-        if let Some(near) = near
-            && near < total
-            && !self.used.get(near)
-        {
-            let end = self.used.next(true, near, (near + most).min(total));
-            return Some((near, end - near));
+        if let Some(near) = near.filter(|near| *near < total) {
+            self.bring(near / PAGE)?;
+            if !self.used.get(near) {
+                let end = self.end_of_free(near, (near + most).min(total))?;
+                return Ok(Some((near, end - near)));
+            }
         }
         let start = near.unwrap_or(self.next).min(total);
-        let mut best: Option<Clusters> = None;
         let zone = self.zone.clone();
+        let mut search = Search { most, best: None, page: None, left: self.patience };
         for range in
             [start..zone.start, start.max(zone.end)..total, 0..start.min(zone.start), zone.end..start]
         {
-            if self.search(range, most, &mut best) {
-                return best;
+            if self.search(range, &mut search)? {
+                return Ok(search.best);
             }
         }
-        if best.is_none() {
+        if search.best.is_none() {
             // From the end of the zone, which `$MFT` reaches last.
             let half = zone.start + (zone.end - zone.start) / 2;
-            let _ = self.search(half..zone.end, most, &mut best)
-                || self.search(zone.start..half, most, &mut best);
+            let _ =
+                self.search(half..zone.end, &mut search)? || self.search(zone.start..half, &mut search)?;
         }
-        best
+        Ok(search.best)
     }
 
-    /// Looks for clusters that lie together; whether as many were found as are wanted.
-    fn search(&self, range: Range<u64>, most: u64, best: &mut Option<Clusters>) -> bool {
+    /// Where clusters end that are free from `from` on, at most at `to`.
+    fn end_of_free(&mut self, from: u64, to: u64) -> Result<u64> {
+        let mut at = from;
+        loop {
+            at = self.used.next(true, at, to);
+            let goes_on =
+                self.away.get(at / PAGE).is_some_and(|page| !at.is_multiple_of(PAGE) || page.first > 0);
+            if at >= to || !goes_on {
+                return Ok(at);
+            }
+            self.bring(at / PAGE)?;
+        }
+    }
+
+    /// Looks for clusters that lie together; whether that is over: as many were found as are wanted, or some after a long
+    /// search.
+    fn search(&mut self, range: Range<u64>, search: &mut Search) -> Result<bool> {
         let mut at = range.start;
         while at < range.end {
-            at = self.used.next(false, at, range.end);
+            let away = self.away.next(at..range.end);
+            at = self.used.next(false, at, away);
             if at >= range.end {
                 break;
             }
-            let end = self.used.next(true, at, (at + most).min(range.end));
-            if best.is_none_or(|(_, length)| end - at > length) {
-                *best = Some((at, end - at));
+            let page = at / PAGE;
+            if search.page != Some(page) && (at == away || self.used.page(page).is_some()) {
+                search.page = Some(page);
+                if search.left == 0 && search.best.is_some() {
+                    return Ok(true);
+                }
+                search.left = search.left.saturating_sub(1);
             }
-            if end - at >= most {
-                return true;
+            if at == away {
+                match search.best {
+                    Some((_, length)) if self.longest_from(page) <= length => at = (page + 1) * PAGE,
+                    _ => self.bring(page)?,
+                }
+                continue;
+            }
+            let end = self.end_of_free(at, (at + search.most).min(range.end))?;
+            if search.best.is_none_or(|(_, length)| end - at > length) {
+                search.best = Some((at, end - at));
+            }
+            if end - at >= search.most {
+                return Ok(true);
             }
             at = end;
         }
-        false
+        Ok(false)
+    }
+
+    /// No more clusters than this lie together from the beginning of a page that is away to where those end that it ends
+    /// with.
+    fn longest_from(&self, page: u64) -> u64 {
+        let summary = self.away.get(page).expect("a page that is away");
+        let end = (page + 1) * PAGE;
+        let beyond = self.used.next(true, end, self.used.len());
+        // No page that is away is all free.
+        let first = self.away.get(beyond / PAGE).filter(|_| beyond.is_multiple_of(PAGE));
+        let beyond = beyond - end + first.map_or(0, |page| u64::from(page.first));
+        let last = u64::from(summary.last);
+        let joined = if last > 0 { last + beyond } else { 0 };
+        u64::from(summary.longest).max(joined)
+    }
+
+    /// Where the next search begins.
+    #[cfg(test)]
+    pub fn go_on_at(&mut self, cluster: u64) {
+        self.next = cluster;
     }
 
     /// Takes free clusters; `on_disk` unless nothing on disk will lead to them.
@@ -169,19 +330,33 @@ impl Space {
 
     /// Stores what `$Bitmap` says of clusters.
     pub fn mark(&mut self, (start, length): Clusters, taken: bool) {
-        self.disk.put(start..start + length, taken);
+        let mut at = start;
+        while at < start + length {
+            let end = (at / PAGE * PAGE + PAGE).min(start + length);
+            if !self.away.change(&(at..end), taken) {
+                self.disk.put(at..end, taken);
+            }
+            at = end;
+        }
         self.changed.extend(start / PAGE..=(start + length - 1) / PAGE);
     }
 
     /// For a commit: the pages of `$Bitmap` that changed. What was given up so far becomes a part of that commit.
-    pub fn gather(&mut self) -> Vec<u64> {
+    ///
+    /// # Errors
+    /// What reading `$Bitmap` gives; then nothing is done.
+    pub fn gather(&mut self) -> Result<Vec<u64>> {
+        let changed: Vec<u64> = self.changed.iter().copied().collect();
+        changed.iter().try_for_each(|page| self.bring(*page))?;
         for (clusters, held) in self.parked.drain(..) {
             match held {
                 Held::Data => self.committing.push(clusters),
                 Held::Metadata => self.logged.push(clusters),
             }
         }
-        std::mem::take(&mut self.changed).into_iter().collect()
+        self.changed.clear();
+        self.in_log.extend(&changed);
+        Ok(changed)
     }
 
     /// How many pages of `$Bitmap` changed.
@@ -204,6 +379,8 @@ impl Space {
     pub fn checkpointed(&mut self) {
         let clusters = std::mem::take(&mut self.logged);
         self.release(clusters);
+        self.in_log.clear();
+        self.send_away();
     }
 
     fn release(&mut self, clusters: Vec<Clusters>) {
@@ -212,5 +389,111 @@ impl Space {
             self.free += length;
             self.waiting -= length;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_vfs::model::Random;
+    use std::sync::{Arc, Mutex};
+
+    /// A space over a bitmap in memory, which keeps so many pages.
+    fn space(bitmap: &Arc<Mutex<Vec<u8>>>, total: u64, kept: u64) -> Space {
+        let bitmap = bitmap.clone();
+        let read = move |at: u64, bytes: &mut [u8]| {
+            bytes.copy_from_slice(&bitmap.lock().unwrap()[at as usize..at as usize + bytes.len()]);
+            Ok(())
+        };
+        Space { patience: u64::MAX, ..Space::keeping(total, Box::new(read), kept).unwrap() }
+    }
+
+    /// Gathers, and returns the pages that a checkpoint is to write.
+    fn commit(space: &mut Space, bitmap: &Arc<Mutex<Vec<u8>>>) -> Vec<(u64, Vec<u8>)> {
+        let length = bitmap.lock().unwrap().len() as u64;
+        let pages = space.gather().unwrap().into_iter().map(|page| {
+            let at = page * PAGE / 8;
+            (at, space.bytes(at, (length - at).min(PAGE / 8) as usize))
+        });
+        let pages = pages.collect();
+        space.committed();
+        pages
+    }
+
+    /// With four pages in memory it does just what it does with all of them.
+    #[test]
+    fn pages_that_are_away_make_no_difference() {
+        let total = 24 * PAGE + 1000;
+        let mut random = Random::new(77);
+        let mut bytes = vec![0; total.div_ceil(64) as usize * 8];
+        for (page, bytes) in bytes.chunks_mut(PAGE as usize / 8).enumerate() {
+            match page % 5 {
+                0 => bytes.fill(0xFF),
+                1 => {}
+                2 => bytes.iter_mut().for_each(|byte| *byte = random.number() as u8),
+                _ => bytes.fill(0xFF),
+            }
+            // Runs at the borders of pages, of any length.
+            for _ in 0..3 {
+                let (from, length) = (random.below(bytes.len() as u64) as usize, random.below(900) as usize);
+                let end = (from + length).min(bytes.len());
+                bytes[from..end].fill(random.below(2) as u8 * 0xFF);
+            }
+        }
+        let bitmaps = [Arc::new(Mutex::new(bytes.clone())), Arc::new(Mutex::new(bytes))];
+        let mut spaces = [space(&bitmaps[0], total, u64::MAX), space(&bitmaps[1], total, 4)];
+        assert!(spaces[0].away.is_empty() && !spaces[1].away.is_empty());
+        let mut pending: [Vec<(u64, Vec<u8>)>; 2] = Default::default();
+        let mut taken: Vec<(Clusters, bool)> = Vec::new();
+        let mut was_sent = 0;
+        for step in 0..4000 {
+            assert_eq!(spaces[0].free(), spaces[1].free(), "step {step}");
+            match random.below(100) {
+                0..50 => {
+                    let near = random.chance(40).then(|| random.below(total + 10));
+                    let most = *random.pick(&[3, 700, 3 * PAGE]);
+                    let most = 1 + random.below(most);
+                    let [one, other] = &mut spaces;
+                    let found = one.find(near, most).unwrap();
+                    assert_eq!(found, other.find(near, most).unwrap(), "step {step}: {near:?}, {most}");
+                    let Some(found) = found else { continue };
+                    let on_disk = random.chance(80);
+                    spaces.iter_mut().for_each(|space| space.take(found, on_disk));
+                    match random.chance(20) {
+                        true => spaces.iter_mut().for_each(|space| space.untake(found, on_disk)),
+                        false => taken.push((found, on_disk)),
+                    }
+                }
+                50..80 if !taken.is_empty() => {
+                    let (clusters, on_disk) = taken.swap_remove(random.below(taken.len() as u64) as usize);
+                    let held = if random.chance(50) { Held::Data } else { Held::Metadata };
+                    for space in &mut spaces {
+                        space.give(clusters, held, on_disk);
+                    }
+                    if random.chance(20) {
+                        spaces.iter_mut().for_each(|space| space.ungive(clusters, on_disk));
+                        taken.push((clusters, on_disk));
+                    }
+                }
+                80..95 => {
+                    for (number, space) in spaces.iter_mut().enumerate() {
+                        pending[number].extend(commit(space, &bitmaps[number]));
+                    }
+                    assert_eq!(pending[0], pending[1], "step {step}");
+                }
+                _ => {
+                    for (number, space) in spaces.iter_mut().enumerate() {
+                        let mut bitmap = bitmaps[number].lock().unwrap();
+                        for (at, bytes) in pending[number].drain(..) {
+                            bitmap[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+                        }
+                        drop(bitmap);
+                        space.checkpointed();
+                    }
+                    was_sent += u64::from(!spaces[1].away.is_empty());
+                }
+            }
+        }
+        assert!(was_sent > 20, "pages were away after {was_sent} checkpoints");
     }
 }

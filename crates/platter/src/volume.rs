@@ -199,7 +199,7 @@ pub fn look_at_copies(device: &dyn Device, access: Access) -> Result<(), Failure
 
 /// How volumes are opened here: times that a format keeps as local time are those of this machine.
 pub fn open_options(read_only: bool) -> OpenOptions {
-    OpenOptions { read_only, local_offset_minutes: local_offset_minutes() }
+    OpenOptions { read_only, local_offset_minutes: local_offset_minutes(), ..OpenOptions::default() }
 }
 
 /// Minutes that local time is ahead of UTC now. Windows too applies the present offset to every time on FAT.

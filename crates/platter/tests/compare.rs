@@ -289,7 +289,72 @@ fn small_files_are_counted_by_the_second() {
         let run = &result["runs"][0];
         let files = run["iops"].as_f64().unwrap() * run["seconds"].as_f64().unwrap();
         assert_eq!(files.round(), 6250.0, "{}", result["case"]);
+        assert_eq!(result["warnings"].as_array().unwrap().len(), 0, "{}", result["case"]);
     }
+}
+
+/// A row that the base has not, as it has no clones, is told in its unit.
+#[test]
+fn a_backup_of_clones_is_a_row_where_there_are_clones() {
+    let here = directory("backup");
+    let common = ["compare", "--device", "mem:1G", "--targets", "ntfs,refs", "--workloads"];
+    let text = succeeded(&platter(&here, &[&common[..], &["synthetic-full"]].concat()));
+    let row = text.lines().find(|line| line.contains("synthetic full by block clone")).unwrap();
+    assert!(row.trim_end().ends_with(" MB/s") && row.contains('–'), "{row}");
+    assert!(text.contains("ntfs has no row synthetic full by block clone"), "{text}");
+    for wrong in [&["synthetic-full,overhead"][..], &["overhead", "--age"]] {
+        assert_eq!(platter(&here, &[&common[..], wrong].concat()).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+/// An aged volume is a target of its own, and what became of it is told.
+#[test]
+fn a_load_on_an_aged_volume_stands_beside_the_fresh_one() {
+    let here = directory("aged");
+    let line =
+        ["compare", "--device", "mem:384M", "--targets", "exfat", "--workloads", "database-commit", "--age"];
+    succeeded(&platter(&here, &line));
+    let report = report_in(&here);
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("exfat aged: ") && warnings.contains("a file of 16 MiB lies in"), "{warnings}");
+    let names: Vec<&str> =
+        report["targets"].as_array().unwrap().iter().map(|target| target["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["exfat", "exfat aged"]);
+    assert_eq!(report["results"].as_array().unwrap().len(), 2);
+}
+
+/// Databases and logs on volumes of their own, and what the storage did for each.
+#[test]
+fn jetstress_tells_databases_and_logs_apart() {
+    let here = directory("jetstress");
+    let common = ["compare", "--device", "mem:640M", "--workloads", "jetstress", "--time", "0.3"];
+    let both = ["--volumes", "db=ntfs:64k,log=ntfs:4k", "--volumes", "refs:64k"];
+    let text = succeeded(&platter(&here, &[&common[..], &both].concat()));
+    assert!(text.contains("all databases whole") && text.contains("passed with 16 threads"), "{text}");
+    let report = report_in(&here);
+    let results = report["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2 * 3 * 4);
+    for result in results {
+        let case = result["case"].as_str().unwrap();
+        let run = &result["runs"][0];
+        let [reads, writes] = ["reads", "writes"].map(|way| run["requested"][way].as_u64().unwrap());
+        match case.split_once(": ") {
+            Some((_, "database reads")) => assert!(reads > 0 && writes == 0, "{case}"),
+            Some((_, "database writes" | "log writes")) => assert!(writes > 0 && reads == 0, "{case}"),
+            _ => {
+                assert!(reads > 0 && writes > 0, "{case}");
+                // Each write is durable when it returns.
+                assert!(run["device"]["flushes"].as_u64().unwrap() >= writes, "{case}");
+            }
+        }
+    }
+    for wrong in
+        [&["--volumes", "db=ntfs"][..], &["--targets", "refs", "--volumes", "ntfs"], &["--span", "1M"]]
+    {
+        assert_eq!(platter(&here, &[&common[..], wrong].concat()).status.code(), Some(2), "{wrong:?}");
+    }
+    let elsewhere = ["compare", "--device", "mem:64M", "--workloads", "overhead", "--volumes", "refs"];
+    assert_eq!(platter(&here, &elsewhere).status.code(), Some(2));
 }
 
 /// Loads on files have reports like others, and each policy is a target of its own.

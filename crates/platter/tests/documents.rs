@@ -8,7 +8,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What this machine has not, or what would take long, and what runs in its place.
-const INSTEAD: [(&str, &str); 10] = [
+const INSTEAD: [(&str, &str); 14] = [
+    (
+        "--device /dev/sdX --targets raw,ext4,xfs,btrfs,ntfs-3g,exfat-fuse,ntfs,exfat,fat32,refs,refs+integrity",
+        "--device few.img --targets raw,ext4",
+    ),
+    ("ntfs:64k,refs:64k,refs+integrity:64k", "ntfs:64k"),
+    // The new backup beside what it is made of.
+    (
+        "--device /dev/sdX --targets ntfs,refs --workloads synthetic",
+        "--device mem:1G --targets ntfs,refs --workloads synthetic",
+    ),
+    ("ext4,ntfs-3g,mount:ntfs --workloads small-files,naspt", "ext4 --workloads small-files"),
     ("cargo run --release -- compare", "platter compare"),
     ("--device /dev/sdX", "--device mem:512M"),
     ("platter compare --full", "platter compare --quick"),
@@ -58,9 +69,10 @@ short='--time 0.01 --span 1M'
 case " $* " in *' --repeat '*) ;; *) short="$short --repeat 1" ;; esac
 case " $* " in *' --device '*) ;; *) short="$short --device mem:512M" ;; esac
 case " $* " in *' --workloads '* | *' run '*) ;; *) short="$short --workloads overhead" ;; esac
-case " $* " in *' --targets '* | *' run '*) ;; *) short="$short --targets raw,refs" ;; esac
+case " $* " in *' --targets '* | *' --volumes '* | *' run '*) ;; *) short="$short --targets raw,refs" ;; esac
 case $1 in compare | run) ;; *) short= ;; esac
-case " $* " in *' naspt '* | *' small-files '*) short=${short#--time 0.01 --span 1M} ;; esac
+case " $* " in *' naspt '* | *' small-files '* | *vm-images* | *synthetic-full* | *database-commit*) short=${short#--time 0.01 --span 1M} ;; esac
+case " $* " in *' jetstress '*) short="--time 0.1 ${short#--time 0.01 --span 1M}" ;; esac
 case "$1 $2" in
 # What is behind -- is not for platter.
 'run diskspd') shift 2 && exec "$PLATTER" run diskspd $short "$@" ;;

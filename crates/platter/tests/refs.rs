@@ -125,6 +125,11 @@ fn scrub_finds_salvages_and_mends() {
     place.ends(16, "scrub");
 
     damage(&place, "a.img", &bytes[8192..8300]);
+    let said = place.works("check a.img");
+    assert!(said.contains("no damage") && said.contains("were not read (--data"), "{said}");
+    let (said, _) = place.ends(4, "check --data a.img");
+    assert!(said.contains("/tree/lost: ") && said.contains("[data-checksum]"), "{said}");
+    assert!(!said.contains("not read"), "{said}");
     let (said, _) = place.ends(4, "scrub a.img");
     assert!(said.contains("/tree/lost: bytes 8192 to 12288") && said.contains("[data-checksum]"), "{said}");
     let (said, _) = place.ends(1, "scrub --json mirror:a.img,b.img");
@@ -198,6 +203,18 @@ fn recover_copies_out_what_is_left() {
     let mut expected = content(0, 3_000_000);
     expected[40_960..45_056].fill(0);
     assert!(fs::read(place.path("again/tree/large")).unwrap() == expected);
+    // A name in a page that fails its checksum now: what stands there is marked, or left out.
+    let name: Vec<u8> = "gone too".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let now = fs::read(place.path("a.img")).unwrap();
+    for at in (0..now.len()).step_by(2).filter(|&at| now[at..].starts_with(&name)) {
+        file.write_all_at(b"G", at as u64).unwrap();
+    }
+    let (said, _) = place.ends(1, "recover a.img marked");
+    assert!(said.contains("/tree/below/Gone too: its metadata is damaged"), "{said}");
+    assert!(fs::read(place.path("marked/damaged/tree/below/Gone too")).unwrap() == content(3, 60_000));
+    let (said, _) = place.ends(1, "recover --damaged skip a.img skipped");
+    assert!(said.contains("/tree/below/Gone too: its metadata is damaged; it is left out"), "{said}");
+    assert!(!place.path("skipped/damaged").exists());
     fs::write(place.path("zeroes"), vec![0; 1 << 20]).unwrap();
     assert!(place.fails("recover zeroes none").contains("no file system is recognised"));
     assert!(place.fails("recover --as fat32 a.img third").contains("has no recovery"));

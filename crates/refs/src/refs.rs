@@ -62,7 +62,7 @@ impl Format for Refs {
         options: CheckOptions,
         progress: &dyn Progress,
     ) -> Result<CheckReport> {
-        crate::check::check(device, options, progress)
+        crate::check::check(device, options, progress, crate::recover::lost_rows)
     }
 
     fn scrub(

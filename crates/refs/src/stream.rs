@@ -180,6 +180,13 @@ impl StreamState {
         }
     }
 
+    /// Notes that what clusters after its end hold is nothing of its own, if there are any.
+    pub fn note_ahead(&mut self, cluster: u64) {
+        if self.extents().is_some_and(|extents| extents.end() > self.size.div_ceil(cluster)) {
+            self.unwritten.get_or_insert(self.size);
+        }
+    }
+
     /// Bytes that it takes on the volume.
     pub fn allocated(&self, geometry: &Geometry) -> u64 {
         match &self.content {

@@ -23,6 +23,7 @@ mod size;
 mod slowly;
 pub(crate) mod streams;
 mod syncing;
+mod taking;
 mod writing;
 
 use crate::attributes;
@@ -139,6 +140,9 @@ impl RefsVolume {
             }
             Err(error) => return Err(error),
         }
+        if options.commits_syncs && core.health.writable().is_ok() {
+            core.refuse_log()?;
+        }
         let precision = Some(Duration::from_nanos(100));
         let hard_links = anchors.geometry.version.has_hard_links();
         let shared_clusters = anchors.geometry.version.has_shared_clusters();
@@ -246,15 +250,23 @@ impl Volume {
         file_time(self.device.now())
     }
 
-    /// Runs an operation that allocates. If there is no room, a commit may bring some: then once more.
-    fn with_space<T>(&self, mut operation: impl FnMut() -> Result<T>) -> Result<T> {
-        match operation() {
-            Err(Error::NoSpace) if self.is_waiting() => {
+    /// Runs an operation that allocates, and says how many clusters it lacks if that is known. If there is no room, and a
+    /// commit may bring enough, then once more.
+    fn with_space<T>(&self, mut operation: impl FnMut(&mut u64) -> Result<T>) -> Result<T> {
+        let mut lacks = 0;
+        match operation(&mut lacks) {
+            Err(Error::NoSpace) if self.is_worth(lacks) => {
                 self.commit()?;
-                operation()
+                operation(&mut lacks)
             }
             outcome => outcome,
         }
+    }
+
+    /// Whether a commit may bring so many clusters for data, or room for pages if none are known to lack: on a full volume
+    /// each write that is refused would have one otherwise.
+    fn is_worth(&self, lacks: u64) -> bool {
+        self.is_waiting() && (lacks == 0 || self.core().pages.space.parked() >= lacks)
     }
 
     /// Whether a commit may bring room, for data or for pages.

@@ -485,8 +485,8 @@ const CASES: &[Case] = &[
         put(&mut block, 0x78 + 0x30, 2u32);
         surgeon.device.write_at(u64_at(&place, 0) * surgeon.cluster, &block).unwrap();
     }),
-    fatal("root directory", &["page-checksum"], |surgeon| surgeon.flip(ROOT, 0, 9000)),
-    fatal("page of a directory", &["page-checksum"], |surgeon| {
+    case("root directory", &["page-checksum"], |surgeon| surgeon.flip(ROOT, 0, 9000)),
+    case("page of a directory", &["page-checksum"], |surgeon| {
         let many = surgeon.directory(&["many"]);
         surgeon.flip(Of::Object(many), 2, 9000);
     }),
@@ -541,7 +541,7 @@ const CASES: &[Case] = &[
             },
         );
     }),
-    fatal("a page that leads to itself", &["cross-link"], |surgeon| {
+    case("a page that leads to itself", &["cross-link"], |surgeon| {
         let many = surgeon.directory(&["many"]);
         let root = surgeon.root(Of::Object(many));
         surgeon.edit(Of::Object(many), &mut |bytes| {
@@ -776,7 +776,7 @@ fn campaign(seeds: std::ops::Range<u64>) {
         };
         let is_done = repaired.exit_code() == 4 || again.exit_code() == 0;
         let is_worse = again.exit_code() > report.exit_code() || lost(&again) > lost(&report);
-        if !is_done || is_worse || repaired.exit_code() != 4 && again.files != report.files {
+        if !is_done || is_worse || repaired.exit_code() != 4 && again.files < report.files {
             let reports = [&report, &repaired, &again].map(told);
             failures.push(format!(
                 "seed {seed}\n{}-- repair\n{}-- again\n{}",

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{VOLUMES, check_clean, open};
-use platter_vfs::{Error, FileSystem, Kind, Name, Node};
+use platter_device::Recorder;
+use platter_vfs::{Change, Error, FileSystem, Kind, Name, Node};
+use std::sync::Arc;
 
 /// First all room for data is taken, then all for pages, by directories, each of which has one of its own.
 #[test]
@@ -46,4 +48,72 @@ fn a_full_volume_refuses_and_goes_on() {
         system.unmount().unwrap();
         check_clean(&*device).unwrap_or_else(|fault| panic!("{volume:?}: {fault}"));
     }
+}
+
+/// A write that there is no room for leaves nothing of itself, also where a part of it would have fitted.
+#[test]
+fn a_write_into_a_hole_is_taken_as_a_whole_or_not_at_all() {
+    for volume in [VOLUMES[0], VOLUMES[2]] {
+        let device = volume.make();
+        let system = open(device.clone());
+        let cluster = volume.cluster;
+        let file = |name: &str| system.create(Node::ROOT, &Name::from(name), Kind::File).unwrap();
+        let (holes, ballast) = (file("holes"), file("ballast"));
+        // It ends inside a cluster: what is written behind a gap is carried out at once.
+        system.write(holes, 0, &vec![3; 3 * cluster as usize / 2]).unwrap();
+        let (mut at, mut length) = (0, 64 * cluster);
+        while length > 0 {
+            match system.write(ballast, at, &vec![7; length as usize]) {
+                Ok(()) => at += length,
+                Err(Error::NoSpace) => length = length / 2 / cluster * cluster,
+                Err(error) => panic!("{volume:?}: {error}"),
+            }
+        }
+        system.punch(ballast, 0..2 * cluster).unwrap();
+        let refused = system.write(holes, 4 * cluster, &vec![5; 4 * cluster as usize]);
+        assert!(matches!(refused, Err(Error::NoSpace)), "{volume:?}: {refused:?}");
+        let change = Change { size: Some(16 * cluster), ..Change::default() };
+        let attributes = system.set_attributes(holes, &change).unwrap();
+        let content = || {
+            let mut content = vec![1; 16 * cluster as usize];
+            assert_eq!(system.read(holes, 0, &mut content).unwrap(), content.len());
+            content
+        };
+        assert!(!content().contains(&5), "{volume:?}: what was refused is there");
+        assert_eq!(attributes.allocated, 2 * cluster, "{volume:?}");
+        system.write(holes, 4 * cluster, &vec![5; 2 * cluster as usize]).unwrap();
+        assert_eq!(content().iter().filter(|&&byte| byte == 5).count() as u64, 2 * cluster);
+        system.unmount().unwrap();
+        check_clean(&*device).unwrap_or_else(|fault| panic!("{volume:?}: {fault}"));
+    }
+}
+
+/// On a full volume a write that is refused asks for a commit only if that can bring what it lacks.
+#[test]
+fn writes_that_are_refused_cost_no_commit_each() {
+    let recorder = Arc::new(Recorder::new(VOLUMES[0].make()));
+    let system = open(recorder.clone());
+    let file = |name: &str| system.create(Node::ROOT, &Name::from(name), Kind::File).unwrap();
+    let (large, other) = (file("large"), file("other"));
+    let (mut at, mut length) = (0, 1 << 20);
+    while length > 0 {
+        match system.write(large, at, &vec![7; length as usize]) {
+            Ok(()) => at += length,
+            Err(error) if error.is_full() => length /= 2,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    system.sync_all().unwrap();
+    let before = recorder.traffic();
+    for number in 0..100u8 {
+        system.set_extended_attribute(other, "user.number", Some(&[number])).unwrap();
+        assert!(system.write(other, 0, &[1; 5000]).is_err_and(|error| error.is_full()));
+        assert!(system.allocate(other, 0..1 << 20, true).is_err_and(|error| error.is_full()));
+    }
+    let seen = recorder.traffic().since(&before);
+    assert_eq!(seen.write.count, 0, "writes to the device");
+    // What was given up comes back when it is asked for.
+    system.punch(large, 0..1 << 20).unwrap();
+    system.write(other, 0, &[1; 5000]).unwrap();
+    system.unmount().unwrap();
 }

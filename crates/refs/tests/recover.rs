@@ -219,3 +219,60 @@ fn nothing_is_found_where_nothing_is() {
     let error = Refs::ANY.recover(device, &Silent, &mut |_, _| Ok(())).unwrap_err();
     assert!(error.to_string().contains("no metadata page"), "{error}");
 }
+
+/// One byte of a page of a directory is another: what stands in it is told as damaged, and all else is as it was.
+#[test]
+fn what_stands_in_a_page_that_fails_its_checksum_is_marked() {
+    let volume = VOLUMES[1];
+    let device = volume.make();
+    let planted = plant(device.clone());
+    let is_directory = |table: u64| table == 0x600 || table > 0x700;
+    let mut pages: Vec<u64> = Vec::new();
+    let mut bytes = vec![0; 4096];
+    for at in (0..device.len()).step_by(4096) {
+        device.read_at(at, &mut bytes).unwrap();
+        if table(&bytes).is_some_and(is_directory) {
+            pages.push(at);
+        }
+    }
+    let mut random = Random::new(seed());
+    let mut marked = 0;
+    for _ in 0..24 {
+        let page = pages[random.below(pages.len() as u64) as usize];
+        let place = page + 0x50 + random.below(16384 - 0x50);
+        let mut sector = vec![0; 512];
+        device.read_at(place / 512 * 512, &mut sector).unwrap();
+        let before = sector.clone();
+        sector[place as usize % 512] ^= 1 << random.below(8);
+        device.write_at(place / 512 * 512, &sector).unwrap();
+        let told = Refs::ANY.recover(device.clone(), &Silent, &mut |found, data| {
+            marked += u64::from(found.damaged);
+            if found.damaged || found.deleted || found.kind == Kind::Directory {
+                return Ok(());
+            }
+            let mut path: String = found.path.iter().map(|name| format!("/{name}")).collect();
+            if let Some(stream) = &found.stream {
+                path += &format!(":{stream}");
+            }
+            let content = match &found.target {
+                Some(target) => target.clone().into_bytes(),
+                None => {
+                    let mut bytes = vec![0; found.size as usize];
+                    // What cannot be read is told.
+                    let Ok(got) = data.read(0, &mut bytes) else { return Ok(()) };
+                    bytes[..got].to_vec()
+                }
+            };
+            // The name of a directory above it may be what is damaged.
+            let name = path.rsplit('/').next().unwrap().to_string();
+            let is_known = |(other, (_, kept)): (&String, &(bool, Option<Vec<u8>>))| {
+                other.rsplit('/').next() == Some(&name) && kept.as_ref() == Some(&content)
+            };
+            assert!(planted.iter().any(is_known), "flip at {place:#x}: {path} is not as it was");
+            Ok(())
+        });
+        told.unwrap();
+        device.write_at(place / 512 * 512, &before).unwrap();
+    }
+    assert!(marked > 24, "{marked} marked");
+}

@@ -1,9 +1,13 @@
 //! Syncs without a commit: what they promise, whenever the power fails, and what becomes of their log.
 
 mod common;
+mod damaged;
 
-use common::{VOLUMES, Volume, check_clean, open};
-use platter_device::{Buffer, Device, Error, Faults, Grain, MemoryDevice, Mirror, Sectors, Survivors};
+use common::{V3_14, VOLUMES, Volume, check_clean, open};
+use damaged::{Of, Surgeon};
+use platter_device::{
+    Buffer, Device, Error, Faults, Grain, MemoryDevice, Mirror, Recorder, Sectors, Survivors,
+};
 use platter_refs::{Refs, RefsVolume};
 use platter_vfs::model::{Random, seed};
 use platter_vfs::{
@@ -14,6 +18,8 @@ use std::sync::Arc;
 
 /// Clusters of each file at first, of which the second one has every other.
 const CLUSTERS: u64 = 64;
+/// Clusters that the log takes while a volume is in use.
+const LOG: u64 = 192;
 const FILES: [&str; 2] = ["with integrity", "without"];
 
 /// What a cluster holds after so many rounds; nothing is before the first.
@@ -294,7 +300,7 @@ fn a_full_log_begins_again_after_a_commit() {
 }
 
 #[test]
-fn the_log_is_hidden_and_takes_its_place_once() {
+fn the_log_is_hidden_and_gives_its_place_back() {
     let device: Arc<dyn Device> = VOLUMES[1].make();
     let system = synced(&device, 3);
     let free = system.space().unwrap().free;
@@ -308,7 +314,7 @@ fn the_log_is_hidden_and_takes_its_place_once() {
     system.write(node, 0, &content(4096, 0, 0, 9)).unwrap();
     system.sync_all().unwrap();
     system.unmount().unwrap();
-    assert_eq!(system.space().unwrap().free, free);
+    assert_eq!(system.space().unwrap().free, free + LOG);
 }
 
 #[test]
@@ -476,7 +482,7 @@ fn of_writes_with_a_planned_sync_one_may_fail() {
     let system = open(device.clone());
     assert_eq!(rounds_of(&system, 4), [2, 1, 2, 3]);
     system.unmount().unwrap();
-    assert_eq!(system.space().unwrap().free, free);
+    assert_eq!(system.space().unwrap().free, free + LOG);
     check_clean(&*device).unwrap();
 }
 
@@ -626,4 +632,84 @@ fn threads_plan_syncs_and_wait_for_each_other() {
             );
         }
     }
+}
+
+/// Whether what the newest checkpoint leads to has the log, in the driver's directory without a name.
+fn has_log(device: &MemoryDevice) -> bool {
+    let name: Vec<u8> = "Platter Sync Log".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let mut is_there = false;
+    Surgeon::new(device).each_row(Of::Object(0x520), &mut |key, _| is_there |= key.ends_with(&name));
+    is_there
+}
+
+/// Overwrites clusters of a file with checksums and syncs after each.
+fn overwrite(system: &RefsVolume, rounds: u8) -> Node {
+    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    system.set_integrity(node, Integrity { enabled: true, enforced: true }).unwrap();
+    system.write(node, 0, &[9; 64 << 10]).unwrap();
+    system.sync_all().unwrap();
+    for round in 0..rounds {
+        system.write(node, 4096 * u64::from(round % 16), &[round; 4096]).unwrap();
+        system.sync(node, SyncScope::Data).unwrap();
+    }
+    node
+}
+
+/// The log is there while a volume is in use, and a clean unmount takes it away: nothing is left that other programs do
+/// not know. Where every sync is a commit it is never made, and one that a crash left goes, with what it told kept.
+#[test]
+fn a_clean_unmount_leaves_nothing_of_the_log() {
+    let commits = OpenOptions { commits_syncs: true, ..OpenOptions::default() };
+    for volume in [VOLUMES[0], VOLUMES[4]] {
+        let device = volume.make();
+        let system = open(device.clone());
+        overwrite(&system, 20);
+        assert!(has_log(&device), "{volume:?}");
+        let crashed = Arc::new(MemoryDevice::from_image(&device.to_image(), device.sectors()));
+        system.unmount().unwrap();
+        assert!(!has_log(&device), "{volume:?}");
+        check_clean(&*device).unwrap();
+
+        let system = RefsVolume::open(crashed.clone(), commits).unwrap();
+        let node = system.lookup(Node::ROOT, &"file".into()).unwrap();
+        let mut first = [0; 4096];
+        system.read(node, 0, &mut first).unwrap();
+        assert_eq!(first, [16; 4096], "{volume:?}: what was synced before the crash");
+        system.write(node, 0, &[77; 4096]).unwrap();
+        system.sync(node, SyncScope::Data).unwrap();
+        assert!(!has_log(&crashed), "{volume:?}");
+        // What was synced is there without a log.
+        let seen = Arc::new(MemoryDevice::from_image(&crashed.to_image(), device.sectors()));
+        let cut = open(seen.clone());
+        let node = cut.lookup(Node::ROOT, &"file".into()).unwrap();
+        cut.read(node, 0, &mut first).unwrap();
+        assert_eq!(first, [77; 4096], "{volume:?}");
+        system.unmount().unwrap();
+        check_clean(&*crashed).unwrap();
+    }
+}
+
+/// What a sync that commits costs beside one that the log has, in what the device is asked for each 4 KiB written and
+/// synced.
+#[test]
+fn what_a_sync_that_commits_costs() {
+    let cost = |options: OpenOptions| {
+        let recorder = Arc::new(Recorder::new(V3_14.make()));
+        let system = RefsVolume::open(recorder.clone(), options).unwrap();
+        let node = overwrite(&system, 4);
+        let before = recorder.traffic();
+        for round in 0..100u64 {
+            system.write(node, 4096 * (round % 16), &[round as u8; 4096]).unwrap();
+            system.sync(node, SyncScope::Data).unwrap();
+        }
+        let seen = recorder.traffic().since(&before);
+        (seen.write.count, seen.write.bytes, seen.flushes)
+    };
+    let with_log = cost(OpenOptions::default());
+    let commits = cost(OpenOptions { commits_syncs: true, ..OpenOptions::default() });
+    println!(
+        "100 writes of 4 KiB with a sync each (writes, bytes, flushes): {with_log:?}, commits {commits:?}"
+    );
+    assert_eq!((with_log.0, with_log.2), (200, 100));
+    assert!(commits.0 <= 100 * 12 && commits.2 == 200, "{commits:?}");
 }

@@ -64,6 +64,8 @@ pub struct CheckReport {
     pub used_clusters: u64,
     /// Clusters there are.
     pub total_clusters: u64,
+    /// Bytes of file data that have checksums and were not read: a check looks at metadata, a scrub at both.
+    pub unread: u64,
     /// Worst severity found and not repaired.
     pub remaining: Option<Severity>,
 }
@@ -106,6 +108,7 @@ impl CheckReport {
         self.files = round.files;
         self.directories = round.directories;
         self.used_clusters = round.used_clusters;
+        self.unread = round.unread;
     }
 
     /// Whether nothing but notices was found.

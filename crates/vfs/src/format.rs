@@ -39,6 +39,8 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Minutes that the volume's local times are ahead of UTC, for formats that keep local time.
     pub local_offset_minutes: i32,
+    /// Every sync is a commit in the format's own structures, also where another way that only Platter knows takes less.
+    pub commits_syncs: bool,
 }
 
 /// A volume that was recognised by its first structures.

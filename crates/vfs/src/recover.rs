@@ -11,6 +11,9 @@ pub struct Recovered {
     pub stream: Option<Name>,
     /// Whether it was removed, or belongs to something that was.
     pub deleted: bool,
+    /// Whether what says where and what it is fails its checksum, or is damaged otherwise: name, size, times and content
+    /// may be wrong.
+    pub damaged: bool,
     /// What it is.
     pub kind: Kind,
     /// Bytes of content.

@@ -153,7 +153,9 @@ pub trait FileSystem: Send + Sync {
         crate::blocking::read(self, node, offset, buffer)
     }
 
-    /// Writes all of `data` at any `offset`, extending the file as needed.
+    /// Writes all of `data` at any `offset`, extending the file as needed. Up to 1 MiB of whole clusters, or what lies in
+    /// one, is taken as a whole: refused for want of space, it has changed nothing. Of anything else a beginning may be
+    /// written then, as `write(2)` may do less than it was asked.
     fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()>;
 
     /// Allocates the range without changing its content; `keep_size` leaves the file's size alone. All of it or nothing.

@@ -272,10 +272,10 @@ pub(crate) fn response_times(latencies: &Latencies) -> Vec<u64> {
         .collect()
 }
 
-/// What a device saw in the report's words.
-pub(crate) fn traffic(traffic: Option<Traffic>) -> Option<report::Traffic> {
+/// What devices saw together, in the report's words.
+pub(crate) fn traffic(all: impl IntoIterator<Item = Option<Traffic>>) -> Option<report::Traffic> {
     let mut seen = Seen::default();
-    seen.add(traffic);
+    all.into_iter().for_each(|traffic| seen.add(traffic));
     seen.report()
 }
 

@@ -55,6 +55,27 @@ pub struct Comparison {
     pub command: String,
 }
 
+impl Comparison {
+    /// A quick one in which nothing is asked for but where, what and under which loads.
+    pub fn new(stand: Stand, targets: Vec<Target>, workloads: Vec<Workload>) -> Comparison {
+        Comparison {
+            stand,
+            targets,
+            workloads,
+            preset: Preset::Quick,
+            base: None,
+            repeats: None,
+            durability: None,
+            span: None,
+            time: None,
+            buffered: false,
+            verify: false,
+            touch: false,
+            command: String::new(),
+        }
+    }
+}
+
 /// Told how a comparison goes.
 pub trait Observer: Sync {
     /// Something begins: "fat32: formatting". `done` of `total` units of the whole comparison's expected time.
@@ -108,7 +129,8 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
     let Plan { comparison, names, caching, mut warnings } = plan::check(comparison)?;
     let span = plan::largest_span(&comparison);
     let on_device = comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64;
-    let mut stand = OpenStand::open(&comparison.stand, span, on_device, caching)?;
+    let is_mounted = comparison.targets.iter().any(Target::is_mounted);
+    let mut stand = OpenStand::open(&comparison.stand, span, on_device, caching, is_mounted)?;
     if !stand.direct && caching != Caching::Buffered {
         warnings.push(format!(
             "{} was measured through the page cache: the file system that holds it has no direct I/O",
@@ -116,6 +138,13 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
         ));
     }
     let own_regions = stand.places.len() as u64 >= on_device;
+    if is_mounted && own_regions && on_device > 1 {
+        warnings.push(format!(
+            "the regions of {} lie one after the other, since what is mounted needs a block device of its own: where places of \
+             a device differ in speed, that is in the ratios",
+            stand.name
+        ));
+    }
     let mut course = Course::new(&comparison, &stand, observer, names, span, own_regions, warnings);
     let outcome = if own_regions { course.together() } else { course.in_turns() };
     match outcome {
@@ -423,10 +452,9 @@ impl<'a> Course<'a> {
         }
     }
 
-    fn end(&mut self, mut member: Member) -> Result<()> {
-        let Member { name, ready, busy } = &mut member;
-        let ended = busy.take().map_or(Ok(()), Busy::end).and_then(|()| ready.tear_down());
-        let name = name.clone();
+    fn end(&mut self, member: Member) -> Result<()> {
+        let Member { name, ready, busy } = member;
+        let ended = busy.map_or(Ok(()), Busy::end).and_then(|()| ready.tear_down());
         self.keep_or_drop(&name, "unmounted", ended);
         Ok(())
     }

@@ -5,7 +5,6 @@ use super::xml::Writer;
 use crate::kept::{Run, Runs, host, shares};
 use crate::report::Document;
 use crate::{Interval, Latencies, ProcessorTime, Tally, WorkerTally};
-use quick_xml::escape::escape;
 use std::fmt::Write;
 
 impl Runs {
@@ -490,10 +489,12 @@ fn write_totals(spans: &[(&TimeSpan, Vec<Part<'_>>)], out: &mut String) {
 fn xml_time_span(span: &TimeSpan, parts: &[Part<'_>], document: &Document, out: &mut Writer) {
     let seconds = parts.iter().map(|part| part.run.elapsed).max().unwrap_or_default().as_secs_f64();
     out.open("TimeSpan");
-    out.value("TestTimeSeconds", format_args!("{seconds:.2}"));
-    out.value("ThreadCount", thread_count(span, parts));
-    out.value("RequestCount", span.requests);
-    out.value("ProcCount", document.environment.cores);
+    out.values(&[
+        ("TestTimeSeconds", &format_args!("{seconds:.2}")),
+        ("ThreadCount", &thread_count(span, parts)),
+        ("RequestCount", &span.requests),
+        ("ProcCount", &document.environment.cores),
+    ]);
     xml_processors(parts, out);
     let all = |of: Of| Sum::of(parts.iter().flat_map(|part| &part.run.workers), of);
     if span.latency {
@@ -524,12 +525,14 @@ fn xml_processors(parts: &[Part<'_>], out: &mut Writer) {
     out.open("CpuUtilization");
     for (number, row) in rows.iter().enumerate() {
         out.open("CPU");
-        out.value("Socket", 0);
-        out.value("Node", 0);
-        out.value("Group", number / 64);
-        out.value("Core", number);
-        out.value("EfficiencyClass", 0);
-        out.value("Id", number % 64);
+        out.values(&[
+            ("Socket", &0),
+            ("Node", &0),
+            ("Group", &(number / 64)),
+            ("Core", &number),
+            ("EfficiencyClass", &0),
+            ("Id", &(number % 64)),
+        ]);
         show(row, out);
         out.close("CPU");
     }
@@ -543,6 +546,14 @@ fn milliseconds(nanoseconds: f64) -> String {
     format!("{:.3}", nanoseconds / 1e6)
 }
 
+/// Mean and deviation of the latencies of what there is of reads, writes and both.
+fn xml_means(sums: &[Sum; 3], names: [(&str, &str); 3], out: &mut Writer) {
+    for (sum, (mean, deviation)) in sums.iter().zip(names).filter(|(sum, _)| sum.ios > 0) {
+        out.value(mean, milliseconds(sum.latencies.mean()));
+        out.value(deviation, milliseconds(sum.latencies.deviation()));
+    }
+}
+
 fn xml_percentiles(sums: &[Sum; 3], out: &mut Writer) {
     out.open("Latency ReadHistoBuckets=\"0\" WriteHistoBuckets=\"0\" TotalHistoBuckets=\"0\"");
     let means = [
@@ -550,10 +561,7 @@ fn xml_percentiles(sums: &[Sum; 3], out: &mut Writer) {
         ("AverageWriteMilliseconds", "WriteLatencyStdev"),
         ("AverageTotalMilliseconds", "LatencyStdev"),
     ];
-    for (sum, (mean, deviation)) in sums.iter().zip(means).filter(|(sum, _)| sum.ios > 0) {
-        out.value(mean, milliseconds(sum.latencies.mean()));
-        out.value(deviation, milliseconds(sum.latencies.deviation()));
-    }
+    xml_means(sums, means, out);
     let mut bucket = |percentile: String, of: &dyn Fn(&Latencies) -> u64| {
         out.open("Bucket");
         out.value("Percentile", percentile);
@@ -601,24 +609,23 @@ fn xml_target(span: &TimeSpan, part: &Part<'_>, worker: &WorkerTally, document: 
     let sums = [one(Of::Reads), one(Of::Writes), one(Of::Total)];
     let [reads, writes, total] = &sums;
     out.open("Target");
-    out.line(format_args!("<Path>{}</Path>", escape(&part.target.path)));
-    out.value("BytesCount", total.bytes);
-    out.value("FileSize", part.size(document));
-    out.value("IOCount", total.ios);
-    out.value("ReadBytes", reads.bytes);
-    out.value("ReadCount", reads.ios);
-    out.value("WriteBytes", writes.bytes);
-    out.value("WriteCount", writes.ios);
+    out.values(&[
+        ("Path", &part.target.path),
+        ("BytesCount", &total.bytes),
+        ("FileSize", &part.size(document)),
+        ("IOCount", &total.ios),
+        ("ReadBytes", &reads.bytes),
+        ("ReadCount", &reads.ios),
+        ("WriteBytes", &writes.bytes),
+        ("WriteCount", &writes.ios),
+    ]);
     if span.latency {
         let names = [
             ("AverageReadLatencyMilliseconds", "ReadLatencyStdev"),
             ("AverageWriteLatencyMilliseconds", "WriteLatencyStdev"),
             ("AverageLatencyMilliseconds", "LatencyStdev"),
         ];
-        for (sum, (mean, deviation)) in sums.iter().zip(names).filter(|(sum, _)| sum.ios > 0) {
-            out.value(mean, milliseconds(sum.latencies.mean()));
-            out.value(deviation, milliseconds(sum.latencies.deviation()));
-        }
+        xml_means(&sums, names, out);
     }
     if span.iops_deviation {
         xml_iops(span, &sums, out);

@@ -391,6 +391,11 @@ impl Writer {
         let _ = writeln!(self.text, "{:2$}<{name}>{}</{name}>", "", escape(&value), self.depth * 2);
     }
 
+    /// Elements with a value each, in their order.
+    pub fn values(&mut self, values: &[(&str, &dyn Display)]) {
+        values.iter().for_each(|(name, value)| self.value(name, value));
+    }
+
     pub fn line(&mut self, text: impl Display) {
         let _ = writeln!(self.text, "{:1$}{text}", "", self.depth * 2);
     }
@@ -398,17 +403,19 @@ impl Writer {
 
 fn write_time_span(span: &TimeSpan, out: &mut Writer) {
     out.open("TimeSpan");
-    out.value("CompletionRoutines", span.completion_routines);
-    out.value("MeasureLatency", span.latency);
-    out.value("CalculateIopsStdDev", span.iops_deviation);
-    out.value("DisableAffinity", !span.affinity);
-    out.value("Duration", span.duration);
-    out.value("Warmup", span.warmup);
-    out.value("Cooldown", span.cooldown);
-    out.value("ThreadCount", span.threads);
-    out.value("RequestCount", span.requests);
-    out.value("IoBucketDuration", span.bucket);
-    out.value("RandSeed", span.seed);
+    out.values(&[
+        ("CompletionRoutines", &span.completion_routines),
+        ("MeasureLatency", &span.latency),
+        ("CalculateIopsStdDev", &span.iops_deviation),
+        ("DisableAffinity", &!span.affinity),
+        ("Duration", &span.duration),
+        ("Warmup", &span.warmup),
+        ("Cooldown", &span.cooldown),
+        ("ThreadCount", &span.threads),
+        ("RequestCount", &span.requests),
+        ("IoBucketDuration", &span.bucket),
+        ("RandSeed", &span.seed),
+    ]);
     if span.random_data {
         out.value("RandomWriteData", true);
     }
@@ -420,13 +427,15 @@ fn write_time_span(span: &TimeSpan, out: &mut Writer) {
 
 fn write_target(target: &Target, out: &mut Writer) {
     out.open("Target");
-    out.value("Path", &target.path);
-    out.value("BlockSize", target.block);
-    out.value("BaseFileOffset", target.base);
-    out.value("SequentialScan", target.sequential_scan);
-    out.value("RandomAccess", target.random_access);
-    out.value("TemporaryFile", target.temporary);
-    out.value("UseLargePages", target.large_pages);
+    out.values(&[
+        ("Path", &target.path),
+        ("BlockSize", &target.block),
+        ("BaseFileOffset", &target.base),
+        ("SequentialScan", &target.sequential_scan),
+        ("RandomAccess", &target.random_access),
+        ("TemporaryFile", &target.temporary),
+        ("UseLargePages", &target.large_pages),
+    ]);
     if target.caches.no_buffering {
         out.value("DisableOSCache", true);
     }
@@ -448,8 +457,7 @@ fn write_target(target: &Target, out: &mut Writer) {
     out.close("WriteBufferContent");
     out.value("ParallelAsyncIO", false);
     if target.burst > 0 {
-        out.value("BurstSize", target.burst);
-        out.value("ThinkTime", target.think);
+        out.values(&[("BurstSize", &target.burst), ("ThinkTime", &target.think)]);
     }
     if target.size > 0 {
         out.value("FileSize", target.size);
@@ -462,14 +470,16 @@ fn write_target(target: &Target, out: &mut Writer) {
             }
         }
         None => {
-            out.value("StrideSize", target.stride.unwrap_or(target.block));
-            out.value("InterlockedSequential", target.interlocked);
+            let stride = target.stride.unwrap_or(target.block);
+            out.values(&[("StrideSize", &stride), ("InterlockedSequential", &target.interlocked)]);
         }
     }
-    out.value("ThreadStride", target.thread_stride);
-    out.value("MaxFileSize", target.max);
-    out.value("RequestCount", target.requests);
-    out.value("WriteRatio", target.write_ratio);
+    out.values(&[
+        ("ThreadStride", &target.thread_stride),
+        ("MaxFileSize", &target.max),
+        ("RequestCount", &target.requests),
+        ("WriteRatio", &target.write_ratio),
+    ]);
     match target.throughput {
         Some(Throughput::Iops(rate)) => {
             out.line(format_args!("<Throughput unit=\"IOPS\">{rate}</Throughput>"))
@@ -477,9 +487,7 @@ fn write_target(target: &Target, out: &mut Writer) {
         Some(Throughput::BytesPerMs(rate)) => out.value("Throughput", rate),
         None => out.value("Throughput", 0),
     }
-    out.value("ThreadsPerFile", target.threads);
-    out.value("IOPriority", 3);
-    out.value("Weight", target.weight);
+    out.values(&[("ThreadsPerFile", &target.threads), ("IOPriority", &3), ("Weight", &target.weight)]);
     if let Some((_, first)) = target.distribution.first() {
         let kind = if matches!(first, Length::Percent(_)) { "Percent" } else { "Absolute" };
         out.open("Distribution");

@@ -2,6 +2,7 @@
 
 use crate::target::Ready;
 use crate::{Error, Latencies, Result, Subject};
+use nix::fcntl::{PosixFadviseAdvice, copy_file_range, posix_fadvise};
 use platter_vfs::{Change, Cursor, FileSystem, Kind, Name, Node, RenameFlags, SyncScope};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -51,11 +52,13 @@ impl Rules {
     /// published figures fall tenfold where small writes come often.
     fn of(policy: Policy, format: &str) -> Rules {
         let nothing = Rules::default();
+        let format = format.strip_prefix("mount:").unwrap_or(format);
+        let of = |formats: &[&str]| formats.iter().any(|known| format.starts_with(known));
         match policy {
             Policy::BetterPerformance => nothing,
             Policy::WriteThrough => Rules { at_change: true, at_write: true, at_close: true },
-            Policy::QuickRemoval if format.starts_with("ntfs") || format.starts_with("refs") => nothing,
-            Policy::QuickRemoval if format == "exfat" => Rules { at_write: true, ..nothing },
+            Policy::QuickRemoval if of(&["ntfs", "refs", "ext4", "xfs", "btrfs"]) => nothing,
+            Policy::QuickRemoval if of(&["exfat"]) => Rules { at_write: true, ..nothing },
             Policy::QuickRemoval => Rules { at_change: true, at_close: true, ..nothing },
         }
     }
@@ -88,6 +91,8 @@ pub(super) struct Open {
 pub(super) struct Files {
     system: Option<Arc<dyn FileSystem>>,
     root: Place,
+    /// What a file system of the host is mounted from, if it was for this.
+    block: Option<PathBuf>,
     rules: Rules,
     pub done: Done,
 }
@@ -103,6 +108,10 @@ pub(super) struct Done {
     /// Files that were looked at, and names that were changed or removed.
     pub looks: u64,
     pub changes: u64,
+    /// Flushes that the load asked for.
+    pub syncs: u64,
+    pub clones: u64,
+    pub cloned_bytes: u64,
     pub latencies: Latencies,
 }
 
@@ -120,17 +129,19 @@ impl Files {
         Ok(Files {
             system: Some(system.clone()),
             root: Place::Node(root),
+            block: None,
             rules: Rules::of(policy, format),
             done: Done::default(),
         })
     }
 
     /// Of a directory of the host, which is empty and the caller's to remove.
-    pub fn of_directory(path: &Path, policy: Policy) -> Files {
+    pub fn of_directory(path: &Path, block: Option<PathBuf>, policy: Policy, format: &str) -> Files {
         Files {
             system: None,
             root: Place::Path(path.into()),
-            rules: Rules::of(policy, "host"),
+            block,
+            rules: Rules::of(policy, format),
             done: Done::default(),
         }
     }
@@ -261,6 +272,92 @@ impl Files {
         Ok(())
     }
 
+    /// What was written to a file is on the storage, as `fdatasync(2)` has it.
+    pub fn sync_file(&mut self, open: &Open) -> Result<()> {
+        let start = Instant::now();
+        match (&open.place, &open.file, &self.system) {
+            (Place::Node(node), _, Some(system)) => system.sync(*node, SyncScope::Data)?,
+            (Place::Path(path), Some(file), _) => file.sync_data().map_err(failed(path))?,
+            _ => unreachable!("an open file is of a volume or of the host"),
+        }
+        self.done.syncs += 1;
+        self.done.latencies.record(start.elapsed());
+        Ok(())
+    }
+
+    /// Whether files can share their clusters; of the host's file systems those are asked of which it is known.
+    pub fn has_clones(&self) -> bool {
+        match (&self.system, &self.root) {
+            (Some(system), _) => system.capabilities().clone,
+            (None, Place::Path(path)) => platter_device::host_file_system(path)
+                .is_some_and(|kind| ["btrfs", "xfs", "bcachefs"].contains(&kind.as_str())),
+            (None, Place::Node(_)) => false,
+        }
+    }
+
+    /// A part of a file has the clusters of a part of another.
+    pub fn clone_range(
+        &mut self,
+        from: &Open,
+        offset: u64,
+        to: &mut Open,
+        at: u64,
+        length: u64,
+    ) -> Result<()> {
+        let start = Instant::now();
+        match (&from.place, &to.place, &from.file, &to.file, &self.system) {
+            (Place::Node(from), Place::Node(to), .., Some(system)) => {
+                system.clone_range(*from, offset, *to, at, length)?;
+            }
+            (_, Place::Path(path), Some(from), Some(to), _) => {
+                // These file systems share what is copied inside the kernel.
+                let (mut offset, mut at) = (offset as i64, at as i64);
+                let copied = copy_file_range(from, Some(&mut offset), to, Some(&mut at), length as usize)
+                    .map_err(|error| failed(path)(error.into()))?;
+                if copied as u64 != length {
+                    return Err(Error::Job(format!("{copied} of {length} bytes were shared")));
+                }
+            }
+            _ => unreachable!("open files are of one volume or of the host"),
+        }
+        to.is_changed = true;
+        self.done.clones += 1;
+        self.done.cloned_bytes += length;
+        self.done.latencies.record(start.elapsed());
+        Ok(())
+    }
+
+    /// Whether files have snapshots.
+    pub fn has_snapshots(&self) -> bool {
+        // Asked of a file, as directories have none.
+        let (Some(system), Place::Node(root)) = (&self.system, &self.root) else { return false };
+        let name = Name::from("snapshots");
+        let Ok(node) = system.create(*root, &name, Kind::File) else { return false };
+        let has = system.snapshots(node).is_ok();
+        system.forget(node, 1);
+        system.unlink(*root, &name).is_ok() && has
+    }
+
+    pub fn snapshot(&mut self, open: &Open, name: &str) -> Result<()> {
+        if let (Place::Node(node), Some(system)) = (&open.place, &self.system) {
+            let start = Instant::now();
+            system.create_snapshot(*node, &Name::from(name))?;
+            self.done.changes += 1;
+            self.done.latencies.record(start.elapsed());
+        }
+        Ok(())
+    }
+
+    pub fn remove_snapshots(&self, open: &Open) -> Result<()> {
+        if let (Place::Node(node), Some(system)) = (&open.place, &self.system) {
+            // What has no snapshots has none to remove.
+            for name in system.snapshots(*node).unwrap_or_default() {
+                system.remove_snapshot(*node, &name)?;
+            }
+        }
+        Ok(())
+    }
+
     pub fn close(&mut self, open: Open) -> Result<()> {
         let flushes = open.is_changed && self.rules.at_close;
         match (open.place, open.file, &self.system) {
@@ -383,10 +480,56 @@ impl Files {
         }
     }
 
+    /// Has the host's page cache forget what it holds of a file that was synced: a machine with little memory has it on its
+    /// storage alone. A volume of ours holds no data.
+    pub fn forget_content(&self, folder: &Place, name: &str) -> Result<()> {
+        match folder {
+            Place::Path(path) => forget(&path.join(name)),
+            Place::Node(_) => Ok(()),
+        }
+    }
+
+    /// The same of the block device, whose pages a program that serves a file system through FUSE reads.
+    pub fn forget_block(&self) -> Result<()> {
+        self.block.as_deref().map_or(Ok(()), forget)
+    }
+
+    /// Bytes that are free, and of how many the smallest piece of a file is.
+    pub fn free(&self) -> Result<(u64, u64)> {
+        match (&self.system, &self.root) {
+            (Some(system), _) => {
+                let space = system.space()?;
+                Ok((space.free * space.cluster, space.cluster))
+            }
+            (None, Place::Path(path)) => {
+                let space = nix::sys::statvfs::statvfs(path).map_err(|error| failed(path)(error.into()))?;
+                Ok((
+                    space.blocks_available() as u64 * space.fragment_size() as u64,
+                    space.fragment_size() as u64,
+                ))
+            }
+            (None, Place::Node(_)) => unreachable!("nodes are of volumes"),
+        }
+    }
+
+    /// In how many pieces a file lies, where that can be asked.
+    pub fn pieces(&self, open: &Open) -> Result<Option<usize>> {
+        match (&open.place, &self.system) {
+            (Place::Node(node), Some(system)) => Ok(Some(system.extents(*node)?.len())),
+            _ => Ok(None),
+        }
+    }
+
     /// What was done since the last look.
     pub fn take_done(&mut self) -> Done {
         std::mem::take(&mut self.done)
     }
+}
+
+fn forget(path: &Path) -> Result<()> {
+    let file = File::open(path).map_err(failed(path))?;
+    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+        .map_err(|error| failed(path)(error.into()))
 }
 
 /// How long something took.

@@ -4,6 +4,10 @@
 //! replayed through the system's file calls, and that there are twelve; recalled (R) are the files, sizes and shares of the
 //! others; inferred (I) is what is drawn where no fact is left: see `docs/naspt.md`.
 
+mod today;
+
+pub(super) use today::{BACKUP_LOADS, COMMIT_LOADS, IMAGE_LOADS, TREE_LOADS, Today};
+
 use super::files::{Files, Open, Place};
 use crate::report::document::Direction;
 use crate::{Error, Result};
@@ -41,6 +45,7 @@ pub(super) enum What {
     DirectoryFrom,
     Photos,
     Small(Phase),
+    Today(Today),
 }
 
 /// What is done with each of many small files.
@@ -174,8 +179,22 @@ pub(super) struct Ready {
     folders: Vec<Place>,
     /// Folder, name and size of each.
     files: Vec<(usize, String, u64)>,
+    /// Whether they are there before the load.
+    is_there: bool,
     /// Those that the load makes itself.
     made: Vec<(usize, String)>,
+}
+
+impl Ready {
+    /// No cache of the host holds what was written to make it ready.
+    pub fn forget_content(&self, files: &Files) -> Result<()> {
+        if self.is_there {
+            for (folder, name, _) in &self.files {
+                files.forget_content(&self.folders[*folder], name)?;
+            }
+        }
+        files.forget_block()
+    }
 }
 
 /// Bytes that are written at once while files are made ready.
@@ -187,6 +206,7 @@ impl Load {
         match self.what {
             What::Streams { block, .. } => block,
             What::Small(_) => SMALL,
+            What::Today(today) => today.block(),
             _ => 64 * KIB,
         }
     }
@@ -200,6 +220,7 @@ impl Load {
             What::DirectoryTo | What::DirectoryFrom => 260 * MB,
             What::Photos => 1200 * MB,
             What::Small(_) => SMALL_FILES * SMALL * 2,
+            What::Today(today) => today.bytes(),
         };
         bytes / scale + (8 << 20)
     }
@@ -208,8 +229,13 @@ impl Load {
     pub fn prepare(&self, files: &mut Files, scale: u64, seed: u64) -> Result<Ready> {
         let root = files.root();
         let mut rng = Rng::with_seed(seed);
-        let mut ready =
-            Ready { folders: vec![files.folder(&root, self.name)?], files: Vec::new(), made: Vec::new() };
+        let is_there = match self.what {
+            What::DirectoryTo | What::Small(Phase::Create) => false,
+            What::Today(today) => today.is_there(),
+            _ => true,
+        };
+        let folders = vec![files.folder(&root, self.name)?];
+        let mut ready = Ready { folders, files: Vec::new(), is_there, made: Vec::new() };
         let even = |count: u64, bytes: u64| (0..count).map(move |_| bytes / count.max(1) / scale).collect();
         let sizes: Vec<u64> = match self.what {
             What::Streams { reads, read_files, .. } => even(read_files, reads),
@@ -218,13 +244,17 @@ impl Load {
             What::Photos => even((169 / scale).max(8), 1200 * MB),
             What::DirectoryTo | What::DirectoryFrom => directory(scale, &mut rng),
             What::Small(_) => vec![SMALL; (SMALL_FILES / scale) as usize],
+            What::Today(today) => today.sizes(scale, &mut rng),
         };
         let folders = match self.what {
             What::DirectoryTo | What::DirectoryFrom => (44 / scale).max(2),
             What::Small(_) => (SMALL_FILES / scale).div_ceil(IN_A_FOLDER),
+            What::Today(today) => today.folders(scale),
             _ => 1,
         };
-        for folder in 1..folders {
+        // A tree that is unpacked brings its folders.
+        let made = if matches!(self.what, What::Today(_)) && !is_there { 1 } else { folders };
+        for folder in 1..made {
             let parent = ready.folders[0].clone();
             ready.folders.push(files.folder(&parent, &format!("folder {folder}"))?);
         }
@@ -235,7 +265,7 @@ impl Load {
             let least = if folders == 1 { 64 * KIB } else { 1 };
             ready.files.push((folder, format!("file {number}.dat"), size.max(least)));
         }
-        if matches!(self.what, What::DirectoryTo | What::Small(Phase::Create)) {
+        if !is_there {
             // It makes them itself.
             return Ok(ready);
         }
@@ -262,10 +292,11 @@ impl Load {
             }
             What::Content => replay.content(),
             What::Office => replay.office(),
-            What::DirectoryTo => replay.directory_to(),
+            What::DirectoryTo => replay.copy_in(),
             What::DirectoryFrom => replay.directory_from(),
             What::Photos => replay.photos(),
             What::Small(phase) => replay.small(phase),
+            What::Today(today) => replay.today(today, scale),
         }
     }
 
@@ -283,13 +314,18 @@ impl Load {
 /// Sizes of a tree of 2,833 files and 247 MB: log-normal with a median of 12 KB, at most 8 MB.
 fn directory(scale: u64, rng: &mut Rng) -> Vec<u64> {
     let count = (2833 / scale).max(16);
+    sizes(count, 12_000.0, 8e6, Some(247e6 * count as f64 / 2833.0), rng)
+}
+
+/// So many log-normal sizes with a median and a largest, scaled to a sum if there is one.
+pub(super) fn sizes(count: u64, median: f64, most: f64, sum: Option<f64>, rng: &mut Rng) -> Vec<u64> {
     let draw = |_| {
         let (u, v) = (1.0 - rng.f64(), rng.f64());
         let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
-        (12_000.0 * (2.0 * normal).exp()).min(8e6)
+        (median * (2.0 * normal).exp()).min(most)
     };
     let sizes: Vec<f64> = (0..count).map(draw).collect();
-    let factor = 247e6 * count as f64 / 2833.0 / sizes.iter().sum::<f64>();
+    let factor = sum.map_or(1.0, |sum| sum / sizes.iter().sum::<f64>());
     sizes.into_iter().map(|size| (size * factor).max(1.0) as u64).collect()
 }
 
@@ -415,14 +451,21 @@ impl Replay<'_> {
         self.bursts(27, 81, 2 * bytes, [reads, writes])
     }
 
-    fn directory_to(&mut self) -> Result<()> {
+    /// Makes all files, each with its content and its times.
+    fn copy_in(&mut self) -> Result<()> {
         for (folder, name, size) in self.ready.files.clone() {
             let mut open = self.create(folder, name)?;
-            for offset in (0..size).step_by(64 << 10) {
-                self.write(&mut open, offset, (size - offset).min(64 * KIB))?;
-            }
+            self.write_all(&mut open, size)?;
             self.files.set_times(&open)?;
             self.files.close(open)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file from its beginning, in pieces of 64 KiB.
+    fn write_all(&mut self, open: &mut Open, size: u64) -> Result<()> {
+        for offset in (0..size).step_by(64 << 10) {
+            self.write(open, offset, (size - offset).min(64 * KIB))?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! One program with one thread opens, reads, writes and closes files as fast as the storage answers. What is known of the
 //! loads, and how well, is in `docs/naspt.md`, and beside each result.
 
+mod ageing;
 mod files;
 mod loads;
 
@@ -15,8 +16,9 @@ use crate::stand::{OpenStand, Stand};
 use crate::target::Target;
 use crate::{CpuTime, Error, Observer, Preset, Result};
 use files::{Files, time};
-use loads::{LOADS, Load, SMALL_LOADS, What};
+use loads::{BACKUP_LOADS, COMMIT_LOADS, IMAGE_LOADS, LOADS, Load, SMALL_LOADS, TREE_LOADS, Today, What};
 use platter_device::{Caching, Recorder};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,6 +31,8 @@ pub struct Naspt {
     pub targets: Vec<Target>,
     /// Each target with each of them.
     pub policies: Vec<Policy>,
+    /// Each target also after files have come and gone on it, as a target of its own.
+    pub ages: bool,
     /// Which loads.
     pub sets: Vec<Set>,
     /// A sixteenth of files and bytes, or all.
@@ -48,17 +52,29 @@ pub enum Set {
     Naspt,
     /// Many small files, and what is done with each.
     SmallFiles,
+    /// Images of virtual machines.
+    Images,
+    /// A database's commits.
+    Commit,
+    /// Synthetic full backups.
+    Backup,
+    /// A tree of sources.
+    Tree,
 }
 
 impl Set {
     /// All.
-    pub const ALL: [Set; 2] = [Set::Naspt, Set::SmallFiles];
+    pub const ALL: [Set; 6] = [Set::Naspt, Set::SmallFiles, Set::Images, Set::Commit, Set::Backup, Set::Tree];
 
     /// As on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Set::Naspt => "naspt",
             Set::SmallFiles => "small-files",
+            Set::Images => "vm-images",
+            Set::Commit => "database-commit",
+            Set::Backup => "synthetic-full",
+            Set::Tree => "source-tree",
         }
     }
 
@@ -66,6 +82,10 @@ impl Set {
         match self {
             Set::Naspt => "NASPT",
             Set::SmallFiles => "Small files",
+            Set::Images => "Images of virtual machines",
+            Set::Commit => "Commits of a database",
+            Set::Backup => "Synthetic full backups",
+            Set::Tree => "Source tree",
         }
     }
 
@@ -73,6 +93,10 @@ impl Set {
         match self {
             Set::Naspt => &LOADS,
             Set::SmallFiles => &SMALL_LOADS,
+            Set::Images => &IMAGE_LOADS,
+            Set::Commit => &COMMIT_LOADS,
+            Set::Backup => &BACKUP_LOADS,
+            Set::Tree => &TREE_LOADS,
         }
     }
 }
@@ -102,20 +126,29 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     if naspt.targets.is_empty() || naspt.policies.is_empty() {
         return Err(Error::Job("there is nothing to measure: at least one target is needed".into()));
     }
+    for target in &naspt.targets {
+        if let Target::Mounted(peer) = target {
+            naspt.stand.check_blocks()?;
+            peer.check()?;
+        }
+    }
     let started = SystemTime::now();
     let scale = naspt.scale();
     let all = naspt.sets.iter().flat_map(|set| set.loads());
     let span = all.map(|load| load.bytes(scale)).max().unwrap_or(0).next_multiple_of(4096) * 2;
     let with = |target| {
-        naspt.policies.iter().map(move |&policy| Member {
-            target,
-            policy,
-            name: name_of(naspt, target, policy),
+        let both =
+            |policy| if naspt.ages { vec![(policy, false), (policy, true)] } else { vec![(policy, false)] };
+        naspt.policies.iter().copied().flat_map(both).map(move |(policy, is_aged)| {
+            let name = name_of(naspt, target, policy) + if is_aged { " aged" } else { "" };
+            Member { target, policy, is_aged, name }
         })
     };
     let members: Vec<Member<'_>> = naspt.targets.iter().flat_map(with).collect();
     let on_device = naspt.targets.iter().any(Target::is_on_device);
-    let mut stand = OpenStand::open(&naspt.stand, span, u64::from(on_device), Caching::DirectIfPossible)?;
+    let is_mounted = naspt.targets.iter().any(Target::is_mounted);
+    let mut stand =
+        OpenStand::open(&naspt.stand, span, u64::from(on_device), Caching::DirectIfPossible, is_mounted)?;
     stand.provide(&mut |done, total| {
         observer.stage(
             "writing the image once",
@@ -129,6 +162,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         results: Vec::new(),
         targets: Vec::new(),
         partial: Vec::new(),
+        notes: BTreeSet::new(),
     };
     'all: for round in 1..=naspt.repeats {
         for turn in 0..members.len() {
@@ -149,7 +183,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
             false => Error::Job(course.partial.join("; ")),
         });
     }
-    let Course { mut results, mut targets, partial, .. } = course;
+    let Course { mut results, mut targets, partial, notes, .. } = course;
     let order = |name: &str| members.iter().position(|member| member.name == name);
     results.sort_by_key(|result| order(&result.target));
     targets.sort_by_key(|target| order(&target.name));
@@ -177,9 +211,11 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     let mut document = Document::new(started, naspt.command.clone(), environment(device), settings, targets);
     document.partial = (!partial.is_empty()).then(|| partial.join("; "));
     document.results = results;
-    if !naspt.targets.iter().all(Target::is_on_device) {
+    document.warnings.extend(notes);
+    if naspt.targets.iter().any(|target| !target.is_on_device() || target.is_mounted()) {
         document.warnings.push(
-            "a directory's files are used through the host's page cache, so that what was just written is read from memory; \
+            "files of mounted file systems are used through the host's page cache, which forgets them before each load: what a \
+             load reads twice, or reads after it wrote it, comes from memory then, and what it reads in order is read ahead; \
              volumes of this program cache no data"
                 .into(),
         );
@@ -208,6 +244,7 @@ fn name_of(naspt: &Naspt, target: &Target, policy: Policy) -> String {
 struct Member<'n> {
     target: &'n Target,
     policy: Policy,
+    is_aged: bool,
     name: String,
 }
 
@@ -217,6 +254,8 @@ struct Course<'n> {
     results: Vec<CaseResult>,
     targets: Vec<report::Target>,
     partial: Vec<String>,
+    /// Rows that are not there, and why; what ageing came to.
+    notes: BTreeSet<String>,
 }
 
 impl Course<'_> {
@@ -228,30 +267,45 @@ impl Course<'_> {
         round: u32,
         observer: &dyn Observer,
     ) -> Result<()> {
-        let &Member { target, policy, ref name } = member;
+        let &Member { target, policy, is_aged, ref name } = member;
         let total = Duration::from_secs(12 * u64::from(self.naspt.repeats));
         observer.stage(&format!("{name}: formatting"), self.began.elapsed(), total.max(self.began.elapsed()));
         // Programs use a directory's files through the page cache, as NASPT does; nothing is measured on this one.
         let caching = if target.is_on_device() { stand.caching } else { Caching::Buffered };
         let ready = target.set_up(name, &stand.places[0], caching, 4096)?;
         // Removed when it is dropped, whatever happens.
-        let host = match target {
-            Target::Directory(path) => Some(HostFolder::new(path)?),
+        let host = match (target, &ready.mounted) {
+            (Target::Directory(path), _) => Some(HostFolder::new(path)?),
+            (_, Some(mounted)) => Some(HostFolder::new(&mounted.at)?),
             _ => None,
         };
+        let block = ready.mounted.as_ref().map(|mounted| mounted.block.clone());
         let mut files = match &host {
-            Some(folder) => Files::of_directory(&folder.0, policy),
+            Some(folder) => Files::of_directory(&folder.0, block, policy, &target.name()),
             None => Files::of_volume(&ready, policy, &target.name())?,
         };
         if !self.targets.iter().any(|known| known.name == *name) {
             let description = ready.description.clone();
-            let title = format!("{}, {}", description.title, policy.name());
+            let age = if is_aged { ", aged" } else { "" };
+            let title = format!("{}{age}, {}", description.title, policy.name());
             self.targets.push(report::Target { title, ..description });
         }
         let sets = &self.naspt.sets;
+        if is_aged {
+            observer.stage(&format!("{name}: ageing"), self.began.elapsed(), total.max(self.began.elapsed()));
+            let most = sets.iter().flat_map(|set| set.loads()).map(|load| load.bytes(self.naspt.scale()));
+            let aged = ageing::age(&mut files, most.max().unwrap_or(0), SEED)?;
+            self.notes.insert(aged.sentence(name));
+        }
         for (set, load) in sets.iter().flat_map(|set| set.loads().iter().map(move |load| (*set, load))) {
             if observer.stop() {
                 break;
+            }
+            if let What::Today(today) = load.what
+                && let Some(why) = today.lacks(&files)
+            {
+                self.notes.insert(format!("{name} has no row {}: {why}", load.name));
+                continue;
             }
             observer.stage(
                 &format!("{name}: {}", load.name),
@@ -276,7 +330,7 @@ impl Course<'_> {
                 }),
             }
         }
-        drop(files);
+        drop((files, host));
         ready.tear_down()
     }
 
@@ -284,6 +338,7 @@ impl Course<'_> {
         let scale = self.naspt.scale();
         let mut ready = load.prepare(files, scale, SEED)?;
         files.sync()?;
+        ready.forget_content(files)?;
         files.take_done();
         let before = recorder.map(Recorder::traffic);
         let cpu = CpuTime::now();
@@ -300,8 +355,15 @@ impl Course<'_> {
         let seconds = took.as_secs_f64().max(1e-9);
         // Of small files, files: each is one, whatever is done with it.
         let operations = match load.what {
-            What::Small(_) => done.opens + done.looks + done.changes,
+            What::Small(_) | What::Today(Today::Tree(_)) => done.opens + done.looks + done.changes,
+            What::Today(Today::Commit) => done.syncs,
+            What::Today(_) => done.reads + done.writes + done.clones + done.changes,
             _ => done.reads + done.writes + done.opens,
+        };
+        let moved = match load.what {
+            // Of a backup what it holds, however it came there.
+            What::Today(Today::Backup { .. }) => done.write_bytes + done.cloned_bytes,
+            _ => done.read_bytes + done.write_bytes,
         };
         let latency = compare::latency(&done.latencies);
         let run = Run {
@@ -309,7 +371,7 @@ impl Course<'_> {
             started_at_seconds: started.as_secs_f64(),
             seconds,
             iops: operations as f64 / seconds,
-            mb_per_s: (done.read_bytes + done.write_bytes) as f64 / 1e6 / seconds,
+            mb_per_s: moved as f64 / 1e6 / seconds,
             latency_us: latency,
             response_times: compare::response_times(&done.latencies),
             slices: vec![Slice {
@@ -331,7 +393,7 @@ impl Course<'_> {
                 read_bytes: done.read_bytes,
                 write_bytes: done.write_bytes,
             },
-            device: compare::traffic(traffic),
+            device: compare::traffic([traffic]),
             ..Run::default()
         };
         Ok(run)

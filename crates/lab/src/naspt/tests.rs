@@ -14,7 +14,12 @@ fn volume(format: &str, bytes: u64) -> crate::target::Ready {
     let system = format.open(recorder.clone(), OpenOptions::default()).unwrap();
     let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
     let subject = crate::Subject::File { system, node };
-    crate::target::Ready { subject, recorder: Some(recorder), description: report::Target::default() }
+    crate::target::Ready {
+        subject,
+        recorder: Some(recorder),
+        description: report::Target::default(),
+        mounted: None,
+    }
 }
 
 fn load(name: &str) -> &'static Load {
@@ -35,6 +40,7 @@ fn replayed(load: &Load, format: &str, policy: Policy) -> (files::Done, platter_
     let seen = recorder.traffic().since(&before);
     load.clear(&files, &prepared).unwrap();
     let done = files.take_done();
+    drop(files);
     ready.tear_down().unwrap();
     (done, seen)
 }
@@ -138,5 +144,86 @@ fn small_files_are_made_looked_at_and_removed() {
         let (read, seen) = of("read");
         assert_eq!((read.opens, read.read_bytes), (count, count * 4096), "{format}");
         assert!(seen.read.bytes >= count * 4096);
+    }
+}
+
+/// A load of today on a volume, if it can be done there.
+fn today(name: &str, format: &str) -> Option<(files::Done, platter_device::Traffic)> {
+    let all = Set::ALL.into_iter().flat_map(|set| set.loads());
+    let load = all.into_iter().find(|load| load.name == name).unwrap();
+    let What::Today(what) = load.what else { panic!("{name} is no load of today") };
+    let ready = volume(format, 384 << 20);
+    let files = Files::of_volume(&ready, Policy::BetterPerformance, format).unwrap();
+    let lacks = what.lacks(&files);
+    drop((files, ready));
+    lacks.is_none().then(|| replayed(load, format, Policy::BetterPerformance))
+}
+
+#[test]
+fn images_are_read_and_written_all_over_and_have_snapshots_where_there_are_any() {
+    let (done, seen) = today("images", "ntfs").unwrap();
+    assert_eq!(done.reads + done.writes, 10_000);
+    assert!((done.reads as f64 / 10_000.0 - 0.7).abs() < 0.02, "{} reads", done.reads);
+    assert_eq!((done.read_bytes, done.write_bytes), (done.reads * 8192, done.writes * 8192));
+    assert!(seen.read.sequential_share() < 0.05 && seen.read.count >= done.reads);
+    assert!(today("images with snapshots", "ntfs").is_none());
+    // Eight of each of four images, one after the other while the load goes on.
+    let (with, _) = today("images with snapshots", "refs").unwrap();
+    assert_eq!((with.changes, with.reads + with.writes), (8 * 4, 10_000));
+}
+
+#[test]
+fn each_commit_is_durable_before_the_next() {
+    for format in ["exfat", "ntfs", "refs"] {
+        let (done, seen) = today("commit", format).unwrap();
+        assert_eq!((done.syncs, done.reads, done.writes), (1000, 4000, 1000), "{format}");
+        assert_eq!((done.read_bytes, done.write_bytes), (4000 * 8192, 1000 * 4096), "{format}");
+        assert!(seen.flushes >= 1000, "{format}: {} flushes", seen.flushes);
+    }
+}
+
+#[test]
+fn a_backup_of_clones_moves_no_data() {
+    let (copied, seen) = today("synthetic full by copying", "refs").unwrap();
+    assert_eq!(copied.read_bytes, copied.write_bytes);
+    assert_eq!(copied.write_bytes, 4_000_000_000 / 16 / (512 << 10) * (512 << 10));
+    assert!(seen.write.bytes >= copied.write_bytes);
+    let (cloned, seen) = today("synthetic full by block clone", "refs").unwrap();
+    assert_eq!((cloned.cloned_bytes, cloned.reads, cloned.writes), (copied.write_bytes, 0, 0));
+    assert!(seen.write.bytes < copied.write_bytes / 20, "{} bytes", seen.write.bytes);
+    assert!(today("synthetic full by block clone", "ntfs").is_none());
+}
+
+#[test]
+fn a_tree_is_unpacked_built_and_cleaned() {
+    let files = 40_000 / 16;
+    for format in ["exfat", "ntfs"] {
+        let (unpacked, _) = today("unpack", format).unwrap();
+        assert_eq!(unpacked.opens, files, "{format}");
+        let (built, _) = today("build", format).unwrap();
+        // Each source, what it includes, what is made of it, that read again, and the whole.
+        assert_eq!(built.opens, files * (1 + 8 + 1 + 1) + 1, "{format}");
+        assert_eq!(built.looks, 2 * files, "{format}");
+        assert!(built.write_bytes > unpacked.write_bytes * 29 / 10, "{format}");
+        assert_eq!(today("clean", format).unwrap().0.changes, files / 2, "{format}");
+    }
+}
+
+#[test]
+fn on_an_aged_volume_files_lie_in_pieces() {
+    for format in ["exfat", "ntfs", "refs"] {
+        let ready = volume(format, 384 << 20);
+        let mut files = Files::of_volume(&ready, Policy::BetterPerformance, format).unwrap();
+        let keep = 100 << 20;
+        let aged = ageing::age(&mut files, keep, SEED).unwrap();
+        assert!(aged.files > 500, "{format}: {} files", aged.files);
+        assert!(files.free().unwrap().0 > keep - (8 << 20), "{format}");
+        let [before, after] = [aged.pieces_before, aged.pieces_after].map(Option::unwrap);
+        assert!(before < 4 && after > 8 * before, "{format}: {before} and {after} pieces");
+        // The same seed, the same files.
+        let ready = volume(format, 384 << 20);
+        let mut files = Files::of_volume(&ready, Policy::BetterPerformance, format).unwrap();
+        let again = ageing::age(&mut files, keep, SEED).unwrap();
+        assert_eq!((again.files, again.pieces_after), (aged.files, aged.pieces_after), "{format}");
     }
 }

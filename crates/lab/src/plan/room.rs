@@ -59,6 +59,9 @@ pub struct Rooms {
 /// Looks at the device and at what each target has on it.
 pub fn look(comparison: &Comparison, names: &[String], caching: Caching) -> Result<Rooms> {
     let ground = Ground::look(&comparison.stand, caching)?;
+    if comparison.targets.iter().any(Target::is_mounted) {
+        comparison.stand.check_blocks()?;
+    }
     // Of an image that will be made it is enough to know one of the size that the span asks for.
     let asked = largest_span(comparison);
     let on_device = comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64;
@@ -182,6 +185,13 @@ impl Room {
                 let largest_file = system.capabilities().largest_file;
                 system.unmount().map_err(about)?;
                 Ok(Room { bytes, why, largest_file, ..device })
+            }
+            Target::Mounted(peer) => {
+                peer.check()?;
+                // What others take for themselves is known when they are made.
+                let bytes = length - length / MARGIN;
+                let why = format!("{name} on {} has about {} of it", ground.name, show_size(bytes));
+                Ok(Room { bytes, why, largest_file: peer.largest_file(), ..device })
             }
             Target::Directory(path) => {
                 let probe = probe(path, caching, true)?;

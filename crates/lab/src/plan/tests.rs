@@ -1,28 +1,16 @@
 //! What is refused before anything is written, and what is worked out.
 
 use super::{Plan, check, distinct};
-use crate::{Comparison, Preset, Stand, Target, Workload};
+use crate::{Comparison, Stand, Target, Workload};
 use std::path::Path;
 use std::time::Duration;
 
 /// One job of fio on these targets in memory.
 fn comparison(keys: &str, targets: &str, memory: u64) -> Comparison {
     let text = format!("[probe]\ndirect=1\nioengine=io_uring\n{}\n", keys.replace(' ', "\n"));
-    Comparison {
-        stand: Stand::Memory(memory),
-        targets: targets.split(',').map(|name| Target::parse(name).unwrap()).collect(),
-        workloads: vec![Workload::from_fio("job", &text, None).unwrap()],
-        preset: Preset::Quick,
-        base: None,
-        repeats: None,
-        durability: None,
-        span: None,
-        time: None,
-        buffered: false,
-        verify: false,
-        touch: false,
-        command: String::new(),
-    }
+    let targets = targets.split(',').map(|name| Target::parse(name).unwrap()).collect();
+    let workloads = vec![Workload::from_fio("job", &text, None).unwrap()];
+    Comparison::new(Stand::Memory(memory), targets, workloads)
 }
 
 fn checked(comparison: &Comparison) -> Result<Plan, String> {

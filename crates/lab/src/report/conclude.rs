@@ -177,8 +177,8 @@ fn runs_stalled(result: &CaseResult) -> f64 {
 /// How a file system can be faster than the device below it.
 fn why_faster(result: &CaseResult) -> String {
     let Some((asked, seen)) = transfers(result) else {
-        return "faster than the device itself; its file lies where the host put it, which may be a faster place, and what \
-                reached the storage cannot be watched: implausible"
+        return "faster than the device itself; its file may lie in a faster place, or what serves it may hold writes in memory, and \
+                what reached the storage cannot be watched: implausible"
             .into();
     };
     let joined = asked as f64 / seen.max(1) as f64;
@@ -245,7 +245,9 @@ fn warnings(result: &CaseResult) -> Vec<String> {
         warnings
             .push(format!("{corrupted} {} did not hold what was written there", plural(corrupted, "block")));
     }
-    if !result.runs.is_empty() && sum(|run| run.requested.reads.saturating_add(run.requested.writes)) == 0 {
+    // Of loads on files some neither read nor write.
+    let is_idle = |run: &Run| run.requested.reads == 0 && run.requested.writes == 0 && run.iops == 0.0;
+    if !result.runs.is_empty() && result.runs.iter().all(is_idle) {
         warnings.push("nothing was measured: no request was issued".into());
     }
     let stalled = runs_stalled(result);

@@ -46,7 +46,11 @@ pub fn shares(document: &Document, workload: &str) -> Table {
             let cell = match document.find(name, case) {
                 None => Cell::toned("–", Tone::Faint),
                 Some(result) if *name == document.base() => Cell::plain(rate(result, by_iops)),
-                Some(result) => result.against(document.base()).map_or_else(Cell::default, share),
+                Some(result) => match result.against(document.base()) {
+                    Some(estimate) => share(estimate),
+                    // The base has no such row, so there is nothing to be a share of.
+                    None => Cell::plain(format!("{} {unit}", rate(result, by_iops))),
+                },
             };
             row.push(cell);
         }

@@ -47,7 +47,7 @@ impl Core {
         let bitmap = self.file(record_number::BITMAP)?;
         let runs = data_runs(&bitmap);
         let end = self.space.total().div_ceil(64) * 8;
-        for page in self.space.gather() {
+        for page in self.space.gather()? {
             let at = page * PAGE;
             let bytes = self.space.bytes(at, (end - at).min(PAGE) as usize);
             let places = self.places(&runs, at, bytes.len() as u64)?;

@@ -13,7 +13,7 @@ mod runs;
 mod store;
 
 pub use gather::Batch;
-pub use runs::{data_runs, read_any, write_any};
+pub use runs::{data_runs, read_any, read_pieces, write_any};
 
 use crate::bits::Bits;
 use crate::file::{Ahead, Attr, Body, File, Outside};
@@ -184,7 +184,7 @@ impl Core {
             device,
             geometry,
             upcase: Arc::new([]),
-            space: Space::new(Bits::default()),
+            space: Space::default(),
             nodes: Nodes::default(),
             listings: Listings::default(),
             health: Arc::default(),

@@ -6,13 +6,7 @@ impl Core {
     /// Reads bytes of an attribute from the device.
     pub fn read_runs(&self, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length as usize];
-        let mut done = 0usize;
-        for (offset, piece) in self.places(runs, at, length)? {
-            if offset != u64::MAX {
-                read_any(&*self.device, offset, &mut bytes[done..done + piece as usize])?;
-            }
-            done += piece as usize;
-        }
+        read_pieces(&*self.device, self.geometry.cluster, runs, at, &mut bytes)?;
         Ok(bytes)
     }
 
@@ -28,26 +22,7 @@ impl Core {
 
     /// Where a range of bytes of an attribute stands on the device; a hole is at `u64::MAX`.
     pub fn places(&self, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Segments> {
-        let cluster = self.geometry.cluster;
-        let mut places = Segments::new();
-        let (mut position, end) = (at, at + length);
-        let mut ahead = runs.from(at / cluster);
-        while position < end {
-            let Some(run) = ahead.next() else {
-                let last = runs.end() * cluster;
-                return Err(Error::damaged("run list", position, format!("{end} bytes in runs"), last));
-            };
-            let stop = (run.end() * cluster).min(end);
-            let offset = run.lcn.map_or(u64::MAX, |lcn| lcn * cluster + (position - run.vcn * cluster));
-            match places.last_mut() {
-                Some(last) if offset != u64::MAX && last.0 != u64::MAX && last.0 + last.1 == offset => {
-                    last.1 += stop - position;
-                }
-                _ => places.push((offset, stop - position)),
-            }
-            position = stop;
-        }
-        Ok(places)
+        places(self.geometry.cluster, runs, at, length)
     }
 
     /// Clusters that data must leave free, so that metadata can go on.
@@ -91,7 +66,7 @@ impl Core {
 
     /// Takes at most so many clusters that lie together.
     pub fn take_clusters(&mut self, near: Option<u64>, most: u64, on_disk: bool) -> Result<Clusters> {
-        let found = self.space.find(near, most).ok_or(Error::NoSpace)?;
+        let found = self.space.find(near, most)?.ok_or(Error::NoSpace)?;
         self.space.take(found, on_disk);
         self.undo.push(Undo::Take(found, on_disk));
         Ok(found)
@@ -116,6 +91,49 @@ impl Core {
             }
         }
     }
+}
+
+/// Where a range of bytes of these runs stands on the device; a hole is at `u64::MAX`.
+fn places(cluster: u64, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Segments> {
+    let mut places = Segments::new();
+    let (mut position, end) = (at, at + length);
+    let mut ahead = runs.from(at / cluster);
+    while position < end {
+        let Some(run) = ahead.next() else {
+            let last = runs.end() * cluster;
+            return Err(Error::damaged("run list", position, format!("{end} bytes in runs"), last));
+        };
+        let stop = (run.end() * cluster).min(end);
+        let offset = run.lcn.map_or(u64::MAX, |lcn| lcn * cluster + (position - run.vcn * cluster));
+        match places.last_mut() {
+            Some(last) if offset != u64::MAX && last.0 != u64::MAX && last.0 + last.1 == offset => {
+                last.1 += stop - position;
+            }
+            _ => places.push((offset, stop - position)),
+        }
+        position = stop;
+    }
+    Ok(places)
+}
+
+/// Reads bytes of runs; holes are zeroes.
+pub fn read_pieces(
+    device: &dyn Device,
+    cluster: u64,
+    runs: &(impl Runs + ?Sized),
+    at: u64,
+    bytes: &mut [u8],
+) -> Result<()> {
+    let mut done = 0usize;
+    for (offset, piece) in places(cluster, runs, at, bytes.len() as u64)? {
+        let bytes = &mut bytes[done..done + piece as usize];
+        match offset {
+            u64::MAX => bytes.fill(0),
+            _ => read_any(device, offset, bytes)?,
+        }
+        done += piece as usize;
+    }
+    Ok(())
 }
 
 /// The runs of a file's unnamed `$DATA`.

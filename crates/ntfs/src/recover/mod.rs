@@ -174,10 +174,12 @@ impl Recovery<'_, '_> {
             true => vec![vec![Name::from(&*format!("file {number}"))]],
             false => file.names.iter().map(|(above, name)| self.files.path(*above, name)).collect(),
         };
-        let Some(record) = self.source.record(number) else { return Ok(()) };
+        let Some((record, mut damaged)) = self.source.record_and_faults(number) else { return Ok(()) };
         let mut attributes = record.attributes.clone();
         for part in self.files.extensions.get(&number).into_iter().flatten() {
-            if let Some(part) = self.source.record(*part).filter(|part| file.has(part)) {
+            let part = self.source.record_and_faults(*part);
+            if let Some((part, has_faults)) = part.filter(|(part, _)| file.has(part)) {
+                damaged |= has_faults;
                 attributes.extend(part.attributes);
             }
         }
@@ -187,7 +189,10 @@ impl Recovery<'_, '_> {
             .and_then(|attribute| StandardInformation::from_bytes(attribute.value()?, 0).ok())
             .unwrap_or_default();
         let (modified, accessed) = (standard.modified, standard.accessed);
-        let entry = |path: Vec<Name>, kind| entry(path, is_deleted, kind, modified, accessed);
+        let entry = |path: Vec<Name>, kind| Recovered {
+            damaged,
+            ..entry(path, is_deleted, kind, modified, accessed)
+        };
         if is_directory {
             self.report.directories += 1;
             let path = paths.into_iter().next().unwrap_or_default();
@@ -275,5 +280,5 @@ fn link(attributes: &[Attribute]) -> Option<String> {
 
 fn entry(path: Vec<Name>, deleted: bool, kind: Kind, modified: FileTime, accessed: FileTime) -> Recovered {
     let (modified, accessed) = (Timestamp::from(modified), Timestamp::from(accessed));
-    Recovered { path, stream: None, deleted, kind, size: 0, modified, accessed, target: None }
+    Recovered { path, stream: None, deleted, damaged: false, kind, size: 0, modified, accessed, target: None }
 }

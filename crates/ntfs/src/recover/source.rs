@@ -76,6 +76,12 @@ impl<'d> Source<'d> {
 
     /// A record, as far as it can be read.
     pub fn record(&self, number: u64) -> Option<Record> {
+        self.record_and_faults(number).map(|(record, _)| record)
+    }
+
+    /// The same, and whether something in it was wrong and is left out. A record has no checksum: what is wrong in it
+    /// shows only where it makes no sense.
+    pub fn record_and_faults(&self, number: u64) -> Option<(Record, bool)> {
         let mut bytes = vec![0; self.geometry.record as usize];
         let at = match &self.places {
             Places::Table(table) => {
@@ -89,7 +95,7 @@ impl<'d> Source<'d> {
             }
         };
         fixup::remove(&mut bytes, "file record", at).ok()?;
-        records::salvage(&bytes, at).ok().map(|(record, _)| record)
+        records::salvage(&bytes, at).ok().map(|(record, faults)| (record, !faults.is_empty()))
     }
 }
 

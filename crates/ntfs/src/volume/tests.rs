@@ -316,3 +316,47 @@ fn a_file_too_large_for_the_log_can_become_smaller() {
     let report = crate::Ntfs.check(&*memory, CheckOptions::default(), &Silent).unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
 }
+
+/// 4 TiB of which every other cluster is taken: `$Bitmap` has 128 MiB of pages that are neither all free nor all taken, of which
+/// memory holds half; files take clusters from all over it, and give them back.
+#[test]
+fn a_volume_of_alternating_clusters_takes_bounded_memory() {
+    let memory = Arc::new(MemoryDevice::new(4 << 40, Sectors { logical: 512, physical: 512 }));
+    crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let places = {
+        let volume = NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+        let mut core = volume.core();
+        let bitmap = core.file(crate::layout::record_number::BITMAP).unwrap();
+        core.places(&*crate::core::data_runs(&bitmap), 0, 128 << 20).unwrap()
+    };
+    const PIECE: usize = 1 << 20;
+    for (mut at, length) in places {
+        let end = at + length;
+        while at < end {
+            let mut piece = vec![0; PIECE.min((end - at) as usize)];
+            memory.read_at(at, &mut piece).unwrap();
+            piece.iter_mut().for_each(|byte| *byte |= 0xAA);
+            memory.write_at(at, &piece).unwrap();
+            at += piece.len() as u64;
+        }
+    }
+    let seen = allocation_counter::measure(|| {
+        let volume = NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+        let before = volume.space().unwrap().free;
+        let file = volume.create(Node::ROOT, &"scattered".into(), Kind::File).unwrap();
+        for number in 0..200u64 {
+            volume.core().space.go_on_at(number * (1 << 30) / 200);
+            volume.write(file, number * 8192, &number.to_le_bytes()).unwrap();
+        }
+        volume.sync_all().unwrap();
+        volume.unlink(Node::ROOT, &"scattered".into()).unwrap();
+        volume.forget(file, 1);
+        volume.sync_all().unwrap();
+        assert!(before.abs_diff(volume.space().unwrap().free) < 10);
+        volume.unmount().unwrap();
+    });
+    assert!(seen.bytes_max < 90 << 20, "{} bytes of memory", seen.bytes_max);
+    // Nothing else was changed.
+    let volume = NtfsVolume::open(memory, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
+    assert!(volume.space().unwrap().free.abs_diff(1 << 29) < 1 << 16, "{:?}", volume.space().unwrap());
+}

@@ -7,7 +7,7 @@ use crate::undo;
 use crate::volume::{Access, WriteOptions, open_device, part_of};
 use clap::Args;
 use platter_device::{Device, UndoDevice, show_size};
-use platter_vfs::{CheckOptions, CheckReport, Finding, Format, Severity};
+use platter_vfs::{CheckOptions, CheckReport, Finding, Format, ScrubOptions, Severity};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +36,9 @@ pub struct Arguments {
     /// Read every cluster too; bad ones are told with the files on them, and, with --repair, not used any more (NTFS)
     #[arg(long)]
     surface: bool,
+    /// Read the data of all files too, and verify what has a checksum (ReFS with integrity), as `platter scrub` does
+    #[arg(long)]
+    data: bool,
     /// Take it for this file system instead of recognising it
     #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser())]
     format: Option<String>,
@@ -62,6 +65,8 @@ struct Document<'a> {
     directories: u64,
     used_clusters: u64,
     total_clusters: u64,
+    /// Bytes of file data that have checksums and were not read.
+    unread_bytes: u64,
     /// The file that takes the repair back, if it wrote anything.
     undo: Option<String>,
     findings: Vec<Found<'a>>,
@@ -96,7 +101,7 @@ impl Arguments {
         let undo = (self.repair && !self.no_undo).then(|| self.undo_device(&whole)).transpose()?;
         let whole = undo.as_ref().map_or(whole, |(undo, _)| undo.clone() as Arc<dyn Device>);
         let device = self.whole(part_of(whole, self.volume.partition, access)?)?;
-        let outcome = self.check_device(&*device);
+        let outcome = self.check_device(&device);
         let Some((undo, path)) = undo else { return self.report(&*device, outcome?, None) };
         match outcome {
             Ok(outcome) => {
@@ -138,7 +143,9 @@ impl Arguments {
         }
     }
 
-    fn check_device(&self, device: &dyn Device) -> Result<(String, CheckReport), Failure> {
+    fn check_device(&self, device: &Arc<dyn Device>) -> Result<(String, CheckReport), Failure> {
+        let shared = device;
+        let device = &**device;
         let (format, name): (&dyn Format, String) = match &self.format {
             Some(name) => {
                 (platter_formats::by_name(name).expect("clap allows these names only"), name.clone())
@@ -153,11 +160,20 @@ impl Arguments {
         };
         let bar = Bar::new(Unit::Steps);
         let options = CheckOptions { repair: self.repair };
-        let report = match self.surface {
+        let mut report = match self.surface {
             true => format.check_surface(device, options, &bar),
             false => format.check(device, options, &bar),
         }
         .about(device.name())?;
+        if self.data {
+            let options = ScrubOptions { checksums_only: true, ..ScrubOptions::default() };
+            let read = format.scrub(shared.clone(), &options, &bar).about(device.name())?;
+            read.damaged
+                .into_iter()
+                .filter(|one| one.range.is_some())
+                .for_each(|one| report.add(one.finding));
+            report.unread = 0;
+        }
         if self.repair {
             device.flush()?;
         }
@@ -209,6 +225,7 @@ fn document<'a>(
         directories: report.directories,
         used_clusters: report.used_clusters,
         total_clusters: report.total_clusters,
+        unread_bytes: report.unread,
         undo,
         findings: report
             .findings
@@ -242,6 +259,10 @@ fn print(output: &mut Output, device: &str, format: &str, report: &CheckReport) 
     };
     if report.notices > 0 {
         verdict += &format!(", {} worth knowing", grouped(report.notices));
+    }
+    if report.unread > 0 {
+        let bytes = show_size(report.unread);
+        verdict += &format!(", and {bytes} of file data with checksums were not read (--data reads them)");
     }
     output.line(format_args!(
         "{device}: {format}, {verdict}; {} files, {} directories, {} of {} clusters used",

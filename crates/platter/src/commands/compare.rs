@@ -1,7 +1,8 @@
 //! `platter compare`: which file system should I put here, and what does it cost?
 
 use super::lab::{
-    Choices, Policies, Reports, exit_code, measure, measure_files, on_files, targets_help, workloads_help,
+    Choices, JETSTRESS, Policies, Reports, exit_code, measure, measure_databases, measure_files, on_files,
+    targets_help, workloads_help,
 };
 use crate::failure::{About, Failure, Outcome, USAGE};
 use crate::output::Output;
@@ -66,6 +67,9 @@ const DEFAULT: [&str; 6] = ["raw", "ntfs", "refs", "refs+integrity", "exfat", "f
 /// What loads on files are run on if nothing is named.
 const WITH_FILES: [&str; 4] = ["ntfs", "refs", "exfat", "fat32"];
 
+/// What Jetstress runs on if nothing is named.
+const FOR_DATABASES: [&str; 2] = ["ntfs:64k", "refs:64k"];
+
 /// Where NASPT's own form of a target's results goes: a name that no other comparison has.
 fn table_name(target: &str, created: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "+-. ".contains(c) { c } else { '-' };
@@ -75,13 +79,27 @@ fn table_name(target: &str, created: &str) -> String {
 impl Arguments {
     pub fn run(self) -> Outcome {
         let sets: Vec<naspt::Set> = self.workloads.iter().filter_map(|name| on_files(name)).collect();
-        if !sets.is_empty() && sets.len() < self.workloads.len() {
-            let why = "loads on files (naspt, small-files) are no part of a comparison with others";
+        let is_jetstress = self.workloads.iter().any(|name| name == JETSTRESS);
+        if (!sets.is_empty() && sets.len() < self.workloads.len())
+            || (is_jetstress && self.workloads.len() > 1)
+        {
+            let why = "loads on files (naspt, small-files and others; jetstress alone) are no part of a comparison with others";
             return Err(Failure::new("--workloads", why).with_code(USAGE));
+        }
+        if !self.policies.volumes.is_empty() && (!is_jetstress || !self.targets.is_empty()) {
+            let why = "volumes are what jetstress runs on, instead of --targets";
+            return Err(Failure::new("--volumes", why).with_code(USAGE));
+        }
+        if self.policies.age && sets.is_empty() {
+            return Err(Failure::new("--age", "only loads on files are run on aged volumes").with_code(USAGE));
         }
         let reports = Reports::prepare(&self.out)?;
         let mut targets = self.targets;
-        if !sets.is_empty() {
+        if is_jetstress {
+            if targets.is_empty() {
+                targets = FOR_DATABASES.iter().map(OsString::from).collect();
+            }
+        } else if !sets.is_empty() {
             if targets.is_empty() {
                 targets = WITH_FILES.iter().map(OsString::from).collect();
             }
@@ -93,8 +111,12 @@ impl Arguments {
         }
         let has_naspt = sets.contains(&naspt::Set::Naspt);
         let document = match sets.is_empty() {
+            _ if is_jetstress => {
+                let Policies { volumes, .. } = self.policies;
+                measure_databases(&self.choices.jetstress(volumes, &targets, &self.out)?)?
+            }
             true => measure(&self.choices.comparison(&targets, &self.workloads, &self.out)?)?,
-            false => measure_files(&self.choices.naspt(sets, &targets, self.policies.policy, &self.out)?)?,
+            false => measure_files(&self.choices.naspt(sets, &targets, self.policies, &self.out)?)?,
         };
         // Saved first: what took long to measure is not lost to a reader who goes away. And printed if it could not be
         // saved.

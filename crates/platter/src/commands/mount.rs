@@ -7,7 +7,7 @@ use crate::volume::{Access, open_options, open_part};
 use clap::Args;
 use platter_device::Device;
 use platter_mount::{Mounted, Options, Served, is_in_doubt, refusal};
-use platter_vfs::FileSystem;
+use platter_vfs::{FileSystem, OpenOptions};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -27,6 +27,7 @@ use std::sync::Arc;
 /// Options with -o: ro; uid=N, gid=N: owner of what has none; umask=N, fmask=N, dmask=N: permissions, in octal, that
 /// nothing, no file, or no directory without its own has; allow_other: other users may use it too (as root this is so
 /// anyway); streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered at once;
+/// sync=commit: each sync of ReFS is a commit that Windows knows, instead of an entry in a log that only Platter does;
 /// noexec, nosuid, nodev, noatime, sync, dirsync and their opposites; and partition=N, log=FILE, force as below, for
 /// /etc/fstab.
 #[derive(Args)]
@@ -170,7 +171,8 @@ impl Arguments {
             return Ok(system);
         }
         drop(system);
-        let system = platter_formats::open(device, open_options(false)).about(shown(&self.image))?;
+        let opened = OpenOptions { commits_syncs: options.commits_syncs, ..open_options(false) };
+        let system = platter_formats::open(device, opened).about(shown(&self.image))?;
         if let Some(why) = refusal(&*system).about(shown(&self.image))? {
             self.tell_reason(&why);
             options.read_only = true;

@@ -20,10 +20,12 @@ use std::sync::Arc;
 ///
 /// ReFS and NTFS: looks through the whole device for metadata, and needs neither superblocks nor checkpoints nor tables.
 /// What was deleted and is not known to be overwritten goes to the directory `deleted`; without integrity that cannot be
-/// told for certain. FAT and exFAT: follows the directories that can still be reached, then those found by their look,
-/// which go to `found`, then chains of clusters that nothing names, which go to `chains`; files of which parts belong to
-/// others too go to `overlapping`. Parts of files that cannot be read are left as zeroes and reported. Named streams become files named
-/// FILE:STREAM. Nothing is written to the device.
+/// told for certain. What stands in metadata that fails its checksum (ReFS), or in records of which a part makes no sense
+/// (NTFS), goes to `damaged` and is reported: its name, size and content may be wrong. FAT and exFAT: follows the
+/// directories that can still be reached, then those found by their look, which go to `found`, then chains of clusters
+/// that nothing names, which go to `chains`; files of which parts belong to others too go to `overlapping`. Parts of
+/// files that cannot be read are left as zeroes and reported. Named streams become files named FILE:STREAM. Nothing is
+/// written to the device.
 ///
 /// Exit codes: 0 all that was found was copied, 1 something could not be.
 #[derive(Args)]
@@ -35,12 +37,27 @@ pub struct Arguments {
     /// Take it for this file system instead of recognising it
     #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser())]
     format: Option<String>,
+    /// What becomes of files whose metadata is damaged: a copy in the directory `damaged`, or none
+    #[arg(long, value_enum, default_value_t)]
+    damaged: Damaged,
     #[command(flatten)]
     volume: ReadOptions,
 }
 
+/// What becomes of files that may be wrong.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Damaged {
+    /// They go to a directory of their own.
+    #[default]
+    Mark,
+    /// They are told, and not written.
+    Skip,
+}
+
 /// What was deleted goes here.
 const DELETED: &str = "deleted";
+/// And here what stands in damaged metadata.
+const DAMAGED: &str = "damaged";
 /// Bytes read at a time; where they cannot be, so many.
 const PIECE: usize = 1 << 20;
 const SMALL: usize = 4096;
@@ -58,7 +75,14 @@ impl Arguments {
         let device = open_part(&self.image, self.volume.partition, Access::Read)?;
         let name = device.name().to_string();
         let bar = Bar::new(Unit::Steps);
-        let mut writer = Writer { root: &self.directory, links: Vec::new(), troubles: Vec::new(), bytes: 0 };
+        let mut writer = Writer {
+            root: &self.directory,
+            is_skipping: self.damaged == Damaged::Skip,
+            links: Vec::new(),
+            troubles: Vec::new(),
+            damaged: 0,
+            bytes: 0,
+        };
         let report = self.recover(device, &bar, &mut writer)?;
         drop(bar);
         writer.put_links();
@@ -67,12 +91,14 @@ impl Arguments {
             output.line(format_args!("{path}: {why}"))?;
         }
         output.line(format_args!(
-            "{name}: {} files with {}, {} directories; {} of the files were deleted, and {} more are overwritten",
+            "{name}: {} files with {}, {} directories; {} of the files were deleted, and {} more are overwritten; the metadata \
+             of {} is damaged",
             grouped(report.files),
             show_size(writer.bytes),
             grouped(report.directories),
             grouped(report.deleted),
-            grouped(report.overwritten)
+            grouped(report.overwritten),
+            grouped(writer.damaged)
         ))?;
         output.finish()?;
         Ok(u8::from(!report.lost.is_empty() || !writer.troubles.is_empty()))
@@ -116,26 +142,47 @@ impl Arguments {
 /// Puts what is found on the host.
 struct Writer<'r> {
     root: &'r Path,
+    /// Whether what is damaged is left out.
+    is_skipping: bool,
     /// Symbolic links, which are made last, so that nothing is written through them.
     links: Vec<(PathBuf, String)>,
     troubles: Vec<(String, String)>,
+    /// Files and directories whose metadata is damaged.
+    damaged: u64,
     bytes: u64,
 }
 
 impl Writer<'_> {
     fn put(&mut self, found: &Recovered, data: &mut dyn RecoveredData) {
-        if let Err((path, why)) = self.try_put(found, data)
-            && self.troubles.len() < RecoverReport::KEPT
-        {
-            self.troubles.push((path.display().to_string(), why));
+        if found.damaged {
+            self.damaged += 1;
+            let path: String = found.path.iter().map(|name| format!("/{name}")).collect();
+            let what =
+                if self.is_skipping { "it is left out" } else { "its name, size and content may be wrong" };
+            self.tell(path, format!("its metadata is damaged; {what}"));
+            // Directories are made for what is in them.
+            if self.is_skipping || found.kind == Kind::Directory {
+                return;
+            }
+        }
+        if let Err((path, why)) = self.try_put(found, data) {
+            self.tell(path.display().to_string(), why);
+        }
+    }
+
+    fn tell(&mut self, path: String, why: String) {
+        if self.troubles.len() < RecoverReport::KEPT {
+            self.troubles.push((path, why));
         }
     }
 
     fn try_put(&mut self, found: &Recovered, data: &mut dyn RecoveredData) -> Result<(), (PathBuf, String)> {
         let mut path = self.root.to_path_buf();
-        if found.deleted {
-            path.push(DELETED);
-            make_directory(&path)?;
+        for (is_so, directory) in [(found.damaged, DAMAGED), (found.deleted, DELETED)] {
+            if is_so {
+                path.push(directory);
+                make_directory(&path)?;
+            }
         }
         let (above, last) = match (&found.path[..], found.kind) {
             (all, Kind::Directory) => (all, None),

@@ -1,7 +1,8 @@
 //! `platter run`: one workload on one target.
 
 use super::lab::{
-    Choices, Policies, exit_code, measure, measure_and, measure_files, on_files, targets_help, workloads_help,
+    Choices, JETSTRESS, Policies, exit_code, measure, measure_and, measure_databases, measure_files,
+    on_files, targets_help, workloads_help,
 };
 use crate::failure::{About, Failure, Outcome, USAGE, tell};
 use crate::output::Output;
@@ -53,6 +54,9 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
+        if self.policies.age && on_files(&self.workload).is_none() {
+            return Err(Failure::new("--age", "only loads on files are run on aged volumes").with_code(USAGE));
+        }
         if self.workload == "diskspd" {
             return self.diskspd();
         }
@@ -62,9 +66,14 @@ impl Arguments {
         if let Some(option) = self.options.first() {
             return Err(Failure::new(option.display(), "only diskspd has options behind --").with_code(USAGE));
         }
+        if self.workload == JETSTRESS {
+            let target = self.target.unwrap_or_else(|| "refs:64k".into());
+            let jetstress = self.choices.jetstress(self.policies.volumes, &[target], Path::new("."))?;
+            return show(&measure_databases(&jetstress)?, self.json);
+        }
         if let Some(set) = on_files(&self.workload) {
             let target = self.target.unwrap_or_else(|| "ntfs".into());
-            let naspt = self.choices.naspt(vec![set], &[target], self.policies.policy, Path::new("."))?;
+            let naspt = self.choices.naspt(vec![set], &[target], self.policies, Path::new("."))?;
             return show(&measure_files(&naspt)?, self.json);
         }
         let target = self.target.unwrap_or_else(|| "raw".into());

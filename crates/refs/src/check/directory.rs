@@ -5,6 +5,7 @@ use super::objects::{METADATA_DIRECTORY, is_directory};
 use super::order::Order;
 use super::page::Subject;
 use super::runs::nameless;
+use super::salvage::LostTree;
 use super::tree::{Cursor, TreeRow};
 use super::{Check, Task, links, reparse};
 use crate::core::ROOT_DIRECTORY;
@@ -146,6 +147,8 @@ impl Walk {
                 check.repair.renew_metadata();
             } else {
                 check.is_directory_lost = true;
+                let root = check.objects[&self.object].root;
+                check.lost_trees.push(LostTree { table: self.object, root });
             }
         } else if !self.has_own {
             let message = "directory: expected a row of its own record, found none".into();

@@ -20,6 +20,7 @@ mod page;
 mod repair;
 mod reparse;
 mod runs;
+mod salvage;
 mod security;
 mod shares;
 mod space;
@@ -39,19 +40,26 @@ use tree::TreeRow;
 use used::Used;
 
 pub use runs::{FileRun, walk_runs};
+pub use salvage::{FindLost, LostRow, LostTree};
 
 /// Clusters at the beginning that no allocator hands out.
 const FIRST_CLUSTERS: u64 = 0x40;
 
-/// Checks a volume that is not open, and repairs it if asked to.
+/// Checks a volume that is not open, and repairs it if asked to, with `find_lost` for what directories have lost.
 ///
 /// # Errors
 /// [`Error::NotThisFormat`] or [`Error::Damaged`] if no copy of the first structures is usable; [`Error::Device`].
-pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
+pub fn check(
+    device: &dyn Device,
+    options: CheckOptions,
+    progress: &dyn Progress,
+    find_lost: FindLost,
+) -> Result<CheckReport> {
+    let find_lost = options.repair.then_some(find_lost);
     if options.repair && device.read_only() {
         return Err(Error::ReadOnly("its device is".into()));
     }
-    let mut check = Check::checked(device, progress)?;
+    let mut check = Check::checked(device, progress, find_lost)?;
     let mut rounds = Vec::new();
     let unknown = check.anchors.checkpoint.unknown();
     if let Some(what) = &unknown {
@@ -66,7 +74,7 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
             Log::Empty => {}
             Log::CarriedOut => {
                 rounds.push(check.into_report());
-                check = Check::checked(device, progress)?;
+                check = Check::checked(device, progress, find_lost)?;
             }
             Log::GivenUp => {
                 let message = "log of syncs: what was synced after the last commit is given up, for it is not known \
@@ -77,7 +85,7 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     }
     while is_repaired && rounds.len() < ROUNDS && check.repair.is_needed() {
         let before = repair::apply(check)?;
-        check = Check::checked(device, progress)?;
+        check = Check::checked(device, progress, find_lost)?;
         let is_stuck = check.report.findings == before.findings;
         rounds.push(before);
         if is_stuck {
@@ -107,6 +115,7 @@ fn merge(rounds: Vec<CheckReport>, last: CheckReport) -> CheckReport {
         directories: last.directories,
         used_clusters: last.used_clusters,
         total_clusters: last.total_clusters,
+        unread: last.unread,
         ..CheckReport::default()
     };
     for finding in rounds.into_iter().flat_map(|round| round.findings) {
@@ -165,6 +174,9 @@ struct Check<'d> {
     is_space_known: bool,
     /// Trees of which a part cannot be read.
     damaged: HashSet<u64>,
+    /// Those of directories among them, and what finds rows for what they lost.
+    lost_trees: Vec<LostTree>,
+    find_lost: Option<FindLost>,
     /// A part of the metadata could not be read: what nothing leads to may belong to it.
     is_incomplete: bool,
     /// And what it may belong to cannot be made anew.
@@ -181,8 +193,13 @@ struct Check<'d> {
 
 impl<'d> Check<'d> {
     /// A check that is done.
-    fn checked(device: &'d dyn Device, progress: &'d dyn Progress) -> Result<Check<'d>> {
+    fn checked(
+        device: &'d dyn Device,
+        progress: &'d dyn Progress,
+        find_lost: Option<FindLost>,
+    ) -> Result<Check<'d>> {
         let mut check = Check::new(device, progress)?;
+        check.find_lost = find_lost;
         check.run();
         Ok(check)
     }
@@ -219,6 +236,8 @@ impl<'d> Check<'d> {
             tiers: Vec::new(),
             is_space_known: false,
             damaged: HashSet::new(),
+            lost_trees: Vec::new(),
+            find_lost: None,
             is_incomplete: false,
             is_content_lost: false,
             is_log_live: false,
@@ -241,6 +260,7 @@ impl<'d> Check<'d> {
         security::finish(self);
         reparse::finish(self);
         shares::finish(self);
+        salvage::find(self);
         space::compare(self);
     }
 

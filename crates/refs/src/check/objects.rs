@@ -35,6 +35,8 @@ const COUNTER: usize = 0x38;
 pub const SECURITY: u64 = 0x530;
 /// A directory that has no name anywhere.
 pub const METADATA_DIRECTORY: u64 = 0x520;
+/// What is to be removed; empty but on volumes of Windows that were in use.
+pub const TRASH: u64 = 0x0D;
 /// More rows than any of these tables has that must be held in memory.
 const MOST_ROWS: usize = 1 << 16;
 
@@ -176,6 +178,9 @@ pub fn read_own(check: &mut Check<'_>) {
     {
         if let Some(mut cursor) = own_cursor(check, "object", number) {
             while cursor.next(check).is_some() {}
+            if cursor.is_damaged && number == TRASH {
+                check.repair.salvage(TRASH, Vec::new());
+            }
         }
     }
 }

@@ -149,7 +149,9 @@ impl Check<'_> {
         let read = self.device.read_at(at, &mut bytes).map_err(|error| ("unreadable", error.into()));
         let verified = read.and_then(|()| self.verify(subject, reference, role, &bytes, at));
         if let Err((code, error)) = verified {
-            let Some(good) = self.other_copy(subject, reference, role, at) else {
+            let good = self.other_copy(subject, reference, role, at);
+            let good = good.or_else(|| self.corrected(subject, reference, role, bytes, at));
+            let Some(good) = good else {
                 let message = match &error {
                     Error::Damaged(damage) => damage.to_string(),
                     error => format!("page at offset {at}: {error}"),
@@ -269,6 +271,28 @@ impl Check<'_> {
             self.repair.write_copy(copy, at, good.clone());
         }
         Some(good)
+    }
+
+    /// The page itself, if a single bit of it is wrong: its checksum tells which.
+    fn corrected(
+        &mut self,
+        subject: &Subject,
+        reference: &PageReference,
+        role: Role,
+        mut bytes: Vec<u8>,
+        at: u64,
+    ) -> Option<Vec<u8>> {
+        let is_whole = reference.checksum.correct_one_bit(&mut bytes)
+            && self.verify(subject, reference, role, &bytes, at).is_ok();
+        if !is_whole {
+            return None;
+        }
+        if !self.is_again {
+            let message = format!("page at offset {at}: one bit is wrong, and its checksum tells which");
+            self.find("page-bit", Severity::Inconsistent, subject.path.clone(), named(subject, message));
+            self.repair.write(at, bytes.clone());
+        }
+        Some(bytes)
     }
 
     /// Reports a page that is lost, with all that is below it.

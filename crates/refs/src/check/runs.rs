@@ -287,6 +287,9 @@ impl Walk<'_> {
         self.end = self.end.max(run.at + run.count);
         self.clusters += run.count;
         self.unchecked += u64::from(run.checksum.is_none());
+        if run.checksum.is_some() && !check.is_again {
+            check.report.unread += run.count.saturating_mul(u64::from(check.geometry.cluster));
+        }
         let real = match check.real(run.cluster, run.count.max(1), Tier::Medium) {
             Ok(real) => real,
             Err(error) => {

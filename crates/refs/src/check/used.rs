@@ -47,6 +47,17 @@ impl Used {
         before
     }
 
+    /// How many clusters of a run are taken.
+    pub fn taken(&self, start: u64, count: u64) -> u64 {
+        let end = start.saturating_add(count).min(self.clusters);
+        let is_taken = |at: &u64| {
+            let bits = self.pieces[(at / self.per_piece) as usize].bits.as_deref();
+            let inside = at % self.per_piece;
+            bits.is_some_and(|bits| bits[inside as usize / 64] >> (inside % 64) & 1 == 1)
+        };
+        (start..end).filter(is_taken).count() as u64
+    }
+
     /// Takes clusters of the piece that begins at this real cluster, by a word of their bits.
     pub fn keep(&mut self, start: u64, word: usize, taken: u64) {
         let words = self.per_piece.div_ceil(64) as usize;

@@ -274,8 +274,45 @@ impl Core {
         Ok(notes)
     }
 
-    /// Where the log is on the device.
-    fn find_log(&mut self) -> Result<Option<Range<u64>>> {
+    /// Has every sync commit. A log that is there goes with the next commit, which has what its entries tell.
+    ///
+    /// # Errors
+    /// As [`Core::remove_log`].
+    pub fn refuse_log(&mut self) -> Result<()> {
+        self.is_log_refused = true;
+        self.remove_log()
+    }
+
+    /// Takes the log off the volume with the next commit, so that nothing is left there that only Platter knows. It stays
+    /// where there is no room for the change, or its file cannot be read.
+    ///
+    /// # Errors
+    /// What a change of the metadata gives that failed half-way.
+    pub fn remove_log(&mut self) -> Result<()> {
+        let is_wanted = self.sync_log.is_some() && !self.has_entry_beside();
+        if !is_wanted || self.promise().is_err() || !self.spares(PAGES) {
+            return Ok(());
+        }
+        let Ok(Some(StreamState { content: Content::Extents(mut extents), .. })) = self.log_file() else {
+            return Ok(());
+        };
+        let mut gone = Vec::new();
+        let before = self.pages.edits;
+        let removed = extents.load_range(&mut self.pages, 0, u32::MAX).and_then(|()| {
+            extents.destroy(&mut self.pages, &mut gone)?;
+            let (tree, pages) = self.tree_mut(sync_log::DIRECTORY)?;
+            tree.remove(pages, &key::name(key::LONG, &name()))?;
+            self.park(&gone, false)
+        });
+        self.pages.is_broken |= removed.is_err() && self.pages.edits != before;
+        removed?;
+        self.sync_log = None;
+        self.news = true;
+        Ok(())
+    }
+
+    /// The content of the log's file.
+    fn log_file(&mut self) -> Result<Option<StreamState>> {
         let (tree, pages) = match self.tree(sync_log::DIRECTORY) {
             Ok(found) => found,
             Err(Error::NotFound) => return Ok(None),
@@ -286,8 +323,12 @@ impl Core {
             return Ok(None);
         };
         let mut record = record?;
-        let found = stream::take_streams(&mut record, &mut self.pages, sync_log::DIRECTORY)?;
-        let Some(state) = found.own else { return Ok(None) };
+        Ok(stream::take_streams(&mut record, &mut self.pages, sync_log::DIRECTORY)?.own)
+    }
+
+    /// Where the log is on the device.
+    fn find_log(&mut self) -> Result<Option<Range<u64>>> {
+        let Some(state) = self.log_file()? else { return Ok(None) };
         let length = state.size / u64::from(self.geometry().cluster);
         let whole = state.extents().and_then(|extents| match extents.find(0) {
             Found::Extent(run) if run.at == 0 && u64::from(run.count) == length => Some(run),

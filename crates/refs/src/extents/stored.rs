@@ -334,6 +334,12 @@ impl Extents {
         self.left.drain(..).try_for_each(|page| pages.free(&page, Tier::Medium))
     }
 
+    /// The pages that the runs are in, and those between.
+    pub fn page_places(&self) -> impl Iterator<Item = PageReference> + '_ {
+        let leaves = self.leaves.iter().filter_map(|leaf| leaf.page);
+        leaves.chain(self.inner.iter().flatten().copied())
+    }
+
     /// Gives back all clusters and pages. Every leaf must be loaded.
     pub fn destroy(&mut self, pages: &mut Pages, gone: &mut Vec<(u64, u32)>) -> Result<()> {
         gone.extend(self.iter().map(|row| (row.cluster, row.count)));

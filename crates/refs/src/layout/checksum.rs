@@ -111,6 +111,34 @@ impl Checksum {
     }
 }
 
+impl Checksum {
+    /// Puts right the only bit in which `bytes` differ from what has this checksum, and returns whether that is all that is
+    /// wrong. Of a page with a CRC-64 chance has one in 2^46 taken for such.
+    pub fn correct_one_bit(&self, bytes: &mut [u8]) -> bool {
+        let size = self.algorithm.size();
+        // The remainder of a bit that is followed by nothing, from which those of the bits before follow.
+        let polynomial = match self.algorithm {
+            Algorithm::Crc64 => 0x9A6C_9329_AC4B_C9B5_u64,
+            // Too short: of some thousand pages one would be taken for another by chance.
+            Algorithm::None | Algorithm::Crc32c | Algorithm::Sha256 => return false,
+        };
+        let found = self.algorithm.of(bytes);
+        let differs = |index: usize| self.value[index] ^ found.value[index];
+        let wanted = (0..size).fold(0, |value, index| value | u64::from(differs(index)) << (8 * index));
+        let mut remainder = polynomial;
+        for index in (0..bytes.len()).rev() {
+            for bit in (0..8).rev() {
+                if remainder == wanted {
+                    bytes[index] ^= 1 << bit;
+                    return self.matches(bytes);
+                }
+                remainder = remainder >> 1 ^ if remainder & 1 == 1 { polynomial } else { 0 };
+            }
+        }
+        false
+    }
+}
+
 impl std::fmt::Display for Checksum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.algorithm.name())?;
@@ -123,5 +151,24 @@ impl std::fmt::Display for Checksum {
 impl std::fmt::Debug for Checksum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_wrong_bit_is_put_right_and_two_are_not() {
+        let page: Vec<u8> = (0..16384u32).map(|at| ((at * 7) >> 3) as u8).collect();
+        let checksum = Algorithm::Crc64.of(&page);
+        for (place, bit) in [(0, 0), (1, 7), (8000, 3), (16383, 0), (16383, 7)] {
+            let mut wrong = page.clone();
+            wrong[place] ^= 1 << bit;
+            assert!(checksum.correct_one_bit(&mut wrong) && wrong == page, "{place} {bit}");
+            wrong[place] ^= 1 << bit;
+            wrong[(place + 5000) % 16384] ^= 4;
+            assert!(!checksum.correct_one_bit(&mut wrong), "{place} {bit}");
+        }
     }
 }

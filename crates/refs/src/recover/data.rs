@@ -1,5 +1,6 @@
 //! The content of what was found.
 
+use super::directory::{Leads, Row};
 use super::scan::Scan;
 use crate::extents::{self, Extent};
 use crate::layout::record::DATA;
@@ -35,6 +36,33 @@ pub fn open(
     let Found { own, named, .. } = found?;
     let own = own.or_else(|| (!has_data).then(|| StreamState::empty(false)));
     Ok((own, named.into_iter().map(|found| (Name::from_units(&found.name), found.state)).collect()))
+}
+
+/// The clusters that a row of a directory leads to, those of pages included. `None` if some of it cannot be read.
+pub fn places(scan: &mut Scan, row: &Row, table: u64) -> Option<Vec<(u64, u64)>> {
+    let record = match (row.name(), row.key.first()) {
+        (Some((_, Leads::File(record))), _) => *record,
+        (Some((_, Leads::Directory(_) | Leads::Body(..))), _) => return Some(Vec::new()),
+        (None, Some(0x10 | 0x40)) => Record::from_bytes(&row.value, 0).ok()?,
+        _ => return None,
+    };
+    if !record.outside.is_empty() {
+        return None;
+    }
+    // References of old records may lead to places where another page is by now.
+    scan.pages.forget_clean();
+    let mut record = record;
+    let found = stream::take_streams(&mut record, &mut scan.pages, table).ok()?;
+    let states = found.own.into_iter().chain(found.named.into_iter().map(|found| found.state));
+    let page = u64::from(scan.pages.geometry.page_clusters());
+    let mut places = Vec::new();
+    for state in states {
+        let Content::Extents(mut extents) = state.content else { continue };
+        extents.load_range(&mut scan.pages, 0, u32::MAX).ok()?;
+        places.extend(extents.iter().map(|run| (run.cluster, u64::from(run.count))));
+        places.extend(extents.page_places().map(|reference| (reference.clusters[0], page)));
+    }
+    Some(places)
 }
 
 /// The content of a stream.

@@ -1,10 +1,11 @@
 //! A directory's rows: those of the newest tree that is left of it, and those that only older pages have.
 
-use super::scan::Scan;
+use super::scan::{Loose, Scan};
 use crate::layout::bytes::u64_at;
 use crate::layout::record::key;
 use crate::layout::{PageReference, Record, ShortEntry};
 use crate::pages::Page;
+use crate::tree::Order;
 use std::collections::HashSet;
 
 /// Levels of a tree that are followed.
@@ -14,8 +15,12 @@ const MOST_LEVELS: usize = 12;
 pub struct Row {
     /// Its key.
     pub key: Vec<u8>,
+    /// Its flags.
+    pub flags: u16,
     /// Its value.
     pub value: Vec<u8>,
+    /// Whether the page that it stands in fails its checksum.
+    pub is_damaged: bool,
 }
 
 /// What a name leads to.
@@ -26,6 +31,18 @@ pub enum Leads {
     Directory(u64),
     /// A file with several names: its home directory and its number there.
     Body(u64, u64),
+}
+
+impl Loose {
+    fn rows(&self) -> impl Iterator<Item = Row> {
+        let is_damaged = self.is_damaged;
+        self.page.node().rows().map(move |row| Row {
+            key: row.key.to_vec(),
+            flags: row.flags,
+            value: row.value.to_vec(),
+            is_damaged,
+        })
+    }
 }
 
 impl Row {
@@ -78,17 +95,16 @@ impl Directory {
             .find_map(|found| scan.page(found).map(|page| (found, page)));
         let mut visited = HashSet::new();
         match root {
-            Some((found, page)) => {
+            Some((found, root)) => {
                 visited.insert(found.place);
-                directory.descend(scan, table, &page, &mut visited, 0);
+                directory.descend(scan, table, &root, &mut visited, 0);
             }
             None => directory.is_whole = false,
         }
         let mut known: HashSet<(u8, u64)> = directory.rows.iter().map(Row::identity).collect();
         for found in found.iter().filter(|found| found.level == 0 && !visited.contains(&found.place)) {
-            let Some(page) = scan.page(found) else { continue };
-            for row in page.node().rows() {
-                let row = Row { key: row.key.to_vec(), value: row.value.to_vec() };
+            let Some(leaf) = scan.page(found) else { continue };
+            for row in leaf.rows() {
                 if known.insert(row.identity()) {
                     directory.older.push(row);
                 }
@@ -97,25 +113,111 @@ impl Directory {
         directory
     }
 
-    fn descend(&mut self, scan: &Scan, table: u64, page: &Page, visited: &mut HashSet<u64>, depth: usize) {
-        let node = page.node();
+    fn descend(&mut self, scan: &Scan, table: u64, at: &Loose, visited: &mut HashSet<u64>, depth: usize) {
+        let node = at.page.node();
         if !node.is_inner() {
-            let rows = node.rows().map(|row| Row { key: row.key.to_vec(), value: row.value.to_vec() });
-            return self.rows.extend(rows);
+            return self.rows.extend(at.rows());
         }
         for row in node.rows() {
-            let below = PageReference::from_bytes(row.value, 0).and_then(|reference| {
-                let address = crate::pages::Address { real: false, cluster: reference.clusters[0] };
-                Ok((scan.pages.offset(address)?, scan.pages.read(&reference, table, false)?))
-            });
+            let below =
+                PageReference::from_bytes(row.value, 0).and_then(|reference| read(scan, table, &reference));
             match below {
                 Ok((place, below)) if depth < MOST_LEVELS && below.node().level() < node.level() => {
                     if visited.insert(place) {
+                        let below = Loose { page: below, is_damaged: false };
                         self.descend(scan, table, &below, visited, depth + 1);
                     }
                 }
                 _ => self.is_whole = false,
             }
+        }
+    }
+}
+
+/// Rows that are looked for at most, and pages that they come from.
+const MOST_ROWS: usize = 1 << 16;
+const MOST_PAGES: usize = 1 << 10;
+
+/// A part of the keys: those greater than the first, and not greater than the second.
+type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// The rows for the parts of a directory's tree that cannot be read: of each part as the newest page has it that is left.
+pub fn lost(scan: &Scan, table: u64, root: &PageReference, order: &Order) -> Vec<Row> {
+    let (mut gaps, mut visited) = (Vec::new(), HashSet::new());
+    match read(scan, table, root) {
+        Ok((place, page)) => {
+            visited.insert(place);
+            find_gaps(scan, table, &page, (None, None), (&mut visited, &mut gaps), 0);
+        }
+        Err(_) => gaps.push((None, None)),
+    }
+    let is_in = |key: &[u8], (low, high): &Gap| {
+        let is_above = low.as_ref().is_none_or(|low| order.compare(key, low).is_gt());
+        is_above && high.as_ref().is_none_or(|high| order.compare(key, high).is_le())
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    // What newer pages say of their keys, older ones do not: what only these have was removed.
+    let mut spans: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    let all = scan.tables.get(&table).map_or(&[][..], |found| found);
+    for found in all.iter().filter(|found| found.level == 0 && !visited.contains(&found.place)) {
+        let Some(leaf) = scan.page(found) else { continue };
+        let mut its: Vec<Row> = leaf.rows().collect();
+        let (Some(first), Some(last)) = (its.first(), its.last()) else { continue };
+        let span = (first.key.clone(), last.key.clone());
+        its.retain(|row| gaps.iter().any(|gap| is_in(&row.key, gap)));
+        if its.is_empty() {
+            continue;
+        }
+        let is_said = |key: &[u8]| {
+            let covers = |(first, last): &(Vec<u8>, Vec<u8>)| {
+                order.compare(key, first).is_ge() && order.compare(key, last).is_le()
+            };
+            spans.iter().any(covers)
+        };
+        its.retain(|row| !is_said(&row.key));
+        rows.append(&mut its);
+        spans.push(span);
+        if rows.len() > MOST_ROWS || spans.len() > MOST_PAGES {
+            break;
+        }
+    }
+    rows
+}
+
+/// The page of a reference, and where it stands.
+fn read(scan: &Scan, table: u64, reference: &PageReference) -> platter_vfs::Result<(u64, Page)> {
+    let address = crate::pages::Address { real: false, cluster: reference.clusters[0] };
+    Ok((scan.pages.offset(address)?, scan.pages.read(reference, table, false)?))
+}
+
+/// Finds the parts below a page that cannot be read.
+fn find_gaps(
+    scan: &Scan,
+    table: u64,
+    page: &Page,
+    within: Gap,
+    (visited, gaps): (&mut HashSet<u64>, &mut Vec<Gap>),
+    depth: usize,
+) {
+    let node = page.node();
+    if !node.is_inner() {
+        return;
+    }
+    let (mut low, count) = (within.0, node.len());
+    for (position, row) in node.rows().enumerate() {
+        // The last child has what is above its key too.
+        let high = if position + 1 == count { within.1.clone() } else { Some(row.key.to_vec()) };
+        let gap = (low, high.clone());
+        low = Some(row.key.to_vec());
+        let below =
+            PageReference::from_bytes(row.value, 0).and_then(|reference| read(scan, table, &reference));
+        match below {
+            Ok((place, below)) if depth < MOST_LEVELS && below.node().level() < node.level() => {
+                if visited.insert(place) {
+                    find_gaps(scan, table, &below, gap, (visited, gaps), depth + 1);
+                }
+            }
+            _ => gaps.push(gap),
         }
     }
 }

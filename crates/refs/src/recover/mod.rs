@@ -10,14 +10,16 @@ mod directory;
 mod scan;
 
 use crate::attributes;
+use crate::check::{LostRow, LostTree};
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
 use crate::layout::Record;
 use crate::layout::object_link;
 use crate::layout::record::{self, key};
+use crate::tree::Order;
 use data::Data;
 use directory::{Directory, Leads, Row};
 use platter_device::Device;
-use platter_vfs::{Kind, Name, Progress, RecoverReport, Recovered, Result, Timestamp, Visit};
+use platter_vfs::{Kind, Name, Progress, RecoverReport, Recovered, Result, Silent, Timestamp, Visit};
 use scan::Scan;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -48,6 +50,31 @@ pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_
         }
     }
     Ok(recovery.report)
+}
+
+/// Finds rows for what directories have lost: see [`FindLost`](crate::check::FindLost).
+///
+/// # Errors
+/// As [`recover`].
+pub fn lost_rows(
+    device: Arc<dyn Device>,
+    trees: &[LostTree],
+    upper: &[u16],
+) -> Result<Vec<(u64, Vec<LostRow>)>> {
+    let mut scan = scan::scan(&device, &Silent)?;
+    let order = Order::Directory(upper.into());
+    let mut found = Vec::new();
+    for tree in trees {
+        let rows = directory::lost(&scan, tree.table, &tree.root, &order);
+        let with_places = |row: Row| {
+            let places = data::places(&mut scan, &row, tree.table)?;
+            Some(LostRow { row: (row.key, row.flags, row.value), places, is_damaged: row.is_damaged })
+        };
+        // Where one leads to what cannot be read, nobody knows what belongs to it: the tree stays as it is.
+        let rows: Option<Vec<LostRow>> = rows.into_iter().map(with_places).collect();
+        found.extend(rows.map(|rows| (tree.table, rows)));
+    }
+    Ok(found)
 }
 
 fn is_directory(table: u64) -> bool {
@@ -119,11 +146,15 @@ impl Places {
     }
 }
 
+/// A record, and whether its page fails its checksum.
+#[derive(Clone)]
+struct Body(Record, bool);
+
 struct Recovery<'v> {
     scan: Scan,
     places: Places,
     /// Records of files with several names, by home directory and number.
-    bodies: HashMap<u64, HashMap<u64, Record>>,
+    bodies: HashMap<u64, HashMap<u64, Body>>,
     report: RecoverReport,
     visit: Visit<'v>,
 }
@@ -139,10 +170,11 @@ impl Recovery<'_> {
         if is_deleted == want_deleted && table != ROOT_DIRECTORY {
             let own =
                 directory.rows.iter().chain(&directory.older).find(|row| row.key.first() == Some(&0x10));
+            let damaged = own.is_some_and(|row| row.is_damaged);
             let record = own.and_then(|row| Record::from_bytes(&row.value, 0).ok());
             let times = record.map_or([0; 4], |record| record.times);
             self.report.directories += 1;
-            let entry = entry(path.clone(), is_deleted, Kind::Directory, times);
+            let entry = Recovered { damaged, ..entry(path.clone(), is_deleted, Kind::Directory, times) };
             (self.visit)(&entry, &mut Data::empty(&mut self.scan))?;
         }
         let older_deleted = is_deleted || directory.is_whole;
@@ -156,9 +188,14 @@ impl Recovery<'_> {
                 path.push(Name::from_units(&name));
                 match leads {
                     Leads::Directory(_) => {}
-                    Leads::File(record) => self.file(path, table, *record, is_deleted)?,
+                    Leads::File(record) => {
+                        self.file(path, table, Body(*record, row.is_damaged), is_deleted)?
+                    }
                     Leads::Body(home, ordinal) => match self.body(home, ordinal) {
-                        Some(record) => self.file(path, home, record, is_deleted)?,
+                        Some(Body(record, is_damaged)) => {
+                            let body = Body(record, is_damaged || row.is_damaged);
+                            self.file(path, home, body, is_deleted)?
+                        }
                         None if is_deleted => self.report.overwritten += 1,
                         None => self.lose(&path, "its record is gone"),
                     },
@@ -169,7 +206,7 @@ impl Recovery<'_> {
     }
 
     /// The record of a file with several names.
-    fn body(&mut self, home: u64, ordinal: u64) -> Option<Record> {
+    fn body(&mut self, home: u64, ordinal: u64) -> Option<Body> {
         if !self.bodies.contains_key(&home) {
             let directory = Directory::collect(&self.scan, home);
             let mut bodies = HashMap::new();
@@ -178,7 +215,8 @@ impl Recovery<'_> {
                     && row.key.first() == Some(&0x40)
                     && let Ok(record) = Record::from_bytes(&row.value, 0)
                 {
-                    bodies.entry(crate::layout::bytes::u64_at(&row.key, 8)).or_insert(record);
+                    let body = Body(record, row.is_damaged);
+                    bodies.entry(crate::layout::bytes::u64_at(&row.key, 8)).or_insert(body);
                 }
             }
             self.bodies.insert(home, bodies);
@@ -186,12 +224,13 @@ impl Recovery<'_> {
         self.bodies.get(&home)?.get(&ordinal).cloned()
     }
 
-    fn file(&mut self, path: Vec<Name>, table: u64, record: Record, is_deleted: bool) -> Result<()> {
+    fn file(&mut self, path: Vec<Name>, table: u64, body: Body, is_deleted: bool) -> Result<()> {
+        let Body(record, damaged) = body;
         if let Ok(target) = attributes::link_target(&record) {
             self.report.files += 1;
             self.report.deleted += u64::from(is_deleted);
             let link = entry(path, is_deleted, Kind::SymbolicLink, record.times);
-            let link = Recovered { target: Some(target), ..link };
+            let link = Recovered { target: Some(target), damaged, ..link };
             return (self.visit)(&link, &mut Data::empty(&mut self.scan));
         }
         let times = record.times;
@@ -225,7 +264,7 @@ impl Recovery<'_> {
             self.report.files += u64::from(stream.is_none());
             self.report.deleted += u64::from(stream.is_none() && is_deleted);
             let file = entry(path.clone(), is_deleted, Kind::File, times);
-            let file = Recovered { stream, size: data.size(), ..file };
+            let file = Recovered { stream, damaged, size: data.size(), ..file };
             (self.visit)(&file, &mut data)?;
         }
         Ok(())
@@ -241,5 +280,5 @@ impl Recovery<'_> {
 
 fn entry(path: Vec<Name>, deleted: bool, kind: Kind, times: [u64; 4]) -> Recovered {
     let [modified, accessed] = [times[1], times[3]].map(Timestamp::from_file_time);
-    Recovered { path, stream: None, deleted, kind, size: 0, modified, accessed, target: None }
+    Recovered { path, stream: None, deleted, damaged: false, kind, size: 0, modified, accessed, target: None }
 }

@@ -4,7 +4,9 @@ use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::node::{ROOT, STREAM};
 use crate::layout::page::{HEADER, NODE};
-use crate::layout::{Algorithm, ContainerRow, PageHeader, PageReference, Root, Version, page};
+use crate::layout::{
+    Algorithm, Checksum, ContainerRow, ObjectRow, PageHeader, PageReference, Root, Version, page,
+};
 use crate::open::{self, Notes};
 use crate::pages::{Page, Pages};
 use crate::scrub::reader::{Piece, Reader};
@@ -12,7 +14,7 @@ use crate::seen::Seen;
 use crate::space::Space;
 use platter_device::Device;
 use platter_vfs::{Error, Progress, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,21 +53,74 @@ pub struct Scan {
     pub tables: BTreeMap<u64, Vec<Found>>,
     /// Clusters that pages are in, of whatever age.
     pub used: Seen,
+    /// What pages of directories and of the table of objects say of those below them, by the first cluster of these.
+    references: HashMap<u64, Vec<Reference>>,
+}
+
+/// What a page says of one below it.
+struct Reference {
+    /// When the page that says so was written.
+    clock: u64,
+    checksum: Checksum,
+}
+
+/// A page of which only its place and its own header tell what it is.
+pub struct Loose {
+    /// The page.
+    pub page: Page,
+    /// Whether there is a checksum for it, and it has another.
+    pub is_damaged: bool,
 }
 
 impl Scan {
-    /// The page itself, if it is one as far as can be told without its checksum.
-    pub fn page(&self, found: &Found) -> Option<Page> {
+    /// The page itself, if it is one, with or without the checksum that it should have.
+    pub fn page(&self, found: &Found) -> Option<Loose> {
         let mut clusters = [0; 4];
         for (index, cluster) in
             clusters.iter_mut().take(self.pages.geometry.page_clusters() as usize).enumerate()
         {
             *cluster = found.cluster.checked_add(index as u64)?;
         }
-        let reference = PageReference { clusters, checksum: crate::layout::Checksum::NONE };
+        let reference = PageReference { clusters, checksum: Checksum::NONE };
         let mut bytes = vec![0; self.pages.geometry.page()];
         self.pages.device().read_at(found.place, &mut bytes).ok()?;
-        Page::from_bytes(bytes, &self.pages.geometry, &reference, found.table, found.place).ok()
+        let is_damaged = self.fails(found, &bytes);
+        let page =
+            Page::from_bytes(bytes, &self.pages.geometry, &reference, found.table, found.place).ok()?;
+        Some(Loose { page, is_damaged })
+    }
+
+    /// Whether a page has none of the checksums that are known for it. What is older than the page is of another that was in
+    /// its place before.
+    fn fails(&self, found: &Found, bytes: &[u8]) -> bool {
+        let all = self.references.get(&found.cluster).map_or(&[][..], |all| all);
+        let mut its = all.iter().filter(|reference| reference.clock >= found.clock).peekable();
+        its.peek().is_some() && !its.any(|reference| reference.checksum.matches(bytes))
+    }
+
+    /// Notes the checksums that pages have for those below them, if these are of a directory.
+    fn note_references(&mut self, found: &[Found]) {
+        let objects = [Root::Objects, Root::ObjectsCopy].map(Root::table);
+        let wanted: HashSet<u64> =
+            found.iter().filter(|page| !page.is_stream).map(|page| page.cluster).collect();
+        for above in found.iter().filter(|page| !page.is_stream && !is_real(page.table)) {
+            let is_object = objects.contains(&above.table) && above.level == 0;
+            if above.level == 0 && !is_object {
+                continue;
+            }
+            let Some(Loose { page, .. }) = self.page(above) else { continue };
+            for row in page.node().rows() {
+                let reference = match is_object {
+                    true => ObjectRow::from_bytes(row.value, 0).map(|row| row.root),
+                    false => PageReference::from_bytes(row.value, 0),
+                };
+                let Ok(reference) = reference else { continue };
+                if wanted.contains(&reference.clusters[0]) {
+                    let all = self.references.entry(reference.clusters[0]).or_default();
+                    all.push(Reference { clock: above.clock, checksum: reference.checksum });
+                }
+            }
+        }
     }
 }
 
@@ -123,8 +178,9 @@ pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
     tables.values_mut().for_each(|pages| pages.sort_by_key(|page| std::cmp::Reverse(page.clock)));
     let none = Space::new(Vec::new(), &geometry);
     let pages = Pages::new(geometry, ContainerMap::default(), none, device.clone(), CACHE);
-    let mut scan = Scan { pages, tables, used };
+    let mut scan = Scan { pages, tables, used, references: HashMap::new() };
     scan.pages.map = container_map(&scan, &found);
+    scan.note_references(&found);
     Ok(scan)
 }
 
@@ -215,7 +271,7 @@ fn container_map(scan: &Scan, found: &[Found]) -> ContainerMap {
     let mut leaves: Vec<&Found> = leaves.filter(|page| page.level == 0).collect();
     leaves.sort_by_key(|page| page.clock);
     let mut compressed = Vec::new();
-    for page in leaves.into_iter().filter_map(|found| scan.page(found)) {
+    for Loose { page, .. } in leaves.into_iter().filter_map(|found| scan.page(found)) {
         for row in page.node().rows() {
             if let Ok(row) = ContainerRow::from_bytes(row.value, 0) {
                 put(row.number, row.start);

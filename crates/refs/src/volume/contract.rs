@@ -99,7 +99,7 @@ impl FileSystem for RefsVolume {
         self.relieve()?;
         match kind {
             Kind::SymbolicLink => Err(Error::InvalidArgument("a symbolic link is made with its target")),
-            kind => self.with_space(|| {
+            kind => self.with_space(|_| {
                 self.as_one(TO_ADD, |core| self.create_entry(core, directory, name, kind, None))
             }),
         }
@@ -107,29 +107,29 @@ impl FileSystem for RefsVolume {
 
     fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
         self.relieve()?;
-        self.with_space(|| self.as_one(TO_CHANGE, |core| self.remove_entry(core, directory, name, false)))
+        self.with_space(|_| self.as_one(TO_CHANGE, |core| self.remove_entry(core, directory, name, false)))
     }
 
     fn rmdir(&self, directory: Node, name: &Name) -> Result<()> {
         self.relieve()?;
-        self.with_space(|| self.as_one(TO_CHANGE, |core| self.remove_entry(core, directory, name, true)))
+        self.with_space(|_| self.as_one(TO_CHANGE, |core| self.remove_entry(core, directory, name, true)))
     }
 
     fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
         self.relieve()?;
-        self.with_space(|| {
+        self.with_space(|_| {
             self.as_one(TO_CHANGE, |core| self.rename_entry(core, from, name, to, new_name, flags))
         })
     }
 
     fn link(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
         self.relieve()?;
-        self.with_space(|| self.as_one(TO_ADD, |core| self.link_entry(core, node, directory, name)))
+        self.with_space(|_| self.as_one(TO_ADD, |core| self.link_entry(core, node, directory, name)))
     }
 
     fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
         self.relieve()?;
-        self.with_space(|| {
+        self.with_space(|_| {
             self.as_one(TO_ADD, |core| {
                 self.create_entry(core, directory, name, Kind::SymbolicLink, Some(target))
             })
@@ -208,7 +208,7 @@ impl FileSystem for RefsVolume {
 
     fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
         self.relieve()?;
-        self.with_space(|| self.allocate_range(node, range.clone(), keep_size))
+        self.with_space(|lacks| self.allocate_range(node, range.clone(), keep_size, lacks))
     }
 
     fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
@@ -264,7 +264,7 @@ impl FileSystem for RefsVolume {
 
     fn set_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
         self.relieve()?;
-        self.with_space(|| self.change_reparse_point(node, point))
+        self.with_space(|_| self.change_reparse_point(node, point))
     }
 
     fn security_descriptor(&self, node: Node) -> Result<Vec<u8>> {
@@ -284,7 +284,7 @@ impl FileSystem for RefsVolume {
             ));
         }
         self.relieve()?;
-        self.with_space(|| {
+        self.with_space(|_| {
             let now = self.now();
             let mut core = self.change()?;
             if matches!(core.entity(node.0)?.place, Place::Part { .. }) {
@@ -321,7 +321,7 @@ impl FileSystem for RefsVolume {
     fn clone_range(&self, from: Node, offset: u64, to: Node, to_offset: u64, length: u64) -> Result<()> {
         self.refuse_sharing("shared clusters")?;
         self.relieve()?;
-        match self.with_space(|| self.share_range((from, offset), (to, to_offset), length))? {
+        match self.with_space(|_| self.share_range((from, offset), (to, to_offset), length))? {
             true => Ok(()),
             false => self.copy_range((from, offset), (to, to_offset), length),
         }
@@ -330,7 +330,7 @@ impl FileSystem for RefsVolume {
     fn create_snapshot(&self, node: Node, name: &Name) -> Result<()> {
         self.refuse_sharing("file snapshots")?;
         self.relieve()?;
-        self.with_space(|| self.keep_version(node, name))
+        self.with_space(|_| self.keep_version(node, name))
     }
 
     fn snapshots(&self, node: Node) -> Result<Vec<Name>> {

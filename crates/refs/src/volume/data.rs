@@ -13,6 +13,9 @@ use crate::stream::Content;
 use smallvec::SmallVec;
 use std::sync::atomic::AtomicUsize;
 
+/// Runs of clusters that were taken, each with its first cluster in the stream.
+pub(super) type Taken = SmallVec<[(u32, Clusters); 2]>;
+
 /// What a plan remembers between its halves, kept from request to request.
 pub(super) struct Memory {
     pub(super) volume: u64,
@@ -21,8 +24,8 @@ pub(super) struct Memory {
     pub(super) expected: Vec<(u32, u64)>,
     /// For reads that are not whole clusters, and content in records: what was read.
     pub(super) bounce: Vec<u8>,
-    /// For writes: the runs taken, with their first cluster in the stream.
-    pub(super) taken: SmallVec<[(u32, Clusters); 2]>,
+    /// For writes: the runs taken.
+    pub(super) taken: Taken,
     /// For writes: what goes on record, once there are checksums for it if it needs any; and what that puts out of use.
     pub(super) rows: Vec<Run>,
     pub(super) gone: Vec<(u64, u32)>,
@@ -30,6 +33,8 @@ pub(super) struct Memory {
     pub(super) owes: u64,
     /// Whether the last write of this stream, which had integrity, went to new clusters: then so will the next.
     pub(super) is_moving: bool,
+    /// For writes that there was no room for: clusters that there were too few.
+    pub(super) lacks: u64,
 }
 
 /// Kinds of plan, in its first note.
@@ -79,6 +84,7 @@ impl Volume {
             memory.bounce.clear();
             memory.taken.clear();
             memory.rows.clear();
+            memory.lacks = 0;
             return Ok(memory);
         }
         let stream = self.data_of(node)?;
@@ -92,6 +98,7 @@ impl Volume {
             gone: Vec::new(),
             owes: 0,
             is_moving: false,
+            lacks: 0,
         }))
     }
 

@@ -129,7 +129,7 @@ impl RefsVolume {
 
     pub(super) fn change_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
         if let Some(size) = change.size {
-            self.with_space(|| self.resize(node, size))?;
+            self.with_space(|_| self.resize(node, size))?;
         }
         let mut core = self.change()?;
         // A named stream's are those of its file.

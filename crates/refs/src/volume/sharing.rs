@@ -198,7 +198,13 @@ impl Volume {
     }
 
     /// Takes clusters for a range ahead of its data. What it reads as does not change.
-    pub(super) fn allocate_range(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
+    pub(super) fn allocate_range(
+        &self,
+        node: Node,
+        range: Range<u64>,
+        keep_size: bool,
+        lacks: &mut u64,
+    ) -> Result<()> {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         if range.is_empty() {
@@ -231,7 +237,7 @@ impl Volume {
         let valid = state.valid();
         let (from, to) = ((range.start / cluster) as u32, end.div_ceil(cluster) as u32);
         let mut taken = Vec::new();
-        let filled = self.fill_holes(&mut core, &mut state, from..to, valid, &mut taken);
+        let filled = self.fill_holes(&mut core, &mut state, from..to, valid, &mut taken, lacks);
         state.generation += 1;
         core.mark(stream.node);
         if let (Err(_), Content::Extents(extents)) = (&filled, &mut state.content) {
@@ -277,6 +283,7 @@ impl Volume {
         range: Range<u32>,
         valid: u64,
         taken: &mut Vec<(u32, crate::space::Run)>,
+        lacks: &mut u64,
     ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let written = valid.div_ceil(cluster);
@@ -288,7 +295,8 @@ impl Volume {
             missing += piece.run.map_or(u64::from(piece.end - piece.at), |_| 0);
             Ok(())
         })?;
-        if missing > core.pages.space.free() - core.pages.space.parked() {
+        *lacks = missing.saturating_sub(core.pages.space.free() - core.pages.space.parked());
+        if *lacks > 0 {
             return Err(Error::NoSpace);
         }
         let mut at = range.start;

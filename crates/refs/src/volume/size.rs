@@ -71,7 +71,8 @@ impl Volume {
             while at < part.end {
                 let end = (at / cluster + 1).saturating_mul(cluster).min(part.end);
                 if self.is_allocated(&stream, at) {
-                    self.with_space(|| self.write_slowly(&stream, at, &vec![0; (end - at) as usize]))?;
+                    let zeroes = vec![0; (end - at) as usize];
+                    self.with_space(|lacks| self.write_slowly(&stream, at, &zeroes, lacks))?;
                 }
                 at = end;
             }

@@ -1,10 +1,12 @@
 //! Writing any bytes, with the stream locked.
 
-use super::data::writer;
+use super::data::Taken;
+use super::taking::{Part, give_back};
 use super::*;
 use crate::core::Held;
 use crate::extents::{Extent as Run, Extents, Found};
 use crate::layout::crc32c;
+use crate::space::Run as Clusters;
 use crate::stream::{Content, StreamState};
 use platter_device::Buffer;
 use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
@@ -29,13 +31,21 @@ impl Volume {
             let done = plan.write_to(&*self.device, piece);
             self.finish_writing(&mut plan, piece, done).map(drop)
         };
-        let slowly = |at: u64, piece: &[u8]| self.with_space(|| self.write_slowly(&stream, at, piece));
+        let slowly =
+            |at: u64, piece: &[u8]| self.with_space(|lacks| self.write_slowly(&stream, at, piece, lacks));
         write_in_steps(offset, data, cluster, planned, slowly)
     }
 
     /// Writes any bytes with the stream locked, for who has claimed them or has a plan of whole sectors: clusters that are
     /// there are written sector by sector, so that nothing beside the bytes is touched.
-    pub(super) fn write_slowly(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<()> {
+    pub(super) fn write_slowly(
+        &self,
+        stream: &Stream,
+        offset: u64,
+        data: &[u8],
+        lacks: &mut u64,
+    ) -> Result<()> {
+        *lacks = 0;
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         let mut core = self.grow()?;
         let mut state = stream.write();
@@ -55,58 +65,68 @@ impl Volume {
         // The rest of the cluster that the old end is in reads as zeroes from now on, and what was never written.
         self.zero_tail(&mut core, &mut state, offset)?;
         self.zero_unwritten(&mut core, &mut state, offset)?;
+        let (from, to) = self.clusters(offset..end);
+        if let Content::Extents(extents) = &mut state.content {
+            extents.load_range(&mut core.pages, from, to)?;
+        }
+        // All that it needs before the first byte is written.
+        let mut taken = Taken::new();
+        let part = Part { range: from..to, is_known: false };
+        self.take_for(&mut core, &state, part, &mut taken, lacks, |_, _, _| Ok(()))?;
+        let written = self.write_clusters(&mut core, &mut state, &mut taken, offset, data);
+        give_back(&mut core, &mut taken);
+        written.inspect_err(|_| state.note_ahead(u64::from(self.geometry.cluster)))?;
+        state.extend(end, u64::from(self.geometry.cluster));
+        self.stamp(stream);
+        Ok(())
+    }
+
+    /// Writes bytes to the clusters that are there, and to those that were taken for what is not or must not be
+    /// overwritten.
+    fn write_clusters(
+        &self,
+        core: &mut Core,
+        state: &mut StreamState,
+        taken: &mut Taken,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        let end = offset + data.len() as u64;
         let cluster = u64::from(self.geometry.cluster);
         let (from, to) = self.clusters(offset..end);
         let mut at = from;
         while at < to {
             let start = u64::from(at) * cluster;
-            // Whole clusters that are there are written in place, a run at a time.
-            let whole =
-                if offset <= start { (end / cluster).saturating_sub(u64::from(at)) as u32 } else { 0 };
-            let count = self.write_run(
-                &mut core,
-                &mut state,
-                at,
-                whole,
-                &data[start.saturating_sub(offset) as usize..],
-            )?;
-            if count > 0 {
-                at += count;
-                continue;
+            let new = take_one(taken, at);
+            if new.is_none() {
+                // Whole clusters that are there are written in place, a run at a time.
+                let whole =
+                    if offset <= start { (end / cluster).saturating_sub(u64::from(at)) as u32 } else { 0 };
+                let stop = taken.first().map_or(to, |&(at, _)| at);
+                let rest = &data[start.saturating_sub(offset) as usize..];
+                let count = self.write_run(state, at, whole.min(stop - at), rest)?;
+                if count > 0 {
+                    at += count;
+                    continue;
+                }
             }
             let (low, high) = (offset.max(start), end.min(start + cluster));
             let part = &data[(low - offset) as usize..(high - offset) as usize];
-            self.rewrite_cluster(&mut core, &mut state, at, (low - start) as usize, part)?;
+            self.put_cluster(core, state, at, new, (low - start) as usize, part)?;
             at += 1;
         }
-        state.extend(end, cluster);
-        self.stamp(stream);
         Ok(())
     }
 
-    /// Writes up to so many whole clusters in place, if they are there and may be overwritten. Returns how many.
-    fn write_run(
-        &self,
-        core: &mut Core,
-        state: &mut StreamState,
-        at: u32,
-        most: u32,
-        data: &[u8],
-    ) -> Result<u32> {
-        let (integrity, shared) = (state.integrity, state.shared);
-        let Content::Extents(extents) = &mut state.content else { return Ok(0) };
-        if most < 2 || integrity {
+    /// Writes up to so many whole clusters in place, if they are there: none of them is another's too. Returns how many.
+    fn write_run(&self, state: &StreamState, at: u32, most: u32, data: &[u8]) -> Result<u32> {
+        let Some(Found::Extent(run)) = state.extents().map(|extents| extents.find(at)) else { return Ok(0) };
+        if most < 2 {
             return Ok(0);
         }
-        extents.load_range(&mut core.pages, at, at + 1)?;
-        let Found::Extent(run @ Run { checksum: None, .. }) = extents.find(at) else { return Ok(0) };
-        let (first, most) = (run.cluster + u64::from(at - run.at), most.min(run.end() - at));
-        let (is_shared, count) = if shared { core.is_others_too(first, most)? } else { (false, most) };
-        if is_shared {
-            return Ok(0);
-        }
-        self.device
-            .write_at(self.device_offset(first)?, &data[..count as usize * self.geometry.cluster as usize])?;
+        let count = most.min(run.end() - at);
+        let place = self.device_offset(run.cluster + u64::from(at - run.at))?;
+        self.device.write_at(place, &data[..count as usize * self.geometry.cluster as usize])?;
         Ok(count)
     }
 
@@ -205,8 +225,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Puts bytes into a cluster of a stream, whose node the caller has stored at the next commit, and keeps the rest of it, as far as it is before the end: in place where
-    /// that is allowed, else in a new cluster.
+    /// Puts bytes into a cluster of a stream, whose node the caller has stored at the next commit, and keeps the rest of
+    /// it, as far as it is before the end: in place where that is allowed, else in a new cluster.
     fn rewrite_cluster(
         &self,
         core: &mut Core,
@@ -215,13 +235,56 @@ impl Volume {
         inside: usize,
         bytes: &[u8],
     ) -> Result<()> {
+        if let Content::Extents(extents) = &mut state.content {
+            extents.load_range(&mut core.pages, at, at + 1)?;
+        }
+        let mut taken = Taken::new();
+        let part = Part { range: at..at + 1, is_known: false };
+        self.take_for(core, state, part, &mut taken, &mut 0, |_, _, _| Ok(()))?;
+        let new = take_one(&mut taken, at);
+        self.put_cluster(core, state, at, new, inside, bytes)
+    }
+
+    /// The same for a cluster whose run is loaded, and for which `new` was taken if it is not there or must not be
+    /// overwritten.
+    fn put_cluster(
+        &self,
+        core: &mut Core,
+        state: &mut StreamState,
+        at: u32,
+        new: Option<Clusters>,
+        inside: usize,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let written = self.write_cluster(core, state, at, new, inside, bytes);
+        let Some(run) = new else { return written.map(drop) };
+        let checksum = written.inspect_err(|_| core.pages.space.give_back(run))?;
+        let row = Run { at, count: 1, cluster: core.cluster(&run), checksum };
+        let Content::Extents(extents) = &mut state.content else { return Ok(()) };
+        let mut gone = Vec::new();
+        extents.replace(at, at + 1, &[row], &mut gone);
+        state.generation += 1;
+        if !state.orphan {
+            core.pages.space.keep(run);
+        }
+        core.park(&gone, state.orphan)
+    }
+
+    /// Writes what [`Volume::put_cluster`] puts on record. Returns the checksum, if the stream has them.
+    fn write_cluster(
+        &self,
+        core: &Core,
+        state: &StreamState,
+        at: u32,
+        new: Option<Clusters>,
+        inside: usize,
+        bytes: &[u8],
+    ) -> Result<Option<u32>> {
         let size = self.geometry.cluster as usize;
-        let integrity = state.integrity;
         let kept = state.valid().saturating_sub(u64::from(at) * size as u64).min(size as u64) as usize;
-        let Content::Extents(extents) = &mut state.content else {
+        let Content::Extents(extents) = &state.content else {
             return Err(Error::InvalidArgument("the content is in the record"));
         };
-        extents.load_range(&mut core.pages, at, at + 1)?;
         let mut whole = Vec::with_capacity(size);
         let found = extents.find(at);
         match found {
@@ -232,35 +295,30 @@ impl Volume {
         whole[inside..inside + bytes.len()].copy_from_slice(bytes);
         let mut buffer = Buffer::new(size);
         buffer.copy_from_slice(&whole);
-        let is_shared = match found {
-            Found::Extent(run) if state.shared => {
-                core.is_others_too(run.cluster + u64::from(at - run.at), 1)?.0
+        match (new, found) {
+            (Some(run), _) => {
+                self.device.write_at(self.device_offset(core.cluster(&run))?, &buffer)?;
+                Ok(state.integrity.then(|| crc32c(&whole)))
             }
-            _ => false,
-        };
-        if let (Found::Extent(run @ Run { checksum: None, .. }), false) = (found, integrity || is_shared) {
-            let sector = self.device.sectors().logical as usize;
-            let (low, high) = (inside / sector * sector, (inside + bytes.len()).next_multiple_of(sector));
-            let offset = self.device_offset(run.cluster + u64::from(at - run.at))?;
-            return Ok(self.device.write_at(offset + low as u64, &buffer[low..high])?);
+            (None, Found::Extent(run)) => {
+                let sector = self.device.sectors().logical as usize;
+                let (low, high) = (inside / sector * sector, (inside + bytes.len()).next_multiple_of(sector));
+                let offset = self.device_offset(run.cluster + u64::from(at - run.at))?;
+                self.device.write_at(offset + low as u64, &buffer[low..high])?;
+                Ok(None)
+            }
+            (None, _) => Err(Error::InvalidArgument("a cluster is not there, and none was taken")),
         }
-        let near = match at.checked_sub(1).map(|before| extents.find(before)) {
-            Some(Found::Extent(before)) => self.geometry.place(before.cluster + u64::from(at - before.at)),
-            _ => None,
-        };
-        let run = core.pages.space.take_data(1, near, writer()).ok_or(Error::NoSpace)?;
-        let number = core.cluster(&run);
-        if let Err(error) = self.device.write_at(self.device_offset(number)?, &buffer) {
-            core.pages.space.give_back(run);
-            return Err(error.into());
-        }
-        let checksum = integrity.then(|| crc32c(&whole));
-        let mut gone = Vec::new();
-        extents.replace(at, at + 1, &[Run { at, count: 1, cluster: number, checksum }], &mut gone);
-        state.generation += 1;
-        if !state.orphan {
-            core.pages.space.keep(run);
-        }
-        core.park(&gone, state.orphan)
     }
+}
+
+/// Takes the cluster for this place of a stream out of those that were taken, if it is among them: they are used in order.
+fn take_one(taken: &mut Taken, at: u32) -> Option<Clusters> {
+    let (place, run) = taken.first_mut().filter(|(place, _)| *place == at)?;
+    let one = Clusters { count: 1, ..*run };
+    (*place, run.start, run.count) = (at + 1, run.start + 1, run.count - 1);
+    if run.count == 0 {
+        taken.remove(0);
+    }
+    Some(one)
 }

@@ -182,6 +182,9 @@ impl Volume {
         }
         self.await_entry_beside();
         self.group.alone(|memory| {
+            if self.is_written {
+                self.core().remove_log()?;
+            }
             self.commit_as_leader(memory)?;
             let checkpoints = match self.core() {
                 core if !self.is_written || core.is_sealed => return self.health.promise(),

@@ -1,6 +1,7 @@
 //! Writing whole clusters and sectors, with the device driven by whoever called.
 
-use super::data::{BESIDE, IN_PLACE, Memory, NEW, PASS, SLOWLY, writer};
+use super::data::{BESIDE, IN_PLACE, Memory, NEW, PASS, SLOWLY};
+use super::taking::{Part, give_back};
 use super::*;
 use crate::extents::{Extent as Run, Extents, Found};
 use crate::layout::crc32c;
@@ -34,7 +35,11 @@ impl Volume {
         Plan::check_range(self.device.sectors().logical, offset, data.len())?;
         let mut memory = self.memory(node, plan)?;
         let planned = self.may_write(&memory.stream).and_then(|()| {
-            self.with_space(|| self.fill_write(&mut memory, node, offset, data, plan, within))
+            self.with_space(|lacks| {
+                let filled = self.fill_write(&mut memory, node, offset, data, plan, within);
+                *lacks = memory.lacks;
+                filled
+            })
         });
         plan.state = Some(memory);
         planned
@@ -183,7 +188,7 @@ impl Volume {
         plan: &mut Plan,
     ) -> Result<()> {
         let cluster = self.geometry.cluster;
-        let Memory { stream, taken, is_moving, owes, .. } = memory;
+        let Memory { stream, taken, is_moving, owes, lacks, .. } = memory;
         let end = plan.offset + plan.length as u64;
         // Now, so that the record has room to say where the clusters are when they are written.
         self.spill_inline(core, stream, state)?;
@@ -195,67 +200,16 @@ impl Volume {
             // With the run before it, to go on where that ends.
             extents.load_range(&mut core.pages, from.saturating_sub(1), to)?;
         }
-        let extents = state.extents();
         plan.notes[0] = NEW;
         plan.notes[1] = u64::from(state.integrity);
         let can_be_told = state.integrity && end <= state.size && tells_of(core, stream, state);
         plan.sync = if can_be_told { SyncNeed::Beside } else { SyncNeed::After };
-        let writer = writer();
-        let mut at = from;
-        while at < to {
-            let here = (at - from) * cluster;
-            let mut found = match extents {
-                _ if is_known => None,
-                Some(extents) => Some(extents.find(at)),
-                None => Some(Found::Hole(u32::MAX)),
-            };
-            let mut most = to - at;
-            let mut near = taken.last().map(|(_, last)| (last.container, last.start + last.count));
-            // Of a run, what others have too is not overwritten.
-            let mut is_shared = false;
-            if let (Some(Found::Extent(run)), true) = (found, state.shared) {
-                let first = run.cluster + u64::from(at - run.at);
-                let looked = core.is_others_too(first, run.end().min(to) - at);
-                let (shared, length) = looked.inspect_err(|_| {
-                    taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
-                })?;
-                (is_shared, most) = (shared, most.min(length));
-                found = Some(Found::Extent(Run { at, count: length, cluster: first, ..run }));
-            }
-            match found {
-                Some(Found::Extent(run)) if !state.integrity && run.checksum.is_none() && !is_shared => {
-                    let stop = run.end().min(to);
-                    plan.push(
-                        self.device_offset(run.cluster + u64::from(at - run.at))?,
-                        here,
-                        (stop - at) * cluster,
-                    );
-                    at = stop;
-                    continue;
-                }
-                // Overwriting goes where the last write went, so that scattered writes lie together.
-                None | Some(Found::Extent(_) | Found::Absent(_)) => {}
-                Some(Found::Hole(next)) => {
-                    if !state.integrity {
-                        most = most.min(next - at);
-                    }
-                    if let (None, Some(before)) = (near, at.checked_sub(1))
-                        && let Some(Found::Extent(run)) = extents.map(|extents| extents.find(before))
-                    {
-                        near = self.geometry.place(run.cluster + u64::from(at - run.at));
-                    }
-                }
-            }
-            let Some(run) = core.pages.space.take_data(most, near, writer) else {
-                taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
-                plan.segments.clear();
-                return Err(Error::NoSpace);
-            };
-            taken.push((at, run));
-            let offset = self.device_offset(core.cluster(&run))?;
-            plan.push(offset, here, run.count * cluster);
-            at += run.count;
-        }
+        let part = Part { range: from..to, is_known };
+        let took = self.take_for(core, state, part, taken, lacks, |at, count, first| {
+            plan.push(self.device_offset(first)?, (at - from) * cluster, count * cluster);
+            Ok(())
+        });
+        took.inspect_err(|_| plan.segments.clear())?;
         *owes = Extents::pages_of((to - from) as usize, &self.geometry);
         core.pages.space.runs_owed().change(0, *owes);
         Ok(())
@@ -286,7 +240,9 @@ impl Volume {
         let finished = match plan.notes[0] {
             SLOWLY => done.map_err(Error::from).and_then(|()| match data {
                 [] => Ok(true),
-                _ => self.with_space(|| self.write_slowly(&memory.stream, plan.offset, data)).map(|()| true),
+                _ => self
+                    .with_space(|lacks| self.write_slowly(&memory.stream, plan.offset, data, lacks))
+                    .map(|()| true),
             }),
             IN_PLACE => done.map_err(Error::from).map(|()| {
                 self.touch(&memory.stream);
@@ -337,7 +293,7 @@ impl Volume {
         let is_beside = plan.notes[2] == BESIDE;
         let is_told = is_beside && core.end_beside(stream.node, rows, recorded.is_ok());
         if let Err(error) = recorded {
-            taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
+            give_back(&mut core, taken);
             return Err(error);
         }
         if !gone.is_empty() {

@@ -280,6 +280,8 @@ impl<'d> Surgeon<'d> {
         let pages = self.pages(of);
         let at = self.offset(pages[position % pages.len()].clusters[0], of);
         self.flip_at(at, self.page_size(), bit);
+        // Of a page in which a single bit is wrong nothing is lost.
+        self.flip_at(at, self.page_size(), bit + 4099);
     }
 
     pub fn flip_at(&self, at: u64, length: usize, bit: usize) {

@@ -279,6 +279,9 @@ macro_rules! scale {
     };
 }
 
+/// Transfers that an operation may cost which is refused for want of space: those of a commit.
+const MOST_OF_A_REFUSAL: u64 = 100;
+
 /// Bytes of memory that a volume may take.
 const MOST_MEMORY: u64 = 256 << 20;
 
@@ -299,11 +302,14 @@ struct Watch {
     held: i64,
     most: u64,
     halves: [Work; 2],
+    /// Operations that were refused for want of space, and what they cost.
+    refused: u64,
+    refusals: Work,
 }
 
 impl Watch {
     fn step(&mut self, runner: &mut Runner, operation: &Operation) -> Result<(), Difference> {
-        let (before, mut outcome) = (runner.spent(), Ok(()));
+        let (before, refused, mut outcome) = (runner.spent(), runner.refused_for_space(), Ok(()));
         let memory = (self.scale)(&mut || outcome = runner.step(operation));
         outcome?;
         let now = self.held.saturating_add_unsigned(memory.most).max(0) as u64;
@@ -318,10 +324,17 @@ impl Watch {
         // Whoever compares everything, or opens the volume again, looks at all there is.
         if !matches!(operation, Operation::Compare | Operation::Remount) {
             let after = runner.spent();
-            let half = &mut self.halves[2 * self.done / self.count.max(1)];
-            half.transfers += after.transfers - before.transfers;
-            half.bytes += after.bytes - before.bytes;
-            half.allocated += memory.total;
+            // Before a volume refuses something it may commit, to bring what was given up: that is told apart, or a stream
+            // that fills the volume in its second half would seem to cost ever more.
+            let is_refused = runner.refused_for_space() > refused;
+            self.refused += u64::from(is_refused);
+            let work = match is_refused {
+                true => &mut self.refusals,
+                false => &mut self.halves[2 * self.done / self.count.max(1)],
+            };
+            work.transfers += after.transfers - before.transfers;
+            work.bytes += after.bytes - before.bytes;
+            work.allocated += memory.total;
         }
         self.done += 1;
         // A short one says little of how its costs grow.
@@ -332,7 +345,11 @@ impl Watch {
     /// it would cost three times as much.
     fn compare(&self) -> Result<(), Difference> {
         let [first, second] = self.halves;
-        println!("    {first:?}, {second:?}, {} bytes of memory", self.most);
+        let (refused, refusals) = (self.refused, self.refusals);
+        println!("    {first:?}, {second:?}, {refused} refused: {refusals:?}, {} bytes of memory", self.most);
+        if refusals.transfers > refused * MOST_OF_A_REFUSAL {
+            return Err(format!("{refused} operations that were refused cost {refusals:?}"));
+        }
         let is_more = |second: u64, first: u64| second > first * 5 / 2;
         if is_more(second.transfers, first.transfers)
             || is_more(second.bytes, first.bytes)
@@ -367,7 +384,16 @@ pub fn grow(seed: u64, count: usize, leave: u64, attempts: usize, scale: Scale, 
     growth.go_on(count);
     explain(seed, growth.operations, attempts, &|operations| {
         let count = operations.len();
-        let mut watch = Watch { scale, count, done: 0, held: 0, most: 0, halves: Default::default() };
+        let mut watch = Watch {
+            scale,
+            count,
+            done: 0,
+            held: 0,
+            most: 0,
+            halves: Default::default(),
+            refused: 0,
+            refusals: Work::default(),
+        };
         attempt_by(operations, make, &mut |runner, operation| watch.step(runner, operation))
     });
 }

@@ -10,6 +10,7 @@ use crate::image::Image;
 use clap::Args;
 use meter::Meter;
 use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
+use platter_lab::jetstress::{Jetstress, Volumes};
 use platter_lab::naspt::{Naspt, Policy, Set};
 use platter_lab::report::Document;
 use platter_lab::workload::{Case, built_in, parse_durability};
@@ -145,34 +146,65 @@ impl Choices {
         self,
         sets: Vec<Set>,
         targets: &[OsString],
-        policies: Vec<Policy>,
+        policies: Policies,
         directory: &Path,
     ) -> Result<Naspt, Failure> {
-        let no_meaning = [
-            ("--durability", self.durability.is_some()),
-            ("--buffered", self.buffered),
-            ("--span", self.span.is_some()),
-            ("--time", self.time.is_some()),
-            ("--verify", self.verify),
-            ("--touch", self.touch),
-        ];
-        if let Some((option, _)) = no_meaning.iter().find(|(_, is_given)| *is_given) {
-            return Err(Failure::new(
-                option,
-                "loads on files have files of their own; --policy says how they are written",
-            )
-            .with_code(USAGE));
-        }
+        self.refuse_what_files_have(&[("--time", self.time.is_some())])?;
         Ok(Naspt {
             stand: self.stand(directory)?,
             targets: self.targets(targets)?,
             sets,
-            policies,
+            policies: policies.policy,
+            ages: policies.age,
             preset: self.preset(),
             repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
             base: self.base,
             command: command_line(),
         })
+    }
+
+    /// Databases on volumes; where none are named, with both on each target.
+    pub fn jetstress(
+        self,
+        volumes: Vec<Volumes>,
+        targets: &[OsString],
+        directory: &Path,
+    ) -> Result<Jetstress, Failure> {
+        self.refuse_what_files_have(&[])?;
+        let volumes = match volumes.is_empty() {
+            false => volumes,
+            true => {
+                let both = |target: Target| Volumes { db: target.clone(), log: target };
+                self.targets(targets)?.into_iter().map(both).collect()
+            }
+        };
+        Ok(Jetstress {
+            stand: self.stand(directory)?,
+            volumes,
+            preset: self.preset(),
+            repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
+            time: self.time,
+            base: self.base,
+            command: command_line(),
+        })
+    }
+
+    /// Refuses what loads that have files of their own have no use for.
+    fn refuse_what_files_have(&self, more: &[(&str, bool)]) -> Result<(), Failure> {
+        let no_meaning = [
+            ("--durability", self.durability.is_some()),
+            ("--buffered", self.buffered),
+            ("--span", self.span.is_some()),
+            ("--verify", self.verify),
+            ("--touch", self.touch),
+        ];
+        match no_meaning.iter().chain(more).find(|(_, is_given)| *is_given) {
+            Some((option, _)) => {
+                let why = "loads on files have files of their own; --policy says how they are written";
+                Err(Failure::new(option, why).with_code(USAGE))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The comparison under these workloads.
@@ -186,9 +218,6 @@ impl Choices {
         let targets = self.targets(targets)?;
         let stand = self.stand(directory)?;
         Ok(Comparison {
-            stand,
-            targets,
-            workloads,
             preset,
             base: self.base,
             repeats: self.repeat,
@@ -199,6 +228,7 @@ impl Choices {
             verify: self.verify,
             touch: self.touch,
             command: command_line(),
+            ..Comparison::new(stand, targets, workloads)
         })
     }
 
@@ -235,9 +265,9 @@ pub fn on_files(name: &OsStr) -> Option<Set> {
 /// How files are written under loads on files.
 #[derive(Args)]
 pub struct Policies {
-    /// What Windows does with files on a disk that can be unplugged, under naspt and small-files: better-performance, quick-removal (on
-    /// FAT each file and all that leads to it is on the disk when it is closed), write-through; several are targets of
-    /// their own
+    /// What Windows does with files on a disk that can be unplugged, under loads on files: better-performance,
+    /// quick-removal (on FAT each file and all that leads to it is on the disk when it is closed), write-through; several
+    /// are targets of their own
     #[arg(
         long,
         value_delimiter = ',',
@@ -246,7 +276,19 @@ pub struct Policies {
         value_parser = <Policy as std::str::FromStr>::from_str
     )]
     pub policy: Vec<Policy>,
+
+    /// Run loads on files also on each target after files have come and gone on it, as a target of its own
+    #[arg(long)]
+    pub age: bool,
+
+    /// What databases and their logs lie on under jetstress, instead of --targets: db=ntfs:64k,log=ntfs:4k. Several times,
+    /// each is compared with the others
+    #[arg(long, value_name = "db=TARGET,log=TARGET", value_parser = <Volumes as std::str::FromStr>::from_str)]
+    pub volumes: Vec<Volumes>,
 }
+
+/// The load on databases, by name.
+pub const JETSTRESS: &str = "jetstress";
 
 /// What `--targets` and `--target` say of what there is.
 pub fn targets_help(before: &str) -> String {
@@ -255,7 +297,7 @@ pub fn targets_help(before: &str) -> String {
 
 /// What there is as a load, for the help.
 pub fn workloads_help(before: &str) -> String {
-    let names: Vec<&str> = built_in().chain(Set::ALL.map(Set::name)).collect();
+    let names: Vec<&str> = built_in().chain(Set::ALL.map(Set::name)).chain([JETSTRESS]).collect();
     format!(
         "{before}: {} (crystaldiskmark:default and crystaldiskmark:nvme are its profiles), the path of a .toml workload, \
          a .fio job file, an .icf file of Iometer or an .xml profile of DiskSpd, or \"diskspd OPTIONS FILE\"",
@@ -295,6 +337,14 @@ pub fn measure(comparison: &Comparison) -> Result<Document, Failure> {
 pub fn measure_files(naspt: &Naspt) -> Result<Document, Failure> {
     let meter = Meter::new();
     let document = platter_lab::naspt::run(naspt, &meter);
+    meter.finish();
+    Ok(document?)
+}
+
+/// Runs Jetstress' load and shows how it goes.
+pub fn measure_databases(jetstress: &Jetstress) -> Result<Document, Failure> {
+    let meter = Meter::new();
+    let document = platter_lab::jetstress::run(jetstress, &meter);
     meter.finish();
     Ok(document?)
 }

@@ -109,6 +109,7 @@ impl Plan {
     fn carry_out(mut self, device: Arc<dyn Device>) -> Result<()> {
         let mut core = self.core(&device);
         tables::mend(&mut core, &mut self)?;
+        tables::salvage(&mut core, &mut self)?;
         core.find_last_object()?;
         names::carry_out(&mut core, &mut self)?;
         tables::renew(&mut core, &self)?;

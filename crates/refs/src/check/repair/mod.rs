@@ -7,7 +7,7 @@
 mod apply;
 mod log;
 mod names;
-mod relay;
+pub mod relay;
 mod tables;
 
 pub use apply::apply;
@@ -42,6 +42,8 @@ pub struct Repair {
     is_metadata_lost: bool,
     /// The security descriptors are lost, and no file has one that is not known.
     is_security_lost: bool,
+    /// Directories whose trees are made anew from what is left of them, with rows of what is not.
+    salvaged: Vec<(u64, Vec<Row>)>,
     /// Changes of rows.
     tasks: Vec<Task>,
 }
@@ -117,6 +119,11 @@ impl Repair {
         self.rebuilds.insert(table);
     }
 
+    /// Has a directory's tree made anew from what can be read of it and these rows.
+    pub fn salvage(&mut self, table: u64, rows: Vec<Row>) {
+        self.salvaged.push((table, rows));
+    }
+
     /// Has two copies of a table made alike.
     pub fn mend(&mut self, mend: Mend) {
         self.copies.push(mend);
@@ -173,7 +180,10 @@ impl Repair {
 
     /// Whether anything was noted that takes a commit.
     fn is_commit_needed(&self) -> bool {
-        let trees = !self.rebuilds.is_empty() || !self.copies.is_empty() || !self.renewed.is_empty();
+        let trees = !self.salvaged.is_empty()
+            || !self.rebuilds.is_empty()
+            || !self.copies.is_empty()
+            || !self.renewed.is_empty();
         trees
             || self.is_metadata_lost
             || self.is_security_lost

@@ -2,7 +2,7 @@
 
 use super::apply::{Plan, tier};
 use super::{Mend, Row, Task};
-use crate::check::objects::{METADATA_DIRECTORY, SECURITY};
+use crate::check::objects::{METADATA_DIRECTORY, SECURITY, TRASH};
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::parent_child;
 use crate::layout::bytes::put;
@@ -140,6 +140,44 @@ fn rebuild(core: &mut Core, table: u64) -> Result<()> {
     let Some(new) = filled(&mut core.pages, &old, table, &all)? else { return Ok(()) };
     set_tree(core, table, new)?;
     old.destroy(&mut core.pages)
+}
+
+/// Makes directories anew from the rows that can be read and those that were found for what cannot. What is left of the old
+/// tree is found as lost by the next round.
+pub fn salvage(core: &mut Core, plan: &mut Plan) -> Result<()> {
+    for (table, lost) in std::mem::take(&mut plan.repair.salvaged) {
+        let Some(old) = tree(core, table) else { continue };
+        let mut all: Vec<Row> = Vec::new();
+        let header = old.header(&mut core.pages).ok();
+        if header.is_some() {
+            old.scan_past_damage(&mut core.pages, &[], |row| {
+                all.push((row.key.to_vec(), row.flags, row.value.to_vec()));
+                Ok(all.len() <= MOST_ROWS)
+            })?;
+        }
+        if all.len() > MOST_ROWS {
+            continue;
+        }
+        let mut new = match header {
+            Some(header) => old.emptied(&mut core.pages, &header)?,
+            None => {
+                let number = if table == TRASH { 0xE0D0 } else { 0x130 };
+                let schema = system::schema(plan.geometry.version.minor, number);
+                let extra = vec![0; schema.map_or(0, |schema| schema.root_extra as usize)];
+                let kind = schema.map_or(0, |schema| schema.word_8 as u16);
+                let order = order(core, table);
+                Tree::create(&mut core.pages, table, number, order, Tier::Medium, &extra, kind)?
+            }
+        };
+        for (key, flags, value) in all.iter().chain(&lost) {
+            if new.get(&mut core.pages, key, |_| ())?.is_none() {
+                new.put(&mut core.pages, key, *flags, value)?;
+            }
+        }
+        set_tree(core, table, new)?;
+        plan.damaged.remove(&table);
+    }
+    Ok(())
 }
 
 /// Makes the table of security descriptors anew, with those that every volume has.

@@ -1,0 +1,198 @@
+//! What is done to the databases: a mix of insertions, deletions, replacements and seeks by some threads, and what all storage
+//! then did.
+
+use super::database::{Database, key_of};
+use super::store::Tallies;
+use crate::{CpuTime, Error, Latencies, Result};
+use fastrand::Rng;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Shares of what is done, in percent; what is left is seeks.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    pub insert: u8,
+    pub delete: u8,
+    pub replace: u8,
+    /// Of the changes that are committed without waiting for the log.
+    pub lazy: u8,
+}
+
+/// Jetstress 2010 and 2013, as their reports list it (recalled).
+pub const MIX: Mix = Mix { insert: 40, delete: 20, replace: 5, lazy: 70 };
+
+/// What was done in a run.
+#[derive(Default)]
+pub struct Done {
+    pub seconds: f64,
+    pub operations: Latencies,
+    pub inserts: u64,
+    pub deletes: u64,
+    pub replaces: u64,
+    pub seeks: u64,
+    pub lazy: u64,
+    /// Of the databases' files.
+    pub database: Tallies,
+    /// Of their logs.
+    pub log: Tallies,
+    pub cpu: CpuTime,
+}
+
+impl Done {
+    /// Reads and writes of the databases a second, without those of the log and of maintenance: what Jetstress calls
+    /// transactional I/O.
+    pub fn iops(&self) -> f64 {
+        (self.database.reads.count + self.database.writes.count) as f64 / self.seconds
+    }
+
+    fn add(&mut self, other: &Done) {
+        self.operations.add(&other.operations);
+        self.inserts += other.inserts;
+        self.deletes += other.deletes;
+        self.replaces += other.replaces;
+        self.seeks += other.seeks;
+        self.lazy += other.lazy;
+    }
+}
+
+/// Runs the mix with so many threads for a time, after a time that does not count.
+pub fn run(
+    databases: &[Database],
+    records: u64,
+    mix: Mix,
+    threads: u32,
+    [ramp, time]: [Duration; 2],
+    seed: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Done> {
+    let (is_over, is_counted) = (AtomicBool::new(false), AtomicBool::new(false));
+    let failure: Mutex<Option<Error>> = Mutex::new(None);
+    let fail = |error| {
+        is_over.store(true, Ordering::Relaxed);
+        failure.lock().expect("no panic while locked").get_or_insert(error);
+    };
+    // Versions grow, so that every record tells when it was written.
+    let versions = AtomicU64::new(2);
+    let mut done = Done::default();
+    std::thread::scope(|scope| {
+        for database in databases {
+            let (is_over, fail) = (&is_over, &fail);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    match database.checkpoint() {
+                        Ok(()) => std::thread::sleep(Duration::from_millis(2)),
+                        Err(error) => return fail(error),
+                    }
+                }
+            });
+            scope.spawn(move || {
+                let mut next = 1;
+                while !is_over.load(Ordering::Relaxed) {
+                    match database.maintain(next) {
+                        Ok(after) => next = after,
+                        Err(error) => return fail(error),
+                    }
+                }
+            });
+        }
+        let workers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let worker = Worker {
+                    databases,
+                    records,
+                    mix,
+                    versions: &versions,
+                    rng: Rng::with_seed(seed.wrapping_add(u64::from(thread) << 32)),
+                };
+                let (is_over, is_counted, fail) = (&is_over, &is_counted, &fail);
+                scope.spawn(move || {
+                    worker.work(is_over, is_counted).unwrap_or_else(|error| {
+                        fail(error);
+                        Done::default()
+                    })
+                })
+            })
+            .collect();
+        let wait = |time: Duration| {
+            let start = Instant::now();
+            while start.elapsed() < time && !is_over.load(Ordering::Relaxed) && !stop() {
+                std::thread::sleep(Duration::from_millis(5).min(time.saturating_sub(start.elapsed())));
+            }
+            start.elapsed()
+        };
+        wait(ramp);
+        databases.iter().for_each(|database| drop((database.store.take(), database.log.store.take())));
+        let cpu = CpuTime::now();
+        is_counted.store(true, Ordering::Relaxed);
+        done.seconds = wait(time).as_secs_f64().max(1e-9);
+        done.cpu = CpuTime::now().since(cpu);
+        for database in databases {
+            done.database.merge(&database.store.take());
+            done.log.merge(&database.log.store.take());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        for worker in workers {
+            if let Ok(of_worker) = worker.join() {
+                done.add(&of_worker);
+            }
+        }
+    });
+    match failure.into_inner().expect("no panic while locked") {
+        Some(error) => Err(error),
+        None => Ok(done),
+    }
+}
+
+struct Worker<'a> {
+    databases: &'a [Database],
+    records: u64,
+    mix: Mix,
+    versions: &'a AtomicU64,
+    rng: Rng,
+}
+
+impl Worker<'_> {
+    fn work(mut self, is_over: &AtomicBool, is_counted: &AtomicBool) -> Result<Done> {
+        let mut done = Done::default();
+        while !is_over.load(Ordering::Relaxed) {
+            if done.operations.count() > 0 && !is_counted.load(Ordering::Relaxed) {
+                done = Done::default();
+            }
+            let start = Instant::now();
+            self.one(&mut done)?;
+            done.operations.record(start.elapsed());
+        }
+        Ok(done)
+    }
+
+    fn one(&mut self, done: &mut Done) -> Result<()> {
+        let database = &self.databases[self.rng.usize(..self.databases.len())];
+        let drawn = self.rng.u8(..100);
+        let known = key_of(self.rng.u64(..self.records), self.records);
+        let Mix { insert, delete, replace, lazy } = self.mix;
+        let version = || self.versions.fetch_add(1, Ordering::Relaxed);
+        let position = if drawn < insert && database.has_room() {
+            done.inserts += 1;
+            database.put(self.rng.u64(..), version())?
+        } else if drawn < insert + delete {
+            // A key that is there: what is deleted is sought first.
+            let found = database.seek(known, true)?;
+            done.deletes += 1;
+            database.delete(found.map_or(known, |(key, _)| key))?
+        } else if drawn < insert + delete + replace {
+            let found = database.seek(known, true)?;
+            done.replaces += 1;
+            database.put(found.map_or(known, |(key, _)| key), version())?
+        } else {
+            done.seeks += 1;
+            database.seek(known, true)?;
+            return Ok(());
+        };
+        match self.rng.u8(..100) < lazy {
+            true => done.lazy += 1,
+            false => database.log.flush(position)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,365 @@
+//! Jetstress: the load of a mail server's databases on files, by an engine in the manner of ESE.
+//!
+//! Databases and their logs lie on volumes of their own. What of the engine and of the load is known, and how well, is in
+//! `docs/jetstress.md`.
+
+mod change;
+mod database;
+mod load;
+mod log;
+mod page;
+mod rows;
+mod store;
+
+use crate::environment::{device_info, environment};
+use crate::report::document::{self as report, CaseResult, Document, Settings, WorkloadSettings};
+use crate::stand::{OpenStand, Place, Stand};
+use crate::target::{Ready, Target};
+use crate::{Error, Observer, Preset, Result};
+use database::{Database, Shape};
+use load::{Done, MIX};
+use platter_device::{Caching, Recorder, Traffic};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use store::Store;
+
+/// What to run, and how.
+#[derive(Clone)]
+pub struct Jetstress {
+    /// On what.
+    pub stand: Stand,
+    /// What the databases and their logs lie on; each is compared with the others.
+    pub volumes: Vec<Volumes>,
+    /// Small databases for seconds, or as large as a server's for hours.
+    pub preset: Preset,
+    /// How often each case is run, each time on volumes and databases that are made anew.
+    pub repeats: u32,
+    /// Measured time of a case, instead of the preset's.
+    pub time: Option<Duration>,
+    /// The volumes that stand for 1, by name; the first if `None`.
+    pub base: Option<String>,
+    /// The command line that repeats it, for the report.
+    pub command: String,
+}
+
+/// What a database lies on, and what its log lies on.
+#[derive(Clone)]
+pub struct Volumes {
+    /// Of databases.
+    pub db: Target,
+    /// Of logs.
+    pub log: Target,
+}
+
+impl Volumes {
+    /// As on the command line.
+    pub fn name(&self) -> String {
+        match (self.db.name(), self.log.name()) {
+            (db, log) if db == log => db,
+            (db, log) => format!("db={db},log={log}"),
+        }
+    }
+}
+
+impl FromStr for Volumes {
+    type Err = String;
+
+    /// `db=TARGET,log=TARGET`, or one target for both.
+    fn from_str(text: &str) -> std::result::Result<Volumes, String> {
+        let target = |name: &str| Target::parse(name).map_err(|error| error.to_string());
+        match text.strip_prefix("db=").and_then(|rest| rest.split_once(",log=")) {
+            Some((db, log)) => Ok(Volumes { db: target(db)?, log: target(log)? }),
+            None if text.contains('=') => Err("expected db=TARGET,log=TARGET".into()),
+            None => Ok(Volumes { db: target(text)?, log: target(text)? }),
+        }
+    }
+}
+
+/// Databases, each with a log: as many as the published comparison had.
+const DATABASES: usize = 4;
+const SEED: u64 = 8664;
+
+/// How many threads work.
+#[derive(Clone, Copy)]
+enum Threads {
+    Number(u32),
+    /// More and more, until latencies or throughput say that it is enough.
+    Autotune,
+}
+
+/// The published ones.
+const CASES: [(&str, Threads); 3] =
+    [("8 threads", Threads::Number(8)), ("16 threads", Threads::Number(16)), ("autotune", Threads::Autotune)];
+/// Autotune tries no more threads than these, and ends where so much more of them gain less than this.
+const MOST_THREADS: u32 = 256;
+const LEAST_GAIN: f64 = 1.03;
+
+/// What a preset means.
+struct Size {
+    shape: Shape,
+    ramp: Duration,
+    time: Duration,
+}
+
+impl Jetstress {
+    fn size(&self) -> Size {
+        let seconds = Duration::from_secs;
+        let (shape, ramp, time) = match self.preset {
+            Preset::Quick => (Shape::of(20_000, 4 << 20, 2 << 20), Duration::from_millis(500), seconds(3)),
+            Preset::Full => (Shape::of(10_000_000, 256 << 20, 20 << 20), seconds(300), seconds(2 * 3600)),
+        };
+        let time = self.time.unwrap_or(time);
+        Size { shape, ramp: ramp.min(time), time }
+    }
+}
+
+/// Runs all cases on all volumes.
+///
+/// # Errors
+/// What stops everything before something was measured. Afterwards the document is partial and says why.
+pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
+    if jetstress.volumes.is_empty() {
+        return Err(Error::Job("there is nothing to measure: at least one target is needed".into()));
+    }
+    let targets = || jetstress.volumes.iter().flat_map(|volumes| [&volumes.db, &volumes.log]);
+    for target in targets() {
+        if let Target::Mounted(peer) = target {
+            jetstress.stand.check_blocks()?;
+            peer.check()?;
+        }
+    }
+    let started = SystemTime::now();
+    let size = jetstress.size();
+    let span = size.shape.file_bytes().max(size.shape.log_bytes());
+    let on_device = |volumes: &Volumes| {
+        [&volumes.db, &volumes.log].into_iter().filter(|target| target.is_on_device()).count() * DATABASES
+    };
+    let places = jetstress.volumes.iter().map(on_device).max().unwrap_or(0);
+    let is_mounted = targets().any(Target::is_mounted);
+    let caching = Caching::DirectIfPossible;
+    let mut stand = OpenStand::open(&jetstress.stand, span, places as u64, caching, is_mounted)?;
+    if stand.places.len() < places {
+        return Err(Error::Job(format!(
+            "{} has no room for {places} volumes of {} each",
+            stand.name,
+            platter_device::show_size(crate::stand::image_length(span))
+        )));
+    }
+    stand.provide(&mut |done, total| {
+        let part = |bytes: u64| Duration::from_secs(bytes >> 30);
+        observer.stage("writing the image once", part(done), part(total));
+    })?;
+    let mut course = Course {
+        jetstress,
+        stand: &stand,
+        observer,
+        size: &size,
+        began: Instant::now(),
+        results: Vec::new(),
+        targets: Vec::new(),
+        notes: Vec::new(),
+        partial: Vec::new(),
+    };
+    course.all();
+    let Course { results, targets, notes, partial, .. } = course;
+    if results.is_empty() {
+        return Err(match partial.is_empty() {
+            true => Error::Interrupted,
+            false => Error::Job(partial.join("; ")),
+        });
+    }
+    let settings = Settings {
+        preset: jetstress.preset.name().into(),
+        base: jetstress.base.clone().unwrap_or_else(|| targets[0].name.clone()),
+        rounds: jetstress.repeats,
+        seed: SEED,
+        direct: stand.direct,
+        own_regions: true,
+        span_bytes: span,
+        workloads: vec![WorkloadSettings {
+            name: "jetstress".into(),
+            title: "Jetstress".into(),
+            durability: "write-through".into(),
+            span_bytes: span,
+            seconds: size.time.as_secs_f64(),
+        }],
+    };
+    let device = device_info(&*stand.device, &stand.name, stand.kind, &stand.place);
+    let command = jetstress.command.clone();
+    let mut document = Document::new(started, command, environment(device), settings, targets);
+    document.partial = (!partial.is_empty()).then(|| partial.join("; "));
+    document.results = results;
+    document.warnings = notes;
+    document.warnings.push(
+        "of Jetstress' load the mix, the lazy commits and the marks are recalled (R), not read, and what autotune does is \
+         inferred (I): docs/jetstress.md"
+            .into(),
+    );
+    document.conclude();
+    stand.keep();
+    Ok(document)
+}
+
+struct Course<'j> {
+    jetstress: &'j Jetstress,
+    stand: &'j OpenStand,
+    observer: &'j dyn Observer,
+    size: &'j Size,
+    began: Instant,
+    results: Vec<CaseResult>,
+    targets: Vec<report::Target>,
+    /// What was passed and what was not.
+    notes: Vec<String>,
+    partial: Vec<String>,
+}
+
+impl Course<'_> {
+    fn all(&mut self) {
+        for volumes in &self.jetstress.volumes {
+            for (case, threads) in CASES {
+                for repeat in 1..=self.jetstress.repeats {
+                    if self.observer.stop() {
+                        self.partial.push("it was interrupted".into());
+                        return;
+                    }
+                    if let Err(error) = self.case(volumes, case, threads, repeat) {
+                        self.partial.push(format!("{} was left out in {case}: {error}", volumes.name()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn stage(&self, what: &str) {
+        let runs = (self.jetstress.volumes.len() * CASES.len()) as u32 * self.jetstress.repeats;
+        let total = (self.size.time + self.size.ramp) * runs;
+        self.observer.stage(what, self.began.elapsed(), total.max(self.began.elapsed()));
+    }
+
+    /// One case, on volumes and databases that are made for it.
+    fn case(&mut self, volumes: &Volumes, case: &str, threads: Threads, repeat: u32) -> Result<()> {
+        let name = volumes.name();
+        self.stage(&format!("{name}: making volumes"));
+        let mut places = self.stand.places.iter();
+        let shape = self.size.shape;
+        let mut ready = Vec::new();
+        for _ in 0..DATABASES {
+            let db = self.ready(&volumes.db, &mut places, shape.file_bytes())?;
+            let log = self.ready(&volumes.log, &mut places, shape.log_bytes())?;
+            ready.push([db, log]);
+        }
+        if !self.targets.iter().any(|target| target.name == name) {
+            let [db, log] = &ready[0];
+            let title = match db.description.title == log.description.title {
+                true => db.description.title.clone(),
+                false => format!("databases on {}, logs on {}", db.description.title, log.description.title),
+            };
+            self.targets.push(report::Target {
+                name: name.clone(),
+                title,
+                short: name.clone(),
+                details: format!("{DATABASES} volumes of databases and {DATABASES} of logs"),
+                ..db.description.clone()
+            });
+        }
+        let mut databases = Vec::new();
+        for (number, [db, log]) in (0..).zip(&ready) {
+            self.stage(&format!("{name}: making databases"));
+            let [db, log] = [db, log].map(|ready| Store::new(ready.subject.clone()));
+            let stamp =
+                fastrand::Rng::with_seed(SEED ^ number).u64(..) ^ self.began.elapsed().as_nanos() as u64;
+            databases.push(Database::create(db, log, stamp, shape)?);
+        }
+        let recorders: Vec<[Option<Arc<Recorder>>; 2]> =
+            ready.iter().map(|pair| [0, 1].map(|which| pair[which].recorder.clone())).collect();
+        let seen = || {
+            [0, 1].map(|which| {
+                recorders.iter().map(|pair| pair[which].as_deref().map(Recorder::traffic)).collect::<Vec<_>>()
+            })
+        };
+        let before = seen();
+        let started = self.began.elapsed();
+        self.stage(&format!("{name}: {case}"));
+        let (count, done) = match threads {
+            Threads::Number(count) => (count, self.load(&databases, count, self.size.time)?),
+            Threads::Autotune => self.autotune(&databases, &name)?,
+        };
+        let after = seen();
+        let traffic = [0, 1].map(|which| {
+            let all = after[which].iter().zip(&before[which]);
+            all.map(|(after, before)| Some(after.as_ref()?.since(before.as_ref()?)))
+                .collect::<Vec<Option<Traffic>>>()
+        });
+        self.stage(&format!("{name}: looking whether the databases are whole"));
+        // Not closed: what a stop would leave is what Jetstress' soft recovery begins with.
+        drop(databases);
+        let stopped = Instant::now();
+        let files = ready.iter().map(|pair| [0, 1].map(|which| Store::new(pair[which].subject.clone())));
+        let opened: Vec<Database> =
+            files.map(|[db, log]| Database::open(db, log, shape)).collect::<Result<_>>()?;
+        let recovery = stopped.elapsed();
+        for database in &opened {
+            database.all()?;
+            database.close()?;
+        }
+        drop(opened);
+        for pair in ready {
+            pair.into_iter().try_for_each(Ready::tear_down)?;
+        }
+        if self.observer.stop() {
+            self.partial.push(format!("{name}, {case} was cut short"));
+        }
+        self.observer.result(&name, "Jetstress", case, done.iops(), 0.0);
+        let hours = self.size.time.as_secs_f64() / 3600.0;
+        let verdict = rows::verdict(&done, count, hours);
+        self.notes.push(format!(
+            "{name}, {case}: {verdict}; logs replayed after a stop in {:.2} s, all databases whole",
+            recovery.as_secs_f64()
+        ));
+        let workers = if let Threads::Number(count) = threads { count } else { 1 };
+        let when = rows::When { repeat, started, workers };
+        rows::add(&mut self.results, &name, case, &when, &done, traffic);
+        Ok(())
+    }
+
+    fn ready<'p>(
+        &self,
+        target: &Target,
+        places: &mut impl Iterator<Item = &'p Place>,
+        length: u64,
+    ) -> Result<Ready> {
+        // A directory needs no place on the device; any will do.
+        let place = if target.is_on_device() { places.next() } else { self.stand.places.first() };
+        let place = place.ok_or_else(|| Error::Job("there is no room for all volumes".into()))?;
+        target.set_up(&target.name(), place, self.stand.caching, length)
+    }
+
+    fn load(&self, databases: &[Database], threads: u32, time: Duration) -> Result<Done> {
+        let times = [self.size.ramp.min(time), time];
+        let stop = || self.observer.stop();
+        load::run(databases, self.size.shape.records, MIX, threads, times, SEED, &stop)
+    }
+
+    /// Half as many threads more each time, until a mark is missed or they gain nothing; the best is then run for the whole
+    /// time. Jetstress changes the number until latencies are as long as they may be; how it ends otherwise is unknown.
+    fn autotune(&self, databases: &[Database], name: &str) -> Result<(u32, Done)> {
+        let trial = (self.size.time / 10).max(Duration::from_millis(500)).min(self.size.time);
+        let (mut best, mut most) = (8, 0.0);
+        let mut threads = 8;
+        while threads <= MOST_THREADS && !self.observer.stop() {
+            self.stage(&format!("{name}: autotune with {threads} threads"));
+            let done = self.load(databases, threads, trial)?;
+            if !rows::is_passed(&done, 0.0) || done.iops() < most * LEAST_GAIN {
+                break;
+            }
+            (best, most) = (threads, done.iops());
+            threads += threads / 2;
+        }
+        self.stage(&format!("{name}: {best} threads"));
+        Ok((best, self.load(databases, best, self.size.time)?))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! Pages of 32 KiB: sorted entries of one width, and a checksum over all of it.
+
+use platter_device::Buffer;
+
+/// Bytes of a page: Exchange's since 2010.
+pub const PAGE: usize = 32 << 10;
+/// Bytes of a record: those of Jetstress in 2005, which its authors described (recalled for later versions).
+pub const RECORD: usize = 1000;
+const HEADER: usize = 64;
+
+/// What a page's entries are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Records.
+    Leaf,
+    /// Pages, each with the smallest key that it is for.
+    Branch,
+}
+
+impl Kind {
+    /// Bytes of an entry: its key, and a record or the number of a page.
+    pub fn width(self) -> usize {
+        match self {
+            Kind::Leaf => 8 + RECORD,
+            Kind::Branch => 16,
+        }
+    }
+
+    /// Entries that a page holds.
+    pub fn most(self) -> usize {
+        (PAGE - HEADER) / self.width()
+    }
+
+    pub fn code(self) -> u32 {
+        match self {
+            Kind::Leaf => 1,
+            Kind::Branch => 2,
+        }
+    }
+
+    pub fn of(code: u32) -> Option<Kind> {
+        [Kind::Leaf, Kind::Branch].into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+/// A page in memory.
+///
+/// At 0 the CRC32 of all that follows, 4 kind, 8 number, 16 position in the log behind its last change, 24 count of entries,
+/// 32 stamp of the database, 64 entries; all little endian.
+pub struct Page {
+    bytes: Buffer,
+    kind: Kind,
+}
+
+impl Page {
+    pub fn new(kind: Kind, number: u64, stamp: u64) -> Page {
+        let mut page = Page { bytes: Buffer::new(PAGE), kind };
+        page.bytes.fill(0);
+        page.set(8, number);
+        page.set(32, stamp);
+        page.set_kind(kind);
+        page
+    }
+
+    /// The page that these bytes are, if they are a whole one of this number and database.
+    pub fn of(bytes: &[u8], number: u64, stamp: u64) -> Option<Page> {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let kind = Kind::of(word(4))?;
+        let is_whole = long(8) == number
+            && long(32) == stamp
+            && long(24) <= kind.most() as u64
+            && crc32fast::hash(&bytes[4..PAGE]) == word(0);
+        is_whole.then(|| {
+            let mut copy = Buffer::new(PAGE);
+            copy.copy_from_slice(&bytes[..PAGE]);
+            Page { bytes: copy, kind }
+        })
+    }
+
+    pub fn copy(&self) -> Page {
+        let mut bytes = Buffer::new(PAGE);
+        bytes.copy_from_slice(&self.bytes);
+        Page { bytes, kind: self.kind }
+    }
+
+    /// The bytes to write, with their checksum.
+    pub fn sealed(&mut self) -> &[u8] {
+        let sum = crc32fast::hash(&self.bytes[4..]);
+        self.bytes[..4].copy_from_slice(&sum.to_le_bytes());
+        &self.bytes
+    }
+
+    fn get(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("eight bytes"))
+    }
+
+    fn set(&mut self, at: usize, value: u64) {
+        self.bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn set_kind(&mut self, kind: Kind) {
+        self.kind = kind;
+        self.bytes[4..8].copy_from_slice(&kind.code().to_le_bytes());
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Behind the last change in the log.
+    pub fn position(&self) -> u64 {
+        self.get(16)
+    }
+
+    pub fn set_position(&mut self, position: u64) {
+        self.set(16, position);
+    }
+
+    pub fn count(&self) -> usize {
+        self.get(24) as usize
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.count() >= self.kind.most()
+    }
+
+    fn at(&self, index: usize) -> usize {
+        HEADER + index * self.kind.width()
+    }
+
+    pub fn key(&self, index: usize) -> u64 {
+        self.get(self.at(index))
+    }
+
+    /// The page of an entry of a branch.
+    pub fn child(&self, index: usize) -> u64 {
+        self.get(self.at(index) + 8)
+    }
+
+    /// What belongs to a key.
+    pub fn value(&self, index: usize) -> &[u8] {
+        &self.bytes[self.at(index) + 8..self.at(index + 1)]
+    }
+
+    /// The entry of a key, or where it would be.
+    pub fn find(&self, key: u64) -> Result<usize, usize> {
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.key(middle).cmp(&key) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Ok(middle),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Err(low)
+    }
+
+    /// The entry of a branch that a key is below: the last that does not begin after it, or the first.
+    pub fn way(&self, key: u64) -> usize {
+        match self.find(key) {
+            Ok(index) => index,
+            Err(index) => index.saturating_sub(1),
+        }
+    }
+
+    /// Gives a key a value; of a page that is not full, or has the key.
+    pub fn put(&mut self, key: u64, value: &[u8]) {
+        let index = match self.find(key) {
+            Ok(index) => index,
+            Err(index) => {
+                let (start, end) = (self.at(index), self.at(self.count()));
+                self.bytes.copy_within(start..end, start + self.kind.width());
+                self.set(24, self.count() as u64 + 1);
+                index
+            }
+        };
+        let at = self.at(index);
+        self.set(at, key);
+        self.bytes[at + 8..at + self.kind.width()].copy_from_slice(value);
+    }
+
+    pub fn delete(&mut self, key: u64) {
+        if let Ok(index) = self.find(key) {
+            let (start, end) = (self.at(index + 1), self.at(self.count()));
+            self.bytes.copy_within(start..end, start - self.kind.width());
+            self.set(24, self.count() as u64 - 1);
+        }
+    }
+
+    /// The bytes of the entries from one on.
+    pub fn entries(&self, from: usize) -> &[u8] {
+        &self.bytes[self.at(from)..self.at(self.count())]
+    }
+
+    pub fn truncate(&mut self, count: usize) {
+        self.set(24, count.min(self.count()) as u64);
+    }
+
+    /// Has these entries and no other.
+    pub fn fill(&mut self, kind: Kind, entries: &[u8]) {
+        self.set_kind(kind);
+        self.bytes[HEADER..HEADER + entries.len()].copy_from_slice(entries);
+        self.set(24, (entries.len() / kind.width()) as u64);
+    }
+}
+
+/// A record that tells by itself whether it is whole.
+pub fn record(key: u64, version: u64) -> [u8; RECORD] {
+    let mut bytes = [0; RECORD];
+    fastrand::Rng::with_seed(key ^ version.rotate_left(32)).fill(&mut bytes[8..]);
+    bytes[..8].copy_from_slice(&version.to_le_bytes());
+    bytes
+}
+
+/// The version of a key's record, if it is whole.
+pub fn version(key: u64, bytes: &[u8]) -> Option<u64> {
+    let version = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
+    (record(key, version) == bytes).then_some(version)
+}

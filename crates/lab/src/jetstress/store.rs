@@ -1,0 +1,108 @@
+//! A file of the database or of its log: transfers that are durable when they return, counted and timed.
+
+use crate::{Error, Latencies, Result, Subject};
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// Whose transfers they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Of what was asked of the database.
+    Work,
+    /// Of what reads all pages in the background.
+    Maintenance,
+}
+
+/// Transfers of one kind.
+#[derive(Clone, Default)]
+pub struct Tally {
+    pub count: u64,
+    pub bytes: u64,
+    pub latencies: Latencies,
+}
+
+impl Tally {
+    fn add(&mut self, bytes: usize, since: Instant) {
+        self.count += 1;
+        self.bytes += bytes as u64;
+        self.latencies.record(since.elapsed());
+    }
+
+    pub fn merge(&mut self, other: &Tally) {
+        self.count += other.count;
+        self.bytes += other.bytes;
+        self.latencies.add(&other.latencies);
+    }
+}
+
+/// What was transferred.
+#[derive(Clone, Default)]
+pub struct Tallies {
+    pub reads: Tally,
+    pub writes: Tally,
+    pub maintenance: Tally,
+}
+
+impl Tallies {
+    pub fn merge(&mut self, other: &Tallies) {
+        self.reads.merge(&other.reads);
+        self.writes.merge(&other.writes);
+        self.maintenance.merge(&other.maintenance);
+    }
+}
+
+/// A file.
+pub struct Store {
+    subject: Subject,
+    tallies: Mutex<Tallies>,
+}
+
+impl Store {
+    pub fn new(subject: Subject) -> Store {
+        Store { subject, tallies: Mutex::default() }
+    }
+
+    pub fn read(&self, offset: u64, bytes: &mut [u8], whose: Whose) -> Result<()> {
+        let start = Instant::now();
+        match &self.subject {
+            Subject::Device { device, .. } => device.read_at(offset, bytes)?,
+            Subject::File { system, node } => {
+                if system.read(*node, offset, bytes)? != bytes.len() {
+                    return Err(Error::Job(format!("a file of the database ends inside a read at {offset}")));
+                }
+            }
+        }
+        let mut tallies = self.tallies.lock().expect("no panic while locked");
+        match whose {
+            Whose::Work => tallies.reads.add(bytes.len(), start),
+            Whose::Maintenance => tallies.maintenance.add(bytes.len(), start),
+        }
+        Ok(())
+    }
+
+    /// Writes, and may come back before it is durable.
+    pub fn write_loosely(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        match &self.subject {
+            Subject::Device { device, .. } => Ok(device.write_at(offset, bytes)?),
+            Subject::File { system, node } => Ok(system.write(*node, offset, bytes)?),
+        }
+    }
+
+    pub fn sync(&self) -> Result<()> {
+        self.subject.sync()
+    }
+
+    /// Writes, and comes back when it is durable: ESE opens its files with write-through.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let start = Instant::now();
+        self.write_loosely(offset, bytes)?;
+        self.sync()?;
+        self.tallies.lock().expect("no panic while locked").writes.add(bytes.len(), start);
+        Ok(())
+    }
+
+    /// What was transferred since the last look.
+    pub fn take(&self) -> Tallies {
+        std::mem::take(&mut self.tallies.lock().expect("no panic while locked"))
+    }
+}

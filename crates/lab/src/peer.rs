@@ -1,0 +1,287 @@
+//! File systems of others on the same device, as their own programs make them and as this machine mounts them; and ours,
+//! through `platter mount`.
+
+use crate::blocks::{call, failed, is_free, missing, wait_for};
+use crate::stand::typed;
+use crate::{Error, Result};
+use platter_device::Device;
+use platter_vfs::{Format, FormatOptions, Silent};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A file system that is mounted.
+#[derive(Clone)]
+pub enum Peer {
+    /// One of others.
+    Other(&'static Other),
+    /// `mount:FORMAT`: one of ours, through its mount.
+    Ours {
+        /// The format.
+        format: &'static dyn Format,
+        /// Cluster size in bytes; the format's choice if `None`.
+        cluster: Option<u64>,
+        /// The program that has the command `mount`.
+        program: PathBuf,
+    },
+}
+
+/// A file system of others.
+pub struct Other {
+    name: &'static str,
+    /// What makes it, with its options, and the Debian package that has it.
+    make: (&'static str, &'static [&'static str], &'static str),
+    driver: Driver,
+    /// The largest file that it holds.
+    largest_file: u64,
+}
+
+/// What serves it.
+enum Driver {
+    /// The kernel, under this name, with these options.
+    Kernel(&'static str, &'static str),
+    /// A program through FUSE, and the Debian package that has it.
+    Fuse(&'static str, &'static str),
+}
+
+/// Of all, nothing is discarded while they are made or used, and nothing is left to be made later: what is measured is neither
+/// their own work in the background nor that of what lies below.
+static OTHERS: [Other; 8] = [
+    Other {
+        name: "ext4",
+        make: (
+            "mkfs.ext4",
+            &["-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
+            "e2fsprogs",
+        ),
+        driver: Driver::Kernel("ext4", ""),
+        largest_file: u64::MAX,
+    },
+    Other {
+        name: "xfs",
+        make: ("mkfs.xfs", &["-q", "-f", "-K"], "xfsprogs"),
+        driver: Driver::Kernel("xfs", ""),
+        largest_file: u64::MAX,
+    },
+    Other {
+        name: "btrfs",
+        make: ("mkfs.btrfs", &["-q", "-f", "-K"], "btrfs-progs"),
+        driver: Driver::Kernel("btrfs", "nodiscard"),
+        largest_file: u64::MAX,
+    },
+    Other {
+        name: "ntfs-3g",
+        make: MAKE_NTFS,
+        driver: Driver::Fuse("ntfs-3g", "ntfs-3g"),
+        largest_file: u64::MAX,
+    },
+    Other { name: "ntfs3", make: MAKE_NTFS, driver: Driver::Kernel("ntfs3", ""), largest_file: u64::MAX },
+    Other {
+        name: "exfat-fuse",
+        make: MAKE_EXFAT,
+        driver: Driver::Fuse("mount.exfat-fuse", "exfat-fuse"),
+        largest_file: u64::MAX,
+    },
+    Other {
+        name: "exfat-kernel",
+        make: MAKE_EXFAT,
+        driver: Driver::Kernel("exfat", ""),
+        largest_file: u64::MAX,
+    },
+    Other {
+        name: "vfat-kernel",
+        make: ("mkfs.fat", &["-F", "32", "-I"], "dosfstools"),
+        driver: Driver::Kernel("vfat", ""),
+        largest_file: u32::MAX as u64,
+    },
+];
+
+const MAKE_NTFS: (&str, &[&str], &str) = ("mkntfs", &["-q", "-Q", "-F"], "ntfs-3g");
+const MAKE_EXFAT: (&str, &[&str], &str) = ("mkfs.exfat", &[], "exfatprogs");
+
+impl Peer {
+    /// What there is to name.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        OTHERS.iter().map(|other| other.name)
+    }
+
+    /// One of others by its name.
+    pub fn other(name: &str) -> Option<Peer> {
+        OTHERS.iter().find(|other| other.name == name).map(Peer::Other)
+    }
+
+    /// As on the command line.
+    pub fn name(&self) -> String {
+        match self {
+            Peer::Other(other) => other.name.into(),
+            Peer::Ours { format, cluster: None, .. } => format!("mount:{}", format.name()),
+            Peer::Ours { format, cluster: Some(bytes), .. } => {
+                format!("mount:{}:{}", format.name(), typed(*bytes))
+            }
+        }
+    }
+
+    /// What people call it, with who serves it.
+    pub fn title(&self) -> String {
+        match self {
+            Peer::Other(Other { driver: Driver::Kernel(kind, _), .. }) => {
+                let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+                format!("{kind} of Linux {}", kernel.trim())
+            }
+            Peer::Other(Other { driver: Driver::Fuse(program, _), .. }) => {
+                format!("{}, through FUSE", program.trim_start_matches("mount."))
+            }
+            Peer::Ours { format, .. } => format!("{}, through platter mount", format.name()),
+        }
+    }
+
+    /// The largest file that it holds.
+    pub fn largest_file(&self) -> u64 {
+        match self {
+            Peer::Other(other) => other.largest_file,
+            Peer::Ours { .. } => u64::MAX,
+        }
+    }
+
+    /// Whether all is there that it needs: its programs, and what serves it.
+    ///
+    /// # Errors
+    /// [`Error::Job`] that names the program with its package, or what the kernel lacks.
+    pub fn check(&self) -> Result<()> {
+        let Peer::Other(Other { name, make: (program, _, package), driver, .. }) = self else {
+            return Ok(());
+        };
+        let about = |error: Error| Error::Input { name: (*name).into(), reason: reason(error) };
+        find(program, package).map_err(about)?;
+        match driver {
+            Driver::Fuse(program, package) => find(program, package).map_err(about),
+            Driver::Kernel(kind, _) if kernel_has(kind) => Ok(()),
+            Driver::Kernel(kind, _) => {
+                // As mount(8) would.
+                let _ = Command::new("modprobe").arg("--quiet").arg(kind).status();
+                match kernel_has(kind) {
+                    true => Ok(()),
+                    false => Err(about(Error::Job(format!(
+                        "this kernel has no file system {kind} (/proc/filesystems), and no module of this name"
+                    )))),
+                }
+            }
+        }
+    }
+
+    /// Makes it new on a block device.
+    fn make(&self, device: &dyn Device, block: &Path) -> Result<()> {
+        match self {
+            Peer::Other(Other { make: (program, options, package), .. }) => {
+                let mut arguments: Vec<&OsStr> = options.iter().map(AsRef::as_ref).collect();
+                arguments.push(block.as_ref());
+                call(program, package, &arguments).map(drop)
+            }
+            Peer::Ours { format, cluster, .. } => {
+                let options = FormatOptions { cluster: *cluster, ..FormatOptions::default() };
+                format.make(device, &options, &Silent)?;
+                Ok(device.flush()?)
+            }
+        }
+    }
+
+    /// Makes it new on a block device, which is `device` too, and mounts it in a directory of its own below `directory`.
+    pub(crate) fn mount(&self, device: &dyn Device, block: &Path, directory: &Path) -> Result<Mounted> {
+        self.make(device, block)?;
+        let name = block.file_name().unwrap_or_default();
+        let at = directory.join(name);
+        std::fs::create_dir(&at).map_err(|source| failed(&at, source))?;
+        let mounted = match self {
+            Peer::Other(Other { driver: Driver::Kernel(kind, options), .. }) => {
+                let flags = nix::mount::MsFlags::empty();
+                nix::mount::mount(Some(block), &at, Some(*kind), flags, Some(*options))
+                    .map_err(|error| failed(block, error.into()))
+            }
+            Peer::Other(Other { driver: Driver::Fuse(program, package), .. }) => {
+                call(program, package, &[block.as_ref(), at.as_ref()]).map(drop)
+            }
+            Peer::Ours { program, .. } => {
+                let arguments = ["mount".as_ref(), block.as_os_str(), at.as_os_str()];
+                call(&program.to_string_lossy(), "platter", &arguments).map(drop)
+            }
+        };
+        if let Err(error) = mounted {
+            // It is empty; the next who is mounted here makes it again.
+            let _ = std::fs::remove_dir(&at);
+            return Err(error);
+        }
+        let program = match self {
+            Peer::Ours { program, .. } => Some(program.clone()),
+            Peer::Other(_) => None,
+        };
+        Ok(Mounted { at, block: block.to_owned(), program, is_over: false })
+    }
+}
+
+/// A mounted file system; unmounted when dropped.
+pub(crate) struct Mounted {
+    /// Where.
+    pub at: PathBuf,
+    /// From which block device.
+    pub block: PathBuf,
+    /// What has the command `umount` for it.
+    program: Option<PathBuf>,
+    is_over: bool,
+}
+
+/// What a file system may take to write what it still has.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Mounted {
+    /// Unmounts it, and waits until its device is free.
+    pub fn end(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.is_over, true) {
+            return Ok(());
+        }
+        // The kernel closes the files of a queue a moment after it is gone.
+        let unmount = || match &self.program {
+            Some(program) => {
+                call(&program.to_string_lossy(), "platter", &["umount".as_ref(), self.at.as_ref()]).map(drop)
+            }
+            None => nix::mount::umount(&self.at).map_err(|error| failed(&self.at, error.into())),
+        };
+        if !wait_for(Duration::from_secs(5), || unmount().is_ok()) {
+            unmount()?;
+        }
+        if !wait_for(PATIENCE, || is_free(&self.block)) {
+            let what = format!("{}: what served it holds it still", self.block.display());
+            return Err(Error::Job(what));
+        }
+        std::fs::remove_dir(&self.at).map_err(|source| failed(&self.at, source))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Who is dropped without an end has failed already; what cannot be unmounted now is left to the guardian of
+        // [`crate::blocks::Blocks`].
+        let _ = self.end();
+    }
+}
+
+fn reason(error: Error) -> String {
+    match error {
+        Error::Job(reason) => reason,
+        error => error.to_string(),
+    }
+}
+
+/// Whether a program is where programs are looked for.
+fn find(program: &str, package: &str) -> Result<()> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    match std::env::split_paths(&paths).any(|path| path.join(program).exists()) {
+        true => Ok(()),
+        false => Err(missing(program, package)),
+    }
+}
+
+fn kernel_has(kind: &str) -> bool {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    known.lines().any(|line| line.split_whitespace().last() == Some(kind))
+}

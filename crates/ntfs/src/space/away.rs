@@ -1,0 +1,145 @@
+//! Pages of `$Bitmap` that are not kept in memory.
+//!
+//! A page that is all free or all taken needs none. Of those where free and taken clusters alternate a volume of 2^32
+//! clusters can have 131,072, half a gigabyte: so beyond a number of them only a summary is kept, from which a search knows
+//! whether to read the page.
+
+use crate::bits::{PAGE, Words, whole_page};
+use platter_vfs::Result;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Reads bytes of `$Bitmap` from one of them on, from their places on the device.
+pub type ReadBitmap = Box<dyn Fn(u64, &mut [u8]) -> Result<()> + Send + Sync>;
+
+/// What a search must know of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Free clusters.
+    pub free: u16,
+    /// Those of the longest run of them.
+    pub longest: u16,
+    /// Those that it begins with.
+    pub first: u16,
+    /// Those that it ends with.
+    pub last: u16,
+}
+
+impl Summary {
+    /// Of a page that is neither all free nor all taken.
+    pub fn of(words: &Words) -> Summary {
+        let (mut free, mut longest, mut first, mut run) = (0, 0, None, 0);
+        for word in words.iter() {
+            free += word.count_zeros();
+            let mut at = 0;
+            while at < 64 {
+                let zeros = (word >> at).trailing_zeros().min(64 - at);
+                (run, at) = (run + zeros, at + zeros);
+                if at < 64 {
+                    first.get_or_insert(run);
+                    (longest, run) = (longest.max(run), 0);
+                    at += (word >> at).trailing_ones();
+                }
+            }
+        }
+        let (first, longest) = (first.unwrap_or(run), longest.max(run));
+        Summary { free: free as u16, longest: longest as u16, first: first as u16, last: run as u16 }
+    }
+}
+
+/// Ranges that changed, and whether they are taken now, in order.
+pub type Changes = Vec<(Range<u64>, bool)>;
+
+/// The pages that are away.
+#[derive(Default)]
+pub struct Away {
+    pages: BTreeMap<u64, Summary>,
+    /// What changed of them meanwhile.
+    changes: BTreeMap<u64, Changes>,
+}
+
+impl Away {
+    /// Whether there are none.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// Clusters that are free in all of them.
+    pub fn free(&self) -> u64 {
+        self.pages.values().map(|summary| u64::from(summary.free)).sum()
+    }
+
+    /// What is known of a page, if it is away.
+    pub fn get(&self, page: u64) -> Option<Summary> {
+        self.pages.get(&page).copied()
+    }
+
+    /// The first cluster of a range that is in such a page; the range's end if none is.
+    pub fn next(&self, range: Range<u64>) -> u64 {
+        let page = self.pages.range(range.start / PAGE..).next();
+        page.map_or(range.end, |(page, _)| (page * PAGE).clamp(range.start, range.end))
+    }
+
+    /// Sends a page away, which is as `$Bitmap` on the device has it.
+    pub fn send(&mut self, page: u64, words: &Words) {
+        self.pages.insert(page, Summary::of(words));
+    }
+
+    /// Notes a change of bits of one page. `false` if that is not away.
+    pub fn change(&mut self, range: &Range<u64>, taken: bool) -> bool {
+        let page = range.start / PAGE;
+        if !self.pages.contains_key(&page) {
+            return false;
+        }
+        self.changes.entry(page).or_default().push((range.clone(), taken));
+        true
+    }
+
+    /// Brings a page back: its bits as the device has them, and what has changed since then. Nothing if it is not away.
+    ///
+    /// # Errors
+    /// What reading it gives; the page stays away.
+    pub fn bring(&mut self, page: u64, read: &ReadBitmap) -> Result<Option<(Words, Changes)>> {
+        if !self.pages.contains_key(&page) {
+            return Ok(None);
+        }
+        let mut bytes = [0; PAGE as usize / 8];
+        read(page * PAGE / 8, &mut bytes)?;
+        self.pages.remove(&page);
+        Ok(Some((whole_page(&bytes), self.changes.remove(&page).unwrap_or_default())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_vfs::model::Random;
+
+    #[test]
+    fn a_summary_says_what_a_row_of_bits_says() {
+        let mut random = Random::new(8);
+        for density in [1, 30, 50, 99] {
+            let mut bytes = [0; PAGE as usize / 8];
+            let mut row = vec![false; PAGE as usize];
+            let mut at = 0;
+            while at < row.len() {
+                let (length, taken) = (1 + random.below(200) as usize, random.chance(density));
+                let end = (at + length).min(row.len());
+                row[at..end].fill(taken);
+                at = end;
+            }
+            for (at, taken) in row.iter().enumerate() {
+                bytes[at / 8] |= u8::from(*taken) << (at % 8);
+            }
+            let runs: Vec<usize> = row.split(|taken| *taken).map(<[bool]>::len).collect();
+            let expected = Summary {
+                free: row.iter().filter(|taken| !**taken).count() as u16,
+                longest: *runs.iter().max().unwrap() as u16,
+                first: runs[0] as u16,
+                last: *runs.last().unwrap() as u16,
+            };
+            assert_eq!(Summary::of(&whole_page(&bytes)), expected);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Directories of which pages are lost: a repair makes their trees anew, from the pages that are left and from what older
+//! ones have of the parts that are lost.
+
+use super::Check;
+use super::repair::relay;
+use crate::layout::PageReference;
+use crate::space::Tier;
+use platter_device::Device;
+use platter_vfs::{Result, Severity};
+use std::sync::Arc;
+
+/// The tree of a directory of which a part cannot be read.
+pub struct LostTree {
+    /// The directory's number.
+    pub table: u64,
+    /// The root of its tree.
+    pub root: PageReference,
+}
+
+/// A row that belongs into such a part.
+pub struct LostRow {
+    /// Its key, flags and value.
+    pub row: (Vec<u8>, u16, Vec<u8>),
+    /// What it leads to: virtual clusters, and how many.
+    pub places: Vec<(u64, u64)>,
+    /// Whether the page that it stands in fails its checksum.
+    pub is_damaged: bool,
+}
+
+/// Looks through a whole device for rows of parts that are lost, with the volume's upper-case letters. Trees of which it
+/// cannot tell are left out.
+pub type FindLost = fn(Arc<dyn Device>, &[LostTree], &[u16]) -> Result<Vec<(u64, Vec<LostRow>)>>;
+
+/// Has lost parts of directories made anew. Everything else has been walked, so that it is known which clusters belong to
+/// files that are there: a row that leads to one of these is older than they are, and its file is gone.
+pub fn find(check: &mut Check<'_>) {
+    let Some(find) = check.find_lost else { return };
+    let trees = std::mem::take(&mut check.lost_trees);
+    // Where clusters belong to several files, those of a lost one cannot be told from them.
+    if trees.is_empty() || check.shares.is_needed() || check.is_crossed || check.is_compressed {
+        return;
+    }
+    let upper = check.upper.clone();
+    let found = relay::lend(check.device, move |device| find(device, &trees, &upper));
+    let Some(Ok(found)) = found else { return };
+    for (table, lost) in found {
+        let count = lost.len();
+        let rows: Vec<LostRow> = lost.into_iter().filter(|row| claim(check, row)).collect();
+        let doubtful = rows.iter().filter(|row| row.is_damaged).count();
+        let mut message = format!(
+            "directory: pages of it are lost; it is made anew from the others, with {} of {count} rows that older pages have",
+            rows.len()
+        );
+        if doubtful > 0 {
+            message += &format!(
+                "; {doubtful} of them stand in pages that fail their checksums: their names, sizes and content in records \
+                 may be wrong"
+            );
+        }
+        let path = check.path(table, None);
+        check.find("directory-lost", Severity::DataLoss, Some(path), message);
+        check.repair.salvage(table, rows.into_iter().map(|lost| lost.row).collect());
+    }
+}
+
+/// Counts what a row leads to as used, if nothing else has it.
+fn claim(check: &mut Check<'_>, row: &LostRow) -> bool {
+    let places: Result<Vec<(u64, u64)>> = row
+        .places
+        .iter()
+        .map(|&(cluster, count)| Ok((check.real(cluster, count.max(1), Tier::Medium)?, count)))
+        .collect();
+    let is_free = |&(real, count): &(u64, u64)| check.used.taken(real, count) == 0;
+    let Some(places) = places.ok().filter(|places| places.iter().all(is_free)) else { return false };
+    for (real, count) in places {
+        check.used.claim(real, count, Some(Tier::Medium));
+    }
+    true
+}

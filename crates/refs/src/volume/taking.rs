@@ -1,0 +1,97 @@
+//! Taking clusters for data that is about to be written.
+
+use super::data::{Taken, writer};
+use super::*;
+use crate::extents::{Extent as Run, Found};
+
+/// Clusters of a stream that are about to be written.
+pub(super) struct Part {
+    pub(super) range: Range<u32>,
+    /// Whether all of it moves whatever is there, so that its runs need not be loaded.
+    pub(super) is_known: bool,
+}
+
+impl Volume {
+    /// Takes new clusters for what of a part of a stream is a hole, or must not be overwritten: all that it needs, or
+    /// none, so that a write that there is no room for has changed nothing. The runs of the range are loaded. `piece` is told of each piece in order, new or not: its place in the stream, its
+    /// length and its first cluster. Where there is no room `lacks` is how many clusters there are too few.
+    pub(super) fn take_for(
+        &self,
+        core: &mut Core,
+        state: &StreamState,
+        part: Part,
+        taken: &mut Taken,
+        lacks: &mut u64,
+        piece: impl FnMut(u32, u32, u64) -> Result<()>,
+    ) -> Result<()> {
+        let took = self.take_each(core, state, part, taken, lacks, piece);
+        took.inspect_err(|_| give_back(core, taken))
+    }
+
+    fn take_each(
+        &self,
+        core: &mut Core,
+        state: &StreamState,
+        part: Part,
+        taken: &mut Taken,
+        lacks: &mut u64,
+        mut piece: impl FnMut(u32, u32, u64) -> Result<()>,
+    ) -> Result<()> {
+        let extents = state.extents();
+        let Part { range: Range { start: mut at, end: to }, is_known } = part;
+        let writer = writer();
+        *lacks = 0;
+        while at < to {
+            let mut found = match extents {
+                _ if is_known => None,
+                Some(extents) => Some(extents.find(at)),
+                None => Some(Found::Hole(u32::MAX)),
+            };
+            let mut most = to - at;
+            let mut near = taken.last().map(|(_, last)| (last.container, last.start + last.count));
+            // Of a run, what others have too is not overwritten.
+            let mut is_shared = false;
+            if let (Some(Found::Extent(run)), true) = (found, state.shared) {
+                let first = run.cluster + u64::from(at - run.at);
+                let (shared, length) = core.is_others_too(first, run.end().min(to) - at)?;
+                (is_shared, most) = (shared, most.min(length));
+                found = Some(Found::Extent(Run { at, count: length, cluster: first, ..run }));
+            }
+            match found {
+                Some(Found::Extent(run)) if !state.integrity && run.checksum.is_none() && !is_shared => {
+                    let stop = run.end().min(to);
+                    piece(at, stop - at, run.cluster + u64::from(at - run.at))?;
+                    at = stop;
+                    continue;
+                }
+                // Overwriting goes where the last write went, so that scattered writes lie together.
+                None | Some(Found::Extent(_) | Found::Absent(_)) => {}
+                Some(Found::Hole(next)) => {
+                    if !state.integrity {
+                        most = most.min(next - at);
+                    }
+                    if let (None, Some(before)) = (near, at.checked_sub(1))
+                        && let Some(Found::Extent(run)) = extents.map(|extents| extents.find(before))
+                    {
+                        near = self.geometry.place(run.cluster + u64::from(at - run.at));
+                    }
+                }
+            }
+            let run = if *lacks > 0 { None } else { core.pages.space.take_data(most, near, writer) };
+            let Some(run) = run else {
+                *lacks += u64::from(most);
+                at += most;
+                continue;
+            };
+            taken.push((at, run));
+            piece(at, run.count, core.cluster(&run))?;
+            at += run.count;
+        }
+        if *lacks > 0 { Err(Error::NoSpace) } else { Ok(()) }
+    }
+}
+
+/// Gives back clusters that nothing was recorded of.
+pub(super) fn give_back(core: &mut Core, taken: &mut Taken) {
+    taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
+}

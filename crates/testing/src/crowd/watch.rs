@@ -1,0 +1,63 @@
+//! Whether everybody gets on.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// After so long without an operation of its own, a thread hangs.
+const HANGS: Duration = Duration::from_secs(120);
+
+/// What a thread is seen to do.
+#[derive(Default)]
+pub struct Watched {
+    done: AtomicU64,
+    /// The operation that is under way.
+    at: Mutex<String>,
+}
+
+impl Watched {
+    /// An operation has ended.
+    pub fn did_one(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many have.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// An operation begins.
+    pub fn begins(&self, what: String) {
+        *self.at.lock().unwrap_or_else(|held| held.into_inner()) = what;
+    }
+}
+
+/// Looks after threads until all have ended, and calls `tick` ten times a second. If one hangs, all of them are told of and the
+/// process is aborted: there is no other way to end a thread that waits for ever.
+pub fn until(threads: &[Watched], ended: &AtomicU64, mut tick: impl FnMut()) {
+    let mut seen: Vec<(u64, Instant)> = threads.iter().map(|_| (0, Instant::now())).collect();
+    let mut all_ended = 0;
+    while all_ended < threads.len() as u64 {
+        std::thread::sleep(Duration::from_millis(100));
+        tick();
+        let now_ended = ended.load(Ordering::Relaxed);
+        let some_ended = now_ended > all_ended;
+        all_ended = now_ended;
+        for (thread, (done, since)) in threads.iter().zip(&mut seen) {
+            if thread.done() != *done || some_ended {
+                (*done, *since) = (thread.done(), Instant::now());
+            }
+        }
+        if all_ended < threads.len() as u64 && seen.iter().any(|(_, since)| since.elapsed() > HANGS) {
+            for (number, (thread, (done, since))) in threads.iter().zip(&seen).enumerate() {
+                let at = thread.at.lock().unwrap_or_else(|held| held.into_inner());
+                eprintln!(
+                    "thread {number}: {done} operations, none for {} s: {at}",
+                    since.elapsed().as_secs()
+                );
+            }
+            eprintln!("a thread hangs");
+            std::process::abort();
+        }
+    }
+}

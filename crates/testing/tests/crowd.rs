@@ -1,0 +1,122 @@
+//! A crowd of real threads on one volume of each format.
+//!
+//! The campaign (`cargo xtask campaign threads`) has 64 threads for ten minutes on each format, on a loop device and on a
+//! mirror of two: it needs root and the programs `losetup` and `truncate`. `PLATTER_SECONDS` makes it shorter or longer, and
+//! `PLATTER_CROWD` is its places: `loop`, `mirror`, `memory`, or several with commas between them.
+
+use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Mirror, Sectors};
+use platter_formats::by_name;
+use platter_testing::crowd::{Crowd, gather};
+use platter_vfs::{FormatOptions, Silent};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Formats, and whether integrity is turned on and off.
+const KINDS: [(&str, bool); 6] = [
+    ("fat32", false),
+    ("exfat", false),
+    ("ntfs", false),
+    ("refs", false),
+    ("refs+integrity", false),
+    ("refs", true),
+];
+
+const SIZE: u64 = 1 << 30;
+
+fn run(kind: (&str, bool), crowd: &Crowd, device: &Arc<dyn Device>) {
+    let format = by_name(kind.0).expect("registered");
+    let options = FormatOptions { serial: Some(1), ..FormatOptions::default() };
+    format.make(&**device, &options, &Silent).unwrap();
+    let crowd = Crowd { toggles: kind.1, ..crowd.clone() };
+    match gather(&crowd, format, device) {
+        Ok(done) => eprintln!("{kind:?}: {done} operations of {} threads", crowd.threads),
+        Err(wrong) => panic!("{kind:?}, {crowd:?}: {wrong}"),
+    }
+}
+
+/// Twelve threads, a second and a half a format.
+#[test]
+fn every_thread_finds_what_it_wrote() {
+    let round = Duration::from_millis(750);
+    let crowd =
+        Crowd { threads: 12, lasts: 2 * round, round, toggles: false, seed: platter_vfs::model::seed() };
+    for kind in KINDS {
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE, Sectors::SMALL));
+        run(kind, &crowd, &device);
+    }
+}
+
+/// A loop device over a file in memory, for as long as this lives.
+struct Loop {
+    device: String,
+    file: PathBuf,
+}
+
+/// What a program prints.
+fn output(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("{program}, which this needs: {error}"));
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
+impl Loop {
+    fn new(number: usize) -> Loop {
+        let file = PathBuf::from(format!("/dev/shm/platter-crowd-{}-{number}", std::process::id()));
+        let path = file.to_str().expect("it is text");
+        output("truncate", &["--size", &SIZE.to_string(), path]);
+        let device = output("losetup", &["--find", "--show", "--direct-io=off", path]);
+        Loop { device, file }
+    }
+
+    fn open(&self) -> Arc<dyn Device> {
+        Arc::new(FileDevice::open(&self.device, FileOptions::default()).unwrap())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let detached = Command::new("losetup").args(["--detach", &self.device]).status();
+        let removed = std::fs::remove_file(&self.file);
+        if !detached.is_ok_and(|status| status.success()) || removed.is_err() {
+            eprintln!("{} on {} was left behind", self.device, self.file.display());
+        }
+    }
+}
+
+#[test]
+#[ignore = "a campaign: takes two hours, and needs root"]
+fn every_thread_finds_what_it_wrote_for_ten_minutes() {
+    let seconds = std::env::var("PLATTER_SECONDS").map_or(600, |text| text.parse().expect("seconds"));
+    let places = std::env::var("PLATTER_CROWD").unwrap_or_else(|_| "loop,mirror".into());
+    let crowd = Crowd {
+        threads: 64,
+        lasts: Duration::from_secs(seconds),
+        round: Duration::from_secs(20),
+        toggles: false,
+        seed: platter_vfs::model::seed(),
+    };
+    for kind in KINDS {
+        for place in places.split(',') {
+            eprintln!("{kind:?} on {place}, seed {}", crowd.seed);
+            match place {
+                "memory" => {
+                    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE, Sectors::SMALL));
+                    run(kind, &crowd, &device);
+                }
+                "loop" => run(kind, &crowd, &Loop::new(0).open()),
+                "mirror" => {
+                    let copies = [Loop::new(0), Loop::new(1)];
+                    let mirror = Mirror::new(copies.iter().map(Loop::open).collect()).unwrap();
+                    let mirror: Arc<dyn Device> = Arc::new(mirror);
+                    run(kind, &crowd, &mirror);
+                    drop(mirror);
+                    output("cmp", &[&copies[0].device, &copies[1].device]);
+                }
+                other => panic!("{other}: the places are loop, mirror and memory"),
+            }
+        }
+    }
+}
