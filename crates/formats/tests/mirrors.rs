@@ -12,7 +12,7 @@ use platter_device::{
 use platter_formats::{Judge, by_name};
 use platter_vfs::model::{Random, seed};
 use platter_vfs::{
-    FileSystem, FormatOptions, Kind, Name, Node, OpenOptions, ScrubOptions, Silent, SyncScope,
+    CheckOptions, FileSystem, FormatOptions, Kind, Name, Node, OpenOptions, ScrubOptions, Silent, SyncScope,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -327,6 +327,20 @@ impl History {
         }
     }
 
+    /// Opens a device to write. FAT and exFAT have no log: after a crash, clusters of files may be taken for free until a
+    /// check was there.
+    fn open(&self, device: Arc<dyn Device>) -> platter_vfs::Result<Arc<dyn FileSystem>> {
+        let format = by_name(self.format).unwrap();
+        let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
+        let system = format.open(device.clone(), read_only)?;
+        let is_in_doubt = !system.capabilities().recovers && system.info()?.dirty;
+        drop(system);
+        if is_in_doubt {
+            format.check(&*device, CheckOptions { repair: true }, &Silent)?;
+        }
+        format.open(device, OpenOptions::default())
+    }
+
     /// Writes a few files, of which some are synced; gives those that are for good.
     fn write(&mut self, system: &dyn FileSystem) -> BTreeSet<u64> {
         let mut synced = BTreeSet::new();
@@ -390,7 +404,7 @@ impl History {
         };
         let (parts, knows) = self.judge_parts(&standings);
         let must_be_right = self.must_be_right(&parts);
-        let opened = by_name(self.format).unwrap().open(Arc::new(mirror), OpenOptions::default());
+        let opened = self.open(Arc::new(mirror));
         let mut synced = BTreeSet::new();
         match opened {
             Ok(system) => {
@@ -464,7 +478,7 @@ impl History {
         }
         let disk = self.copies[number].disk.clone();
         let before = disk.written.load(Ordering::Relaxed);
-        let system = by_name(self.format).unwrap().open(disk.clone(), OpenOptions::default());
+        let system = self.open(disk.clone());
         let mut synced = BTreeSet::new();
         match system {
             Ok(system) => {

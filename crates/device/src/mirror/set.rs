@@ -182,7 +182,7 @@ impl MirrorSet {
         let behind = |copy: usize| recorded.iter().any(|&other| history(copy).is_behind(history(other)));
         let (old, newest): (Vec<usize>, Vec<usize>) = recorded.iter().partition(|&&copy| behind(copy));
         for copy in old {
-            standings[copy] = if changed[copy] {
+            standings[copy] = if changed[copy] && !self.was_damaged(copy) {
                 diverged("it was written to by itself, and the others without it")
             } else {
                 Standing::LeftOut("it is older than the others".to_string())
@@ -316,11 +316,10 @@ impl MirrorSet {
             // Copies whose records are all lost are a set of their own from now on.
             let template = known.unwrap_or_else(|| History::new(mirror.len()));
             let takes_part = |copy: usize| {
-                let damaged = History { stamp: History::DAMAGED.to_string(), ..template.clone() };
+                // What another copy has as its stamp says nothing of this one.
                 let is_damaged = self.standings[copy] == Standing::Damaged;
-                // What another copy that was damaged has as its stamp says nothing of this one.
-                let sound = History { stamp: String::new(), ..template.clone() };
-                current.contains(&copy).then_some(if is_damaged { damaged } else { sound })
+                let stamp = if is_damaged { History::DAMAGED.to_string() } else { String::new() };
+                current.contains(&copy).then(|| History { stamp, ..template.clone() })
             };
             let histories = (0..self.copies.len()).map(takes_part).collect();
             let records = self.copies.iter().map(|copy| copy.record.clone()).collect();
