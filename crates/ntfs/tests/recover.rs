@@ -177,6 +177,43 @@ fn volumes_that_cannot_be_opened() {
     }
 }
 
+/// A record of which a part makes no sense gives what the rest says, marked.
+#[test]
+fn what_stands_in_a_record_that_makes_no_sense_is_marked() {
+    let device = USUAL.make();
+    let system = open(device.clone());
+    for name in ["hit", "beside"] {
+        let node = system.create(Node::ROOT, &name.into(), Kind::File).unwrap();
+        system.write(node, 0, name.as_bytes()).unwrap();
+    }
+    system.unmount().unwrap();
+    let name: Vec<u8> = "hit".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let mut hits = 0;
+    let mut record = vec![0; 1024];
+    for at in (0..device.len()).step_by(1024) {
+        device.read_at(at, &mut record).unwrap();
+        if record.starts_with(b"FILE") && record.windows(6).any(|part| part == name) {
+            // Where the value of its first attribute stands.
+            let first = usize::from(u16::from_le_bytes([record[0x14], record[0x15]]));
+            record[first + 0x14..first + 0x16].fill(0xF0);
+            device.write_at(at, &record).unwrap();
+            hits += 1;
+        }
+    }
+    assert!(hits > 0);
+    let mut found = BTreeMap::new();
+    let told = platter_ntfs::recover(device, &Silent, &mut |file, data| {
+        let mut bytes = vec![0; file.size as usize];
+        let name = file.path.last().map(ToString::to_string).unwrap_or_default();
+        if file.kind == Kind::File && data.read(0, &mut bytes).is_ok() && bytes == name.as_bytes() {
+            found.insert(name, file.damaged);
+        }
+        Ok(())
+    });
+    told.unwrap();
+    assert_eq!((found.get("hit"), found.get("beside")), (Some(&true), Some(&false)), "{found:?}");
+}
+
 #[test]
 fn nothing_is_found_where_nothing_is() {
     let device = Arc::new(MemoryDevice::new(1 << 20, Sectors::SMALL));

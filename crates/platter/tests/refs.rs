@@ -217,7 +217,7 @@ fn recover_copies_out_what_is_left() {
     assert!(!place.path("skipped/damaged").exists());
     fs::write(place.path("zeroes"), vec![0; 1 << 20]).unwrap();
     assert!(place.fails("recover zeroes none").contains("no file system is recognised"));
-    assert!(place.fails("recover --as fat32 a.img third").contains("has no recovery"));
+    assert!(place.fails("recover --as fat32 a.img third").contains("not a usable FAT volume"));
 }
 
 #[test]
