@@ -36,7 +36,7 @@ pub trait Entry: Clone + PartialEq + Send + 'static {
 
 /// A directory in memory: its slots and an index of its names. An entry is known by a slot, its key.
 pub trait Directory: Send + 'static {
-    /// What it says of what it holds.
+    /// A file or directory in it: name, attributes, size, first cluster and times.
     type Entry: Entry;
 
     /// Its slots.

@@ -412,7 +412,7 @@ impl Mirror {
                 self.device(copy).read_at(start + at, data).inspect_err(|_| self.count_failure(copy)).is_ok()
             };
             let Some(source) = copies.find(|&copy| reads(copy)) else {
-                // What nobody can read is alike.
+                // No copy can be read here, so there is nothing to make the others like.
                 continue;
             };
             let (mut done, mut errors) = (bit(source), Errors::new());

@@ -189,7 +189,7 @@ impl Core {
         self.park_written(gone, is_nameless)
     }
 
-    /// The same for runs that others of the stream came in the place of, of which an entry of the log may tell.
+    /// The same for runs that other runs of the stream have replaced. An entry of the log of syncs may refer to the new ones.
     pub fn park_written(&mut self, gone: &[(u64, u32)], is_nameless: bool) -> Result<()> {
         for &(cluster, count) in gone {
             self.each_part(cluster, count, |core, cluster, count, is_shared| {

@@ -56,7 +56,7 @@ pub struct Beside {
     pub clock: u64,
     /// Writes that are not finished yet.
     pub left: usize,
-    /// Whether one of them failed, so that it tells what is not so.
+    /// Whether one of them failed: then the entry describes data that is not on the device, and a commit must follow.
     pub is_wrong: bool,
 }
 

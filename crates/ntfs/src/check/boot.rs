@@ -34,7 +34,7 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
             found.push((boot, geometry));
         }
     }
-    // What is zero in every boot sector tells a damaged one that is usable otherwise.
+    // Some fields are zero in every boot sector. A sector where one is not is damaged, and comes last even if the rest is usable.
     found.sort_by_key(|(boot, _)| !is_sound(boot));
     let mut best: Option<(usize, Rank, Table)> = None;
     for (index, (_, geometry)) in found.iter().enumerate() {

@@ -101,9 +101,9 @@ impl Core {
         Some(entry)
     }
 
-    /// One of the writes that the entry on its way tells of is finished, with these runs. Whether nothing more must tell of
-    /// them: not if there was a commit since; nor if another write of the same clusters was finished before this one, of
-    /// which a later entry would tell, and then only a commit can have both in their order.
+    /// Notes that one of the writes that the log entry on its way describes is finished, with these runs. Returns whether that
+    /// entry is enough to make the runs durable. It is not if there was a commit since, and not if another write of the same
+    /// clusters was finished before this one: that one stands in a later entry, and only a commit keeps the order of both.
     pub fn end_beside(&mut self, node: u64, runs: &[Extent], is_written: bool) -> bool {
         let clock = self.checkpoint.clock;
         let Some(log) = &mut self.sync_log else { return false };

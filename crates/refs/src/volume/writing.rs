@@ -100,7 +100,7 @@ impl Volume {
         };
         loop {
             let state = stream.read();
-            // What nothing below keeps from new clusters.
+            // The common case of integrity first: none of the conditions below can keep these clusters from moving.
             if is_whole && is_moved(&state, end) {
                 *is_moving = true;
                 return Ok(true);
