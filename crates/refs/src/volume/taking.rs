@@ -12,9 +12,10 @@ pub(super) struct Part {
 }
 
 impl Volume {
-    /// Takes new clusters for what of a part of a stream is a hole, or must not be overwritten: all that it needs, or
-    /// none, so that a write that there is no room for has changed nothing. The runs of the range are loaded. `piece` is told of each piece in order, new or not: its place in the stream, its
-    /// length and its first cluster. Where there is no room `lacks` is how many clusters there are too few.
+    /// Takes new clusters for the holes in a part of a stream, and for what must not be overwritten there: all that it
+    /// needs, or none, so that a write that there is no room for has changed nothing. The runs of the range are loaded.
+    /// `piece` is told of each piece in order, new or not: its place in the stream, its length and its first cluster. Where
+    /// there is no room, `lacks` is how many clusters are missing.
     pub(super) fn take_for(
         &self,
         core: &mut Core,
