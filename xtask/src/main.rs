@@ -71,8 +71,13 @@ fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Outco
 
 /// The cargo that runs this.
 fn cargo(arguments: &[&str]) -> Outcome {
+    cargo_with(arguments, &[])
+}
+
+/// The same, with an environment.
+fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    run(&cargo, arguments, &[])
+    run(&cargo, arguments, environment)
 }
 
 fn test() -> Outcome {
@@ -89,7 +94,6 @@ fn campaign(seed: Option<&str>) -> Outcome {
     tools::provide_judges()?;
     kernel::provide()?;
     let seed = seed.map(|seed| ("PLATTER_SEED", seed));
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let arguments = [
         "test",
         "--release",
@@ -111,7 +115,7 @@ fn campaign(seed: Option<&str>) -> Outcome {
         "--skip",
         "every_thread_finds",
     ];
-    run(&cargo, &arguments, seed.as_slice())
+    cargo_with(&arguments, seed.as_slice())
 }
 
 /// What the campaigns of real threads run.
@@ -122,9 +126,8 @@ fn threads(seconds: &str) -> Outcome {
     if !tools::is_root() {
         return Err("loop devices need root".into());
     }
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let arguments = [&["test", "--release"], &CROWD[..], &CROWD_OPTIONS].concat();
-    run(&cargo, &arguments, &[("PLATTER_SECONDS", seconds)])
+    cargo_with(&arguments, &[("PLATTER_SECONDS", seconds)])
 }
 
 fn races(seconds: &str) -> Outcome {

@@ -42,6 +42,6 @@ pub use recover::{Remains, Remnant, recover};
 pub use runs::{Run, Runs};
 pub use slots::{DirectoryImages, SLOT, SlotRules, Slots, Storage};
 pub use space::FreeSpace;
-pub use table::{Entries, Link, Table, TablePlace};
+pub use table::{Entries, Link, TABLE_CACHE, Table, TablePlace};
 pub use time::{DosTime, Precision};
 pub use volume::Volume;

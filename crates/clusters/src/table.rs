@@ -44,6 +44,9 @@ pub trait Entries: Send + Sync {
     fn end(&self) -> u32;
 }
 
+/// The most bytes of a table that an open volume keeps in memory: all of it on volumes of up to 4 million clusters.
+pub const TABLE_CACHE: usize = 16 << 20;
+
 /// Where the table stands.
 #[derive(Clone, Copy, Debug)]
 pub struct TablePlace {

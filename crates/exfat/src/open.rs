@@ -7,13 +7,10 @@ use crate::layout::{
     Upcase, UpcaseEntry, VolumeFlags, is_benign, kind, table_checksum,
 };
 use crate::volume::ExfatFamily;
-use platter_clusters::{Core, FreeSpace, Slots, Storage, Table, first_sector};
+use platter_clusters::{Core, FreeSpace, Slots, Storage, TABLE_CACHE, Table, first_sector};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::sync::Arc;
-
-/// The most bytes of the FAT that are kept in memory.
-const TABLE_CACHE: usize = 16 << 20;
 
 /// The boot sector of a device, if it is exFAT's.
 ///

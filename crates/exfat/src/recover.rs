@@ -2,13 +2,10 @@
 
 use crate::check::find_boot;
 use crate::layout::{EntrySet, Geometry, LARGEST_DIRECTORY, Primary, SLOT, set_checksum};
-use platter_clusters::{Disk, Entry, Heap, Link, Remains, Remnant, Table};
+use platter_clusters::{Disk, Entry, Heap, Link, Remains, Remnant, TABLE_CACHE, Table};
 use platter_device::Device;
 use platter_vfs::{Progress, RecoverReport, Result, Visit};
 use std::sync::Arc;
-
-/// The most bytes of the FAT in memory.
-const TABLE_CACHE: usize = 16 << 20;
 
 /// Tells of everything that is left of a volume of which one boot region can be true.
 ///

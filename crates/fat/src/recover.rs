@@ -4,13 +4,10 @@ use crate::check::find_boot;
 use crate::layout::{
     Geometry, Link, LongName, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot, is_garbage, is_sound,
 };
-use platter_clusters::{Disk, Entry, Heap, Remains, Remnant, Table, TablePlace};
+use platter_clusters::{Disk, Entry, Heap, Remains, Remnant, TABLE_CACHE, Table};
 use platter_device::Device;
 use platter_vfs::{Progress, RecoverReport, Result, Visit};
 use std::sync::Arc;
-
-/// The most bytes of the table in memory.
-const TABLE_CACHE: usize = 16 << 20;
 
 /// Tells of everything that is left of a volume whose boot sector, or the copy of it, can be true.
 ///
@@ -27,13 +24,7 @@ pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_
     }
     let first = geometry.root_cluster;
     let copy = best_table(&disk, &geometry);
-    let place = TablePlace {
-        start: geometry.fat_offset(copy),
-        bytes: u64::from(geometry.fat_sectors) * u64::from(geometry.bytes_per_sector),
-        sector: geometry.bytes_per_sector,
-        heap: geometry.heap(),
-    };
-    let table = Table::new(device.clone(), geometry.clone(), place, TABLE_CACHE);
+    let table = Table::new(device.clone(), geometry.clone(), geometry.fat_place(copy), TABLE_CACHE);
     platter_clusters::recover(device, FatRemains { geometry, table }, &root, first, progress, visit)
 }
 
@@ -53,6 +44,12 @@ struct FatRemains {
 }
 
 impl FatRemains {
+    /// How many slots make sense, and how many hold an entry at all.
+    fn sound_of_live(&self, slots: &[[u8; SLOT]]) -> (usize, usize) {
+        let live = || slots.iter().filter(|slot| !matches!(slot[0], 0 | 0xE5));
+        (live().filter(|slot| is_sound(&self.geometry, slot)).count(), live().count())
+    }
+
     fn remnant(&self, short: ShortEntry, long: &mut LongName) -> Option<Remnant> {
         let name = match long.finish(&short.name) {
             Ok(Some(name)) => name,
@@ -107,18 +104,14 @@ impl Remains for FatRemains {
             Slot::Short(short) => short.name == name && short.attributes.directory() && short.size == 0,
             _ => false,
         };
-        slots.len() >= 2 && slots.iter().zip(names).all(is_dot) && {
-            let live = || slots.iter().filter(|slot| !matches!(slot[0], 0 | 0xE5));
-            live().filter(|slot| is_sound(&self.geometry, slot)).count() * 2 >= live().count()
-        }
+        let (sound, live) = self.sound_of_live(slots);
+        slots.len() >= 2 && slots.iter().zip(names).all(is_dot) && sound * 2 >= live
     }
 
     fn goes_on(&self, next: &[u8]) -> bool {
-        let slots = next.as_chunks::<SLOT>().0;
-        let live = || slots.iter().filter(|slot| !matches!(slot[0], 0 | 0xE5));
+        let (sound, live) = self.sound_of_live(next.as_chunks::<SLOT>().0);
         // The first cluster of another one begins with an entry for itself.
-        !self.looks_like_directory(next)
-            && live().filter(|slot| is_sound(&self.geometry, slot)).count() * 2 > live().count()
+        !self.looks_like_directory(next) && sound * 2 > live
     }
 
     fn largest_directory(&self) -> u64 {

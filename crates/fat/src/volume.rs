@@ -8,16 +8,13 @@ use crate::layout::{
 };
 use platter_clusters::{
     Content, Core, Entries, Entry, Family, FileState, FreeSpace, Images, Link, ROOT, Runs, Slots, Storage,
-    Table, TablePlace, Volume, capabilities, first_sector,
+    TABLE_CACHE, Table, Volume, capabilities, first_sector,
 };
 use platter_device::Device;
 use platter_vfs::{Capabilities, DosFlags, Error, Kind, Result, Timestamp, VolumeInfo};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The most bytes of the table that are kept in memory: all of it on volumes of up to 4 million clusters.
-const TABLE_CACHE: usize = 16 << 20;
 
 /// An open FAT volume.
 pub type FatVolume = Volume<FatFamily>;
@@ -48,12 +45,7 @@ fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
     device.read_at(0, &mut first)?;
 
     let heap = geometry.heap();
-    let place = TablePlace {
-        start: geometry.fat_offset(geometry.primary_fat()),
-        bytes: u64::from(geometry.fat_sectors) * u64::from(geometry.bytes_per_sector),
-        sector: geometry.bytes_per_sector,
-        heap,
-    };
+    let place = geometry.fat_place(geometry.primary_fat());
     let mut table = Table::new(device.clone(), Geometry::clone(&geometry), place, TABLE_CACHE);
     let mut space = FreeSpace::new(geometry.last_cluster(), heap.cluster_size());
     let mut run = (0, 0);

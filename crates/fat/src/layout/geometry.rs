@@ -1,7 +1,7 @@
 //! Where everything is, derived from a boot sector that makes sense.
 
 use super::{BootSector, ShortEntry};
-use platter_clusters::{Heap, Link};
+use platter_clusters::{Heap, Link, TablePlace};
 use platter_vfs::{Error, Result};
 
 /// The width of a FAT entry.
@@ -284,6 +284,13 @@ impl Geometry {
     pub fn fat_offset(&self, copy: u32) -> u64 {
         let sector = u64::from(self.reserved_sectors) + u64::from(copy) * u64::from(self.fat_sectors);
         sector * u64::from(self.bytes_per_sector)
+    }
+
+    /// A copy of the FAT, counted from 0, as a table to read.
+    pub fn fat_place(&self, copy: u32) -> TablePlace {
+        let sector = self.bytes_per_sector;
+        let bytes = u64::from(self.fat_sectors) * u64::from(sector);
+        TablePlace { start: self.fat_offset(copy), bytes, sector, heap: self.heap() }
     }
 
     /// Bytes of one FAT that hold entries: the rest of its last sectors is not used.
