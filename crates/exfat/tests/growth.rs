@@ -7,6 +7,8 @@ use common::{VOLUMES, Volume, tested};
 use platter_vfs::model::{Make, Part, RUN, grow, grow_all, grow_long};
 
 fn run(volume: Volume, part: Part) {
+    // All of it is compared again and again.
+    let volume = Volume { bytes: volume.bytes.min(448 << 20), ..volume };
     // fsck.exfat 1.2.0 looks at two clusters of a directory at once. The entries of a name of 255 units can lie in three of
     // 512 bytes: it takes them for damaged.
     let is_judged = volume.cluster > 512;

@@ -7,6 +7,7 @@
 mod blocks;
 mod compare;
 pub mod diskspd;
+pub mod endurance;
 mod engine;
 mod environment;
 mod error;

@@ -37,7 +37,7 @@ pub enum Target {
 }
 
 /// The name of the file under test.
-const FILE: &str = "platter.dat";
+pub(crate) const FILE: &str = "platter.dat";
 
 impl Target {
     /// Reads a target's name.

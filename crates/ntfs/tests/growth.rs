@@ -28,8 +28,8 @@ fn judge(device: &Arc<dyn Device>) -> Result<(), String> {
     }
     let options = OpenOptions { read_only: true, ..OpenOptions::default() };
     let system = NtfsVolume::open(device.clone(), options).map_err(|error| error.to_string())?;
-    let tree = readers::ours(&system);
-    readers::assert_same("ntfs-3g", &tree, &readers::ntfs_3g(&image, &tree));
+    let tree = readers::ours_by(&system, readers::quick_sum);
+    readers::assert_same("ntfs-3g", &tree, &readers::ntfs_3g_by(&image, &tree, readers::quick_sum));
     Ok(())
 }
 

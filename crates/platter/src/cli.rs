@@ -1,8 +1,8 @@
 //! The commands there are.
 
 use crate::commands::{
-    attr, cat, check, compare, completions, cp, info, integrity, ls, man, mirror, mkdir, mkfs, mount, mv,
-    recover, report, rm, run, scrub, umount, undo,
+    attr, cat, check, compare, completions, cp, endurance, info, integrity, ls, man, mirror, mkdir, mkfs,
+    mount, mv, recover, report, rm, run, scrub, umount, undo,
 };
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
@@ -34,6 +34,7 @@ pub struct Cli {
 pub(crate) enum Command {
     Compare(compare::Arguments),
     Run(run::Arguments),
+    Endurance(endurance::Arguments),
     Report(report::Arguments),
     Mount(mount::Arguments),
     Umount(umount::Arguments),
@@ -61,6 +62,7 @@ impl Command {
         match self {
             Command::Compare(arguments) => arguments.run(),
             Command::Run(arguments) => arguments.run(),
+            Command::Endurance(arguments) => arguments.run(),
             Command::Report(arguments) => arguments.run(),
             Command::Mount(arguments) => arguments.run(),
             Command::Umount(arguments) => arguments.run(),

@@ -6,6 +6,7 @@ pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod cp;
+pub mod endurance;
 pub mod info;
 pub mod integrity;
 mod lab;

@@ -8,7 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What this machine has not, or what would take long, and what runs in its place.
-const INSTEAD: [(&str, &str); 14] = [
+const INSTEAD: [(&str, &str); 15] = [
+    (
+        "endurance --device /dev/sdX --full 90 --time 12h",
+        "endurance --device lasts.img --size 512M --full 50 --time 1s",
+    ),
     (
         "--device /dev/sdX --targets raw,ext4,xfs,btrfs,ntfs-3g,exfat-fuse,ntfs,exfat,fat32,refs,refs+integrity",
         "--device few.img --targets raw,ext4",

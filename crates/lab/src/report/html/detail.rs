@@ -8,7 +8,7 @@ use super::{colour, escape, ordered};
 use std::fmt::Write;
 
 /// Points of a line at most; a longer timeline is drawn in steps of several intervals.
-const POINTS: usize = 240;
+pub(crate) const POINTS: usize = 240;
 
 /// Shades for sizes at the device, from the smallest.
 const SHADES: usize = 6;
@@ -45,7 +45,14 @@ fn summary(document: &Document, results: &[&CaseResult]) -> String {
 }
 
 /// A chart, its key and its figures.
-fn figure(title: &str, note: &str, key: &str, chart: &str, table: Option<Table>, wide: bool) -> String {
+pub(crate) fn figure(
+    title: &str,
+    note: &str,
+    key: &str,
+    chart: &str,
+    table: Option<Table>,
+    wide: bool,
+) -> String {
     let wide = if wide { " class=wide" } else { "" };
     let note = if note.is_empty() { String::new() } else { format!("<p class=note>{}</p>", escape(note)) };
     let table = table.map_or_else(String::new, |table| {
@@ -351,7 +358,7 @@ fn stalls(document: &Document, target: &str, run: &Run, end: f64) -> Vec<Band> {
     bands
 }
 
-fn time_ticks(end: f64) -> Vec<Tick> {
+pub(crate) fn time_ticks(end: f64) -> Vec<Tick> {
     let (unit, length) = match end {
         end if end <= 300.0 => ("s", 1.0),
         end if end <= 18_000.0 => ("min", 60.0),
@@ -397,7 +404,7 @@ fn power_of_ten(us: f64) -> String {
     }
 }
 
-fn short_count(value: f64) -> String {
+pub(crate) fn short_count(value: f64) -> String {
     match value {
         value if value >= 1e6 => format!("{} M", (value / 1e4).round() / 100.0),
         value if value >= 1e3 => format!("{} k", (value / 10.0).round() / 100.0),

@@ -4,8 +4,8 @@
 //! It opens with the answer and the grids; what is behind them is folded. Curves are SVG that stretches, with its labels in
 //! HTML around it. Every chart has its figures in a table below it.
 
-mod detail;
-mod plot;
+pub(crate) mod detail;
+pub(crate) mod plot;
 
 use super::document::{Case, Document, RAW};
 use super::tables::{at_the_device, conditions, every_figure, in_a_line};
@@ -13,7 +13,7 @@ use super::{Table, answer, grid};
 use crate::published;
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("page.css");
+pub(crate) const STYLE: &str = include_str!("page.css");
 
 /// Targets beyond this many share colours again; nobody tells more apart.
 const COLOURS: usize = 8;

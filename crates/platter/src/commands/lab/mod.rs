@@ -3,12 +3,12 @@
 mod meter;
 mod reports;
 
+pub use meter::Meter;
 pub use reports::Reports;
 
 use crate::failure::{About, Failure, INTERRUPTED, USAGE};
 use crate::image::Image;
 use clap::Args;
-use meter::Meter;
 use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
 use platter_lab::jetstress::{Jetstress, Volumes};
 use platter_lab::naspt::{Naspt, Policy, Set};
@@ -17,7 +17,7 @@ use platter_lab::workload::{Case, built_in, parse_durability};
 use platter_lab::{Comparison, Durability, Measured, Preset, Stand, Target, Workload, device_path};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// On what and how a comparison runs.
@@ -242,12 +242,8 @@ impl Choices {
         let mut image = Image::parse(Path::new(device))?;
         let force = self.force;
         for path in &mut image.paths {
-            let Some(real) = device_path(path)? else { continue };
-            *path = real;
-            if !force {
-                refuse_in_use(path)?;
-                let options = FileOptions { read_only: true, ..FileOptions::default() };
-                refuse_contents(&FileDevice::open(&path, options)?)?;
+            if let Some(real) = may_be_overwritten(path, force)? {
+                *path = real;
             }
         }
         Ok(match image.is_mirror {
@@ -255,6 +251,18 @@ impl Choices {
             false => Stand::Path { path: image.paths.remove(0), force },
         })
     }
+}
+
+/// The file or device that a path names, if there is one, and it may be overwritten: with force, or where nobody uses it and
+/// it holds nothing known.
+pub fn may_be_overwritten(path: &Path, force: bool) -> Result<Option<PathBuf>, Failure> {
+    let Some(real) = device_path(path)? else { return Ok(None) };
+    if !force {
+        refuse_in_use(&real)?;
+        let options = FileOptions { read_only: true, ..FileOptions::default() };
+        refuse_contents(&FileDevice::open(&real, options)?)?;
+    }
+    Ok(Some(real))
 }
 
 /// The loads on files that a name stands for, if it does.
@@ -306,7 +314,7 @@ pub fn workloads_help(before: &str) -> String {
 }
 
 /// The command as it was typed, with the program's own name.
-fn command_line() -> String {
+pub fn command_line() -> String {
     let arguments = std::env::args_os().skip(1).map(|argument| quoted(&argument));
     std::iter::once("platter".to_string()).chain(arguments).collect::<Vec<_>>().join(" ")
 }

@@ -1,0 +1,344 @@
+//! Endurance: one load on one volume for hours, in parts if it is stopped between.
+//!
+//! The published run of twelve hours left open what a volume is like afterwards: one with integrity "froze". So every few
+//! seconds a sample is recorded: rates, response times, whether a second went by without progress, free space, in how many
+//! pieces the file lies, what the device was asked, and the memory of this process.
+
+mod record;
+mod report;
+
+pub use record::{COLUMNS, Goal, Plan, Record, SCHEMA, Sample};
+pub use report::{html, summary};
+
+use crate::report::document::rfc3339;
+use crate::stand::{OpenStand, Stand};
+use crate::target::{FILE, Target};
+use crate::{Durability, Error, Job, Observer, Pattern, Result, Session, Stop, Subject, Watch};
+use platter_device::{Caching, Recorder, show_size};
+use platter_vfs::{FileSystem, Name, Node, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What is to run, and where.
+pub struct Endurance {
+    /// An image or a block device: whoever asks has made sure that its content may be lost.
+    pub device: PathBuf,
+    /// Also while somebody else uses it.
+    pub force: bool,
+    /// The raw device or a volume.
+    pub target: Target,
+    /// Part of the volume that is in use when the load begins, in percent.
+    pub full_percent: u32,
+    /// The load.
+    pub pattern: Pattern,
+    /// Of places and data.
+    pub seed: u64,
+    /// Length of a sample.
+    pub sample: Duration,
+    /// When it ends.
+    pub goal: Goal,
+    /// The command line that repeats it, for the report.
+    pub command: String,
+}
+
+/// Bytes of the file that are written before it is asked whether to end.
+const PIECE: u64 = 256 << 20;
+/// A wait for the last I/Os of a sample is a stall beyond this.
+const STALL: Duration = Duration::from_millis(250);
+/// How long a process that was killed may take to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often pieces are counted, in seconds under load: a file of millions takes a while.
+const COUNTED_EVERY: f64 = 60.0;
+/// What is under load.
+struct Subjects {
+    stand: OpenStand,
+    recorder: Arc<Recorder>,
+    subject: Subject,
+}
+
+impl Endurance {
+    /// Makes the volume and its file, and runs until the goal or until the observer wants an end.
+    ///
+    /// # Errors
+    /// What stops it before the first sample. Later failures end the run and are told in its [`Plan::ended`].
+    pub fn begin(&self, directory: &Path, observer: &dyn Observer) -> Result<Record> {
+        if !matches!(self.target, Target::Raw | Target::Volume { .. }) {
+            return Err(Error::Job("endurance runs on the raw device or on a volume of ours".into()));
+        }
+        if self.goal == Goal::default() {
+            return Err(Error::Job("nothing says when the run is to end".into()));
+        }
+        Record::refuse_existing(directory)?;
+        let stand = open(&self.device, self.force)?;
+        let whole = stand.device.len();
+        let unit = |bytes: u64| Duration::from_secs(bytes >> 20);
+        stand.provide(&mut |done, total| {
+            observer.stage("writing the image once", unit(done), unit(total));
+        })?;
+        let ready = self.target.set_up(&self.target.name(), &stand.places[0], stand.caching, 0)?;
+        let recorder = ready.recorder.ok_or_else(|| Error::Job("its device cannot be watched".into()))?;
+        let subjects = Subjects { subject: ready.subject, recorder, stand };
+        let (total, used, identifier) = match &subjects.subject {
+            Subject::File { system, .. } => {
+                let space = system.space()?;
+                let used = (space.total - space.free) * space.cluster;
+                (space.total * space.cluster, used, system.info()?.identifier)
+            }
+            Subject::Device { .. } => (whole, 0, String::new()),
+        };
+        let block = u64::from(self.pattern.block);
+        let full = (u128::from(total) * u128::from(self.full_percent) / 100) as u64;
+        let span = full.saturating_sub(used) / block.max(1) * block;
+        if span < block * u64::from(self.pattern.workers.max(1)) {
+            return Err(Error::Job(format!(
+                "a volume of {} that has {} in use is too small for a file that makes it {} % full",
+                show_size(total),
+                show_size(used),
+                self.full_percent
+            )));
+        }
+        let mut at = 0;
+        while at < span {
+            if observer.stop() {
+                return Err(Error::Interrupted);
+            }
+            let end = (at + PIECE).min(span);
+            crate::prepare(&subjects.subject, &(at..end), self.seed, &mut |done, _| {
+                observer.stage("writing the file", unit(at + done), unit(span));
+            })?;
+            at = end;
+        }
+        subjects.subject.sync()?;
+        let pattern = &self.pattern;
+        let plan = Plan {
+            schema: SCHEMA.into(),
+            created: rfc3339(SystemTime::now()),
+            platter_version: env!("CARGO_PKG_VERSION").into(),
+            command: self.command.clone(),
+            device: std::path::absolute(&self.device).unwrap_or_else(|_| self.device.clone()),
+            device_bytes: whole,
+            target: self.target.name(),
+            identifier,
+            volume_bytes: total,
+            full_percent: self.full_percent,
+            span,
+            block: pattern.block,
+            read_percent: pattern.read_percent,
+            random_percent: pattern.random_percent,
+            workers: pattern.workers,
+            queue_depth: pattern.queue_depth,
+            seed: self.seed,
+            sample_seconds: self.sample.as_secs_f64(),
+            goal: self.goal,
+            ended: None,
+        };
+        let record = Record::begin(directory, plan)?;
+        go_on(record, subjects, observer)
+    }
+}
+
+/// Goes on with a run that was stopped, on the volume as it is. Another goal takes the place of its own.
+///
+/// # Errors
+/// [`Error::Input`] if the device does not hold the volume of that run, and what stops it before the first sample.
+pub fn resume(directory: &Path, goal: Option<Goal>, force: bool, observer: &dyn Observer) -> Result<Record> {
+    let mut record = Record::open(directory)?;
+    record.plan.goal = goal.unwrap_or(record.plan.goal);
+    let plan = &record.plan;
+    let other = |reason: String| Error::Input { name: plan.device.display().to_string(), reason };
+    if plan.device.symlink_metadata().is_err() {
+        return Err(other("the device of the run is not there".into()));
+    }
+    let stand = open_patiently(&plan.device, force)?;
+    if stand.device.len() != plan.device_bytes {
+        return Err(other(format!("{} bytes, the run had {}", stand.device.len(), plan.device_bytes)));
+    }
+    let recorder = Arc::new(Recorder::new(stand.places[0].device.clone()));
+    let subject = match Target::parse(&plan.target)? {
+        Target::Volume { format, .. } => {
+            let system = format.open(recorder.clone(), OpenOptions::default())?;
+            let identifier = system.info()?.identifier;
+            if identifier != plan.identifier {
+                return Err(other(format!("it holds volume {identifier}, the run had {}", plan.identifier)));
+            }
+            let node = system.lookup(Node::ROOT, &Name::from(FILE))?;
+            let size = system.attributes(node)?.size;
+            if size < plan.span {
+                return Err(other(format!("its file has {size} bytes, the run had {}", plan.span)));
+            }
+            Subject::File { system, node }
+        }
+        _ => Subject::Device { device: recorder.clone(), free: None },
+    };
+    record.plan.ended = None;
+    record.save_plan()?;
+    go_on(record, Subjects { stand, recorder, subject }, observer)
+}
+
+fn open(device: &Path, force: bool) -> Result<OpenStand> {
+    // The span only says how much of an image is provided: all of it.
+    let span = std::fs::metadata(device).map_or(0, |data| data.len());
+    let stand = Stand::Path { path: device.into(), force };
+    OpenStand::open(&stand, span, 1, Caching::DirectIfPossible, false)
+}
+
+/// The same once whoever works on it has ended: a process that was killed holds its files until the kernel has ended its
+/// requests.
+fn open_patiently(device: &Path, force: bool) -> Result<OpenStand> {
+    let began = Instant::now();
+    loop {
+        match open(device, force) {
+            Err(Error::Device(platter_device::Error::Locked { .. })) if began.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Ends a sample when the observer wants an end.
+struct Ends<'o> {
+    observer: &'o dyn Observer,
+    goal: Goal,
+    seconds: f64,
+    volumes: f64,
+    /// The other goal, where the time is not what is asked for.
+    most: Duration,
+}
+
+impl Watch for Ends<'_> {
+    fn tick(&self, elapsed: Duration, _whole: Option<Duration>) {
+        let share = self.goal.share(self.seconds + elapsed.as_secs_f64(), self.volumes);
+        self.observer.stage("under load", self.most.mul_f64(share), self.most);
+    }
+
+    fn stop(&self) -> bool {
+        self.observer.stop()
+    }
+}
+
+/// Takes samples until the goal.
+fn go_on(mut record: Record, subjects: Subjects, observer: &dyn Observer) -> Result<Record> {
+    let plan = &record.plan;
+    let part = record.samples.last().map_or(0, |last| last.part + 1);
+    let pattern = Pattern {
+        block: plan.block,
+        read_percent: plan.read_percent,
+        random_percent: plan.random_percent,
+        workers: plan.workers,
+        queue_depth: plan.queue_depth,
+        ..Pattern::default()
+    };
+    let interval = Duration::from_secs(1);
+    let job = Job {
+        pattern,
+        range: 0..plan.span,
+        // Every part goes to other places than those before.
+        seed: plan.seed.wrapping_add(u64::from(part)),
+        ramp_up: Duration::ZERO,
+        stop: Stop::After(interval),
+        durability: Durability::Direct,
+        verify: false,
+        touch: false,
+        interval,
+    };
+    let mut session = Session::new(subjects.subject.clone(), job)?;
+    let mut counted = f64::NEG_INFINITY;
+    let ended = loop {
+        let (seconds, volumes) = (record.seconds(), record.volumes());
+        if record.plan.goal.share(seconds, volumes) >= 1.0 {
+            break "it reached its goal".to_string();
+        }
+        if observer.stop() {
+            break "it was stopped".to_string();
+        }
+        let left = record.plan.goal.seconds.map_or(f64::INFINITY, |goal| goal - seconds);
+        let sample = Duration::from_secs_f64(record.plan.sample_seconds.min(left).max(1e-3));
+        let most = Duration::from_secs_f64(record.plan.goal.seconds.unwrap_or(1e6).min(1e12));
+        let watch = Ends { observer, goal: record.plan.goal, seconds, volumes, most };
+        let is_due = seconds - counted >= COUNTED_EVERY;
+        match take(&mut session, &subjects, sample, is_due, &watch) {
+            Ok(sample) => {
+                if sample.pieces.is_some() {
+                    counted = seconds;
+                }
+                record.add(Sample { part, at: seconds, ..sample })?;
+            }
+            Err(error) => break format!("it failed: {error}"),
+        }
+    };
+    drop(session);
+    let ended = match &subjects.subject {
+        Subject::File { system, .. } => match system.unmount() {
+            Ok(()) => ended,
+            Err(error) => format!("{ended}, and the volume could not be unmounted: {error}"),
+        },
+        Subject::Device { device, .. } => match device.flush() {
+            Ok(()) => ended,
+            Err(error) => format!("{ended}, and the device could not be flushed: {error}"),
+        },
+    };
+    drop(subjects.stand);
+    record.plan.ended = Some(ended);
+    record.save_plan()?;
+    Ok(record)
+}
+
+/// Measures for a while.
+fn take(
+    session: &mut Session,
+    subjects: &Subjects,
+    length: Duration,
+    is_due: bool,
+    watch: &dyn Watch,
+) -> Result<Sample> {
+    let before = subjects.recorder.traffic();
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let began = Instant::now();
+    let measured =
+        session.run(Duration::ZERO, Stop::Slice(length), length.min(Duration::from_secs(1)), watch)?;
+    let seconds = began.elapsed();
+    let after = subjects.recorder.traffic();
+    let latencies = measured.latencies();
+    let us = |percent: f64| latencies.percentile(percent) as f64 / 1e3;
+    let late = measured.elapsed.saturating_sub(length);
+    let standing = measured.interval.as_secs_f64() * measured.stalled as f64;
+    let pieces = match &subjects.subject {
+        Subject::File { system, node } if is_due => Some(pieces(&**system, *node)?),
+        _ => None,
+    };
+    Ok(Sample {
+        clock,
+        seconds: seconds.as_secs_f64(),
+        reads: measured.reads.ios,
+        writes: measured.writes.ios,
+        written: measured.writes.bytes,
+        mean_us: latencies.mean() / 1e3,
+        p50_us: us(50.0),
+        p99_us: us(99.0),
+        p99_9_us: us(99.9),
+        max_us: latencies.max() as f64 / 1e3,
+        stalled: standing.max(if late > STALL { late.as_secs_f64() } else { 0.0 }),
+        free: subjects.subject.free(),
+        pieces,
+        device_read: after.read.bytes - before.read.bytes,
+        device_written: after.write.bytes - before.write.bytes,
+        flushes: after.flushes - before.flushes,
+        resident: resident(),
+        ..Sample::default()
+    })
+}
+
+/// Pieces that a file lies in.
+fn pieces(system: &dyn FileSystem, node: Node) -> Result<u64> {
+    Ok(system.extents(node)?.len() as u64)
+}
+
+/// Memory of this process that is in use.
+fn resident() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
+    Some(pages * page as u64)
+}
