@@ -39,6 +39,13 @@ fn what_grows_is_refused_or_kept() {
     grow_all(&VOLUMES, RUN / 5, run);
 }
 
+/// A stream that once found a time for which there was no room: an index in a crowded record wanted a block to itself on a
+/// full volume, although the entry in it grew no longer.
+#[test]
+fn a_time_has_room_in_a_crowded_record() {
+    run(Volume { cluster: 16384, bytes: 24 << 20, ..USUAL }, Part { seed: 9032, count: RUN, attempts: 250 });
+}
+
 /// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-ntfs --test growth --
 /// --ignored --nocapture`, with `PLATTER_SEED=n` for others, and a part of them with `PLATTER_PART=i/n`.
 #[test]

@@ -122,7 +122,10 @@ impl Core {
         let mut root = IndexRoot::from_bytes(tree.root(), 0)?;
         let others = file.length().saturating_sub(root.node.entries.len());
         let limit = room.saturating_sub(others).max(room / 2);
-        if node.entries.len() <= limit && node.entries.len() <= IndexBlock::room(tree.block) {
+        // What is no longer than it was stays where it is, also where other attributes came beside it since: sizes and times
+        // of files are recorded when there may be no cluster left for a block.
+        let is_no_longer = node.entries.len() <= root.node.entries.len();
+        if is_no_longer || node.entries.len() <= limit && node.entries.len() <= IndexBlock::room(tree.block) {
             root.node = node;
             file.put(Attr::resident(Kind::INDEX_ROOT, root.to_bytes()).named(units));
             return self.store(file);
