@@ -109,8 +109,10 @@ impl NtfsVolume {
 
     fn commit_in(&self, turn: &mut Turn) -> Result<Left> {
         let mut may_help = true;
+        // Nodes for which there was no room before something else was committed.
+        let mut refused = BTreeSet::new();
         loop {
-            let (left, is_whole) = self.commit_group(turn)?;
+            let (left, is_whole) = self.commit_group(turn, &mut refused)?;
             if !is_whole {
                 continue;
             }
@@ -124,13 +126,13 @@ impl NtfsVolume {
     }
 
     /// Commits what there is, as far as the log has room for it at once; and says whether that was all.
-    fn commit_group(&self, turn: &mut Turn) -> Result<(Left, bool)> {
+    fn commit_group(&self, turn: &mut Turn, refused: &mut BTreeSet<u64>) -> Result<(Left, bool)> {
         let (batch, left, is_whole) = loop {
             let mut core = self.core();
             let (mut left, mut is_whole) = (Left::default(), true);
             self.health.promise()?;
             if self.is_written {
-                (left, is_whole) = self.absorb(&mut core);
+                (left, is_whole) = self.absorb(&mut core, refused);
             }
             if !self.is_written || !core.is_dirty() {
                 drop(core);
@@ -319,7 +321,7 @@ impl NtfsVolume {
 
     /// Records sizes and times of what was written or changed, in the files' records and in their directories; and says
     /// whether that was all of it.
-    fn absorb(&self, core: &mut Core) -> (Left, bool) {
+    fn absorb(&self, core: &mut Core, refused: &mut BTreeSet<u64>) -> (Left, bool) {
         let touched = std::mem::take(&mut *self.touched());
         let mut left = Left::default();
         let mut touched = touched.into_iter();
@@ -332,7 +334,8 @@ impl NtfsVolume {
             let is_later = self.touched().contains(&node);
             let is_more = match outcome {
                 Ok(()) => is_later || self.is_much(core) && touched.len() > 0,
-                Err(error) if error.is_full() && core.is_dirty() => true,
+                // Once: what it took and gave back is dirty too, and would be committed again and again.
+                Err(error) if error.is_full() && core.is_dirty() && refused.insert(node) => true,
                 Err(error) => {
                     left.0.push((node, error));
                     false
