@@ -23,6 +23,8 @@ pub struct Hardware {
     pub model: Option<String>,
     /// Whether it has rotating platters.
     pub rotational: Option<bool>,
+    /// Version of its firmware, where the kernel knows it.
+    pub firmware: Option<String>,
 }
 
 /// The disk that a block device is, or that the file system that holds a path is on; `None` if there is no one disk.
@@ -31,8 +33,13 @@ pub fn hardware(path: &Path) -> Option<Hardware> {
     let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
     let disk = Host::this().disk(number)?;
     let read = |name: &str| Some(fs::read_to_string(disk.join(name)).ok()?.trim().to_string());
-    let model = read("device/model").filter(|model| !model.is_empty());
-    Some(Hardware { model, rotational: read("queue/rotational").map(|value| value == "1") })
+    let known = |name: &str| read(name).filter(|value| !value.is_empty());
+    Some(Hardware {
+        model: known("device/model"),
+        rotational: read("queue/rotational").map(|value| value == "1"),
+        // NVMe drives have the first, those of SCSI and SATA the second.
+        firmware: known("device/firmware_rev").or_else(|| known("device/rev")),
+    })
 }
 
 /// Where a kernel shows what it knows: `/`, or a directory that a test made.

@@ -13,6 +13,7 @@ pub fn environment(device: DeviceInfo) -> Environment {
         Some(line.trim_start_matches([' ', '\t', ':', '=']).trim_matches('"').trim().to_owned())
     };
     Environment {
+        host: crate::kept::host(),
         cpu: after(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| std::env::consts::ARCH.into()),
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         memory_bytes: memory_bytes(),
@@ -52,6 +53,7 @@ pub fn device_info(device: &dyn Device, name: &str, kind: &str, place: &Path) ->
         logical_sector: device.sectors().logical,
         physical_sector: device.sectors().physical,
         model: hardware.as_ref().and_then(|hardware| hardware.model.clone()),
+        firmware: hardware.as_ref().and_then(|hardware| hardware.firmware.clone()),
         rotational: hardware.as_ref().and_then(|hardware| hardware.rotational),
         host_file_system: if kind == "image" { platter_device::host_file_system(place) } else { None },
     }

@@ -12,6 +12,7 @@ mod engine;
 mod environment;
 mod error;
 pub mod estimate;
+pub mod fleet;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod iometer;

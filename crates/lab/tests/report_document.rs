@@ -94,6 +94,11 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
                     }
                 }
             }
+            "additionalProperties" if rule.is_object() => {
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    check(root, rule, value, &format!("{at}.{name}"), found);
+                }
+            }
             "additionalProperties" => {
                 assert_eq!(rule, &Value::Bool(false));
                 for name in value.as_object().into_iter().flatten().map(|(name, _)| name) {

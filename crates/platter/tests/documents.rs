@@ -50,7 +50,8 @@ const BEFORE: [(&str, usize, &str); 4] = [
     (
         "README.md",
         2,
-        "mkdir before after jobs && cp platter-report/report.json before && cp platter-report/report.json after
+        "mkdir before after jobs reports && cp platter-report/report.json before && cp platter-report/report.json after
+         cp platter-report/report.json reports
          printf '[a]\\nsize=1m\\ndirect=1\\n' > jobs/mine.fio
          cp \"$ROOT/crates/lab/workloads/overhead.toml\" mine.toml",
     ),

@@ -9,6 +9,7 @@
 
 use crate::estimate::ERRORS;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The value of [`Document::schema`].
@@ -43,6 +44,9 @@ pub struct Document {
     /// Why it holds less than was asked for; absent if it is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
+    /// What the person who ran it said of it, for comparing many: `--label rack=b7`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// The machine and the device.
     pub environment: Environment,
     /// What was the same for every target.
@@ -77,6 +81,9 @@ pub struct Pair {
 /// The machine and the device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
+    /// Name of the machine.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
     /// Model name of the processor.
     pub cpu: String,
     /// Processors that the process may run on.
@@ -109,6 +116,9 @@ pub struct DeviceInfo {
     /// Model of the drive, where the host tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Version of its firmware, where the host tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
     /// Whether the drive has platters, where the host tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
@@ -610,6 +620,7 @@ impl Document {
             created: rfc3339(started),
             command: command.into(),
             partial: None,
+            labels: BTreeMap::new(),
             environment,
             settings,
             response_time_bins_us: RESPONSE_TIME_BINS_US.to_vec(),

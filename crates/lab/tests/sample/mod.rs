@@ -113,6 +113,7 @@ fn cases() -> Vec<(Case, f64)> {
 fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u32, seed: u64) -> Document {
     let mut dice = Dice(seed);
     let environment = Environment {
+        host: "storage-7".into(),
         cpu: "AMD EPYC 9354P 32-Core Processor".into(),
         cores: 8,
         memory_bytes: 32 * GIB,
@@ -126,6 +127,7 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
             logical_sector: 512,
             physical_sector: 4096,
             model: Some("INTEL SSDPF2KE064T1".into()),
+            firmware: Some("9CV10200".into()),
             rotational: Some(false),
             host_file_system: None,
         },

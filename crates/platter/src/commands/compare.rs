@@ -110,14 +110,15 @@ impl Arguments {
             targets.push(directory);
         }
         let has_naspt = sets.contains(&naspt::Set::Naspt);
-        let document = match sets.is_empty() {
+        let labels = self.choices.labels();
+        let document = labels.on(match sets.is_empty() {
             _ if is_jetstress => {
                 let Policies { volumes, .. } = self.policies;
                 measure_databases(&self.choices.jetstress(volumes, &targets, &self.out)?)?
             }
             true => measure(&self.choices.comparison(&targets, &self.workloads, &self.out)?)?,
             false => measure_files(&self.choices.naspt(sets, &targets, self.policies, &self.out)?)?,
-        };
+        });
         // Saved first: what took long to measure is not lost to a reader who goes away. And printed if it could not be
         // saved.
         let saved = reports.save(&document, self.published);

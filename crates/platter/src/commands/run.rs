@@ -66,23 +66,25 @@ impl Arguments {
         if let Some(option) = self.options.first() {
             return Err(Failure::new(option.display(), "only diskspd has options behind --").with_code(USAGE));
         }
+        let labels = self.choices.labels();
         if self.workload == JETSTRESS {
             let target = self.target.unwrap_or_else(|| "refs:64k".into());
             let jetstress = self.choices.jetstress(self.policies.volumes, &[target], Path::new("."))?;
-            return show(&measure_databases(&jetstress)?, self.json);
+            return show(&labels.on(measure_databases(&jetstress)?), self.json);
         }
         if let Some(set) = on_files(&self.workload) {
             let target = self.target.unwrap_or_else(|| "ntfs".into());
             let naspt = self.choices.naspt(vec![set], &[target], self.policies, Path::new("."))?;
-            return show(&measure_files(&naspt)?, self.json);
+            return show(&labels.on(measure_files(&naspt)?), self.json);
         }
         let target = self.target.unwrap_or_else(|| "raw".into());
         let comparison = self.choices.comparison(&[target], &[self.workload], Path::new("."))?;
-        show(&measure(&comparison)?, self.json)
+        show(&labels.on(measure(&comparison)?), self.json)
     }
 
     /// Runs a configuration of Iometer, and writes its results.csv beside what is printed.
     fn iometer(self, results: &Path) -> Outcome {
+        let labels = self.choices.labels();
         let path = Path::new(&self.workload);
         let wrong = |reason: String| Failure::new(path.display(), reason).with_code(USAGE);
         let is_icf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("icf"));
@@ -107,7 +109,7 @@ impl Arguments {
             // An empty file says nothing; why there is none is told.
             let _ = std::fs::remove_file(results);
         }
-        show(&written?, self.json)
+        show(&labels.on(written?), self.json)
     }
 
     /// Runs what a command line of DiskSpd says.
@@ -133,10 +135,12 @@ impl Arguments {
         for note in workloads.iter().flat_map(|workload| &workload.notes) {
             tell(format_args!("platter: diskspd: {note}"));
         }
+        let labels = self.choices.labels();
         let comparison = self.choices.comparison_of(&[target], workloads, Path::new("."))?;
         let mut runs = Runs::default();
         let document =
             measure_and(&comparison, &mut |workload, case, measured| runs.add(workload, case, measured))?;
+        let document = labels.on(document);
         let text = if self.json { document.to_json() } else { profile.results(&runs, &document) };
         output.bytes(text.as_bytes())?;
         output.finish()?;

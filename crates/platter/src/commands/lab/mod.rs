@@ -15,6 +15,7 @@ use platter_lab::naspt::{Naspt, Policy, Set};
 use platter_lab::report::Document;
 use platter_lab::workload::{Case, built_in, parse_durability};
 use platter_lab::{Comparison, Durability, Measured, Preset, Stand, Target, Workload, device_path};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -78,6 +79,27 @@ pub struct Choices {
     /// and benchmarks do not
     #[arg(long)]
     touch: bool,
+
+    /// Say something of this run that reports of many machines are put together by: rack=b7. Several times
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
+    labels: Vec<(String, String)>,
+}
+
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("expected NAME=VALUE".into()),
+    }
+}
+
+/// Names and values that a report says of itself.
+pub struct Labels(BTreeMap<String, String>);
+
+impl Labels {
+    /// Puts them into a report.
+    pub fn on(self, document: Document) -> Document {
+        Document { labels: self.0, ..document }
+    }
 }
 
 /// Cluster sizes in bytes.
@@ -99,6 +121,11 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Choices {
+    /// What the report is to say of itself.
+    pub fn labels(&self) -> Labels {
+        Labels(self.labels.iter().cloned().collect())
+    }
+
     /// Whether a device was named.
     pub fn has_device(&self) -> bool {
         self.device.is_some()

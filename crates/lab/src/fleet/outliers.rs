@@ -1,0 +1,107 @@
+//! Which machines fall out of their group.
+//!
+//! Of each cell the logarithm of a machine's rate is taken as its distance from the group's median, in units of the group's
+//! spread (1.4826 times the median of all distances: the standard deviation, if they are normal). A machine that is slow in
+//! everything is found by the median of its distances over all cells, one that is odd in a single cell by that one. Chances are
+//! those of Student's t, and corrected for the number of machines and cells (Bonferroni): where all machines are alike,
+//! the chance that any is named is one in twenty at most.
+
+use super::Fleet;
+use crate::statistics::median;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The chance that any machine is named where all are alike.
+const ERRORS: f64 = 0.05;
+/// A group of fewer tells nothing of one of them.
+pub const LEAST: usize = 8;
+/// The standard deviation of a normal distribution, in medians of absolute distances.
+const DEVIATION: f64 = 1.4826;
+/// Of so many parts of the values the median of distances makes use: its variance is that of a standard deviation of
+/// fewer.
+const EFFICIENCY: f64 = 0.37;
+/// A spread is taken to be no less: figures of machines are never more alike than this.
+const LEAST_SPREAD: f64 = 0.001;
+
+/// A machine that falls out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outlier {
+    /// Host and device.
+    pub machine: String,
+    /// Its group.
+    pub group: String,
+    /// Its rate as a multiple of the group's median: over all cells, or in the one.
+    pub ratio: f64,
+    /// In units of the group's spread.
+    pub distance: f64,
+    /// The one cell that it is about, if it is not about all.
+    pub cell: Option<super::Cell>,
+}
+
+/// Distances from the median of all, in units of their spread.
+fn distances(values: &[f64]) -> Vec<f64> {
+    let middle = median(values);
+    let away: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    let spread = (median(&away) * DEVIATION).max(LEAST_SPREAD);
+    values.iter().map(|value| (value - middle) / spread).collect()
+}
+
+/// The chance of such a distance in a group of so many, to both sides.
+fn chance(distance: f64, machines: usize) -> f64 {
+    let freedom = EFFICIENCY * (machines - 1) as f64;
+    let student = StudentsT::new(0.0, 1.0, freedom).expect("a group has several machines");
+    2.0 * student.sf(distance.abs())
+}
+
+impl Fleet {
+    /// The machines that fall out of their groups, the slowest first.
+    pub fn outliers(&self) -> Vec<Outlier> {
+        let judged: usize =
+            (0..self.groups.len()).map(|group| self.size(group)).filter(|size| *size >= LEAST).sum();
+        // Half of the errors for machines as a whole, half for their cells.
+        let whole = ERRORS / 2.0 / judged.max(1) as f64;
+        let single = whole / self.cells.len().max(1) as f64;
+        let mut found = Vec::new();
+        for group in (0..self.groups.len()).filter(|&group| self.size(group) >= LEAST) {
+            let mut logs: Vec<Vec<(u32, f64, f64)>> = vec![Vec::new(); self.machines.len()];
+            for cell in 0..self.cells.len() as u32 {
+                let rates = self.rates(group, cell);
+                if rates.len() < LEAST {
+                    continue;
+                }
+                let values: Vec<f64> = rates.iter().map(|(_, rate)| rate.ln()).collect();
+                let middle = median(&values);
+                for ((machine, rate), distance) in rates.iter().zip(distances(&values)) {
+                    logs[*machine].push((cell, distance, rate.ln() - middle));
+                }
+            }
+            let measured: Vec<usize> =
+                (0..self.machines.len()).filter(|&machine| !logs[machine].is_empty()).collect();
+            let over = |machine: usize, of: fn(&(u32, f64, f64)) -> f64| {
+                median(&logs[machine].iter().map(of).collect::<Vec<f64>>())
+            };
+            let typical: Vec<f64> = measured.iter().map(|&machine| over(machine, |cell| cell.1)).collect();
+            for (&machine, distance) in measured.iter().zip(distances(&typical)) {
+                let outlier = |ratio: f64, distance: f64, cell: Option<u32>| Outlier {
+                    machine: self.machines[machine].name.clone(),
+                    group: self.groups[group].clone(),
+                    ratio,
+                    distance,
+                    cell: cell.map(|cell| self.cells[cell as usize].clone()),
+                };
+                if chance(distance, measured.len()) < whole {
+                    found.push(outlier(over(machine, |cell| cell.2).exp(), distance, None));
+                    continue;
+                }
+                let odd = logs[machine].iter().filter(|cell| chance(cell.1, measured.len()) < single);
+                found.extend(odd.map(|&(cell, distance, log)| outlier(log.exp(), distance, Some(cell))));
+            }
+        }
+        found.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        found
+    }
+
+    /// Machines of a group.
+    pub(super) fn size(&self, group: usize) -> usize {
+        self.machines.iter().filter(|machine| machine.group == group).count()
+    }
+}

@@ -1,0 +1,172 @@
+//! What a fleet says, as tables and as a page.
+
+use super::outliers::LEAST;
+use super::{Fleet, Outlier};
+use crate::estimate;
+use crate::report::html::{STYLE, escape};
+use crate::report::{Cell, Column, Table, Tone, format};
+use crate::statistics::{median, plural};
+use std::fmt::Write;
+
+/// Of sorted values the one that so large a part does not exceed.
+fn quantile(sorted: &[f64], part: f64) -> f64 {
+    let at = (sorted.len().saturating_sub(1)) as f64 * part;
+    sorted.get(at.round() as usize).copied().unwrap_or(0.0)
+}
+
+impl Fleet {
+    /// `500 reports of 500 machines in 2 groups by device.model`.
+    fn title(&self) -> String {
+        let many = |count: usize, noun: &str| {
+            format!("{} {}", format::count(count as f64), plural(count as u64, noun))
+        };
+        format!(
+            "{} of {} in {}",
+            many(self.reports as usize, "report"),
+            many(self.machines.len(), "machine"),
+            many(self.groups.len(), "group")
+        )
+    }
+
+    /// The machines that fall out, as sentences.
+    fn findings(&self, outliers: &[Outlier]) -> Vec<String> {
+        let mut all = Vec::new();
+        for outlier in outliers {
+            let way = if outlier.ratio < 1.0 { "slower" } else { "faster" };
+            let percent = format::percent_up((outlier.ratio - 1.0).abs() * 100.0);
+            let place = match &outlier.cell {
+                None => "over all cases".to_string(),
+                Some(cell) => format!("in {} {} on {}", cell.workload, cell.case, cell.target),
+            };
+            all.push(format!(
+                "{} is {percent} % {way} than the median of its group ({}) {place}, {:.1} times the group's spread.",
+                outlier.machine,
+                outlier.group,
+                outlier.distance.abs()
+            ));
+        }
+        if outliers.is_empty() {
+            all.push("No machine falls out of its group.".into());
+        }
+        let small: Vec<&str> = (0..self.groups.len())
+            .filter(|&group| self.size(group) < LEAST)
+            .map(|group| self.groups[group].as_str())
+            .collect();
+        if !small.is_empty() {
+            all.push(format!(
+                "Fewer than {LEAST} machines tell nothing of one of them: {}.",
+                small.join("; ")
+            ));
+        }
+        all
+    }
+
+    /// For each case and target the distribution in every group; with two groups the second against the first.
+    fn tables(&self) -> Vec<Table> {
+        let mut workloads: Vec<&str> = self.cells.iter().map(|cell| cell.workload.as_str()).collect();
+        workloads.sort_unstable();
+        workloads.dedup();
+        workloads.into_iter().map(|workload| self.table(workload)).collect()
+    }
+
+    fn table(&self, workload: &str) -> Table {
+        let mut columns: Vec<Column> = ["Case", "Target", "Group"].map(Column::words).into();
+        columns.extend(["Machines", "5 %", "Median IOPS", "95 %"].map(Column::figures));
+        let is_pair = self.groups.len() == 2;
+        if is_pair {
+            columns.push(Column::figures("Second against first"));
+        }
+        let mut rows = Vec::new();
+        for (number, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.workload == workload) {
+            let mut before: Vec<f64> = Vec::new();
+            for (group, name) in self.groups.iter().enumerate() {
+                let mut rates: Vec<f64> =
+                    self.rates(group, number as u32).into_iter().map(|(_, rate)| rate).collect();
+                rates.sort_by(f64::total_cmp);
+                if rates.is_empty() {
+                    continue;
+                }
+                let mut row = vec![Cell::plain(&cell.case), Cell::plain(&cell.target), Cell::plain(name)];
+                row.push(Cell::plain(format::count(rates.len() as f64)));
+                row.extend(
+                    [quantile(&rates, 0.05), median(&rates), quantile(&rates, 0.95)]
+                        .map(|rate| Cell::plain(format::figure(rate))),
+                );
+                if is_pair {
+                    row.push(self.against(&rates, &before));
+                }
+                rows.push(row);
+                before = rates;
+            }
+        }
+        Table { caption: format!("{workload}: rates by group"), columns, rows }
+    }
+
+    /// `−12 % ±3`, faint if it could be chance; empty for the first group.
+    fn against(&self, rates: &[f64], before: &[f64]) -> Cell {
+        if before.is_empty() {
+            return Cell::default();
+        }
+        let difference = estimate::apart(rates, before);
+        let half = difference.half_width(estimate::ERRORS / self.cells.len().max(1) as f64);
+        let ratio = difference.logarithm.exp();
+        if half > 100.0 {
+            return Cell::toned(format!("{} ?", format::change(ratio)), Tone::Faint);
+        }
+        let text = format!("{} ±{}", format::change(ratio), format::percent_up(half.exp_m1() * 100.0));
+        match difference.logarithm.abs() > half {
+            true if ratio < 1.0 => Cell::toned(text, Tone::Worse(2)),
+            true => Cell::toned(text, Tone::Better(2)),
+            false => Cell::toned(text, Tone::Faint),
+        }
+    }
+
+    /// For a terminal.
+    pub fn terminal(&self, colour: bool) -> String {
+        let mut text = format!("{}\n\n", self.title());
+        for sentence in self.findings(&self.outliers()) {
+            let _ = writeln!(text, "{sentence}");
+        }
+        for table in self.tables() {
+            let _ = write!(text, "\n{}", table.terminal(colour));
+        }
+        text
+    }
+
+    /// As Markdown.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("# {}\n\n", self.title());
+        for sentence in self.findings(&self.outliers()) {
+            let _ = writeln!(text, "- {sentence}");
+        }
+        for table in self.tables() {
+            let _ = write!(text, "\n{}", table.markdown());
+        }
+        text
+    }
+
+    /// A page by itself.
+    pub fn html(&self) -> String {
+        let title = escape(&self.title());
+        let mut page = format!(
+            "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
+             <meta name=viewport content=\"width=device-width,initial-scale=1\">\
+             <meta name=color-scheme content=\"light dark\"><title>{title}</title>\
+             <style>{STYLE}</style></head><body><header><h1>{title}</h1><div class=answer>"
+        );
+        for sentence in self.findings(&self.outliers()) {
+            let _ = write!(page, "<p>{}</p>", escape(&sentence));
+        }
+        page.push_str("</div></header><main>");
+        for table in self.tables() {
+            let _ = write!(page, "<section>{}</section>", table.html());
+        }
+        let _ = writeln!(
+            page,
+            "</main><footer>Made by Platter {} from {}.</footer></body></html>",
+            env!("CARGO_PKG_VERSION"),
+            plural(self.reports, "saved report")
+        );
+        page
+    }
+}

@@ -1,0 +1,115 @@
+//! Reports of many machines, made up: who is slow is named, and nobody else.
+
+#[allow(dead_code, reason = "each test binary uses a part of this")]
+mod sample;
+
+use platter_lab::fleet::{Fleet, Key};
+use platter_lab::report::Document;
+use std::collections::BTreeSet;
+
+/// About normal, with a mean of 0 and a deviation of 1.
+fn normal(rng: &mut fastrand::Rng) -> f64 {
+    (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
+}
+
+/// A report of a machine whose rates are those of the sample, times `speed`, times what chance adds.
+fn report(number: u32, model: &str, speed: f64, rng: &mut fastrand::Rng) -> Document {
+    let mut document = sample::two_volumes();
+    document.environment.host = format!("node{number}");
+    document.environment.device.model = Some(model.into());
+    document.labels.insert("rack".into(), format!("r{}", number % 2));
+    // Machines differ in everything together, and in each figure.
+    let own = (0.03 * normal(rng)).exp();
+    for result in &mut document.results {
+        result.iops *= speed * own * (0.02 * normal(rng)).exp();
+    }
+    document
+}
+
+fn names(fleet: &Fleet) -> BTreeSet<String> {
+    fleet.outliers().into_iter().map(|outlier| outlier.machine.split(' ').next().unwrap().into()).collect()
+}
+
+#[test]
+fn three_slow_machines_of_500_are_named_and_no_other() {
+    for seed in 0..3 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let slow: BTreeSet<u32> = [17, 203, 498].into();
+        let mut fleet = Fleet::new(vec![Key::parse("device.model").unwrap()]);
+        for number in 0..500 {
+            // One model is far slower than the other, which makes none of its machines slow.
+            let (model, speed) = if number < 300 { ("fast", 1.0) } else { ("slow", 0.4) };
+            let speed = if slow.contains(&number) { speed * 0.75 } else { speed };
+            fleet.add(&report(number, model, speed, &mut rng).to_json()).unwrap();
+        }
+        let expected: BTreeSet<String> = slow.iter().map(|number| format!("node{number}")).collect();
+        assert_eq!(names(&fleet), expected, "seed {seed}");
+        assert!(fleet.outliers().iter().all(|outlier| (0.65..0.85).contains(&outlier.ratio)));
+    }
+}
+
+#[test]
+fn nobody_is_named_where_all_are_alike() {
+    let mut named = 0;
+    for seed in 0..40 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut fleet = Fleet::new(vec![Key::parse("device.model").unwrap()]);
+        (0..60).for_each(|number| fleet.add(&report(number, "disk", 1.0, &mut rng).to_json()).unwrap());
+        named += u32::from(!fleet.outliers().is_empty());
+    }
+    // One in twenty at most is meant; seeds are fixed.
+    assert!(named <= 2, "{named} of 40");
+}
+
+#[test]
+fn one_odd_case_is_named_with_its_machine() {
+    let mut rng = fastrand::Rng::with_seed(8664);
+    let mut fleet = Fleet::new(vec![Key::parse("label.rack").unwrap(), Key::parse("host").unwrap()]);
+    fleet.add(&report(1, "disk", 1.0, &mut rng).to_json()).unwrap();
+    assert!(fleet.terminal(false).contains("Fewer than 8 machines"), "{}", fleet.terminal(false));
+    let mut fleet = Fleet::new(vec![Key::parse("cpu").unwrap()]);
+    for number in 0..40 {
+        let mut document = report(number, "disk", 1.0, &mut rng);
+        if number == 9 {
+            document.results[1].iops *= 0.5;
+        }
+        fleet.add(&document.to_json()).unwrap();
+        // A second report of the same machine counts with the first.
+        fleet.add(&document.to_json()).unwrap();
+    }
+    let found = fleet.outliers();
+    assert_eq!(found.len(), 1, "{found:?}");
+    let document = sample::two_volumes();
+    let cell = found[0].cell.as_ref().expect("one case alone");
+    assert_eq!(
+        (cell.target.as_str(), cell.workload.as_str()),
+        (document.results[1].target.as_str(), document.results[1].case.workload.as_str())
+    );
+    for text in [fleet.terminal(false), fleet.markdown(), fleet.html()] {
+        assert!(text.contains("80 reports of 40 machines in 1 group") && text.contains("node9"), "{text}");
+    }
+}
+
+#[test]
+fn two_groups_are_compared() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut fleet = Fleet::new(vec![Key::parse("label.rack").unwrap()]);
+    for number in 0..60 {
+        let speed = if number % 2 == 1 { 0.8 } else { 1.0 };
+        fleet.add(&report(number, "disk", speed, &mut rng).to_json()).unwrap();
+    }
+    let text = fleet.markdown();
+    assert!(
+        text.contains("Second against first") && text.contains("−20 %") || text.contains("−19 %"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_no_report_is_refused() {
+    let mut fleet = Fleet::new(Vec::new());
+    for text in ["", "{}", "[1]", "{\"schema\":\"other\",\"environment\":{},\"results\":[]}"] {
+        assert!(fleet.add(text).is_err(), "{text:?}");
+    }
+    assert!(Key::parse("label.").is_err() && Key::parse("colour").unwrap_err().contains("device.model"));
+}
