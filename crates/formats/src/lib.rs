@@ -8,9 +8,13 @@ mod mirrors;
 pub use mirrors::Judge;
 
 use platter_device::{Device, Partition, contents};
+#[cfg(feature = "exfat")]
 use platter_exfat::Exfat;
+#[cfg(feature = "fat")]
 use platter_fat::Fat;
+#[cfg(feature = "ntfs")]
 use platter_ntfs::Ntfs;
+#[cfg(feature = "refs")]
 use platter_refs::Refs;
 use platter_vfs::{Error, FileSystem, Format, OpenOptions, Recognised, Result};
 use std::sync::Arc;
@@ -18,7 +22,24 @@ use std::sync::Arc;
 /// Every format, under every name that a user may type. A format comes before its variants, so that recognising finds
 /// the one that knows them all.
 pub fn registry() -> &'static [&'static dyn Format] {
-    &[&Fat::ANY, &Fat::FAT12, &Fat::FAT16, &Fat::FAT32, &Exfat, &Ntfs, &Refs::ANY, &Refs::INTEGRITY]
+    &[
+        #[cfg(feature = "fat")]
+        &Fat::ANY,
+        #[cfg(feature = "fat")]
+        &Fat::FAT12,
+        #[cfg(feature = "fat")]
+        &Fat::FAT16,
+        #[cfg(feature = "fat")]
+        &Fat::FAT32,
+        #[cfg(feature = "exfat")]
+        &Exfat,
+        #[cfg(feature = "ntfs")]
+        &Ntfs,
+        #[cfg(feature = "refs")]
+        &Refs::ANY,
+        #[cfg(feature = "refs")]
+        &Refs::INTEGRITY,
+    ]
 }
 
 /// The format of this name, in any case.

@@ -33,7 +33,7 @@ mod types;
 
 pub use case::{CaseRun, map_by_runs, windows_upper};
 pub use check::{CheckOptions, CheckReport, Finding, Severity};
-pub use error::{Damage, Error, Result};
+pub use error::{Damage, Errno, Error, NameRule, Result};
 pub use format::{Format, FormatOptions, OpenOptions, Recognised};
 pub use group_commit::{GroupCommit, Need};
 pub use health::Health;
