@@ -1,6 +1,32 @@
 //! Which file system is on this device, and how to open or make one.
 //!
 //! The one list of the formats there are: a new one is added to [`registry`], and every door knows it.
+//!
+//! # Example
+//!
+//! ```
+//! use platter_device::{MemoryDevice, Sectors};
+//! use platter_vfs::{FormatOptions, OpenOptions, Silent};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> platter_vfs::Result<()> {
+//! # #[cfg(feature = "ntfs")] {
+//! let device = Arc::new(MemoryDevice::new(64 << 20, Sectors::SMALL));
+//! let ntfs = platter_formats::by_name("ntfs").expect("a format of this build");
+//! ntfs.make(&*device, &FormatOptions { label: Some("DATA".into()), ..FormatOptions::default() }, &Silent)?;
+//!
+//! let (format, recognised) = platter_formats::recognise(&*device)?.expect("just made");
+//! assert_eq!((format.name(), recognised.format.as_str()), ("ntfs", "NTFS 3.1"));
+//! let volume = platter_formats::open(device, OpenOptions::default())?;
+//! assert_eq!(volume.info()?.label, "DATA");
+//! # }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Features
+//!
+//! `refs`, `ntfs`, `exfat` and `fat`, all on by default: a build with fewer knows fewer formats and takes in less.
 #![forbid(unsafe_code)]
 
 mod mirrors;
