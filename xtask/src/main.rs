@@ -92,18 +92,21 @@ fn test() -> Outcome {
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["test", "--workspace", "--no-fail-fast"])?;
-    cargo_with(&["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    let pages = [&["doc", "--lib", "--no-deps", "--quiet"], &PUBLISHED[..]].concat();
+    cargo_with(&pages, &[("RUSTDOCFLAGS", "-D warnings")])?;
     package()?;
     bindings::test()
 }
 
+/// The crates that are published.
+const PUBLISHED: [&str; 5] = ["--workspace", "--exclude", "xtask", "--exclude", "platter-testing"];
+
 /// Makes the archive of every crate that is published. They are not built from there: the archives hold what the workspace
 /// has, and building all of it a second time takes minutes.
 fn package() -> Outcome {
-    let all = ["--workspace", "--exclude", "xtask", "--exclude", "platter-testing"];
     // What is tested need not be committed, and what it depends on was there to be tested.
     let how = ["--no-verify", "--allow-dirty", "--offline", "--quiet"];
-    cargo(&[&["package"], &all[..], &how].concat())
+    cargo(&[&["package"], &PUBLISHED[..], &how].concat())
 }
 
 fn campaign(seed: Option<&str>) -> Outcome {
