@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod accuracy;
+mod bindings;
 mod kernel;
 mod tools;
 
@@ -18,6 +19,8 @@ cargo xtask campaign threads [S]     64 threads on a volume of each format for S
 cargo xtask campaign races [S]       the same in memory for S seconds (60), under ThreadSanitizer (needs a nightly toolchain with
                                      the sources of the standard library)
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
+cargo xtask bindings                 the library for Python and C: built, and tested from there (part of test)
+cargo xtask package                  every crate as it would be published (part of test)
 cargo xtask docs DIR                 manual pages and shell completions
 ";
 
@@ -36,6 +39,8 @@ fn main() -> ExitCode {
         ["campaign", "races", seconds] if is_number(seconds) => races(seconds),
         ["fuzz"] => fuzz("600"),
         ["fuzz", seconds] if is_number(seconds) => fuzz(seconds),
+        ["bindings"] => bindings::test(),
+        ["package"] => package(),
         ["docs", directory] => docs(directory),
         _ => {
             eprint!("{HELP}");
@@ -86,7 +91,22 @@ fn test() -> Outcome {
     kernel::provide()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    cargo(&["test", "--workspace", "--no-fail-fast"])
+    cargo(&["test", "--workspace", "--no-fail-fast"])?;
+    let pages = [&["doc", "--lib", "--no-deps", "--quiet"], &PUBLISHED[..]].concat();
+    cargo_with(&pages, &[("RUSTDOCFLAGS", "-D warnings")])?;
+    package()?;
+    bindings::test()
+}
+
+/// The crates that are published.
+const PUBLISHED: [&str; 5] = ["--workspace", "--exclude", "xtask", "--exclude", "platter-testing"];
+
+/// Makes the archive of every crate that is published. They are not built from there: the archives hold what the workspace
+/// has, and building all of it a second time takes minutes.
+fn package() -> Outcome {
+    // What is tested need not be committed, and what it depends on was there to be tested.
+    let how = ["--no-verify", "--allow-dirty", "--offline", "--quiet"];
+    cargo(&[&["package"], &PUBLISHED[..], &how].concat())
 }
 
 fn campaign(seed: Option<&str>) -> Outcome {

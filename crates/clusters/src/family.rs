@@ -112,7 +112,8 @@ pub trait Family: Send + Sized + 'static {
     /// Reads what an open volume needs.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] and [`Error::Damaged`] if what the device begins with makes no sense, and what reading
+    /// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) and
+    /// [`Error::Damaged`](platter_vfs::Error::Damaged) if what the device begins with makes no sense, and what reading
     /// gives.
     fn open(device: Arc<dyn Device>) -> Result<Core<Self>>;
 
@@ -131,19 +132,20 @@ pub trait Family: Send + Sized + 'static {
     /// Changes the label; an empty one removes it. The volume is writable.
     ///
     /// # Errors
-    /// [`Error::InvalidName`], [`Error::NoSpace`] and what reading gives.
+    /// [`Error::InvalidName`](platter_vfs::Error::InvalidName),
+    /// [`Error::NoSpace`](platter_vfs::Error::NoSpace) and what reading gives.
     fn set_label(core: &mut Core<Self>, label: &str) -> Result<()>;
 
     /// Reads a directory.
     ///
     /// # Errors
-    /// [`Error::Damaged`] and what reading gives.
+    /// [`Error::Damaged`](platter_vfs::Error::Damaged) and what reading gives.
     fn read_directory(core: &mut Core<Self>, number: u64) -> Result<Self::Directory>;
 
     /// Refuses the entry of a directory that cannot be one.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// [`Error::Damaged`](platter_vfs::Error::Damaged).
     fn check_directory(&self, entry: &Self::Entry) -> Result<()>;
 
     /// The entry of something new, without clusters.
@@ -177,7 +179,7 @@ pub trait Family: Send + Sized + 'static {
     /// also those behind its size.
     ///
     /// # Errors
-    /// [`Error::Damaged`] and what reading gives.
+    /// [`Error::Damaged`](platter_vfs::Error::Damaged) and what reading gives.
     fn content(core: &mut Core<Self>, entry: &Self::Entry, whole: bool) -> Result<Content>;
 
     /// Makes the clusters from number `linked` to number `to` on disk those of a file or directory that has the ones

@@ -5,6 +5,21 @@
 //! * [`Runs`], [`FreeSpace`], [`Table`], [`Slots`], [`Heap`], [`DosTime`] are the arithmetic below it, each usable
 //!   by itself.
 //! * [`Bits`], [`Disk`], [`claim_chain`] and [`Findings`] serve the checks; [`recover`] copies out what is left of a volume.
+//!
+//! # Example
+//!
+//! The runs of a file: where its clusters lie, found by their place in it.
+//!
+//! ```
+//! use platter_clusters::Runs;
+//!
+//! let mut runs = Runs::default();
+//! runs.push(100, 8); // 8 clusters from cluster 100 on
+//! runs.push(108, 2); // joins them
+//! runs.push(50, 4);
+//! assert_eq!((runs.clusters(), runs.first(), runs.last()), (14, 100, Some(53)));
+//! assert_eq!(runs.at(9), Some((109, 1))); // the tenth, and how many follow it in its run
+//! ```
 #![forbid(unsafe_code)]
 
 mod bits;

@@ -90,7 +90,7 @@ pub enum Error {
         device: Box<str>,
     },
     /// Writing would destroy something the user did not name, or race with the kernel.
-    #[error("{device}: {reason}; use --force to write to it all the same")]
+    #[error("{device}: {reason}")]
     Protected {
         /// The device's name.
         device: Box<str>,

@@ -10,6 +10,63 @@
 //! hands the completion back, so nothing here needs `unsafe` from a caller.
 //!
 //! This crate knows nothing about files inside a device, and it is the only one that contains `unsafe` code.
+//!
+//! # Example
+//!
+//! A device of one's own is what keeps sectors; nine methods make it. Everything here and above works on it.
+//!
+//! ```
+//! use platter_device::{Device, Immediate, Operation, Queue, Result, Sectors, check_transfer};
+//! use std::sync::Mutex;
+//!
+//! struct Ram(Mutex<Vec<u8>>);
+//!
+//! impl Device for Ram {
+//!     fn name(&self) -> &str {
+//!         "ram"
+//!     }
+//!
+//!     fn len(&self) -> u64 {
+//!         self.0.lock().unwrap().len() as u64
+//!     }
+//!
+//!     fn sectors(&self) -> Sectors {
+//!         Sectors::SMALL
+//!     }
+//!
+//!     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+//!         check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
+//!         buffer.copy_from_slice(&self.0.lock().unwrap()[offset as usize..][..buffer.len()]);
+//!         Ok(())
+//!     }
+//!
+//!     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+//!         check_transfer(self, Operation::Write, offset, data.len() as u64)?;
+//!         self.0.lock().unwrap()[offset as usize..][..data.len()].copy_from_slice(data);
+//!         Ok(())
+//!     }
+//!
+//!     fn flush(&self) -> Result<()> {
+//!         Ok(())
+//!     }
+//!
+//!     fn discard(&self, offset: u64, length: u64) -> Result<()> {
+//!         check_transfer(self, Operation::Discard, offset, length)
+//!     }
+//!
+//!     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+//!         Ok(Box::new(Immediate::new(self, depth)))
+//!     }
+//! }
+//!
+//! # fn main() -> Result<()> {
+//! let device = Ram(Mutex::new(vec![0; 1 << 20]));
+//! device.write_at(512, &[1; 512])?;
+//! device.flush()?;
+//! assert!(device.read_at(100, &mut [0; 512]).is_err()); // sectors only
+//! # Ok(())
+//! # }
+//! ```
 
 mod buffer;
 mod contents;

@@ -2,8 +2,8 @@
 //!
 //! Two questions, asked before anything is written. *Is someone else using it?* ([`refuse_in_use`]) concerns every
 //! command that writes. *Does it hold something?* ([`refuse_contents`]) concerns those that write over all of it. And of
-//! a mirror: *are these copies of one volume?* ([`refuse_unlike_copies`]). A user who means it says `--force`, and then
-//! nothing is asked.
+//! a mirror: *are these copies of one volume?* ([`refuse_unlike_copies`]). Whoever
+//! means to write all the same does not ask.
 
 use crate::host::{Host, device_number};
 use crate::{Device, Error, Operation, Result, contents};
@@ -266,7 +266,7 @@ mod tests {
         block[..4].copy_from_slice(b"XFSB");
         device.write_at(0, &block).unwrap();
         let error = refuse_contents(&device).unwrap_err().to_string();
-        assert_eq!(error, "mem:1048576: holds an XFS file system; use --force to write to it all the same");
+        assert_eq!(error, "mem:1048576: holds an XFS file system");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! They differ from those of the standard library in three ways. Each has a place in one order, its *rank*, and debug
 //! builds check that no thread takes a lock while it holds one of a later rank. A panic of another thread while it held
 //! the lock is not handed on: whoever must not go on after a failure says so in the data that the lock protects. And
-//! with the feature `simulate` a [`Schedule`] decides who goes on at each of them, so that a test can run many callers
+//! with the feature `simulate` a `Schedule` decides who goes on at each of them, so that a test can run many callers
 //! in an order that depends on a seed alone.
 //!
 //! # The order

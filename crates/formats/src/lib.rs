@@ -1,6 +1,32 @@
 //! Which file system is on this device, and how to open or make one.
 //!
 //! The one list of the formats there are: a new one is added to [`registry`], and every door knows it.
+//!
+//! # Example
+//!
+//! ```
+//! use platter_device::{MemoryDevice, Sectors};
+//! use platter_vfs::{FormatOptions, OpenOptions, Silent};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> platter_vfs::Result<()> {
+//! # #[cfg(feature = "ntfs")] {
+//! let device = Arc::new(MemoryDevice::new(64 << 20, Sectors::SMALL));
+//! let ntfs = platter_formats::by_name("ntfs").expect("a format of this build");
+//! ntfs.make(&*device, &FormatOptions { label: Some("DATA".into()), ..FormatOptions::default() }, &Silent)?;
+//!
+//! let (format, recognised) = platter_formats::recognise(&*device)?.expect("just made");
+//! assert_eq!((format.name(), recognised.format.as_str()), ("ntfs", "NTFS 3.1"));
+//! let volume = platter_formats::open(device, OpenOptions::default())?;
+//! assert_eq!(volume.info()?.label, "DATA");
+//! # }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Features
+//!
+//! `refs`, `ntfs`, `exfat` and `fat`, all on by default: a build with fewer knows fewer formats and takes in less.
 #![forbid(unsafe_code)]
 
 mod mirrors;
@@ -8,9 +34,13 @@ mod mirrors;
 pub use mirrors::Judge;
 
 use platter_device::{Device, Partition, contents};
+#[cfg(feature = "exfat")]
 use platter_exfat::Exfat;
+#[cfg(feature = "fat")]
 use platter_fat::Fat;
+#[cfg(feature = "ntfs")]
 use platter_ntfs::Ntfs;
+#[cfg(feature = "refs")]
 use platter_refs::Refs;
 use platter_vfs::{Error, FileSystem, Format, OpenOptions, Recognised, Result};
 use std::sync::Arc;
@@ -18,7 +48,24 @@ use std::sync::Arc;
 /// Every format, under every name that a user may type. A format comes before its variants, so that recognising finds
 /// the one that knows them all.
 pub fn registry() -> &'static [&'static dyn Format] {
-    &[&Fat::ANY, &Fat::FAT12, &Fat::FAT16, &Fat::FAT32, &Exfat, &Ntfs, &Refs::ANY, &Refs::INTEGRITY]
+    &[
+        #[cfg(feature = "fat")]
+        &Fat::ANY,
+        #[cfg(feature = "fat")]
+        &Fat::FAT12,
+        #[cfg(feature = "fat")]
+        &Fat::FAT16,
+        #[cfg(feature = "fat")]
+        &Fat::FAT32,
+        #[cfg(feature = "exfat")]
+        &Exfat,
+        #[cfg(feature = "ntfs")]
+        &Ntfs,
+        #[cfg(feature = "refs")]
+        &Refs::ANY,
+        #[cfg(feature = "refs")]
+        &Refs::INTEGRITY,
+    ]
 }
 
 /// The format of this name, in any case.

@@ -2,8 +2,7 @@
 
 use crate::recognise;
 use platter_device::{Device, MirrorJudge, PartitionTable, contents, select_partition};
-use platter_refs::Refs;
-use platter_vfs::{Format, OpenOptions, ScrubOptions, Silent};
+use platter_vfs::{OpenOptions, ScrubOptions, Silent};
 use std::sync::Arc;
 
 /// Answers by the clocks and checksums of the volumes that copies hold.
@@ -51,6 +50,9 @@ fn parts(device: Arc<dyn Device>) -> Vec<Arc<dyn Device>> {
     table.partitions.iter().filter_map(|entry| open(entry.number)).collect()
 }
 
+/// The format whose volumes have a clock.
+const WITH_CLOCK: &str = "refs";
+
 /// What the clock of a volume says.
 enum Clock {
     Stands(String),
@@ -75,7 +77,7 @@ fn clock(device: &Arc<dyn Device>) -> Clock {
             let clock = info.details.into_iter().find(|(name, _)| *name == "checkpoint");
             clock.map_or(Clock::OfAnother, |(_, clock)| Clock::Stands(clock))
         }
-        Err(_) if format.name() == Refs::ANY.name() => Clock::NoVolume,
+        Err(_) if format.name() == WITH_CLOCK => Clock::NoVolume,
         Err(_) => Clock::OfAnother,
     }
 }

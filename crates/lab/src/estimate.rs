@@ -2,7 +2,7 @@
 //!
 //! Slices of a case on all targets that lie within a second or two of each other are a *pass*. What the machine does
 //! meanwhile meets all of them, so the logarithm of a rate is taken as the sum of an effect of the pass, an effect of
-//! the target and a residual. Effects are means in which a residual of more than [`CLIP`] times the usual one counts as
+//! the target and a residual. Effects are means in which a residual of more than `CLIP` times the usual one counts as
 //! that much (Huber's estimate, by the pseudo-values of Huber 1977, *Robust Methods of Estimation of Regression
 //! Coefficients*), for a slice in which the machine stood still must not decide. As there is one effect for each target,
 //! ratios fit together: a/c is a/b times b/c.

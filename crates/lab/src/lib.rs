@@ -2,6 +2,42 @@
 //!
 //! [`compare`] runs [`Workload`]s on [`Target`]s in turns and answers with a [`report::Document`], from which every
 //! report is rendered. Underneath, [`run`] drives one [`Job`] on one [`Subject`].
+//!
+//! # Example
+//!
+//! A thousand random reads and writes on a device in memory:
+//!
+//! ```
+//! use platter_device::{MemoryDevice, Sectors};
+//! use platter_lab::{Durability, Job, Pattern, Stop, Subject, run};
+//! use std::{sync::Arc, time::Duration};
+//!
+//! # fn main() -> platter_lab::Result<()> {
+//! let pattern = Pattern {
+//!     block: 4096,
+//!     read_percent: 70,
+//!     random_percent: 100,
+//!     workers: 1,
+//!     queue_depth: 4,
+//!     ..Pattern::default()
+//! };
+//! let job = Job {
+//!     pattern,
+//!     range: 0..8 << 20,
+//!     seed: 1,
+//!     ramp_up: Duration::ZERO,
+//!     stop: Stop::Count(1000),
+//!     durability: Durability::Direct,
+//!     verify: false,
+//!     touch: false,
+//!     interval: Duration::from_secs(1),
+//! };
+//! let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
+//! let measured = run(&Subject::Device { device, free: None }, &job, &())?;
+//! assert!(measured.reads.ios > measured.writes.ios);
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod blocks;

@@ -9,6 +9,24 @@
 //!
 //! Many requests are answered at once, each on a thread of its own of a fixed number ([`Options::threads`]); nothing
 //! here is locked for all of them.
+//!
+//! # Example
+//!
+//! ```no_run
+//! use platter_device::{FileDevice, FileOptions};
+//! use platter_mount::{Mounted, Options, Served};
+//! use platter_vfs::OpenOptions;
+//! use std::{path::Path, sync::Arc};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let device = Arc::new(FileDevice::open("disk.img", FileOptions { exclusive: true, ..FileOptions::default() })?);
+//! let volume = platter_formats::open(device, OpenOptions::default())?;
+//! let options = Options::of(1000, 1000, 0o022); // whose the files are, where the volume does not say
+//! let served = Served::new(volume, options, Arc::new(|line| eprintln!("{line}")));
+//! Mounted::new(Arc::new(served), Path::new("/mnt/disk"))?.run()?; // until it is unmounted
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod attributes;

@@ -1,6 +1,6 @@
 //! A volume that is being served.
 
-use crate::errors::{Answer, Errno, number};
+use crate::errors::{Answer, Errno};
 use crate::options::Options;
 use crate::owners::Owners;
 use platter_device::Operation;
@@ -91,7 +91,7 @@ impl Served {
     pub(crate) fn told<T>(&self, result: Result<T>) -> Answer<T> {
         result.map_err(|error| {
             self.note(&error);
-            number(&error)
+            error.errno()
         })
     }
 

@@ -1,55 +1,135 @@
-//! The command line: arguments, progress and printing over the other crates.
+//! The file systems of the Windows world — ReFS, NTFS, exFAT and FAT — read and written in safe Rust, on image files,
+//! block devices, partitions and mirrors, without a driver.
 //!
-//! One file in `commands` a command: its arguments and what it does. [`run`] is the whole program.
+//! ```
+//! use platter::{MakeOptions, Silent};
+//! use std::io::{Read, Seek, SeekFrom, Write};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = std::env::temp_dir().join(format!("platter-first-page-{}", std::process::id()));
+//! # std::fs::create_dir_all(&directory)?;
+//! # let image = directory.join("disk.img");
+//! // Make a volume, and write to it.
+//! let options = MakeOptions { size: Some(64 << 20), ..MakeOptions::default() };
+//! # #[cfg(feature = "ntfs")] {
+//! platter::mkfs(&image, "ntfs", &options, &Silent)?;
+//! let volume = platter::open_rw(&image)?;
+//! volume.create_dir_all("photos/2026")?;
+//! let mut file = volume.create_file("photos/2026/list.txt")?;
+//! file.write_all(b"one\ntwo\n")?;
+//! file.sync_all()?; // it survives a power cut from here on
+//! drop(file);
+//! volume.close()?;
+//!
+//! // Open it, list, read.
+//! let volume = platter::open(&image)?;
+//! for entry in volume.walk("/")? {
+//!     let entry = entry?;
+//!     println!("{} {}", entry.path().display(), entry.metadata().size);
+//! }
+//! let mut file = volume.open_file("/photos/2026/list.txt")?;
+//! file.seek(SeekFrom::Start(4))?;
+//! let mut text = String::new();
+//! file.read_to_string(&mut text)?;
+//! assert_eq!(text, "two\n");
+//! drop((file, volume));
+//!
+//! // Check it.
+//! let checked = platter::check(&image, &platter::CheckOptions::default(), &Silent)?;
+//! assert!(checked.report.is_clean(), "{:?}", checked.report.findings);
+//! # }
+//! # std::fs::remove_dir_all(&directory)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where to begin
+//!
+//! - [`open`] and [`open_rw`] take a [`Source`] as text: `disk.img`, `/dev/sdb`, `disk.img@2` for a partition,
+//!   `mirror:a.img,b.img`. [`OpenOptions`] has the rest, and takes a device of one's own.
+//! - [`Volume`] works by paths; [`File`] reads, writes and seeks.
+//! - [`mkfs`] makes volumes, [`check`] finds and repairs damage, [`scrub`] verifies checksums, [`recover`] and
+//!   [`recover_to`] get out what is left of a volume that no longer opens.
+//! - An [`Error`] has values to decide by: its [`ErrorKind`], an errno, and of damage the structure, position, expected and
+//!   found content.
+//!
+//! Nothing here prints or ends the process. What a caller should know and is no failure goes to a [`Listener`].
+//!
+//! # A device of one's own
+//!
+//! Whatever keeps sectors can hold a volume. [`MemoryDevice`](device::MemoryDevice) is the shortest; the contract is
+//! [`device::Device`].
+//!
+//! ```
+//! use platter::device::{MemoryDevice, Sectors};
+//! use platter::{Access, OpenOptions, Silent};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[cfg(feature = "exfat")] {
+//! let device = Arc::new(MemoryDevice::new(32 << 20, Sectors::SMALL));
+//! let exfat = platter::formats::by_name("exfat").expect("a format of this build");
+//! exfat.make(&*device, &Default::default(), &Silent)?;
+//!
+//! let options = OpenOptions::new().access(Access::Write { force: false });
+//! let volume = options.open_on(device, "in memory")?;
+//! volume.write("note.txt", b"kept")?;
+//! assert_eq!(volume.read("NOTE.TXT")?, b"kept"); // case does not count on exFAT
+//! # }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Features
+//!
+//! `refs`, `ntfs`, `exfat` and `fat` are the formats, `command` is what the program `platter` needs besides (the lab,
+//! mounts, the command line). All are on by default. To read NTFS and pull in nothing else:
+//!
+//! ```toml
+//! platter = { version = "0.1", default-features = false, features = ["ntfs"] }
+//! ```
+//!
+//! # The layers below
+//!
+//! [`device`] has the devices: queues, partitions, mirrors, recorders, faults and power cuts. [`vfs`] has the contract that
+//! every format keeps, with plans for those who keep many requests in flight; [`Volume::system`] is a volume's. [`formats`]
+//! has the formats by name and by recognition.
 #![forbid(unsafe_code)]
 
-mod cli;
-mod commands;
-mod copy;
-mod failure;
-mod image;
-mod interrupt;
-mod mirror;
-mod mounting;
-mod output;
-mod progress;
-mod undo;
+mod check;
+mod directory;
+mod error;
+mod event;
+mod file;
+mod make;
+mod node;
+mod opening;
+mod recover;
+mod shared;
+mod source;
 mod volume;
 
-pub use cli::Cli;
+pub use check::{CheckOptions, Checked, Scrubbed, Undo, check, check_source, scrub, scrub_source};
+pub use directory::{DirEntry, ReadDir, Walk};
+pub use error::{Error, ErrorKind, Result};
+pub use event::{Event, Listener};
+pub use file::File;
+pub use make::{MakeOptions, make, mkfs};
+pub use node::{DEEPEST, Held, names};
+pub use opening::{
+    Access, DeviceOptions, look_at_copies, look_at_mirror, open_device, open_file, open_whole, part_of,
+    stamp, wait_until_closed,
+};
+pub use recover::{RecoverOptions, RecoveredTo, Trouble, recover, recover_to};
+pub use source::Source;
+pub use volume::{OpenOptions, Volume, open, open_rw};
 
-use clap::Parser;
-use std::ffi::OsString;
-use std::process::ExitCode;
+pub use platter_device as device;
+pub use platter_formats as formats;
+pub use platter_vfs as vfs;
 
-/// Does what the arguments say (the first is the program's name), and returns its exit code.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let arguments = commands::mount::helper(&arguments).unwrap_or(arguments);
-    let cli = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => cli,
-        Err(error) => {
-            if let Err(why) = error.print()
-                && !error.use_stderr()
-            {
-                return end(&output::failure(why));
-            }
-            let is_check = arguments.get(1).is_some_and(|command| command == "check" || command == "scrub");
-            return ExitCode::from(match (error.use_stderr(), is_check) {
-                (false, _) => 0,
-                (true, false) => failure::USAGE,
-                (true, true) => failure::CHECK_USAGE,
-            });
-        }
-    };
-    match cli.command.run() {
-        Ok(0) if image::has_lost_a_copy() => ExitCode::from(failure::FAILED),
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => end(&failure),
-    }
-}
-
-fn end(failure: &failure::Failure) -> ExitCode {
-    failure.print();
-    ExitCode::from(failure.code())
-}
+pub use platter_vfs::{
+    Attributes, CaseRule, Change, CheckReport, Damage, DosFlags, Errno, Finding, FormatOptions, Kind, Name,
+    Progress, RecoverReport, Recovered, RecoveredData, ScrubOptions, ScrubReport, Severity, Silent,
+    Timestamp,
+};

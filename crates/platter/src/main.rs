@@ -1,6 +1,8 @@
 //! The command line.
 #![forbid(unsafe_code)]
 
+mod command;
+
 fn main() -> std::process::ExitCode {
-    platter::run(std::env::args_os())
+    command::run(std::env::args_os())
 }

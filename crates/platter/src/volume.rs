@@ -1,511 +1,618 @@
-//! Opening the volumes that arguments name, and finding the way inside them.
+//! An open volume, by paths.
 
-use crate::failure::{About, Failure, shown, tell};
-use crate::image::{Image, MIRROR};
-use clap::Args;
-use platter_device::{
-    Caching, Device, Error, FileDevice, FileOptions, IN_USE, refuse_in_use, refuse_unlike_copies,
-    select_partition,
+use crate::directory::{DirEntry, ReadDir, Walk};
+use crate::error::{About, Error, ErrorKind, Result};
+use crate::event::{Event, Listener};
+use crate::file::File;
+use crate::node::{Held, names};
+use crate::opening::{Access, DeviceOptions, open_device};
+use crate::shared::Shared;
+use crate::source::Source;
+use platter_device::{Caching, Device};
+use platter_vfs::{
+    Attributes, Capabilities, Change, Extent, FileSystem, Integrity, Kind, Name, NodeStream,
+    OpenOptions as How, RenameFlags, Reparse, Space, VolumeInfo,
 };
-use platter_vfs::{Cursor, Entry, Error as VolumeError, FileSystem, Name, Node, OpenOptions};
-use std::ffi::OsStr;
-use std::fmt;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
-/// Which volume is meant, for commands that only read.
-#[derive(Args, Clone, Copy)]
-pub struct ReadOptions {
-    /// Use this partition instead of the only one with a known file system
-    #[arg(long, value_name = "N")]
-    pub partition: Option<u32>,
+/// Opens the volume that a source names, for reading: see [`Source`] for what that may be. Nothing is written, not even
+/// what opening would put right after a power cut.
+///
+/// # Errors
+/// [`NotFound`](ErrorKind::NotFound), [`NotAVolume`](ErrorKind::NotAVolume), [`Damaged`](ErrorKind::Damaged), and what the
+/// device gives.
+pub fn open(source: impl AsRef<Path>) -> Result<Volume> {
+    OpenOptions::new().open(source)
 }
 
-/// Which volume is meant, for commands that write.
-#[derive(Args, Clone, Copy)]
-pub struct WriteOptions {
-    /// Use this partition instead of the only one with a known file system
-    #[arg(long, value_name = "N")]
-    pub partition: Option<u32>,
-    /// Write even if the device is mounted or otherwise in use, unless another process has locked it
-    #[arg(long)]
-    pub force: bool,
+/// Opens the volume that a source names, for reading and writing, for this process alone.
+///
+/// # Errors
+/// As [`open`], and [`Protected`](ErrorKind::Protected) or [`Locked`](ErrorKind::Locked) if somebody uses it.
+pub fn open_rw(source: impl AsRef<Path>) -> Result<Volume> {
+    OpenOptions::new().access(Access::Write { force: false }).open(source)
 }
 
-/// What a command may do with a volume.
-#[derive(Clone, Copy)]
-pub enum Access {
-    /// Read it, whoever else uses it.
-    Read,
-    /// Read it, and let nobody else write to it meanwhile.
-    ReadAlone,
-    /// Write to it, also while somebody else uses it if `force`.
-    Write {
-        /// Do not ask whether it is in use.
-        force: bool,
-    },
+/// How a volume is opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    device: DeviceOptions,
+    how: How,
 }
 
-impl Access {
-    /// Whether nobody else may have it meanwhile.
-    fn claims(self) -> bool {
-        !matches!(self, Access::Read)
-    }
-}
-
-/// Opens an image file or block device, or several as a mirror.
-pub fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
-    open_cached(image, access, Caching::default())
-}
-
-fn open_cached(image: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>, Failure> {
-    let image = Image::parse(image)?;
-    if image.is_mirror {
-        return crate::mirror::open(&image, access, caching);
-    }
-    let path = &image.paths[0];
-    let device = open_file_cached(path, access, caching)?;
-    if let Access::Write { .. } = access {
-        crate::mirror::note_alone(path)?;
-    }
-    Ok(device)
-}
-
-/// Opens one image file or block device, which is no copy of a mirror or is opened as one.
-pub fn open_file(path: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
-    open_file_cached(path, access, Caching::default())
-}
-
-pub fn open_file_cached(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>, Failure> {
-    let (read_only, force) = match access {
-        Access::Read => (true, true),
-        Access::ReadAlone => (true, false),
-        Access::Write { force } => (false, force),
-    };
-    if matches!(access, Access::Write { .. }) {
-        refuse_mounted(path)?;
-    }
-    if access.claims() {
-        wait_until_closed(path);
-    }
-    if !force {
-        refuse_in_use(path)?;
-    }
-    // `--force` passes over what the kernel does with a device, never over the lock of another process.
-    let (exclusive, beside_kernel) = (access.claims(), force);
-    let options = FileOptions { read_only, exclusive, beside_kernel, ..FileOptions::default() };
-    let device = FileDevice::open(path, options)?;
-    if caching == options.caching {
-        return Ok(Arc::new(device));
-    }
-    // Past the page cache, an image may have larger sectors than its volume was made for.
-    let sectors = device.sectors();
-    drop(device);
-    let direct = FileDevice::open(path, FileOptions { caching, ..options })?;
-    if direct.sectors() == sectors {
-        return Ok(Arc::new(direct));
-    }
-    drop(direct);
-    Ok(Arc::new(FileDevice::open(path, options)?))
-}
-
-/// Waits for a process that served a mount and closes the volume now: umount(8) returns before it has. Whoever else has
-/// the image or device is not waited for long.
-pub fn wait_until_closed(path: &Path) {
-    const PATIENCE: Duration = Duration::from_secs(2);
-    let start = Instant::now();
-    while is_claimed(path) && start.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Whether somebody has an image file or block device for themselves who is found nowhere else.
-fn is_claimed(path: &Path) -> bool {
-    let options = FileOptions { read_only: true, exclusive: true, ..FileOptions::default() };
-    match refuse_in_use(path) {
-        Ok(()) => matches!(FileDevice::open(path, options), Err(Error::Locked { .. })),
-        Err(error) => matches!(error, Error::Protected { reason, .. } if reason == IN_USE),
-    }
-}
-
-/// Refuses what this program has mounted, also with `--force`: nothing good can come of writing to it beside the mount.
-pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
-    let Ok(real) = fs::canonicalize(path) else { return Ok(()) };
-    let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
-    let holds = |mount: &&platter_mount::MountPoint| {
-        Image::parse(Path::new(&mount.source)).is_ok_and(|image| image.paths.contains(&real))
-    };
-    match mounts.iter().find(holds) {
-        Some(mount) => {
-            let at = shown(&mount.at);
-            Err(Failure::new(shown(path), format!("is mounted at {at}; platter umount {at} ends that")))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Opens an image file or block device, and in it the partition that is meant, if it has any.
-pub fn open_part(image: &Path, partition: Option<u32>, access: Access) -> Result<Arc<dyn Device>, Failure> {
-    open_part_cached(image, partition, access, Caching::default())
-}
-
-/// [`open_part`] past the page cache, where that is possible: for who wants to know what the medium holds.
-pub fn open_part_direct(
-    image: &Path,
-    partition: Option<u32>,
-    access: Access,
-) -> Result<Arc<dyn Device>, Failure> {
-    open_part_cached(image, partition, access, Caching::DirectIfPossible)
-}
-
-fn open_part_cached(
-    image: &Path,
-    partition: Option<u32>,
-    access: Access,
-    caching: Caching,
-) -> Result<Arc<dyn Device>, Failure> {
-    part_of(open_cached(image, access, caching)?, partition, access)
-}
-
-/// The partition that is meant in a device that is open, if it has any.
-pub fn part_of(
-    device: Arc<dyn Device>,
-    partition: Option<u32>,
-    access: Access,
-) -> Result<Arc<dyn Device>, Failure> {
-    let known = |device: &dyn Device| matches!(platter_formats::recognise(device), Ok(Some(_)));
-    let part = select_partition(device, partition, &known)?;
-    look_at_copies(&*part, access)?;
-    Ok(part)
-}
-
-/// Copies that are not of one volume are not written to. They can be read, but whoever reads should know.
-pub fn look_at_copies(device: &dyn Device, access: Access) -> Result<(), Failure> {
-    match (access, refuse_unlike_copies(device)) {
-        (Access::Write { force: true }, _) | (_, Ok(())) => {}
-        (Access::Write { force: false }, Err(error)) => return Err(error.into()),
-        // What cannot be read at all fails soon enough.
-        (Access::Read | Access::ReadAlone, Err(error @ Error::Protected { .. })) => {
-            Failure::from(error).print()
-        }
-        (Access::Read | Access::ReadAlone, Err(_)) => {}
-    }
-    Ok(())
-}
-
-/// How volumes are opened here: times that a format keeps as local time are those of this machine.
-pub fn open_options(read_only: bool) -> OpenOptions {
-    OpenOptions { read_only, local_offset_minutes: local_offset_minutes(), ..OpenOptions::default() }
-}
-
-/// Minutes that local time is ahead of UTC now. Windows too applies the present offset to every time on FAT.
-pub fn local_offset_minutes() -> i32 {
-    chrono::Local::now().offset().local_minus_utc() / 60
-}
-
-/// The volumes that a command works on. Each is opened once, however many arguments name it.
-pub struct Volumes {
-    partition: Option<u32>,
-    open: Vec<Open>,
-}
-
-struct Open {
-    image: PathBuf,
-    /// The files or devices it is on.
-    paths: Vec<PathBuf>,
-    /// Which partition of them it is, if one was named.
-    partition: Option<u32>,
-    /// The whole of what it is on.
-    device: Arc<dyn Device>,
-    writable: bool,
-    system: Arc<dyn FileSystem>,
-}
-
-/// Takes `IMAGE@N` apart, which means partition N of an image. An image that is called so is meant itself.
-fn split_partition(image: &Path) -> (&Path, Option<u32>) {
-    let bytes = image.as_os_str().as_bytes();
-    let split = || {
-        let at = bytes.iter().rposition(|&byte| byte == b'@')?;
-        let number = std::str::from_utf8(&bytes[at + 1..]).ok()?.parse().ok()?;
-        Some((Path::new(OsStr::from_bytes(&bytes[..at])), Some(number)))
-    };
-    if image.symlink_metadata().is_ok() { (image, None) } else { split().unwrap_or((image, None)) }
-}
-
-impl Volumes {
-    /// No volume yet.
-    pub fn new(partition: Option<u32>) -> Volumes {
-        Volumes { partition, open: Vec::new() }
+impl OpenOptions {
+    /// For reading, through the host's page cache, with local times that are UTC, and with nobody told of anything.
+    pub fn new() -> OpenOptions {
+        OpenOptions::default()
     }
 
-    /// The volume in an image, opened now if it was not before. Whoever needs to write asks first.
-    pub fn volume(&mut self, image: &Path, access: Access) -> Result<Arc<dyn FileSystem>, Failure> {
-        let (whole, named) = split_partition(image);
-        let partition = named.or(self.partition);
-        let paths = Image::identity(whole)?;
-        let same = |open: &&Open| open.paths == paths && open.partition == partition;
-        if let Some(open) = self.open.iter().find(same) {
-            return Ok(open.system.clone());
-        }
-        let shares = |open: &&Open| open.paths.iter().any(|path| paths.contains(path));
-        let is_part = |open: &Open| open.paths == paths && open.partition.is_some() && partition.is_some();
-        if let Some(open) = self.open.iter().filter(shares).find(|open| !is_part(open)) {
-            let other = shown(&open.image);
-            return Err(Failure::new(
-                shown(image),
-                format!("shares a copy with {other}, which is in use here"),
-            ));
-        }
-        let writable = matches!(access, Access::Write { .. });
-        // Another partition of an image that is open: a second claim would be refused.
-        let device = match self.open.iter().find(shares) {
-            Some(open) => open.device.clone(),
-            None => open_device(whole, access)?,
-        };
-        let (whole, device) = (device.clone(), part_of(device, partition, access)?);
-        let system = platter_formats::open(device, open_options(!writable)).map_err(|error| match error {
-            damage @ VolumeError::Damaged(_) => {
-                let hint =
-                    "`platter recover` copies out what is left, and `platter check` says what is wrong";
-                Failure::new(shown(image), format!("{damage}; {hint}"))
-            }
-            error => Failure::new(shown(image), error),
-        })?;
+    /// What is done with it, and what others may do meanwhile.
+    pub fn access(mut self, access: Access) -> OpenOptions {
+        self.device.access = access;
+        self
+    }
+
+    /// Whether the host's page cache is used.
+    pub fn caching(mut self, caching: Caching) -> OpenOptions {
+        self.device.caching = caching;
+        self
+    }
+
+    /// Whoever is told what happens to the copies of a mirror, and of a device that was cut off.
+    pub fn listener(mut self, listener: Listener) -> OpenOptions {
+        self.device.listener = listener;
+        self
+    }
+
+    /// Minutes that local time is ahead of UTC, for formats that keep local time (FAT).
+    pub fn local_offset_minutes(mut self, minutes: i32) -> OpenOptions {
+        self.how.local_offset_minutes = minutes;
+        self
+    }
+
+    /// Makes every sync a commit in the format's own structures, also where a way that only Platter knows takes less
+    /// (ReFS).
+    pub fn commits_syncs(mut self, commits: bool) -> OpenOptions {
+        self.how.commits_syncs = commits;
+        self
+    }
+
+    /// Opens the volume that a source names.
+    ///
+    /// # Errors
+    /// As [`open_rw`].
+    pub fn open(&self, source: impl AsRef<Path>) -> Result<Volume> {
+        let source = Source::parse(source)?;
+        self.open_on(open_device(&source, &self.device)?, &source.to_string())
+    }
+
+    /// Opens the volume on a device of the caller's, for reading unless [`OpenOptions::access`] says otherwise. Errors
+    /// call it `name`.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open_on(&self, device: Arc<dyn Device>, name: &str) -> Result<Volume> {
+        let writes = self.device.access.writes();
+        let how = How { read_only: !writes, ..self.how };
+        let system = platter_formats::open(device, how).about(name)?;
         let device = system.device();
         if let Some(why) = device.why_read_only().filter(|_| device.end() < device.len()) {
-            tell(format_args!("platter: {}: {why}; what lies there cannot be read", shown(image)));
+            self.device.listener.tell(&Event::CutOff(&format!("{name}: {why}")));
         }
-        let (image, system_too) = (image.to_path_buf(), system.clone());
-        self.open.push(Open { image, paths, partition, device: whole, writable, system: system_too });
-        Ok(system)
+        Ok(Volume(Arc::new(Shared { system, name: name.to_string(), writes })))
+    }
+}
+
+/// An open volume. Clones are handles on the same one, and all calls may be made from many threads at once.
+///
+/// A path on it has `/` between its names, whatever the format; whether case counts is the volume's own rule. Symbolic
+/// links are not followed, since most of them lead to places of the machine they come from: [`Volume::read_link`] says
+/// where.
+///
+/// What was changed survives a power cut when [`Volume::sync`] or [`Volume::close`] has returned. A volume that is dropped
+/// without is closed too, with failures unseen.
+#[derive(Clone)]
+pub struct Volume(Arc<Shared>);
+
+impl Volume {
+    /// The layer below, for those who need nodes, plans and queues.
+    pub fn system(&self) -> &Arc<dyn FileSystem> {
+        &self.0.system
     }
 
-    /// Whether a host file is one of the images.
-    pub fn contains(&self, path: &Path) -> bool {
-        fs::canonicalize(path).is_ok_and(|path| self.open.iter().any(|open| open.paths.contains(&path)))
+    /// What the volume was opened as.
+    pub fn name(&self) -> &str {
+        &self.0.name
     }
 
-    /// Makes everything durable and marks the volumes clean. A command that fails calls it too, because what it did
-    /// before is worth keeping.
-    pub fn close(self) -> Result<(), Failure> {
-        let mut outcome = Ok(());
-        for open in self.open.into_iter().filter(|open| open.writable) {
-            outcome = outcome.and(open.system.unmount().about(shown(&open.image)));
+    fn find(&self, path: &Path) -> Result<Held> {
+        Held::find(self.system(), &names(path.as_os_str().as_bytes())).about(self.shown(path))
+    }
+
+    /// The directory that a path is in, and its last name.
+    fn place(&self, path: &Path) -> Result<(Held, Name)> {
+        let names = names(path.as_os_str().as_bytes());
+        let Some((last, above)) = names.split_last() else {
+            let why = "is the root directory, which always is there";
+            return Err(Error::refused(ErrorKind::InvalidArgument, self.shown(path), why));
+        };
+        Ok((Held::find(self.system(), above).about(self.shown(path))?, last.clone()))
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        path.display().to_string()
+    }
+
+    /// Calls the layer below with the node that a path leads to.
+    fn at<T>(
+        &self,
+        path: &Path,
+        call: impl FnOnce(&dyn FileSystem, &Held) -> platter_vfs::Result<T>,
+    ) -> Result<T> {
+        let held = self.find(path)?;
+        call(&**self.system(), &held).about(self.shown(path))
+    }
+
+    /// Calls the layer below with the directory and the name of a path that need not be there.
+    fn in_directory<T>(
+        &self,
+        path: &Path,
+        call: impl FnOnce(&dyn FileSystem, &Held, &Name) -> platter_vfs::Result<T>,
+    ) -> Result<T> {
+        let (directory, name) = self.place(path)?;
+        call(&**self.system(), &directory, &name).about(self.shown(path))
+    }
+
+    // What the volume says of itself
+
+    /// Format, label, identifier, and whether it was closed.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub fn info(&self) -> Result<VolumeInfo> {
+        self.system().info().about(self.name())
+    }
+
+    /// What its format can do.
+    pub fn capabilities(&self) -> &Capabilities {
+        self.system().capabilities()
+    }
+
+    /// Space in all and free.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub fn space(&self) -> Result<Space> {
+        self.system().space().about(self.name())
+    }
+
+    /// Changes the label. An empty one removes it.
+    ///
+    /// # Errors
+    /// [`InvalidName`](ErrorKind::InvalidName) for one that the format cannot hold.
+    pub fn set_label(&self, label: &str) -> Result<()> {
+        self.system().set_label(label).about(self.name())
+    }
+
+    // Directories
+
+    /// The entries of a directory, in the volume's order. Of one that is damaged in part all that can be read comes, and
+    /// the error last.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) and what else following the path gives.
+    pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
+        let path = path.as_ref();
+        Ok(ReadDir::new(&self.0, self.find(path)?, path))
+    }
+
+    /// Everything below a directory, each before what is in it. A directory that cannot be read is an error among the
+    /// entries, and the walk goes on behind it.
+    ///
+    /// # Errors
+    /// As [`Volume::read_dir`].
+    pub fn walk(&self, path: impl AsRef<Path>) -> Result<Walk> {
+        Ok(Walk::new(&self.0, self.read_dir(path)?))
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// [`Exists`](ErrorKind::Exists), [`InvalidName`](ErrorKind::InvalidName), [`NoSpace`](ErrorKind::NoSpace),
+    /// [`ReadOnly`](ErrorKind::ReadOnly), and what following the path gives.
+    pub fn create_dir(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.in_directory(path.as_ref(), |system, directory, name| {
+            let node = system.create(directory.node, name, Kind::Directory)?;
+            system.forget(node, 1);
+            Ok(())
+        })
+    }
+
+    /// Makes a directory, and those above it that are not there.
+    ///
+    /// # Errors
+    /// As [`Volume::create_dir`]; [`NotADirectory`](ErrorKind::NotADirectory) where something else is in the way.
+    pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let mut held = Held::root(self.system());
+        for name in names(path.as_os_str().as_bytes()) {
+            let next = match self.system().create(held.node, &name, Kind::Directory) {
+                Err(platter_vfs::Error::Exists) => held.child(&name),
+                made => made.map(|node| Held::new(self.system(), node)),
+            };
+            held = next.about(self.shown(path))?;
         }
-        outcome
+        match self.system().attributes(held.node).about(self.shown(path))?.kind {
+            Kind::Directory => Ok(()),
+            _ => Err(Error::new(self.shown(path), platter_vfs::Error::NotADirectory)),
+        }
     }
-}
 
-/// A path on a volume.
-#[derive(Clone, Debug)]
-pub struct VolumePath {
-    /// The image, as the argument names it.
-    pub image: PathBuf,
-    /// The names from the root on.
-    pub names: Vec<Name>,
-}
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// [`NotEmpty`](ErrorKind::NotEmpty), and as [`Volume::remove_file`].
+    pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.in_directory(path.as_ref(), |system, directory, name| system.rmdir(directory.node, name))
+    }
 
-/// What a path argument means.
-#[derive(Clone, Debug)]
-pub enum Place {
-    /// A file of the host.
-    Host(PathBuf),
-    /// A file on a volume.
-    Volume(VolumePath),
-}
-
-impl Place {
-    /// Tells host paths from paths on a volume, as the help of the whole program describes.
-    pub fn parse(argument: &OsStr) -> Result<Place, Failure> {
-        let bytes = argument.as_bytes();
-        let colon_after = |start: usize| {
-            bytes[start..].windows(2).position(|pair| pair == b":/").map(|colon| start + colon)
-        };
-        let is_host = |colon: usize| Path::new(OsStr::from_bytes(&bytes[..=colon])).is_dir();
-        let colon = match colon_after(0) {
-            // The first copy of a mirror has an absolute path.
-            Some(colon) if bytes[..=colon] == *MIRROR.as_bytes() && !is_host(colon) => colon_after(colon + 1),
-            first => first,
-        };
-        let Some(colon) = colon.filter(|&colon| !is_host(colon)) else {
-            return Ok(Place::Host(PathBuf::from(argument)));
-        };
-        let image = PathBuf::from(OsStr::from_bytes(&bytes[..colon]));
-        let mut names = Vec::new();
-        for part in bytes[colon + 1..].split(|&byte| byte == b'/') {
-            match part {
-                b"" | b"." => {}
-                b".." => {
-                    names.pop();
-                }
-                name => names.push(Name::from_bytes(name)),
+    /// Removes a directory with all that is in it.
+    ///
+    /// # Errors
+    /// The first that stands in the way; what was removed before stays so.
+    pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        // Each entry comes after the directory it is in, so from the end all are removed before that.
+        let all = self.walk(path)?.collect::<Result<Vec<DirEntry>>>()?;
+        for entry in all.into_iter().rev() {
+            match entry.metadata().kind {
+                Kind::Directory => self.remove_dir(entry.path())?,
+                _ => self.remove_file(entry.path())?,
             }
         }
-        Ok(Place::Volume(VolumePath { image, names }))
+        self.remove_dir(path)
     }
-}
 
-impl VolumePath {
-    /// A path on a volume and nothing else.
-    pub fn parse(argument: &OsStr) -> Result<VolumePath, Failure> {
-        match Place::parse(argument)? {
-            Place::Volume(path) => Ok(path),
-            Place::Host(path) => Err(Failure::new(shown(&path), "a path on a volume is written IMAGE:/PATH")),
+    // Names
+
+    /// Whether something is there.
+    ///
+    /// # Errors
+    /// Why that cannot be said.
+    pub fn exists(&self, path: impl AsRef<Path>) -> Result<bool> {
+        match self.find(path.as_ref()) {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
-    /// A path on a volume; an image by itself means its root directory.
-    pub fn parse_or_root(argument: &OsStr) -> Result<VolumePath, Failure> {
-        match Place::parse(argument)? {
-            Place::Volume(path) => Ok(path),
-            Place::Host(image) => Ok(VolumePath { image, names: Vec::new() }),
+    /// Size, times and flags of what a path leads to.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) and what else following the path gives.
+    pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Attributes> {
+        self.at(path.as_ref(), |system, held| system.attributes(held.node))
+    }
+
+    /// Changes times, flags or size, and returns what they are now.
+    ///
+    /// # Errors
+    /// [`ReadOnly`](ErrorKind::ReadOnly), and as [`Volume::metadata`].
+    pub fn set_metadata(&self, path: impl AsRef<Path>, change: &Change) -> Result<Attributes> {
+        self.at(path.as_ref(), |system, held| system.set_attributes(held.node, change))
+    }
+
+    /// Removes a name of a file, or a symbolic link. The content goes with the last name.
+    ///
+    /// # Errors
+    /// [`IsADirectory`](ErrorKind::IsADirectory), [`NotPermitted`](ErrorKind::NotPermitted),
+    /// [`ReadOnly`](ErrorKind::ReadOnly), and what following the path gives.
+    pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.in_directory(path.as_ref(), |system, directory, name| system.unlink(directory.node, name))
+    }
+
+    /// Moves an entry, also to another directory. What has the new name is replaced, if both are files or it is an empty
+    /// directory.
+    ///
+    /// # Errors
+    /// [`NotEmpty`](ErrorKind::NotEmpty), [`InvalidArgument`](ErrorKind::InvalidArgument) for a directory that would be
+    /// moved into itself, and as [`Volume::create_dir`].
+    pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+        self.rename_with(from, to, RenameFlags::Replace)
+    }
+
+    /// The same, with what becomes of an entry that has the new name already.
+    ///
+    /// # Errors
+    /// As [`Volume::rename`], and [`Exists`](ErrorKind::Exists).
+    pub fn rename_with(
+        &self,
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let (target, new_name) = self.place(to.as_ref())?;
+        self.in_directory(from.as_ref(), |system, directory, name| {
+            system.rename(directory.node, name, target.node, &new_name, flags)
+        })
+    }
+
+    /// Gives a file a further name.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported), and as [`Volume::create_dir`].
+    pub fn hard_link(&self, original: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
+        let original = self.find(original.as_ref())?;
+        self.in_directory(link.as_ref(), |system, directory, name| {
+            system.link(original.node, directory.node, name)
+        })
+    }
+
+    /// Makes a symbolic link to `target`, which is not looked at.
+    ///
+    /// # Errors
+    /// As [`Volume::hard_link`].
+    pub fn symlink(&self, target: &str, link: impl AsRef<Path>) -> Result<()> {
+        self.in_directory(link.as_ref(), |system, directory, name| {
+            let node = system.symlink(directory.node, name, target)?;
+            system.forget(node, 1);
+            Ok(())
+        })
+    }
+
+    /// Where a symbolic link leads.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what is none, and as [`Volume::metadata`].
+    pub fn read_link(&self, path: impl AsRef<Path>) -> Result<String> {
+        self.at(path.as_ref(), |system, held| system.read_link(held.node))
+    }
+
+    // Files
+
+    /// Opens a file that is there, for reading, and for writing if the volume is.
+    ///
+    /// # Errors
+    /// [`IsADirectory`](ErrorKind::IsADirectory), and as [`Volume::metadata`].
+    pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        self.file(path, self.find(path)?)
+    }
+
+    /// Opens a file for reading and writing; it is made if it is not there, and empty afterwards.
+    ///
+    /// # Errors
+    /// As [`Volume::create_dir`], and [`IsADirectory`](ErrorKind::IsADirectory).
+    pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
+        match self.create_new_file(path.as_ref()) {
+            Err(error) if error.kind() == ErrorKind::Exists => {
+                let file = self.open_file(path)?;
+                file.set_len(0)?;
+                Ok(file)
+            }
+            made => made,
         }
     }
 
-    /// The directory it stands in and its last name; `None` for the root.
-    pub fn split(&self) -> Option<(VolumePath, Name)> {
-        let (last, names) = self.names.split_last()?;
-        Some((VolumePath { image: self.image.clone(), names: names.to_vec() }, last.clone()))
+    /// Makes a file and opens it for reading and writing.
+    ///
+    /// # Errors
+    /// As [`Volume::create_dir`].
+    pub fn create_new_file(&self, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        let node = self
+            .in_directory(path, |system, directory, name| system.create(directory.node, name, Kind::File))?;
+        Ok(File::new(&self.0, Held::new(self.system(), node), self.shown(path)))
     }
 
-    /// The path of an entry of this directory.
-    pub fn join(&self, name: &Name) -> VolumePath {
-        let mut path = self.clone();
-        path.names.push(name.clone());
-        path
-    }
-
-    /// Finds the node.
-    pub fn find(&self, system: &Arc<dyn FileSystem>) -> Result<Held, Failure> {
-        self.lookup(system).about(self)
-    }
-
-    /// Finds the node, leaving it to the caller what a failure means.
-    pub fn lookup(&self, system: &Arc<dyn FileSystem>) -> platter_vfs::Result<Held> {
-        self.names.iter().try_fold(Held::root(system), |held, name| held.child(name))
-    }
-}
-
-impl fmt::Display for VolumePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.image.display())?;
-        if self.names.is_empty() {
-            return f.write_str("/");
+    fn file(&self, path: &Path, held: Held) -> Result<File> {
+        match self.system().attributes(held.node).about(self.shown(path))?.kind {
+            Kind::Directory => Err(Error::new(self.shown(path), platter_vfs::Error::IsADirectory)),
+            _ => Ok(File::new(&self.0, held, self.shown(path))),
         }
-        self.names.iter().try_for_each(|name| write!(f, "/{name}"))
-    }
-}
-
-/// A node that is given back when this goes away.
-pub struct Held {
-    /// The volume.
-    pub system: Arc<dyn FileSystem>,
-    /// The node.
-    pub node: Node,
-}
-
-impl Held {
-    /// The root directory.
-    pub fn root(system: &Arc<dyn FileSystem>) -> Held {
-        Held { system: system.clone(), node: Node::ROOT }
     }
 
-    /// A node that the volume has just handed out.
-    pub fn new(system: &Arc<dyn FileSystem>, node: Node) -> Held {
-        Held { system: system.clone(), node }
-    }
-
-    /// Which open volume it is on, as a number.
-    pub fn volume(&self) -> usize {
-        Arc::as_ptr(&self.system).cast::<()>() as usize
-    }
-
-    /// Whether two nodes are on the same open volume.
-    pub fn same_volume(&self, other: &Held) -> bool {
-        std::ptr::addr_eq(Arc::as_ptr(&self.system), Arc::as_ptr(&other.system))
-    }
-
-    /// The entry of this name.
-    pub fn child(&self, name: &Name) -> platter_vfs::Result<Held> {
-        Ok(Held::new(&self.system, self.system.lookup(self.node, name)?))
-    }
-
-    /// All entries that can be read, in the volume's order, and why there are no more if that is not their end.
-    pub fn entries(&self) -> (Vec<Entry>, platter_vfs::Result<()>) {
-        const BATCH: usize = 256;
-        let mut entries: Vec<Entry> = Vec::new();
+    /// The whole content of a file. Its size is not trusted: memory is taken as content comes.
+    ///
+    /// # Errors
+    /// As [`Volume::open_file`] and [`File::read_at`].
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
+        const PIECE: usize = 1 << 20;
+        let file = self.open_file(path)?;
+        let mut content = Vec::new();
         loop {
-            let cursor = entries.last().map_or(Cursor::START, |last| last.next);
-            let before = entries.len();
-            let read = self.system.read_directory(self.node, cursor, BATCH, &mut entries);
-            if read.is_err() || entries.len() == before {
-                return (entries, read);
+            let at = content.len();
+            content.resize(at + PIECE, 0);
+            let got = file.read_at(at as u64, &mut content[at..])?;
+            content.truncate(at + got);
+            if got == 0 {
+                return Ok(content);
             }
         }
     }
-}
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        if self.node != Node::ROOT {
-            self.system.forget(self.node, 1);
-        }
-    }
-}
-
-/// The most directories inside each other that are followed. No format's own tools make more, so deeper ones are a
-/// loop in a damaged volume.
-pub const DEEPEST: usize = 512;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> String {
-        match Place::parse(OsStr::new(text)).unwrap() {
-            Place::Host(path) => format!("host {}", path.display()),
-            Place::Volume(path) => format!("volume {path}"),
-        }
+    /// Makes a file of this content, in place of what it had.
+    ///
+    /// # Errors
+    /// As [`Volume::create_file`] and [`File::write_at`].
+    pub fn write(&self, path: impl AsRef<Path>, content: &[u8]) -> Result<()> {
+        self.create_file(path)?.write_at(0, content)
     }
 
-    #[test]
-    fn a_number_behind_an_at_is_a_partition_unless_a_file_is_called_so() {
-        let split = |text: &'static str| {
-            let (image, partition) = split_partition(Path::new(text));
-            (image.display().to_string(), partition)
-        };
-        assert_eq!(split("none.img@2"), ("none.img".into(), Some(2)));
-        assert_eq!(split("mirror:no,none@12"), ("mirror:no,none".into(), Some(12)));
-        for text in ["none.img", "none@", "none@x", "none@-1", "a@2/b"] {
-            assert_eq!(split(text), (text.into(), None));
-        }
-        let called_so = std::env::temp_dir().join(format!("platter-volume-{}@2", std::process::id()));
-        fs::write(&called_so, "").unwrap();
-        assert_eq!(split_partition(&called_so), (called_so.as_path(), None));
-        fs::remove_file(&called_so).unwrap();
+    /// Where the content of a file lies on the device, holes included.
+    ///
+    /// # Errors
+    /// As [`Volume::metadata`].
+    pub fn extents(&self, path: impl AsRef<Path>) -> Result<Vec<Extent>> {
+        self.at(path.as_ref(), |system, held| system.extents(held.node))
     }
 
-    #[test]
-    fn a_colon_and_slash_lead_into_a_volume() {
-        assert_eq!(parse("disk.img:/a/b"), "volume disk.img:/a/b");
-        assert_eq!(parse("/dev/sdz1:/"), "volume /dev/sdz1:/");
-        assert_eq!(parse("C:/x"), "volume C:/x");
-        assert_eq!(parse("d.img://a/./b/../c/"), "volume d.img:/a/c");
-        assert_eq!(parse("d.img:/../../a"), "volume d.img:/a");
-        assert_eq!(parse("mirror:a.img,b.img:/c"), "volume mirror:a.img,b.img:/c");
-        assert_eq!(parse("mirror:/dev/sdy,/dev/sdz:/c"), "volume mirror:/dev/sdy,/dev/sdz:/c");
-        for host in ["mirror:a,b", "mirror:/a,/b", "disk.img", "./a/b", "a:b", "odd:"] {
-            assert_eq!(parse(host), format!("host {host}"));
+    // Streams and attributes
+
+    /// The named streams of a file or directory.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported), and as [`Volume::metadata`].
+    pub fn streams(&self, path: impl AsRef<Path>) -> Result<Vec<NodeStream>> {
+        self.at(path.as_ref(), |system, held| system.streams(held.node))
+    }
+
+    /// Opens a named stream.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn open_stream(&self, path: impl AsRef<Path>, stream: &str) -> Result<File> {
+        self.stream(path.as_ref(), stream, false)
+    }
+
+    /// Opens a named stream, which is made if it is not there, and empty afterwards.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`] and [`Volume::create_dir`].
+    pub fn create_stream(&self, path: impl AsRef<Path>, stream: &str) -> Result<File> {
+        let file = self.stream(path.as_ref(), stream, true)?;
+        file.set_len(0)?;
+        Ok(file)
+    }
+
+    fn stream(&self, path: &Path, stream: &str, create: bool) -> Result<File> {
+        let held = self.find(path)?;
+        let about = format!("{}:{stream}", path.display());
+        let node = self.system().stream(held.node, &Name::from(stream), create).about(&about)?;
+        Ok(File::new(&self.0, Held::new(self.system(), node), about))
+    }
+
+    /// Removes a named stream.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn remove_stream(&self, path: impl AsRef<Path>, stream: &str) -> Result<()> {
+        self.at(path.as_ref(), |system, held| system.remove_stream(held.node, &Name::from(stream)))
+    }
+
+    /// The names of the extended attributes of a file or directory.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn extended_attributes(&self, path: impl AsRef<Path>) -> Result<Vec<String>> {
+        self.at(path.as_ref(), |system, held| system.extended_attributes(held.node))
+    }
+
+    /// The value of an extended attribute.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn extended_attribute(&self, path: impl AsRef<Path>, name: &str) -> Result<Vec<u8>> {
+        self.at(path.as_ref(), |system, held| system.extended_attribute(held.node, name))
+    }
+
+    /// Sets (`Some`) or removes (`None`) an extended attribute.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn set_extended_attribute(
+        &self,
+        path: impl AsRef<Path>,
+        name: &str,
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        self.at(path.as_ref(), |system, held| system.set_extended_attribute(held.node, name, value))
+    }
+
+    /// The reparse point of a file or directory, in its own bytes.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn reparse_point(&self, path: impl AsRef<Path>) -> Result<Option<Reparse>> {
+        self.at(path.as_ref(), |system, held| system.reparse_point(held.node))
+    }
+
+    /// Gives a file or directory a reparse point, or takes it away.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn set_reparse_point(&self, path: impl AsRef<Path>, point: Option<&Reparse>) -> Result<()> {
+        self.at(path.as_ref(), |system, held| system.set_reparse_point(held.node, point))
+    }
+
+    /// Who may do what with a file or directory: a self-relative Windows security descriptor.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn security_descriptor(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
+        self.at(path.as_ref(), |system, held| system.security_descriptor(held.node))
+    }
+
+    /// Gives a file or directory another security descriptor. It is kept and not enforced.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn set_security_descriptor(&self, path: impl AsRef<Path>, descriptor: &[u8]) -> Result<()> {
+        self.at(path.as_ref(), |system, held| system.set_security_descriptor(held.node, descriptor))
+    }
+
+    /// Whether the data of a file has checksums; of a directory, whether new entries inherit that.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn integrity(&self, path: impl AsRef<Path>) -> Result<Integrity> {
+        self.at(path.as_ref(), |system, held| system.integrity(held.node))
+    }
+
+    /// Turns checksums of data on or off, also for a file that has data.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn set_integrity(&self, path: impl AsRef<Path>, integrity: Integrity) -> Result<()> {
+        self.at(path.as_ref(), |system, held| system.set_integrity(held.node, integrity))
+    }
+
+    /// The names of a file's snapshots.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn snapshots(&self, path: impl AsRef<Path>) -> Result<Vec<Name>> {
+        self.at(path.as_ref(), |system, held| system.snapshots(held.node))
+    }
+
+    /// Keeps the present content of a file under this name.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn create_snapshot(&self, path: impl AsRef<Path>, name: &str) -> Result<()> {
+        self.at(path.as_ref(), |system, held| system.create_snapshot(held.node, &Name::from(name)))
+    }
+
+    /// Removes a snapshot.
+    ///
+    /// # Errors
+    /// As [`Volume::streams`].
+    pub fn remove_snapshot(&self, path: impl AsRef<Path>, name: &str) -> Result<()> {
+        self.at(path.as_ref(), |system, held| system.remove_snapshot(held.node, &Name::from(name)))
+    }
+
+    // Durability
+
+    /// Returns when the whole volume survives a power cut as it is now.
+    ///
+    /// # Errors
+    /// As [`File::sync_all`].
+    pub fn sync(&self) -> Result<()> {
+        self.system().sync_all().about(self.name())
+    }
+
+    /// Makes everything durable and marks the volume clean. Changes through other handles fail afterwards. A volume that
+    /// was opened for reading has nothing to do here.
+    ///
+    /// # Errors
+    /// As [`File::sync_all`].
+    pub fn close(self) -> Result<()> {
+        if !self.0.writes {
+            return Ok(());
         }
-        let directory = std::env::temp_dir().join(format!("platter-volume-{}:", std::process::id()));
-        fs::create_dir(&directory).unwrap();
-        let inside = format!("{}/x", directory.display());
-        assert_eq!(parse(&inside), format!("host {inside}"), "a directory of that name is the host's");
-        fs::remove_dir(&directory).unwrap();
-        assert_eq!(parse(&inside), format!("volume {inside}"));
+        self.system().unmount().about(self.name())
     }
 }

@@ -148,7 +148,7 @@ fn mix(seed: u64) -> u64 {
 pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
     let (boot, geometry, guid) = plan(device, options)?;
     let label: Vec<u16> = options.label.as_deref().unwrap_or("").encode_utf16().collect();
-    system::check_label(&label).map_err(|reason| cannot(reason.into()))?;
+    system::check_label(&label).map_err(|(_, reason)| cannot(reason.into()))?;
     // What was on the device must not look like a part of the new volume, wherever a reader looks first.
     wipe(device, &geometry, options.full, progress)?;
     let now = file_time(device.now());

@@ -166,8 +166,6 @@ const UPWARDS: &[&str] = &[
     "lab: workload uses iometer",
     "lab: workload uses plan",
     "mount: owners uses served",
-    "platter: cli uses commands",
-    "platter: volume uses mirror",
 ];
 
 /// Modules beside each other that import each other. What is taken from here must not come back.
@@ -212,7 +210,7 @@ const CIRCLES: &[&str] = &[
     "refs/check: reparse and objects",
     "refs/check: reparse and repair",
     "refs/check: security and repair",
-    "platter/copy: host and source",
+    "platter/command/copy: host and source",
     "refs/layout: legacy and record",
     "refs/layout: legacy and rows",
     "refs/layout: rows and record",

@@ -25,6 +25,50 @@ impl fmt::Display for Damage {
     }
 }
 
+/// Which rule a name or a label breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameRule {
+    /// There must be something in it.
+    NotEmpty,
+    /// `.` and `..` belong to the system.
+    NotReserved,
+    /// It has at most so many characters or units.
+    Length,
+    /// Some characters are not allowed anywhere in it.
+    Characters,
+    /// Some characters are not allowed at its ends.
+    Ends,
+}
+
+/// An error number of the system, such as `ENOSPC`: what a POSIX caller is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// No extended attribute of this name.
+    pub const NODATA: Errno = Errno(libc::ENODATA);
+    /// The format has no such thing.
+    pub const UNSUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
+    /// The request makes no sense.
+    pub const INVALID: Errno = Errno(libc::EINVAL);
+    /// Not allowed on this volume, whoever asks.
+    pub const NOT_PERMITTED: Errno = Errno(libc::EPERM);
+    /// A name has more than the format holds.
+    pub const NAME_TOO_LONG: Errno = Errno(libc::ENAMETOOLONG);
+
+    /// The same error, unless it says that the format has no such thing: then `other`, where POSIX wants that.
+    pub fn or_if_unsupported(self, other: Errno) -> Errno {
+        if self == Errno::UNSUPPORTED { other } else { self }
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", std::io::Error::from_raw_os_error(self.0))
+    }
+}
+
 /// A file system's refusal or failure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -79,6 +123,8 @@ pub enum Error {
         /// The name as it was given; what was not Unicode is shown as U+FFFD.
         name: String,
         /// Which rule it breaks.
+        rule: NameRule,
+        /// The rule in words.
         reason: &'static str,
     },
     /// A value in a call makes no sense.
@@ -159,29 +205,55 @@ impl Error {
         matches!(self, Error::NoSpace | Error::RecordFull { .. } | Error::TooManyLinks { .. })
     }
 
-    /// The error a POSIX caller gets for this one, as an `errno` name.
-    pub fn errno_name(&self) -> &'static str {
-        match self {
-            Error::NotFound => "ENOENT",
-            Error::Exists => "EEXIST",
-            Error::NotADirectory => "ENOTDIR",
-            Error::IsADirectory => "EISDIR",
-            Error::NotEmpty => "ENOTEMPTY",
-            Error::NoSpace => "ENOSPC",
-            Error::RecordFull { .. } => "E2BIG",
-            Error::TooManyLinks { .. } => "EMLINK",
-            Error::FileTooLarge { .. } => "EFBIG",
-            Error::InvalidName { reason, .. } if reason.contains("long") => "ENAMETOOLONG",
+    /// The error that a POSIX caller gets for this one.
+    pub fn errno(&self) -> Errno {
+        Errno(match self {
+            Error::NotFound => libc::ENOENT,
+            Error::Exists => libc::EEXIST,
+            Error::NotADirectory => libc::ENOTDIR,
+            Error::IsADirectory => libc::EISDIR,
+            Error::NotEmpty => libc::ENOTEMPTY,
+            Error::NoSpace => libc::ENOSPC,
+            Error::RecordFull { .. } => libc::E2BIG,
+            Error::TooManyLinks { .. } => libc::EMLINK,
+            Error::FileTooLarge { .. } => libc::EFBIG,
+            Error::InvalidName { rule: NameRule::Length, .. } => libc::ENAMETOOLONG,
             Error::InvalidName { .. }
             | Error::InvalidArgument(_)
             | Error::Misaligned { .. }
-            | Error::IntoItself => "EINVAL",
-            Error::Busy => "EAGAIN",
-            Error::ReadOnly(_) => "EROFS",
-            Error::NotPermitted(_) => "EPERM",
-            Error::Unsupported { .. } | Error::Unreadable(_) => "EOPNOTSUPP",
-            Error::NotThisFormat { .. } | Error::CannotMake { .. } => "EINVAL",
-            Error::Damaged(_) | Error::Device(_) => "EIO",
+            | Error::IntoItself
+            | Error::NotThisFormat { .. }
+            | Error::CannotMake { .. } => libc::EINVAL,
+            Error::Busy => libc::EAGAIN,
+            Error::ReadOnly(_) => libc::EROFS,
+            Error::NotPermitted(_) => libc::EPERM,
+            Error::Unsupported { .. } | Error::Unreadable(_) => libc::EOPNOTSUPP,
+            Error::Damaged(_) | Error::Device(_) => libc::EIO,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_the_numbers_that_programs_know() {
+        let name = |rule| Error::InvalidName { name: String::new(), rule, reason: "in any words" };
+        for (error, expected) in [
+            (Error::NotFound, libc::ENOENT),
+            (Error::NoSpace, libc::ENOSPC),
+            (Error::ReadOnly("x".into()), libc::EROFS),
+            (Error::FileTooLarge { format: "F", limit: 1, wanted: 2 }, libc::EFBIG),
+            (Error::TooManyLinks { format: "F", what: "x" }, libc::EMLINK),
+            (Error::RecordFull { format: "F", what: "x" }, libc::E2BIG),
+            (Error::Unsupported { format: "F", what: "x" }, libc::EOPNOTSUPP),
+            (Error::IntoItself, libc::EINVAL),
+            (Error::damaged("s", 0, 1, 2), libc::EIO),
+            (name(NameRule::Length), libc::ENAMETOOLONG),
+            (name(NameRule::NotEmpty), libc::EINVAL),
+        ] {
+            assert_eq!(error.errno(), Errno(expected), "{error}");
         }
     }
 }

@@ -7,6 +7,55 @@
 //!
 //! A [`Format`] makes, recognises, opens and checks volumes of one kind. [`MemoryFileSystem`] is the reference that
 //! the [`model`] tests compare every format with.
+//!
+//! # Examples
+//!
+//! By nodes, as a mount asks:
+//!
+//! ```
+//! use platter_device::{MemoryDevice, Sectors};
+//! use platter_vfs::{FileSystem, Kind, MemoryFileSystem, MemoryOptions, Name, Node, SyncScope};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> platter_vfs::Result<()> {
+//! let device = Arc::new(MemoryDevice::new(1 << 20, Sectors::SMALL));
+//! let volume = MemoryFileSystem::new(device, MemoryOptions::default());
+//! let directory = volume.create(Node::ROOT, &Name::from("directory"), Kind::Directory)?;
+//! let file = volume.create(directory, &Name::from("file"), Kind::File)?;
+//! volume.write(file, 0, b"content")?;
+//! volume.sync(file, SyncScope::Data)?;
+//! assert_eq!(volume.attributes(file)?.size, 7);
+//! volume.forget(file, 1);
+//! volume.forget(directory, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With the two halves of a read, between which the device can do many others:
+//!
+//! ```
+//! use platter_device::{Device, MemoryDevice, Sectors};
+//! use platter_vfs::{FileSystem, Kind, MemoryFileSystem, MemoryOptions, Name, Node, Plan};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> platter_vfs::Result<()> {
+//! # let device = Arc::new(MemoryDevice::new(1 << 20, Sectors::SMALL));
+//! # let volume = MemoryFileSystem::new(device, MemoryOptions::default());
+//! # let file = volume.create(Node::ROOT, &Name::from("file"), Kind::File)?;
+//! # volume.write(file, 0, &[7; 4096])?;
+//! let mut plan = Plan::default();
+//! volume.plan_read(file, 0, 4096, &mut plan)?;
+//! let mut buffer = vec![0; 4096];
+//! let mut done = Ok(());
+//! for segment in &plan.segments {
+//!     let part = &mut buffer[segment.at as usize..][..segment.length as usize];
+//!     done = done.and(volume.device().read_at(segment.offset, part));
+//! }
+//! let got = volume.finish_read(&mut plan, &mut buffer, done)?;
+//! assert_eq!((got, buffer[4095]), (4096, 7));
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod blocking;
@@ -33,7 +82,7 @@ mod types;
 
 pub use case::{CaseRun, map_by_runs, windows_upper};
 pub use check::{CheckOptions, CheckReport, Finding, Severity};
-pub use error::{Damage, Error, Result};
+pub use error::{Damage, Errno, Error, NameRule, Result};
 pub use format::{Format, FormatOptions, OpenOptions, Recognised};
 pub use group_commit::{GroupCommit, Need};
 pub use health::Health;

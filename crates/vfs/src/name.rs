@@ -1,6 +1,6 @@
 //! Names as the Windows formats hold them: UTF-16 units.
 
-use crate::{Error, Result};
+use crate::{Error, NameRule, Result};
 use std::fmt;
 
 /// Where the units begin that stand for bytes which are no text.
@@ -165,15 +165,15 @@ impl NameRules {
     /// [`Error::InvalidName`] with the rule it breaks.
     pub fn check(&self, name: &Name) -> Result<()> {
         let units = name.units();
-        let invalid = |reason| Err(Error::InvalidName { name: name.to_string(), reason });
+        let invalid = |rule, reason| Err(Error::InvalidName { name: name.to_string(), rule, reason });
         if units.is_empty() {
-            return invalid("it is empty");
+            return invalid(NameRule::NotEmpty, "it is empty");
         }
         if units == [u16::from(b'.')] || units == [u16::from(b'.'), u16::from(b'.')] {
-            return invalid("it is reserved");
+            return invalid(NameRule::NotReserved, "it is reserved");
         }
         if units.len() > self.longest {
-            return invalid("it is too long");
+            return invalid(NameRule::Length, "it is too long");
         }
         let forbidden = |unit: u16| {
             unit == 0
@@ -181,12 +181,12 @@ impl NameRules {
                 || char::from_u32(u32::from(unit)).is_some_and(|character| self.forbidden.contains(character))
         };
         if units.iter().any(|&unit| forbidden(unit)) {
-            return invalid("it contains a character that the format forbids");
+            return invalid(NameRule::Characters, "it contains a character that the format forbids");
         }
         if self.no_trailing_dot_or_space
             && matches!(units.last(), Some(&unit) if unit == 0x20 || unit == 0x2E)
         {
-            return invalid("it ends with a dot or a space");
+            return invalid(NameRule::Ends, "it ends with a dot or a space");
         }
         Ok(())
     }

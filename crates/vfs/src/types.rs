@@ -1,7 +1,7 @@
 //! The words that all file systems share.
 
 use crate::NameRules;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The number of a file, directory or stream, unique on a volume while it is open. The root's is [`Node::ROOT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +50,38 @@ impl Timestamp {
         let seconds = i128::from(self.seconds) + i128::from(TO_1970);
         let units = seconds * 10_000_000 + i128::from(self.nanoseconds / 100);
         units.clamp(0, i128::from(latest)) as u64
+    }
+}
+
+impl Timestamp {
+    /// The time in the standard library's form, where that can hold it.
+    pub fn to_system_time(self) -> Option<SystemTime> {
+        let part = Duration::from_nanos(u64::from(self.nanoseconds));
+        let whole = Duration::from_secs(self.seconds.unsigned_abs());
+        let second = match self.seconds < 0 {
+            true => UNIX_EPOCH.checked_sub(whole),
+            false => UNIX_EPOCH.checked_add(whole),
+        };
+        second?.checked_add(part)
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Timestamp {
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Timestamp::from(after),
+            Err(before) => {
+                // Nanoseconds count forward from the second before.
+                let before = before.duration();
+                let part = before.subsec_nanos();
+                let whole = -(before.as_secs() as i64);
+                if part == 0 {
+                    Timestamp { seconds: whole, nanoseconds: 0 }
+                } else {
+                    Timestamp { seconds: whole - 1, nanoseconds: 1_000_000_000 - part }
+                }
+            }
+        }
     }
 }
 
@@ -299,6 +331,10 @@ mod tests {
         assert_eq!(Timestamp::default().to_file_time(u64::MAX), 116_444_736_000_000_000);
         for units in [0, 1, 116_444_736_000_000_000, 133_000_000_000_000_001] {
             assert_eq!(Timestamp::from_file_time(units).to_file_time(u64::MAX), units);
+        }
+        for (seconds, nanoseconds) in [(0, 0), (1_000_000_000, 5), (-1, 0), (-1, 999_999_999), (-86_400, 1)] {
+            let time = Timestamp { seconds, nanoseconds };
+            assert_eq!(Timestamp::from(time.to_system_time().unwrap()), time);
         }
         let at = |seconds| Timestamp { seconds, nanoseconds: 0 };
         assert_eq!((at(i64::MIN).to_file_time(u64::MAX), at(i64::MAX).to_file_time(7)), (0, 7));

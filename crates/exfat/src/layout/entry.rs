@@ -1,7 +1,7 @@
 //! Directory entries of 32 bytes (6, 7), but for those that make up a file: see [`super::EntrySet`].
 
 use super::{SLOT, le16, le32, le64};
-use platter_vfs::{Error, Result};
+use platter_vfs::{Error, NameRule, Result};
 
 /// The types of entries, as their first byte has them while they are in use (6.2.1, 7).
 pub mod kind {
@@ -155,6 +155,7 @@ impl LabelEntry {
         if units.len() > LabelEntry::LONGEST {
             return Err(Error::InvalidName {
                 name: text.into(),
+                rule: NameRule::Length,
                 reason: "a label is too long with more than 11 units",
             });
         }

@@ -2,7 +2,7 @@
 //! and Character Sets").
 
 use super::code_page;
-use platter_vfs::{Error, Name, Result};
+use platter_vfs::{Error, Name, NameRule, Result};
 use std::fmt;
 
 /// `DIR_Name`: eight bytes and three, padded with spaces, in the OEM code page. A first byte of 05 stands for E5,
@@ -238,24 +238,34 @@ impl Label {
     /// [`Error::InvalidName`] if it is empty, longer than eleven characters, starts with a space, or has a character
     /// that code page 850 or the format does not allow.
     pub fn new(text: &str) -> Result<Label> {
-        let invalid = |reason| Err(Error::InvalidName { name: text.into(), reason });
+        let invalid = |rule, reason| Err(Error::InvalidName { name: text.into(), rule, reason });
         let mut bytes = [b' '; 11];
         if text.is_empty() || text.starts_with(' ') {
-            return invalid("a label does not start with a space and is not empty");
+            return invalid(NameRule::Ends, "a label does not start with a space and is not empty");
         }
         for (at, character) in text.chars().enumerate() {
             if at == bytes.len() {
-                return invalid("a FAT label is at most 11 characters long: it is too long");
+                return invalid(
+                    NameRule::Length,
+                    "a FAT label is at most 11 characters long: it is too long",
+                );
             }
             let upper =
                 char::from_u32(u32::from(single(character.to_uppercase(), character))).unwrap_or(character);
             match code_page::encode(upper) {
-                Some(0..=0x1F | 0x7F) => return invalid("a label contains no control characters"),
+                Some(0..=0x1F | 0x7F) => {
+                    return invalid(NameRule::Characters, "a label contains no control characters");
+                }
                 Some(byte) if b"\"*+,./:;<=>?[\\]|".contains(&byte) => {
-                    return invalid("a label contains none of \"*+,./:;<=>?[\\]|");
+                    return invalid(NameRule::Characters, "a label contains none of \"*+,./:;<=>?[\\]|");
                 }
                 Some(byte) => bytes[at] = byte,
-                None => return invalid("a label contains only characters of code page 850"),
+                None => {
+                    return invalid(
+                        NameRule::Characters,
+                        "a label contains only characters of code page 850",
+                    );
+                }
             }
         }
         if bytes[0] == 0xE5 {

@@ -1,14 +1,14 @@
 //! Finding and repairing damage, from the device alone.
 //!
 //! This is the second implementation of the format: it shares [`crate::layout`] with the code that writes, and has its
-//! own reading of records ([`records`], [`file`]), its own walk through indexes ([`tree`]) and its own set of used
-//! clusters ([`clusters`]).
+//! own reading of records (`records`, [`file`]), its own walk through indexes (`tree`) and its own set of used
+//! clusters (`clusters`).
 //!
 //! Nearly everything on an NTFS volume is there twice: an index of names is the names that the records have; an
 //! attribute list is what the records that extend a file say; bitmaps are the sum of all runs. So a repair does not mend
 //! an index or a bitmap; it makes it anew from the records. Only a record that is gone is lost, with its file.
 //!
-//! A check works in rounds. Each reads the whole volume, reports, and notes repairs in memory ([`disk`]), which are
+//! A check works in rounds. Each reads the whole volume, reports, and notes repairs in memory (`disk`), which are
 //! written at its end. When a round finds nothing more to repair, that is the outcome.
 //!
 //! Memory: some hundred bytes for each file, a bit for each cluster in use, and what a round changes. Nothing recurses.

@@ -1,6 +1,6 @@
 //! `$VOLUME_NAME`: the volume's label, in UTF-16 units without an end.
 
-use platter_vfs::{Error, Result};
+use platter_vfs::{Error, NameRule, Result};
 
 /// The most units of a label that is set: Windows takes no longer ones
 /// (<https://learn.microsoft.com/windows/win32/api/winbase/nf-winbase-setvolumelabelw>), though `$AttrDef` has room for
@@ -14,12 +14,15 @@ pub const LONGEST_LABEL: usize = 32;
 /// it as the name of a folder.
 pub fn label_units(label: &str) -> Result<Vec<u16>> {
     let units: Vec<u16> = label.encode_utf16().collect();
-    let wrong = |reason: &'static str| Err(Error::InvalidName { name: label.into(), reason });
+    let wrong = |rule, reason| Err(Error::InvalidName { name: label.into(), rule, reason });
     if units.len() > LONGEST_LABEL {
-        return wrong("a label is too long with more than 32 units");
+        return wrong(NameRule::Length, "a label is too long with more than 32 units");
     }
     if label.chars().any(|char| char < ' ' || "\"*/:<>?\\|".contains(char)) {
-        return wrong("a label has no control characters and none of \" * / : < > ? \\ |");
+        return wrong(
+            NameRule::Characters,
+            "a label has no control characters and none of \" * / : < > ? \\ |",
+        );
     }
     Ok(units)
 }

@@ -30,7 +30,7 @@ pub struct FileRun<'r> {
 /// check reports it.
 ///
 /// # Errors
-/// As [`super::check`].
+/// As a check.
 pub fn walk_runs(
     device: &dyn Device,
     progress: &dyn Progress,

@@ -6,6 +6,7 @@
 use super::Row;
 use crate::layout::Version;
 use crate::layout::bytes::{put, u16_at};
+use platter_vfs::NameRule;
 
 /// The row of the label.
 const LABEL: u16 = 0x510;
@@ -32,12 +33,12 @@ pub fn volume_information_rows(label: &[u16], version: Version, created: u64, mo
     vec![label_row(label), (key(METADATA), metadata), (key(COUNTS), counts)]
 }
 
-/// Why these units are no label, if so.
-pub fn check_label(label: &[u16]) -> std::result::Result<(), &'static str> {
+/// Which rule these units break that are no label, also in words.
+pub fn check_label(label: &[u16]) -> std::result::Result<(), (NameRule, &'static str)> {
     match (label.len() > 32, label.contains(&0)) {
-        (true, _) => Err("a label is at most 32 UTF-16 units long"),
+        (true, _) => Err((NameRule::Length, "a label is at most 32 UTF-16 units long")),
         // It would end there.
-        (_, true) => Err("a label has no NUL in it"),
+        (_, true) => Err((NameRule::Characters, "a label has no NUL in it")),
         _ => Ok(()),
     }
 }

@@ -72,8 +72,8 @@ impl FileSystem for RefsVolume {
 
     fn set_label(&self, label: &str) -> Result<()> {
         let units: Vec<u16> = label.encode_utf16().collect();
-        if let Err(reason) = system::check_label(&units) {
-            return Err(Error::InvalidName { name: label.into(), reason });
+        if let Err((rule, reason)) = system::check_label(&units) {
+            return Err(Error::InvalidName { name: label.into(), rule, reason });
         }
         let (key, value) = system::label_row(&units);
         self.as_one(TO_CHANGE, |core| {

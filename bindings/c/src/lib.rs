@@ -1,0 +1,457 @@
+//! The library for C. `platter.h` says what each function does; a test compares the two.
+//!
+//! The only `unsafe` here is what a C interface cannot do without: pointers that the caller vouches for. Everything behind
+//! them is the safe library. A panic, which would be a defect, ends as `-EIO` and not in the caller's stack.
+
+mod call;
+
+use call::{Failure, answer, given, here, text};
+use libc::{c_char, c_int, c_void};
+use platter::{CheckOptions, ErrorKind, Kind, MakeOptions, ReadDir, Silent, Timestamp, Volume as Inner};
+use std::ffi::CString;
+
+/// An open volume.
+pub struct Volume(Inner);
+
+/// An open file or stream.
+pub struct File(platter::File);
+
+/// A listing under way, with the name that it handed out last.
+pub struct Directory(ReadDir, CString);
+
+/// What is known about a file or directory.
+#[repr(C)]
+#[derive(Default)]
+pub struct Stat {
+    /// Bytes of content.
+    pub size: u64,
+    /// Bytes taken on the volume.
+    pub allocated: u64,
+    /// When it was created.
+    pub created: i64,
+    /// When its content last changed.
+    pub modified: i64,
+    /// When its content was last read.
+    pub accessed: i64,
+    /// Nanoseconds of `created`.
+    pub created_ns: u32,
+    /// Nanoseconds of `modified`.
+    pub modified_ns: u32,
+    /// Nanoseconds of `accessed`.
+    pub accessed_ns: u32,
+    /// `PLATTER_FILE` and so on.
+    pub kind: u32,
+    /// How many names lead to it.
+    pub links: u32,
+    /// DOS flags.
+    pub flags: u32,
+}
+
+impl From<&platter::Attributes> for Stat {
+    fn from(known: &platter::Attributes) -> Stat {
+        let time = |time: Option<Timestamp>| time.map_or((0, 0), |time| (time.seconds, time.nanoseconds));
+        let (created, created_ns) = time(known.created);
+        let (modified, modified_ns) = time(Some(known.modified));
+        let (accessed, accessed_ns) = time(known.accessed);
+        let kind = match known.kind {
+            Kind::File => 1,
+            Kind::Directory => 2,
+            Kind::SymbolicLink => 3,
+        };
+        let (size, allocated, links, flags) = (known.size, known.allocated, known.links, known.flags.0);
+        Stat {
+            size,
+            allocated,
+            created,
+            modified,
+            accessed,
+            created_ns,
+            modified_ns,
+            accessed_ns,
+            kind,
+            links,
+            flags,
+        }
+    }
+}
+
+/// An entry of a directory.
+#[repr(C)]
+pub struct Entry {
+    /// Its name, as long as nothing else is asked of the directory.
+    pub name: *const c_char,
+    /// What it leads to.
+    pub stat: Stat,
+}
+
+/// `PLATTER_CREATE`, `PLATTER_TRUNCATE` and `PLATTER_EXCLUSIVE`.
+const CREATE: c_int = 1;
+const TRUNCATE: c_int = 2;
+const EXCLUSIVE: c_int = 4;
+
+/// The text of the last failure of this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn platter_error() -> *const c_char {
+    call::last_error()
+}
+
+/// Opens a volume.
+///
+/// # Safety
+/// `source` is NULL or a string, `volume` NULL or a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_open(
+    source: *const c_char,
+    writable: c_int,
+    volume: *mut *mut Volume,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for both.
+        let (source, place) = unsafe { (text(source)?, given(volume)?) };
+        let opened = if writable == 0 { platter::open(source)? } else { platter::open_rw(source)? };
+        *place = Box::into_raw(Box::new(Volume(opened)));
+        Ok(0)
+    })
+}
+
+/// Closes a volume and gives the handle up.
+///
+/// # Safety
+/// `volume` is NULL or came from [`platter_open`] and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_close(volume: *mut Volume) -> c_int {
+    answer(|| {
+        if volume.is_null() {
+            return Ok(0);
+        }
+        // SAFETY: it is a box that `platter_open` took apart, and the caller does not use it again.
+        let volume = unsafe { Box::from_raw(volume) };
+        volume.0.close()?;
+        Ok(0)
+    })
+}
+
+/// Makes the whole volume durable.
+///
+/// # Safety
+/// `volume` is NULL or came from [`platter_open`] and is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_sync(volume: *mut Volume) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for it.
+        unsafe { here(volume)? }.0.sync()?;
+        Ok(0)
+    })
+}
+
+/// What is known about what a path leads to.
+///
+/// # Safety
+/// `volume` is NULL or open, `path` NULL or a string, `stat` NULL or a place for one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_stat_path(
+    volume: *mut Volume,
+    path: *const c_char,
+    stat: *mut Stat,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for all three.
+        let (volume, path, place) = unsafe { (here(volume)?, text(path)?, given(stat)?) };
+        *place = Stat::from(&volume.0.metadata(path)?);
+        Ok(0)
+    })
+}
+
+/// Makes a directory.
+///
+/// # Safety
+/// `volume` is NULL or open, `path` NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_mkdir(volume: *mut Volume, path: *const c_char) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for both.
+        let (volume, path) = unsafe { (here(volume)?, text(path)?) };
+        volume.0.create_dir(path)?;
+        Ok(0)
+    })
+}
+
+/// Removes a name of a file.
+///
+/// # Safety
+/// As [`platter_mkdir`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_remove(volume: *mut Volume, path: *const c_char) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for both.
+        let (volume, path) = unsafe { (here(volume)?, text(path)?) };
+        volume.0.remove_file(path)?;
+        Ok(0)
+    })
+}
+
+/// Removes an empty directory.
+///
+/// # Safety
+/// As [`platter_mkdir`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_rmdir(volume: *mut Volume, path: *const c_char) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for both.
+        let (volume, path) = unsafe { (here(volume)?, text(path)?) };
+        volume.0.remove_dir(path)?;
+        Ok(0)
+    })
+}
+
+/// Moves an entry.
+///
+/// # Safety
+/// `volume` is NULL or open, `from` and `to` are NULL or strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_rename(
+    volume: *mut Volume,
+    from: *const c_char,
+    to: *const c_char,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for all three.
+        let (volume, from, to) = unsafe { (here(volume)?, text(from)?, text(to)?) };
+        volume.0.rename(from, to)?;
+        Ok(0)
+    })
+}
+
+/// Begins a listing.
+///
+/// # Safety
+/// `volume` is NULL or open, `path` NULL or a string, `directory` NULL or a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_open_directory(
+    volume: *mut Volume,
+    path: *const c_char,
+    directory: *mut *mut Directory,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for all three.
+        let (volume, path, place) = unsafe { (here(volume)?, text(path)?, given(directory)?) };
+        let listing = volume.0.read_dir(path)?;
+        *place = Box::into_raw(Box::new(Directory(listing, CString::default())));
+        Ok(0)
+    })
+}
+
+/// The next entry of a listing.
+///
+/// # Safety
+/// `directory` is NULL or open and used by this thread alone, `entry` NULL or a place for one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_read_directory(directory: *mut Directory, entry: *mut Entry) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for both; nobody else has the listing meanwhile.
+        let (Directory(listing, name), place) = unsafe { (given(directory)?, given(entry)?) };
+        let Some(next) = listing.next().transpose()? else { return Ok(0) };
+        // A name with a zero in it, which no format allows, ends there.
+        let bytes = next.name().to_bytes();
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        *name = CString::new(&bytes[..end]).unwrap_or_default();
+        *place = Entry { name: name.as_ptr(), stat: Stat::from(next.metadata()) };
+        Ok(1)
+    })
+}
+
+/// Ends a listing.
+///
+/// # Safety
+/// `directory` is NULL or came from [`platter_open_directory`] and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_close_directory(directory: *mut Directory) {
+    answer(|| {
+        if !directory.is_null() {
+            // SAFETY: it is a box that `platter_open_directory` took apart, and the caller does not use it again.
+            drop(unsafe { Box::from_raw(directory) });
+        }
+        Ok(0)
+    });
+}
+
+/// Opens a file or a named stream.
+///
+/// # Safety
+/// `volume` is NULL or open, `path` and `stream` are NULL or strings, `file` is NULL or a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_open_file(
+    volume: *mut Volume,
+    path: *const c_char,
+    stream: *const c_char,
+    how: c_int,
+    file: *mut *mut File,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for all of them.
+        let (volume, path, place) = unsafe { (here(volume)?, text(path)?, given(file)?) };
+        // SAFETY: the caller vouches for it, and it is not NULL.
+        let stream = if stream.is_null() { None } else { Some(unsafe { text(stream)? }) };
+        let (creates, empties) = (how & CREATE != 0, how & TRUNCATE != 0);
+        if how & !(CREATE | TRUNCATE | EXCLUSIVE) != 0 || (how & EXCLUSIVE != 0 && !creates) {
+            return Err(Failure::invalid("how the file is to be opened"));
+        }
+        let open = || match stream {
+            Some(stream) => volume.0.open_stream(path, &String::from_utf8_lossy(bytes_of(stream))),
+            None => volume.0.open_file(path),
+        };
+        let create = || match stream {
+            Some(stream) => volume.0.create_stream(path, &String::from_utf8_lossy(bytes_of(stream))),
+            None => volume.0.create_new_file(path),
+        };
+        let is_missing = |error: &platter::Error| error.kind() == ErrorKind::NotFound;
+        let opened = match open() {
+            Ok(_) if how & EXCLUSIVE != 0 => return Err(Failure::exists(path)),
+            Ok(opened) => {
+                if empties {
+                    opened.set_len(0)?;
+                }
+                opened
+            }
+            Err(error) if creates && is_missing(&error) => create()?,
+            Err(error) => return Err(error.into()),
+        };
+        *place = Box::into_raw(Box::new(File(opened)));
+        Ok(0)
+    })
+}
+
+fn bytes_of(path: &std::path::Path) -> &[u8] {
+    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
+}
+
+/// Reads.
+///
+/// # Safety
+/// `file` is NULL or open, `buffer` has room for `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_read(
+    file: *mut File,
+    offset: u64,
+    buffer: *mut c_void,
+    length: usize,
+) -> i64 {
+    let mut got = 0;
+    let code = answer(|| {
+        // SAFETY: the caller vouches for it.
+        let file = unsafe { here(file)? };
+        if length == 0 {
+            return Ok(0);
+        }
+        if buffer.is_null() || length > isize::MAX as usize {
+            return Err(Failure::invalid("the buffer"));
+        }
+        // What the caller gives may never have been written, which a slice must have been.
+        // SAFETY: the caller vouches for so many bytes, which nobody else uses during the call.
+        unsafe { buffer.write_bytes(0, length) };
+        // SAFETY: the same bytes, which are zeroes now.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), length) };
+        got = file.0.read_at(offset, buffer)? as i64;
+        Ok(0)
+    });
+    if code < 0 { i64::from(code) } else { got }
+}
+
+/// Writes.
+///
+/// # Safety
+/// `file` is NULL or open, `data` has `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_write(
+    file: *mut File,
+    offset: u64,
+    data: *const c_void,
+    length: usize,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for it.
+        let file = unsafe { here(file)? };
+        if length == 0 {
+            return Ok(0);
+        }
+        if data.is_null() || length > isize::MAX as usize {
+            return Err(Failure::invalid("the data"));
+        }
+        // SAFETY: the caller vouches for so many bytes, which nobody changes during the call.
+        let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) };
+        file.0.write_at(offset, data)?;
+        Ok(0)
+    })
+}
+
+/// Cuts a file off, or makes it longer.
+///
+/// # Safety
+/// `file` is NULL or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_truncate(file: *mut File, size: u64) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for it.
+        unsafe { here(file)? }.0.set_len(size)?;
+        Ok(0)
+    })
+}
+
+/// Makes a file durable.
+///
+/// # Safety
+/// `file` is NULL or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_sync_file(file: *mut File) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for it.
+        unsafe { here(file)? }.0.sync_all()?;
+        Ok(0)
+    })
+}
+
+/// Closes a file.
+///
+/// # Safety
+/// `file` is NULL or came from [`platter_open_file`] and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_close_file(file: *mut File) {
+    answer(|| {
+        if !file.is_null() {
+            // SAFETY: it is a box that `platter_open_file` took apart, and the caller does not use it again.
+            drop(unsafe { Box::from_raw(file) });
+        }
+        Ok(0)
+    });
+}
+
+/// Makes a volume.
+///
+/// # Safety
+/// `source` and `format` are NULL or strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_mkfs(source: *const c_char, format: *const c_char, size: u64) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for both.
+        let (source, format) = unsafe { (text(source)?, text(format)?) };
+        let options = MakeOptions { size: (size > 0).then_some(size), ..MakeOptions::default() };
+        platter::mkfs(source, &String::from_utf8_lossy(bytes_of(format)), &options, &Silent)?;
+        Ok(0)
+    })
+}
+
+/// Checks a volume.
+///
+/// # Safety
+/// `source` is NULL or a string, `found` NULL or a place for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_check(source: *const c_char, repair: c_int, found: *mut u64) -> c_int {
+    answer(|| {
+        // SAFETY: the caller vouches for both.
+        let (source, place) = unsafe { (text(source)?, given(found)?) };
+        let options = CheckOptions { repair: repair != 0, ..CheckOptions::default() };
+        let report = platter::check(source, &options, &Silent)?.report;
+        *place = report.found - report.notices;
+        Ok(0)
+    })
+}

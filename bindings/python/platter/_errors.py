@@ -1,0 +1,64 @@
+"""What can go wrong."""
+
+
+class Error(OSError):
+    """A refusal or a failure. `errno` is what a POSIX caller gets, `kind` says more."""
+
+    #: What kind of failure it is, for example "NoSpace" or "Protected".
+    kind = "Io"
+    #: What it is about: a path on a volume, or a source.
+    about = ""
+
+
+class NotFoundError(Error, FileNotFoundError):
+    """No file, directory or source of this name."""
+
+
+class ExistsError(Error, FileExistsError):
+    """The name is taken."""
+
+
+class NotADirectory(Error, NotADirectoryError):
+    """A directory is needed."""
+
+
+class IsADirectory(Error, IsADirectoryError):
+    """Something other than a directory is needed."""
+
+
+class NotPermittedError(Error, PermissionError):
+    """The volume is open for reading only, or an attribute forbids it."""
+
+
+class DamageError(Error):
+    """A structure on the device is damaged. Nothing derived from it was used."""
+
+    #: The structure's name in the format's own terms, `None` if the damage has no one place.
+    structure = None
+    #: Where it stands, in bytes from the start of the volume.
+    position = None
+    #: What should stand there.
+    expected = None
+    #: What does.
+    found = None
+
+
+_KINDS = {
+    "NotFound": NotFoundError,
+    "Exists": ExistsError,
+    "NotADirectory": NotADirectory,
+    "IsADirectory": IsADirectory,
+    "NotPermitted": NotPermittedError,
+    "ReadOnly": NotPermittedError,
+    "Damaged": DamageError,
+}
+
+
+def make(kind, errno, text, about, damage):
+    """The exception for an error of the library."""
+    error = _KINDS.get(kind, Error)(errno, text)
+    error.kind = kind
+    error.about = about
+    if damage is not None:
+        error.structure, error.position, error.expected, error.found = damage
+    return error

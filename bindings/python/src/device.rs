@@ -1,0 +1,139 @@
+//! A file object of Python as a device.
+
+use platter::device::{Device, Error, Immediate, Operation, Queue, Result, Sectors, check_transfer};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::PyBytes;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+/// Reads, and writes if it was told that it may, through `seek`, `read` and `write` of an object. Two calls never meet:
+/// the object has one position.
+pub struct ObjectDevice {
+    object: Mutex<Py<PyAny>>,
+    name: String,
+    length: u64,
+    writable: bool,
+}
+
+/// The sectors that a file object is taken to have. What is behind the last whole one is not seen.
+const SECTOR: u64 = 512;
+
+impl ObjectDevice {
+    /// A device on this object, as long as that is now.
+    ///
+    /// # Errors
+    /// What the object raises.
+    pub fn new(object: &Bound<'_, PyAny>, writable: bool) -> PyResult<ObjectDevice> {
+        let length: u64 = object
+            .call_method1("seek", (0, 2))?
+            .extract::<Option<u64>>()?
+            .map_or_else(|| object.call_method0("tell")?.extract(), Ok)?;
+        let name = object.getattr("name").ok().and_then(|name| name.extract().ok());
+        Ok(ObjectDevice {
+            name: name.unwrap_or_else(|| "a file object".to_string()),
+            length: length - length % SECTOR,
+            writable,
+            object: Mutex::new(object.clone().unbind()),
+        })
+    }
+
+    /// Calls the object, with what it raises as a failure of the device.
+    fn call<T>(
+        &self,
+        operation: Operation,
+        offset: u64,
+        length: usize,
+        call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> Result<T> {
+        // The interpreter first: whoever has the object waits for it.
+        Python::attach(|python| {
+            let object = self.object.lock_py_attached(python).unwrap_or_else(PoisonError::into_inner);
+            call(object.bind(python)).map_err(|error| {
+                Error::io(&self.name, operation, offset, length as u64, io::Error::other(error.to_string()))
+            })
+        })
+    }
+}
+
+impl Device for ObjectDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn sectors(&self) -> Sectors {
+        Sectors::SMALL
+    }
+
+    fn read_only(&self) -> bool {
+        !self.writable
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
+        let length = buffer.len();
+        self.call(Operation::Read, offset, length, |object| {
+            object.call_method1("seek", (offset,))?;
+            let mut at = 0;
+            while at < buffer.len() {
+                let data = object.call_method1("read", (buffer.len() - at,))?;
+                let data: &Bound<'_, PyBytes> = data.cast()?;
+                let data = data.as_bytes();
+                if data.is_empty() || data.len() > buffer.len() - at {
+                    let why = format!("read {} bytes where {} are", data.len(), buffer.len() - at);
+                    return Err(pyo3::exceptions::PyEOFError::new_err(why));
+                }
+                buffer[at..at + data.len()].copy_from_slice(data);
+                at += data.len();
+            }
+            Ok(())
+        })
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        check_transfer(self, Operation::Write, offset, data.len() as u64)?;
+        self.call(Operation::Write, offset, data.len(), |object| {
+            object.call_method1("seek", (offset,))?;
+            let mut at = 0;
+            while at < data.len() {
+                let written = object.call_method1("write", (PyBytes::new(object.py(), &data[at..]),))?;
+                let written = written.extract::<Option<usize>>()?.unwrap_or(data.len() - at);
+                if written == 0 || written > data.len() - at {
+                    let why = format!("wrote {written} of {} bytes", data.len() - at);
+                    return Err(pyo3::exceptions::PyOSError::new_err(why));
+                }
+                at += written;
+            }
+            Ok(())
+        })
+    }
+
+    /// As far as Python can say: the object's `flush`, and `fsync` of its file if it has one.
+    fn flush(&self) -> Result<()> {
+        check_transfer(self, Operation::Flush, 0, 0)?;
+        if !self.writable {
+            return Ok(());
+        }
+        self.call(Operation::Flush, 0, 0, |object| {
+            if object.hasattr("flush")? {
+                object.call_method0("flush")?;
+            }
+            match object.call_method0("fileno") {
+                Ok(number) => object.py().import("os")?.call_method1("fsync", (number,)).map(drop),
+                Err(_) => Ok(()),
+            }
+        })
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<()> {
+        check_transfer(self, Operation::Discard, offset, length)
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(Box::new(Immediate::new(self, depth)))
+    }
+}

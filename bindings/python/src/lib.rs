@@ -1,0 +1,27 @@
+//! The library for Python. What Python programs see is in `platter/__init__.pyi`; here are the classes without manners.
+
+mod device;
+mod errors;
+mod report;
+mod values;
+mod volume;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _platter(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<volume::Volume>()?;
+    module.add_class::<volume::Handle>()?;
+    module.add_class::<volume::Walk>()?;
+    module.add_class::<values::Stat>()?;
+    module.add_class::<values::Entry>()?;
+    module.add_class::<values::Stream>()?;
+    module.add_class::<values::Info>()?;
+    module.add_class::<report::Finding>()?;
+    module.add_class::<report::CheckReport>()?;
+    module.add_class::<report::Recovered>()?;
+    module.add_function(wrap_pyfunction!(report::check, module)?)?;
+    module.add_function(wrap_pyfunction!(report::mkfs, module)?)?;
+    module.add_function(wrap_pyfunction!(report::recover, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,328 @@
+//! An open volume, and files of it.
+
+use crate::device::ObjectDevice;
+use crate::errors::{Apart, freely, raised};
+use crate::values::{Entry, Info, Stat, Stream};
+use platter::{Access, Change, OpenOptions, Timestamp};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// An open volume; nothing after it was closed.
+#[pyclass(subclass, frozen, module = "platter._platter")]
+pub struct Volume(Apart<RwLock<Option<platter::Volume>>>);
+
+impl Volume {
+    fn open(&self) -> PyResult<platter::Volume> {
+        let volume = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        volume.clone().ok_or_else(|| PyValueError::new_err("I/O operation on closed volume"))
+    }
+
+    /// Calls the library without holding the interpreter.
+    fn call<T: Send>(
+        &self,
+        python: Python<'_>,
+        call: impl FnOnce(&platter::Volume) -> platter::Result<T> + Send,
+    ) -> PyResult<T> {
+        let volume = self.open()?;
+        freely(python, move || call(&volume))
+    }
+}
+
+#[pymethods]
+impl Volume {
+    #[new]
+    fn new(source: &Bound<'_, PyAny>, writes: bool, local_offset_minutes: i32) -> PyResult<Volume> {
+        let access = if writes { Access::Write { force: false } } else { Access::Read };
+        let options = OpenOptions::new().access(access).local_offset_minutes(local_offset_minutes);
+        let python = source.py();
+        let volume = if source.hasattr("read")? && source.hasattr("seek")? {
+            let device = Arc::new(ObjectDevice::new(source, writes)?);
+            let device = freely(python, || platter::part_of(device, None, &Default::default()))?;
+            freely(python, || options.open_on(device.clone(), device.name()))?
+        } else {
+            let path: PathBuf = source.extract()?;
+            freely(python, || options.open(path))?
+        };
+        Ok(Volume(Apart::new(RwLock::new(Some(volume)))))
+    }
+
+    /// What the volume says of itself.
+    fn info(&self, python: Python<'_>) -> PyResult<Info> {
+        self.call(python, |volume| {
+            let (info, space) = (volume.info()?, volume.space()?);
+            Ok(Info {
+                format: info.format,
+                label: info.label,
+                identifier: info.identifier,
+                cluster: space.cluster,
+                clusters: space.total,
+                free_clusters: space.free,
+                dirty: info.dirty,
+                details: info.details.into_iter().collect(),
+            })
+        })
+    }
+
+    /// Changes the label. An empty one removes it.
+    fn set_label(&self, python: Python<'_>, label: &str) -> PyResult<()> {
+        self.call(python, |volume| volume.set_label(label))
+    }
+
+    /// The entries of a directory. Of one that is damaged in part, none are handed out and the damage is raised.
+    #[pyo3(signature = (path = PathBuf::new()))]
+    fn scandir(&self, python: Python<'_>, path: PathBuf) -> PyResult<Vec<Py<Entry>>> {
+        let all = self.call(python, |volume| volume.read_dir(&path)?.collect::<platter::Result<Vec<_>>>())?;
+        all.iter().map(|entry| Entry::new(python, entry)).collect()
+    }
+
+    /// The names in a directory.
+    #[pyo3(signature = (path = PathBuf::new()))]
+    fn listdir(&self, python: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
+        let all = self.call(python, |volume| volume.read_dir(&path)?.collect::<platter::Result<Vec<_>>>())?;
+        Ok(all.iter().map(|entry| String::from_utf8_lossy(&entry.name().to_bytes()).into_owned()).collect())
+    }
+
+    /// Everything below a directory, each before what is in it. A directory that cannot be read raises its error; the
+    /// walk can be taken up behind it.
+    #[pyo3(signature = (path = PathBuf::new()))]
+    fn walk(&self, python: Python<'_>, path: PathBuf) -> PyResult<Walk> {
+        Ok(Walk(Apart::new(Mutex::new(self.call(python, |volume| volume.walk(&path))?))))
+    }
+
+    /// Kind, size and times of what a path leads to.
+    fn stat(&self, python: Python<'_>, path: PathBuf) -> PyResult<Stat> {
+        self.call(python, |volume| Ok(Stat::from(&volume.metadata(&path)?)))
+    }
+
+    /// Whether something is there.
+    fn exists(&self, python: Python<'_>, path: PathBuf) -> PyResult<bool> {
+        self.call(python, |volume| volume.exists(&path))
+    }
+
+    /// Changes times, which are nanoseconds since 1970.
+    #[pyo3(signature = (path, *, modified_ns = None, accessed_ns = None, created_ns = None))]
+    fn utime(
+        &self,
+        python: Python<'_>,
+        path: PathBuf,
+        modified_ns: Option<i128>,
+        accessed_ns: Option<i128>,
+        created_ns: Option<i128>,
+    ) -> PyResult<()> {
+        let time = |nanoseconds: i128| Timestamp {
+            seconds: nanoseconds.div_euclid(1_000_000_000) as i64,
+            nanoseconds: nanoseconds.rem_euclid(1_000_000_000) as u32,
+        };
+        let change = Change {
+            modified: modified_ns.map(time),
+            accessed: accessed_ns.map(time),
+            created: created_ns.map(time),
+            ..Change::default()
+        };
+        self.call(python, |volume| volume.set_metadata(&path, &change).map(drop))
+    }
+
+    /// The whole content of a file.
+    fn read<'py>(&self, python: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(python, &self.call(python, |volume| volume.read(&path))?))
+    }
+
+    /// Makes a file of this content, in place of what it had.
+    fn write(&self, python: Python<'_>, path: PathBuf, data: Vec<u8>) -> PyResult<()> {
+        self.call(python, |volume| volume.write(&path, &data))
+    }
+
+    /// A file or a named stream: `how` is the first letter of a mode.
+    fn _handle(
+        &self,
+        python: Python<'_>,
+        path: PathBuf,
+        how: char,
+        stream: Option<String>,
+    ) -> PyResult<Handle> {
+        let file = self.call(python, |volume| match (&stream, how) {
+            (None, 'r') => volume.open_file(&path),
+            (None, 'w') => volume.create_file(&path),
+            (None, 'x') => volume.create_new_file(&path),
+            (None, _) => match volume.create_new_file(&path) {
+                Err(error) if error.kind() == platter::ErrorKind::Exists => volume.open_file(&path),
+                made => made,
+            },
+            (Some(stream), 'r') => volume.open_stream(&path, stream),
+            (Some(stream), 'w') => volume.create_stream(&path, stream),
+            (Some(stream), _) => match volume.open_stream(&path, stream) {
+                Err(error) if error.kind() == platter::ErrorKind::NotFound => {
+                    volume.create_stream(&path, stream)
+                }
+                Ok(_) if how == 'x' => Err(platter::Error::new(
+                    format!("{}:{stream}", path.display()),
+                    platter::vfs::Error::Exists,
+                )),
+                opened => opened,
+            },
+        })?;
+        Ok(Handle(Apart::new(file)))
+    }
+
+    /// Makes a directory.
+    fn mkdir(&self, python: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.call(python, |volume| volume.create_dir(&path))
+    }
+
+    /// Makes a directory, and those above it that are not there.
+    fn makedirs(&self, python: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.call(python, |volume| volume.create_dir_all(&path))
+    }
+
+    /// Removes a name of a file.
+    fn remove(&self, python: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.call(python, |volume| volume.remove_file(&path))
+    }
+
+    /// Removes an empty directory.
+    fn rmdir(&self, python: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.call(python, |volume| volume.remove_dir(&path))
+    }
+
+    /// Removes a directory with all that is in it.
+    fn rmtree(&self, python: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.call(python, |volume| volume.remove_dir_all(&path))
+    }
+
+    /// Moves an entry, in place of what has the new name.
+    fn rename(&self, python: Python<'_>, source: PathBuf, target: PathBuf) -> PyResult<()> {
+        self.call(python, |volume| volume.rename(&source, &target))
+    }
+
+    /// Gives a file a further name.
+    fn link(&self, python: Python<'_>, source: PathBuf, target: PathBuf) -> PyResult<()> {
+        self.call(python, |volume| volume.hard_link(&source, &target))
+    }
+
+    /// Makes a symbolic link, of which the target is not looked at.
+    fn symlink(&self, python: Python<'_>, target: &str, path: PathBuf) -> PyResult<()> {
+        self.call(python, |volume| volume.symlink(target, &path))
+    }
+
+    /// Where a symbolic link leads.
+    fn readlink(&self, python: Python<'_>, path: PathBuf) -> PyResult<String> {
+        self.call(python, |volume| volume.read_link(&path))
+    }
+
+    /// The named streams of a file or directory.
+    fn streams(&self, python: Python<'_>, path: PathBuf) -> PyResult<Vec<Stream>> {
+        let all = self.call(python, |volume| volume.streams(&path))?;
+        Ok(all.into_iter().map(|one| Stream { name: one.name.to_string(), size: one.size }).collect())
+    }
+
+    /// Removes a named stream.
+    fn remove_stream(&self, python: Python<'_>, path: PathBuf, stream: &str) -> PyResult<()> {
+        self.call(python, |volume| volume.remove_stream(&path, stream))
+    }
+
+    /// The extended attributes of a file or directory, with their values.
+    fn extended_attributes<'py>(
+        &self,
+        python: Python<'py>,
+        path: PathBuf,
+    ) -> PyResult<BTreeMap<String, Bound<'py, PyBytes>>> {
+        let all = self.call(python, |volume| {
+            let names = volume.extended_attributes(&path)?;
+            let value = |name: String| Ok((volume.extended_attribute(&path, &name)?, name));
+            names.into_iter().map(value).collect::<platter::Result<Vec<_>>>()
+        })?;
+        Ok(all.into_iter().map(|(value, name)| (name, PyBytes::new(python, &value))).collect())
+    }
+
+    /// Sets an extended attribute, or removes it (`None`).
+    fn set_extended_attribute(
+        &self,
+        python: Python<'_>,
+        path: PathBuf,
+        name: &str,
+        value: Option<Vec<u8>>,
+    ) -> PyResult<()> {
+        self.call(python, |volume| volume.set_extended_attribute(&path, name, value.as_deref()))
+    }
+
+    /// Returns when the volume survives a power cut as it is now.
+    fn sync(&self, python: Python<'_>) -> PyResult<()> {
+        self.call(python, platter::Volume::sync)
+    }
+
+    /// Makes everything durable and marks the volume clean. A second time does nothing.
+    fn close(&self, python: Python<'_>) -> PyResult<()> {
+        let volume = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
+        match volume {
+            Some(volume) => freely(python, || volume.close()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An open file: `platter.File` is on top of it.
+#[pyclass(frozen, module = "platter._platter")]
+pub struct Handle(Apart<platter::File>);
+
+#[pymethods]
+impl Handle {
+    /// At most `length` bytes from `offset`; fewer only at the end of the file.
+    fn read_at<'py>(&self, python: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let data = freely(python, || {
+            // Memory for what is there, whatever was asked for.
+            let there = self.0.size()?.saturating_sub(offset);
+            let mut data = vec![0; usize::try_from(there).unwrap_or(usize::MAX).min(length).min(MOST)];
+            let got = self.0.read_at(offset, &mut data)?;
+            data.truncate(got);
+            Ok(data)
+        })?;
+        Ok(PyBytes::new(python, &data))
+    }
+
+    /// Writes all of `data` at `offset`.
+    fn write_at(&self, python: Python<'_>, offset: u64, data: &[u8]) -> PyResult<()> {
+        freely(python, || self.0.write_at(offset, data))
+    }
+
+    /// Size in bytes.
+    fn size(&self, python: Python<'_>) -> PyResult<u64> {
+        freely(python, || self.0.size())
+    }
+
+    /// Cuts the file off, or makes it longer with zeroes.
+    fn set_len(&self, python: Python<'_>, size: u64) -> PyResult<()> {
+        freely(python, || self.0.set_len(size))
+    }
+
+    /// Returns when the file survives a power cut as it is now.
+    fn sync(&self, python: Python<'_>) -> PyResult<()> {
+        freely(python, || self.0.sync_all())
+    }
+}
+
+/// The most that one read takes memory for, since the size of a file on a damaged volume may be anything.
+const MOST: usize = 16 << 20;
+
+/// Everything below a directory.
+#[pyclass(frozen, module = "platter._platter")]
+pub struct Walk(Apart<Mutex<platter::Walk>>);
+
+#[pymethods]
+impl Walk {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, python: Python<'_>) -> PyResult<Option<Py<Entry>>> {
+        let next = python.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).next());
+        match next {
+            None => Ok(None),
+            Some(Ok(entry)) => Entry::new(python, &entry).map(Some),
+            Some(Err(error)) => Err(raised(&error)),
+        }
+    }
+}

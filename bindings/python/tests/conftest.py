@@ -1,0 +1,26 @@
+import os
+import random
+
+import platter
+import pytest
+
+FORMATS = ["fat32", "exfat", "ntfs", "refs", "refs+integrity"]
+
+
+@pytest.fixture(params=FORMATS)
+def image(request, tmp_path):
+    path = tmp_path / "disk.img"
+    platter.mkfs(path, request.param, size=384 << 20, label="PYTHON")
+    return path
+
+
+@pytest.fixture
+def ntfs(tmp_path):
+    path = tmp_path / "ntfs.img"
+    platter.mkfs(path, "ntfs", size=64 << 20)
+    return path
+
+
+@pytest.fixture
+def content():
+    return random.Random(5).randbytes(300_000)

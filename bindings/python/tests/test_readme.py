@@ -1,0 +1,26 @@
+import pathlib
+import re
+
+import platter
+
+
+def test_every_example_of_the_first_page_runs(tmp_path, monkeypatch):
+    page = (pathlib.Path(__file__).parent.parent / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 3
+    monkeypatch.chdir(tmp_path)
+    platter.mkfs("disk.img", "ntfs", size=64 << 20)
+    platter.mkfs("broken.img", "ntfs", size=64 << 20)
+    with platter.open("disk.img", "r+") as volume:
+        volume.mkdir("photos")
+        volume.write("photos/list.txt", b"one\n")
+        volume.write("a.bin", bytes(1000))
+        volume.write("table.csv", b"a,b\n1,2\n")
+        with volume.open("a.bin", "wb", stream="Zone.Identifier") as stream:
+            stream.write(b"[ZoneTransfer]\nZoneId=3\n")
+        volume.set_extended_attribute("a.bin", "KEY", b"value")
+    names = {}
+    for block in blocks:
+        exec(block, names)  # noqa: S102
+    assert names["text"] == b"one\n"
+    assert platter.check("new.img").clean

@@ -1,0 +1,140 @@
+import errno
+import io
+import mmap
+import os
+import threading
+
+import platter
+import pytest
+
+
+def test_files_are_written_and_read(image, content):
+    with platter.open(image, "r+") as volume:
+        volume.makedirs("/one/two")
+        volume.write("one/two/a.bin", content)
+        with volume.open("one/text", "w") as file:
+            file.write("zwölf\n" * 3)
+        with volume.open("one/text", "a") as file:
+            file.write("more\n")
+        with volume.open("one/two/a.bin", "r+b") as file:
+            file.seek(-5, os.SEEK_END)
+            file.write(b"tail!")
+        with pytest.raises(FileExistsError):
+            volume.open("one/text", "x")
+        volume.rename("one/text", "text")
+        volume.utime("text", modified_ns=10**18)
+        volume.remove("nothing") if volume.exists("nothing") else None
+    with platter.open(str(image)) as volume:
+        assert volume.info().label == "PYTHON"
+        assert sorted(entry.path for entry in volume.walk()) == ["one", "one/two", "one/two/a.bin", "text"]
+        assert volume.read("one/two/a.bin") == content[:-5] + b"tail!"
+        stat = volume.stat("text")
+        assert (stat.kind, stat.modified_ns) == ("file", 10**18)
+        with volume.open("TEXT", "r") as file:
+            assert list(file) == ["zwölf\n"] * 3 + ["more\n"]
+        raw = volume.open("one/two/a.bin", "rb", buffering=0)
+        assert raw.read(10) == content[:10] and raw.tell() == 10
+        with pytest.raises(PermissionError):
+            volume.write("new", b"")
+        with pytest.raises(io.UnsupportedOperation):
+            raw.write(b"x")
+        kept = raw
+    assert kept.read(1) == content[10:11]  # a file keeps its volume open
+    with pytest.raises(ValueError):
+        volume.listdir()
+    assert platter.check(image).clean
+
+
+def test_streams_and_attributes(ntfs):
+    with platter.open(ntfs, "r+") as volume:
+        volume.write("a", b"content")
+        with volume.open("a", "wb", stream="Zone.Identifier") as stream:
+            stream.write(b"[ZoneTransfer]")
+        volume.set_extended_attribute("a", "KEY", b"value")
+        volume.link("a", "b")
+        volume.symlink("a", "c")
+    with platter.open(ntfs) as volume:
+        (stream,) = volume.streams("b")
+        assert (stream.name, stream.size) == ("Zone.Identifier", 14)
+        assert volume.open("b", "rb", stream="zone.identifier").read() == b"[ZoneTransfer]"
+        assert volume.extended_attributes("a") == {"KEY": b"value"}
+        assert volume.stat("a").links == 2
+        assert (volume.stat("c").kind, volume.readlink("c")) == ("symlink", "a")
+
+
+def test_errors_are_those_of_python(ntfs, tmp_path):
+    with platter.open(ntfs, "r+") as volume:
+        volume.makedirs("d/e")
+        for call, kind, number in [
+            (lambda: volume.read("none"), FileNotFoundError, errno.ENOENT),
+            (lambda: volume.read("d"), IsADirectoryError, errno.EISDIR),
+            (lambda: volume.mkdir("d"), FileExistsError, errno.EEXIST),
+            (lambda: volume.rmdir("d"), platter.Error, errno.ENOTEMPTY),
+            (lambda: volume.write("n" * 300, b""), platter.Error, errno.ENAMETOOLONG),
+        ]:
+            with pytest.raises(kind) as raised:
+                call()
+            assert isinstance(raised.value, platter.Error) and raised.value.errno == number
+    assert raised.value.kind == "InvalidName"
+    with pytest.raises(FileNotFoundError):
+        platter.open(tmp_path / "none")
+    with pytest.raises(ValueError):
+        platter.open(ntfs, "w")
+    with pytest.raises(platter.Error) as raised:
+        platter.mkfs(ntfs, "refs")
+    assert raised.value.kind == "Protected"
+
+
+def test_a_file_object_is_a_source(image, content):
+    with open(image, "r+b") as file, platter.open(file, "r+") as volume:
+        volume.write("a", content)
+    data = io.BytesIO(image.read_bytes())
+    assert platter.open(data).read("a") == content
+    assert platter.open(image).read("a") == content
+
+    class Broken(io.BytesIO):
+        def read(self, length):
+            raise RuntimeError("no such luck")
+
+    with pytest.raises(OSError, match="no such luck"):
+        platter.open(Broken(data.getvalue()))
+
+
+def test_threads_share_a_file_object(ntfs, content):
+    with platter.open(ntfs, "r+") as volume:
+        for number in range(8):
+            volume.write(f"f{number}", content[number:])
+    with open(ntfs, "rb") as file:
+        volume = platter.open(file)
+        wrong = []
+
+        def read(number):
+            for _ in range(20):
+                with volume.open(f"f{number}") as one:
+                    if one.read() != content[number:]:
+                        wrong.append(number)
+
+        threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join(60) for thread in threads]
+        assert not wrong and not any(thread.is_alive() for thread in threads)
+
+
+def test_damage_has_a_place(tmp_path):
+    image = tmp_path / "refs.img"
+    platter.mkfs(image, "refs", size=384 << 20, integrity=True)
+    with platter.open(image, "r+") as volume:
+        volume.write("a", b"\x07" * 100_000)
+    with open(image, "r+b") as file, mmap.mmap(file.fileno(), 0) as data:
+        at = data.find(b"\x07" * 4096)
+        data[at] = 8
+    with platter.open(image) as volume, pytest.raises(platter.DamageError) as raised:
+        volume.read("a")
+    damage = raised.value
+    assert damage.errno == errno.EIO and damage.position == at and damage.structure
+    assert damage.expected != damage.found
+    report = platter.check(image, data=True)
+    assert not report.clean and report.findings[0].path == "/a" and report.findings[0].severity == "data-loss"
+    recovered = platter.recover(image, tmp_path / "rescued")
+    assert recovered.files == 1 and len(recovered.lost) == 1
+    assert len((tmp_path / "rescued" / "a").read_bytes()) == 100_000

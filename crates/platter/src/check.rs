@@ -1,0 +1,228 @@
+//! Checking volumes, repairing them, and taking repairs back.
+
+use crate::error::{About, Error, ErrorKind, Result, shown};
+use crate::event::{Event, Listener};
+use crate::make::known_format;
+use crate::opening::{Access, DeviceOptions, is_block, open_device, open_whole, part_of, stamp};
+use crate::source::Source;
+use platter_device::{Caching, Device, UndoDevice};
+use platter_vfs::{CheckReport, Format, Progress, ScrubOptions, ScrubReport};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What to check, and what to do with what is found.
+#[derive(Clone, Debug, Default)]
+pub struct CheckOptions {
+    /// Put right what can be. Without it nothing is written.
+    pub repair: bool,
+    /// Read every cluster too.
+    pub surface: bool,
+    /// Read the data of all files too, and verify what has a checksum.
+    pub data: bool,
+    /// Take it for this format instead of recognising it.
+    pub format: Option<String>,
+    /// Where a repair saves what it overwrites.
+    pub undo: Undo,
+    /// Repair although the kernel uses the device.
+    pub force: bool,
+    /// Whoever is told what happens on the way.
+    pub listener: Listener,
+}
+
+/// Where a repair saves what it overwrites, so that it can be taken back byte for byte.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Undo {
+    /// Beside the image, under the first name that is free (`IMAGE.undo`, `IMAGE.undo-2` and so on); for a block device in
+    /// `/var/lib/platter/undo`.
+    #[default]
+    Beside,
+    /// In this file, which must not exist yet.
+    At(PathBuf),
+    /// Nowhere: the repair cannot be taken back.
+    Nowhere,
+}
+
+/// What a check found.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The device's name.
+    pub device: String,
+    /// What the volume was recognised as, or taken for.
+    pub format: String,
+    /// The findings, and what was counted.
+    pub report: CheckReport,
+    /// The file that takes the repair back and how many bytes were saved, if anything was overwritten.
+    pub undo: Option<(PathBuf, u64)>,
+}
+
+/// Checks the volume that a source names, and repairs it if that is asked for. It must not be open.
+///
+/// # Errors
+/// [`NotAVolume`](ErrorKind::NotAVolume) if none is recognised, [`CannotSave`](ErrorKind::CannotSave) if a repair could
+/// not save what it was about to overwrite, and what opening the device gives. Damage is reported, not an error.
+pub fn check(source: impl AsRef<Path>, options: &CheckOptions, progress: &dyn Progress) -> Result<Checked> {
+    check_source(&Source::parse(source)?, options, progress)
+}
+
+/// The same for a source that was taken apart.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Progress) -> Result<Checked> {
+    let access = if options.repair { Access::Write { force: options.force } } else { Access::Read };
+    let opening = DeviceOptions { access, caching: Caching::default(), listener: options.listener.clone() };
+    let whole = open_whole(source, &opening)?;
+    let saves = options.repair && options.undo != Undo::Nowhere;
+    let undo = saves.then(|| undo_device(source, &whole, &options.undo)).transpose()?;
+    let whole = undo.as_ref().map_or(whole, |(undo, _)| undo.clone() as Arc<dyn Device>);
+    let device = part_of(whole, source.partition, &opening)?;
+    let checked = check_device(source, device, options, progress);
+    let Some((undo, path)) = undo else { return checked };
+    match checked {
+        Ok(checked) => {
+            let saved = undo.finish(&|| stamp(source)).map_err(|error| match undo.why_failed() {
+                Some(_) => cannot_save(&error),
+                None => error.into(),
+            })?;
+            Ok(Checked { undo: saved, ..checked })
+        }
+        Err(error) if undo.why_failed().is_some() => Err(cannot_save(&error)),
+        Err(error) => {
+            if path.exists() {
+                options.listener.tell(&Event::UndoKept(&path));
+            }
+            Err(error)
+        }
+    }
+}
+
+fn check_device(
+    source: &Source,
+    device: Arc<dyn Device>,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<Checked> {
+    let (device, format, name) = meant(source, device, options.format.as_deref())?;
+    let how = platter_vfs::CheckOptions { repair: options.repair };
+    let mut report = match options.surface {
+        true => format.check_surface(&*device, how, progress),
+        false => format.check(&*device, how, progress),
+    }
+    .about(device.name())?;
+    if options.data {
+        let options = ScrubOptions { checksums_only: true, ..ScrubOptions::default() };
+        let read = format.scrub(device.clone(), &options, progress).about(device.name())?;
+        read.damaged.into_iter().filter(|one| one.range.is_some()).for_each(|one| report.add(one.finding));
+        report.unread = 0;
+    }
+    if options.repair {
+        device.flush()?;
+    }
+    Ok(Checked { device: device.name().to_string(), format: name, report, undo: None })
+}
+
+/// The device, as long as the volume on it is, and that volume's format: the one named, or what is recognised.
+fn meant(
+    source: &Source,
+    device: Arc<dyn Device>,
+    format: Option<&str>,
+) -> Result<(Arc<dyn Device>, &'static dyn Format, String)> {
+    let recognised = platter_formats::recognise(&*device).about(source)?;
+    let device = match &recognised {
+        Some((_, recognised)) => platter_formats::whole(device, recognised).about(source)?,
+        None => device,
+    };
+    match (format, recognised) {
+        (Some(name), _) => Ok((device, known_format(name)?, name.to_string())),
+        (None, Some((format, recognised))) => Ok((device, format, recognised.format)),
+        (None, None) => Err(Error::new(source, platter_formats::unknown(&*device).about(source)?)),
+    }
+}
+
+/// What a scrub found.
+#[derive(Clone, Debug)]
+pub struct Scrubbed {
+    /// The device's name.
+    pub device: String,
+    /// What the volume was recognised as.
+    pub format: String,
+    /// Damaged ranges, and what was counted.
+    pub report: ScrubReport,
+}
+
+/// Reads everything that has a checksum, from every copy of a mirror, past the page cache where that is possible, and
+/// verifies it. What is damaged in one copy is put right from another. The volume must not be open.
+///
+/// # Errors
+/// [`Unsupported`](ErrorKind::Unsupported) if the format has no checksums; otherwise as [`check`].
+pub fn scrub(source: impl AsRef<Path>, options: &ScrubOptions, progress: &dyn Progress) -> Result<Scrubbed> {
+    scrub_source(&Source::parse(source)?, options, false, &Listener::default(), progress)
+}
+
+/// The same for a source that was taken apart, also if the kernel uses it (`force`), and with somebody told what happens to
+/// the copies.
+///
+/// # Errors
+/// As [`scrub`].
+pub fn scrub_source(
+    source: &Source,
+    options: &ScrubOptions,
+    force: bool,
+    listener: &Listener,
+    progress: &dyn Progress,
+) -> Result<Scrubbed> {
+    let writes = options.salvage || source.is_mirror;
+    let access = if writes { Access::Write { force } } else { Access::Read };
+    let opening = DeviceOptions { access, caching: Caching::DirectIfPossible, listener: listener.clone() };
+    let (device, format, name) = meant(source, open_device(source, &opening)?, None)?;
+    let about = device.name().to_string();
+    let report = format.scrub(device, options, progress).about(&about)?;
+    Ok(Scrubbed { device: about, format: name, report })
+}
+
+/// The device, with what it holds saved before it is overwritten, and where.
+fn undo_device(source: &Source, whole: &Arc<dyn Device>, undo: &Undo) -> Result<(Arc<UndoDevice>, PathBuf)> {
+    let path = match undo {
+        Undo::At(path) if path.exists() => {
+            let why = "is there already; an undo file is a new one";
+            return Err(Error::refused(ErrorKind::Exists, shown(path), why));
+        }
+        Undo::At(path) => path.clone(),
+        Undo::Beside | Undo::Nowhere => default_undo(source)?,
+    };
+    let undo = UndoDevice::new(whole.clone(), &path, &source.to_string());
+    Ok((Arc::new(undo), path))
+}
+
+/// Where the undo files of block devices stand: /dev does not survive a restart.
+const DEVICES: &str = "/var/lib/platter/undo";
+
+/// Where the undo file of an image stands if nobody says otherwise. That of a mirror stands beside its first copy.
+fn default_undo(source: &Source) -> Result<PathBuf> {
+    let first = &source.paths[0];
+    let beside = if is_block(first) {
+        let directory = Path::new(DEVICES);
+        fs::create_dir_all(directory).about(DEVICES).map_err(|error| cannot_save(&error))?;
+        directory.join(first.file_name().unwrap_or_default())
+    } else {
+        first.clone()
+    };
+    let numbered = |number: u32| {
+        let mut path = beside.clone();
+        path.as_mut_os_string().push(if number == 1 {
+            ".undo".to_string()
+        } else {
+            format!(".undo-{number}")
+        });
+        path
+    };
+    // A link that leads nowhere is in the way too.
+    let path = (1..u32::MAX).map(numbered).find(|path| path.symlink_metadata().is_err());
+    Ok(path.expect("a directory does not hold so many files"))
+}
+
+/// The failure of a repair that could not save what it was about to overwrite.
+fn cannot_save(why: &dyn std::fmt::Display) -> Error {
+    Error::refused(ErrorKind::CannotSave, why, "nothing is overwritten that was not saved")
+}

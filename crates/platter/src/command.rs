@@ -1,0 +1,51 @@
+//! The command line: arguments, progress and printing over the other crates.
+//!
+//! One file in `commands` a command: its arguments and what it does. [`run`] is the whole program.
+
+mod cli;
+mod commands;
+mod copy;
+mod failure;
+mod image;
+mod interrupt;
+mod mounting;
+mod output;
+mod progress;
+mod volume;
+
+use clap::Parser;
+use cli::Cli;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Does what the arguments say (the first is the program's name), and returns its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = commands::mount::helper(&arguments).unwrap_or(arguments);
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            if let Err(why) = error.print()
+                && !error.use_stderr()
+            {
+                return end(&output::failure(why));
+            }
+            let is_check = arguments.get(1).is_some_and(|command| command == "check" || command == "scrub");
+            return ExitCode::from(match (error.use_stderr(), is_check) {
+                (false, _) => 0,
+                (true, false) => failure::USAGE,
+                (true, true) => failure::CHECK_USAGE,
+            });
+        }
+    };
+    match cli.command.run() {
+        Ok(0) if image::has_lost_a_copy() => ExitCode::from(failure::FAILED),
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => end(&failure),
+    }
+}
+
+fn end(failure: &failure::Failure) -> ExitCode {
+    failure.print();
+    ExitCode::from(failure.code())
+}

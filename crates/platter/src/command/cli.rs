@@ -1,0 +1,88 @@
+//! The commands there are.
+
+use crate::command::commands::{
+    attr, cat, check, compare, completions, cp, endurance, info, integrity, ls, man, mirror, mkdir, mkfs,
+    mount, mv, recover, report, rm, run, scrub, umount, undo,
+};
+use crate::command::failure::Outcome;
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// File systems of the Windows world on images and disks, and a lab that compares their speed.
+///
+/// IMAGE is an image file or a block device. Where its first sectors are a partition table, the only partition that
+/// holds a known file system is used, or the one that --partition names.
+///
+/// Several that hold the same are a mirror, written mirror:IMAGE,IMAGE wherever IMAGE may stand, for example
+/// mirror:a.img,b.img:/photos. What is written goes to each copy. Where one cannot be read another answers, and what it
+/// says is written back. Each copy is a plain volume by itself, with a record beside it of what was written when. A copy that
+/// cannot be written, is missing or is older than the others is left out until `platter mirror rebuild`; one that was
+/// written to by itself is refused until somebody says which copy is to be kept.
+///
+/// A path on a volume is written IMAGE:/PATH, for example disk.img:/photos/a.jpg. An argument X:/Y names the host's
+/// file Y in directory "X:" if there is such a directory (a drive on Windows), and otherwise /Y on the volume in X.
+/// IMAGE@2:/PATH is a path on partition 2, so that files can be copied from one partition of a disk to another.
+///
+/// Sizes take binary units: 4k, 64M, 1.5G, 16T (1k is 1,024 bytes).
+#[derive(Parser)]
+#[command(name = "platter", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Compare(compare::Arguments),
+    Run(run::Arguments),
+    Endurance(endurance::Arguments),
+    Report(report::Arguments),
+    Mount(mount::Arguments),
+    Umount(umount::Arguments),
+    Mkfs(mkfs::Arguments),
+    Info(info::Arguments),
+    Ls(ls::Arguments),
+    Cat(cat::Arguments),
+    Cp(cp::Arguments),
+    Mkdir(mkdir::Arguments),
+    Mv(mv::Arguments),
+    Rm(rm::Arguments),
+    Check(check::Arguments),
+    Undo(undo::Arguments),
+    Scrub(scrub::Arguments),
+    Mirror(mirror::Arguments),
+    Recover(recover::Arguments),
+    Integrity(integrity::Arguments),
+    Attr(attr::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
+}
+
+impl Command {
+    pub fn run(self) -> Outcome {
+        match self {
+            Command::Compare(arguments) => arguments.run(),
+            Command::Run(arguments) => arguments.run(),
+            Command::Endurance(arguments) => arguments.run(),
+            Command::Report(arguments) => arguments.run(),
+            Command::Mount(arguments) => arguments.run(),
+            Command::Umount(arguments) => arguments.run(),
+            Command::Mkfs(arguments) => arguments.run(),
+            Command::Info(arguments) => arguments.run(),
+            Command::Ls(arguments) => arguments.run(),
+            Command::Cat(arguments) => arguments.run(),
+            Command::Cp(arguments) => arguments.run(),
+            Command::Mkdir(arguments) => arguments.run(),
+            Command::Mv(arguments) => arguments.run(),
+            Command::Rm(arguments) => arguments.run(),
+            Command::Check(arguments) => arguments.run(),
+            Command::Undo(arguments) => arguments.run(),
+            Command::Scrub(arguments) => arguments.run(),
+            Command::Mirror(arguments) => arguments.run(),
+            Command::Recover(arguments) => arguments.run(),
+            Command::Integrity(arguments) => arguments.run(),
+            Command::Attr(arguments) => arguments.run(),
+            Command::Completions(arguments) => arguments.run(Cli::command()),
+            Command::Man(arguments) => arguments.run(Cli::command()),
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! `platter attr`
+
+use crate::command::failure::{About, Failure, Outcome};
+use crate::command::output::Output;
+use crate::command::volume::{ReadOptions, VolumePath, Volumes, WriteOptions};
+use clap::{Args, Subcommand};
+use platter::{Access, Held};
+use platter_device::Buffer;
+use platter_vfs::{Change, Error, Kind, Name, NodeStream, Reparse};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Show or change what a file has besides its content (ReFS, NTFS)
+///
+/// WHAT is one of: stream:NAME, a named stream; snapshot:NAME, the content as it was kept under that name; ea:NAME, an
+/// extended attribute; reparse, the reparse point, in the form of a Windows REPARSE_DATA_BUFFER; security, the
+/// self-relative security descriptor.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    List(List),
+    Get(Get),
+    Set(Set),
+    Remove(Remove),
+}
+
+/// List what a file or directory has, with sizes in bytes
+#[derive(Args)]
+struct List {
+    /// The file or directory
+    #[arg(value_name = "IMAGE:/PATH")]
+    path: OsString,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    volume: ReadOptions,
+}
+
+/// Print the bytes of one of them
+#[derive(Args)]
+struct Get {
+    /// The file or directory
+    #[arg(value_name = "IMAGE:/PATH")]
+    path: OsString,
+    /// Which
+    #[arg(value_name = "WHAT")]
+    what: What,
+    #[command(flatten)]
+    volume: ReadOptions,
+}
+
+/// Give a file or directory one of them; a snapshot takes the file's present content
+#[derive(Args)]
+struct Set {
+    /// The file or directory
+    #[arg(value_name = "IMAGE:/PATH")]
+    path: OsString,
+    /// Which
+    #[arg(value_name = "WHAT")]
+    what: What,
+    /// The host's file with its bytes; without it they come from standard input
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    volume: WriteOptions,
+}
+
+/// Remove one of them
+#[derive(Args)]
+struct Remove {
+    /// The file or directory
+    #[arg(value_name = "IMAGE:/PATH")]
+    path: OsString,
+    /// Which
+    #[arg(value_name = "WHAT")]
+    what: What,
+    #[command(flatten)]
+    volume: WriteOptions,
+}
+
+/// What a file has besides its content.
+#[derive(Clone, Debug)]
+enum What {
+    Stream(Name),
+    Snapshot(Name),
+    Extended(String),
+    Reparse,
+    Security,
+}
+
+impl FromStr for What {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<What, String> {
+        match text.split_once(':') {
+            Some(("stream", name)) if !name.is_empty() => Ok(What::Stream(Name::from(name))),
+            Some(("snapshot", name)) if !name.is_empty() => Ok(What::Snapshot(Name::from(name))),
+            Some(("ea", name)) if !name.is_empty() => Ok(What::Extended(name.into())),
+            None if text == "reparse" => Ok(What::Reparse),
+            None if text == "security" => Ok(What::Security),
+            _ => Err("one of stream:NAME, snapshot:NAME, ea:NAME, reparse, security".into()),
+        }
+    }
+}
+
+/// One of them, for scripts.
+#[derive(Serialize)]
+struct Row {
+    what: String,
+    size: u64,
+    /// Where a symbolic link or junction leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    /// The tag of a reparse point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tag: Option<u32>,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        match self.action {
+            Action::List(list) => list.run(),
+            Action::Get(get) => get.run(),
+            Action::Set(set) => change(set.volume.partition, |volumes| set.set(volumes)),
+            Action::Remove(remove) => change(remove.volume.partition, |volumes| remove.remove(volumes)),
+        }
+    }
+}
+
+/// Changes something, and makes durable what was done of it.
+fn change(partition: Option<u32>, work: impl FnOnce(&mut Volumes) -> Result<(), Failure>) -> Outcome {
+    let mut volumes = Volumes::new(partition);
+    let outcome = work(&mut volumes);
+    volumes.close()?;
+    outcome.map(|()| 0)
+}
+
+/// What a format does not have is not listed.
+fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
+    match found {
+        Err(Error::Unsupported { .. }) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+impl List {
+    fn run(self) -> Outcome {
+        let mut volumes = Volumes::new(self.volume.partition);
+        let path = VolumePath::parse_or_root(&self.path)?;
+        let held = path.find(&volumes.volume(&path.image, Access::Read)?)?;
+        let (rows, faults) = rows(&held);
+        let mut output = Output::new();
+        if self.json {
+            output.json(&rows)?;
+        } else {
+            for row in rows {
+                let tag = row.tag.map(|tag| format!(" {tag:#010x}")).unwrap_or_default();
+                let target = row.target.map(|target| format!(" -> {target}")).unwrap_or_default();
+                output.line(format_args!("{:>12}  {}{tag}{target}", row.size, row.what))?;
+            }
+        }
+        output.finish()?;
+        // What cannot be read does not hide the rest.
+        match faults.into_iter().next() {
+            Some(fault) => Err(fault).about(&path),
+            None => Ok(0),
+        }
+    }
+}
+
+/// What a file has besides its content, and what of that cannot be read.
+fn rows(held: &Held) -> (Vec<Row>, Vec<Error>) {
+    let (mut rows, mut faults) = (Vec::new(), Vec::new());
+    for kind in [streams, snapshots, extended, reparse, security] {
+        match kind(held) {
+            Ok(mut more) => rows.append(&mut more),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    (rows, faults)
+}
+
+fn row(what: String, size: u64) -> Row {
+    Row { what, size, target: None, tag: None }
+}
+
+fn streams(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+    let streams = or_none(held.system.streams(held.node))?.unwrap_or_default().into_iter();
+    Ok(streams.map(|NodeStream { name, size }| row(format!("stream:{name}"), size)).collect())
+}
+
+fn snapshots(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+    let (system, mut rows) = (&held.system, Vec::new());
+    for name in or_none(system.snapshots(held.node))?.unwrap_or_default() {
+        let part = Held::new(system, system.stream(held.node, &name, false)?);
+        rows.push(row(format!("snapshot:{name}"), system.attributes(part.node)?.size));
+    }
+    Ok(rows)
+}
+
+fn extended(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for name in or_none(held.system.extended_attributes(held.node))?.unwrap_or_default() {
+        let size = held.system.extended_attribute(held.node, &name)?.len() as u64;
+        rows.push(row(format!("ea:{name}"), size));
+    }
+    Ok(rows)
+}
+
+fn reparse(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+    let (system, node) = (&held.system, held.node);
+    let Some(Some(point)) = or_none(system.reparse_point(node))? else { return Ok(Vec::new()) };
+    let is_link = system.attributes(node)?.kind == Kind::SymbolicLink;
+    let target = if is_link { Some(system.read_link(node)?) } else { None };
+    let size = HEADER as u64 + point.data.len() as u64;
+    Ok(vec![Row { what: "reparse".into(), size, target, tag: Some(point.tag) }])
+}
+
+fn security(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+    let descriptor = or_none(held.system.security_descriptor(held.node))?;
+    Ok(descriptor.map(|descriptor| row("security".into(), descriptor.len() as u64)).into_iter().collect())
+}
+
+/// Bytes of a `REPARSE_DATA_BUFFER` before its data: tag, length, two bytes of nothing.
+const HEADER: usize = 8;
+
+impl Get {
+    fn run(self) -> Outcome {
+        let mut volumes = Volumes::new(self.volume.partition);
+        let path = VolumePath::parse_or_root(&self.path)?;
+        let held = path.find(&volumes.volume(&path.image, Access::Read)?)?;
+        let (system, node) = (&held.system, held.node);
+        let mut output = Output::new();
+        match &self.what {
+            What::Stream(name) => {
+                print(&stream_of(&held, name, false, false).about(&path)?, &path, &mut output)?
+            }
+            What::Snapshot(name) => {
+                print(&stream_of(&held, name, true, false).about(&path)?, &path, &mut output)?
+            }
+            What::Extended(name) => output.bytes(&system.extended_attribute(node, name).about(&path)?)?,
+            What::Security => output.bytes(&system.security_descriptor(node).about(&path)?)?,
+            What::Reparse => {
+                let point = system.reparse_point(node).and_then(|point| point.ok_or(Error::NotFound));
+                let point = point.about(&path)?;
+                output.bytes(&point.tag.to_le_bytes())?;
+                output.bytes(&(point.data.len() as u16).to_le_bytes())?;
+                output.bytes(&[0, 0])?;
+                output.bytes(&point.data)?;
+            }
+        }
+        output.finish()?;
+        Ok(0)
+    }
+}
+
+/// A named stream, or a snapshot: each by its own name only.
+fn stream_of(held: &Held, name: &Name, is_snapshot: bool, create: bool) -> platter_vfs::Result<Held> {
+    let (system, node) = (&held.system, held.node);
+    let found = system.stream(node, name, create && !is_snapshot)?;
+    let found = Held::new(system, found);
+    let folded = |name: &Name| name.to_string().to_lowercase();
+    let is_kept =
+        or_none(system.snapshots(node))?.is_some_and(|all| all.iter().any(|one| folded(one) == folded(name)));
+    if is_kept == is_snapshot { Ok(found) } else { Err(Error::NotFound) }
+}
+
+fn print(held: &Held, path: &VolumePath, output: &mut Output) -> Result<(), Failure> {
+    let mut buffer = Buffer::new(1 << 20);
+    let mut offset = 0;
+    loop {
+        let read = held.system.read(held.node, offset, &mut buffer).about(path)?;
+        output.bytes(&buffer[..read])?;
+        offset += read as u64;
+        if read < buffer.len() {
+            return Ok(());
+        }
+    }
+}
+
+impl Set {
+    fn set(&self, volumes: &mut Volumes) -> Result<(), Failure> {
+        let path = VolumePath::parse_or_root(&self.path)?;
+        if let (What::Snapshot(_), Some(_)) = (&self.what, &self.file) {
+            return Err(Failure::new(&path, "a snapshot takes the file's present content, and no other"));
+        }
+        let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
+        let held = path.find(&system)?;
+        match &self.what {
+            What::Snapshot(name) => system.create_snapshot(held.node, name).about(&path),
+            What::Stream(name) => {
+                let stream = stream_of(&held, name, false, true).about(&path)?;
+                let empty = Change { size: Some(0), ..Change::default() };
+                system.set_attributes(stream.node, &empty).about(&path)?;
+                self.copy(&path, &stream)
+            }
+            What::Extended(name) => {
+                system.set_extended_attribute(held.node, name, Some(&self.bytes(1 << 16)?)).about(&path)
+            }
+            What::Security => system.set_security_descriptor(held.node, &self.bytes(1 << 16)?).about(&path),
+            What::Reparse => {
+                let bytes = self.bytes(1 << 16)?;
+                let point = point(&bytes).ok_or_else(|| {
+                    Failure::new(
+                        &path,
+                        "expected tag, length, two zero bytes, and as many bytes as the length says",
+                    )
+                })?;
+                system.set_reparse_point(held.node, Some(&point)).about(&path)
+            }
+        }
+    }
+
+    /// What is to be set, which is small.
+    fn bytes(&self, most: u64) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        let (name, mut reader) = self.reader()?;
+        reader.by_ref().take(most + 1).read_to_end(&mut bytes).about(&name)?;
+        if bytes.len() as u64 > most {
+            return Err(Failure::new(name, format!("has more than {most} bytes")));
+        }
+        Ok(bytes)
+    }
+
+    fn copy(&self, path: &VolumePath, stream: &Held) -> Result<(), Failure> {
+        let (name, mut reader) = self.reader()?;
+        let mut buffer = Buffer::new(1 << 20);
+        let mut offset = 0;
+        loop {
+            let mut length = 0;
+            while length < buffer.len() {
+                match reader.read(&mut buffer[length..]).about(&name)? {
+                    0 => break,
+                    read => length += read,
+                }
+            }
+            stream.system.write(stream.node, offset, &buffer[..length]).about(path)?;
+            offset += length as u64;
+            if length < buffer.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn reader(&self) -> Result<(String, Box<dyn Read>), Failure> {
+        match &self.file {
+            None => Ok(("standard input".into(), Box::new(std::io::stdin()))),
+            Some(path) => {
+                let name = path.display().to_string();
+                let file = fs::File::open(path).about(&name)?;
+                Ok((name, Box::new(file)))
+            }
+        }
+    }
+}
+
+/// Reads a `REPARSE_DATA_BUFFER`.
+fn point(bytes: &[u8]) -> Option<Reparse> {
+    let (header, data) = bytes.split_at_checked(HEADER)?;
+    let tag = u32::from_le_bytes(header[..4].try_into().ok()?);
+    let length = u16::from_le_bytes([header[4], header[5]]);
+    (usize::from(length) == data.len()).then(|| Reparse { tag, data: data.to_vec() })
+}
+
+impl Remove {
+    fn remove(&self, volumes: &mut Volumes) -> Result<(), Failure> {
+        let path = VolumePath::parse_or_root(&self.path)?;
+        let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
+        let held = path.find(&system)?;
+        let removed = match &self.what {
+            What::Stream(name) => system.remove_stream(held.node, name),
+            What::Snapshot(name) => system.remove_snapshot(held.node, name),
+            What::Extended(name) => system.set_extended_attribute(held.node, name, None),
+            What::Reparse => system.set_reparse_point(held.node, None),
+            What::Security => {
+                return Err(Failure::new(&path, "every file has a security descriptor; set another one"));
+            }
+        };
+        removed.about(&path)
+    }
+}

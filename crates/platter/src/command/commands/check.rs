@@ -1,0 +1,215 @@
+//! `platter check`
+
+use crate::command::failure::{CHECK_FAILED, Failure, Outcome, shown};
+use crate::command::image::listener;
+use crate::command::output::{Output, grouped};
+use crate::command::progress::{Bar, Unit};
+use crate::command::volume::{WriteOptions, refuse_any_mounted};
+use clap::Args;
+use platter::{CheckOptions, Checked, Source, Undo};
+use platter_device::show_size;
+use platter_vfs::{CheckReport, Finding, Severity};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Check a volume for damage, and repair it
+///
+/// A repair saves what it overwrites to an undo file first, with which `platter undo` gives the image back byte for byte,
+/// also after a repair that was cut off. It stands beside the image as IMAGE.undo (IMAGE.undo-2 and so on if there is one),
+/// that of a block device in /var/lib/platter/undo. A repair that has nothing to do makes none.
+///
+/// Exit codes are those of fsck(8): 0 nothing found, 1 everything was repaired, 4 damage is left, 8 the check could not
+/// be carried out, 16 wrong arguments.
+#[derive(Args)]
+pub struct Arguments {
+    /// Image file, block device or mirror:IMAGE,IMAGE
+    image: PathBuf,
+    /// Repair what can be; without it nothing is written
+    #[arg(long)]
+    repair: bool,
+    /// Save what the repair overwrites to this file, which must not exist yet
+    #[arg(long, value_name = "FILE", requires = "repair")]
+    undo: Option<PathBuf>,
+    /// Repair without an undo file: the repair cannot be taken back
+    #[arg(long, requires = "repair", conflicts_with = "undo")]
+    no_undo: bool,
+    /// Read every cluster too; bad ones are told with the files on them, and, with --repair, not used any more (NTFS)
+    #[arg(long)]
+    surface: bool,
+    /// Read the data of all files too, and verify what has a checksum (ReFS with integrity), as `platter scrub` does
+    #[arg(long)]
+    data: bool,
+    /// Take it for this file system instead of recognising it
+    #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser())]
+    format: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    volume: WriteOptions,
+}
+
+/// The outcome, for scripts.
+#[derive(Serialize)]
+struct Document<'a> {
+    device: &'a str,
+    format: String,
+    found: u64,
+    /// Of those found, what is no damage.
+    notices: u64,
+    repaired: u64,
+    /// The worst that is left: null, "notice", "inconsistent" or "data-loss".
+    remaining: Option<&'static str>,
+    exit_code: u8,
+    files: u64,
+    directories: u64,
+    used_clusters: u64,
+    total_clusters: u64,
+    /// Bytes of file data that have checksums and were not read.
+    unread_bytes: u64,
+    /// The file that takes the repair back, if it wrote anything.
+    undo: Option<String>,
+    findings: Vec<Found<'a>>,
+}
+
+#[derive(Serialize)]
+struct Found<'a> {
+    code: &'a str,
+    severity: &'static str,
+    path: Option<&'a str>,
+    message: &'a str,
+    repaired: bool,
+}
+
+/// A severity, for scripts.
+pub fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Notice => "notice",
+        Severity::Inconsistent => "inconsistent",
+        Severity::DataLoss => "data-loss",
+    }
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        self.check().map_err(|failure| failure.with_code(CHECK_FAILED))
+    }
+
+    fn check(&self) -> Outcome {
+        let source = Source::whole(&self.image)?.with_partition(self.volume.partition);
+        if self.repair {
+            refuse_any_mounted(&source)?;
+        }
+        let undo = match &self.undo {
+            _ if self.no_undo => Undo::Nowhere,
+            Some(path) => Undo::At(path.clone()),
+            None => Undo::Beside,
+        };
+        let options = CheckOptions {
+            repair: self.repair,
+            surface: self.surface,
+            data: self.data,
+            format: self.format.clone(),
+            undo,
+            force: self.volume.force,
+            listener: listener(),
+        };
+        let bar = Bar::new(Unit::Steps);
+        let checked = platter::check_source(&source, &options, &bar)?;
+        drop(bar);
+        let Checked { device, format, report, undo } = checked;
+        self.report(&device, (format, report), undo)
+    }
+
+    fn report(
+        &self,
+        device: &str,
+        (format, report): (String, CheckReport),
+        saved: Option<(PathBuf, u64)>,
+    ) -> Outcome {
+        let mut output = Output::new();
+        let undo = saved.as_ref().map(|(path, _)| shown(path).to_string());
+        if self.json {
+            output.json(&document(device, format, &report, undo))?;
+        } else {
+            print(&mut output, device, &format, &report)?;
+            if let Some((path, saved)) = saved {
+                let (path, image): (&Path, &Path) = (&path, &self.image);
+                output.line(format_args!(
+                    "what was overwritten ({}) is in {path}; `platter undo {path} {image}` takes the repair back",
+                    show_size(saved),
+                    path = shown(path),
+                    image = shown(image)
+                ))?;
+            }
+        }
+        output.finish()?;
+        Ok(report.exit_code())
+    }
+}
+
+fn document<'a>(
+    device: &'a str,
+    format: String,
+    report: &'a CheckReport,
+    undo: Option<String>,
+) -> Document<'a> {
+    Document {
+        device,
+        format,
+        found: report.found,
+        notices: report.notices,
+        repaired: report.repaired,
+        remaining: report.remaining.map(word),
+        exit_code: report.exit_code(),
+        files: report.files,
+        directories: report.directories,
+        used_clusters: report.used_clusters,
+        total_clusters: report.total_clusters,
+        unread_bytes: report.unread,
+        undo,
+        findings: report
+            .findings
+            .iter()
+            .map(|finding| Found {
+                code: finding.code,
+                severity: word(finding.severity),
+                path: finding.path.as_deref(),
+                message: &finding.message,
+                repaired: finding.repaired,
+            })
+            .collect(),
+    }
+}
+
+fn print(output: &mut Output, device: &str, format: &str, report: &CheckReport) -> Result<(), Failure> {
+    for finding in &report.findings {
+        output.line(finding)?;
+    }
+    let kept = report.findings.len() as u64;
+    if report.found > kept {
+        output.line(format_args!("and {} more", grouped(report.found - kept)))?;
+    }
+    let damage = report.found - report.notices;
+    let notices = |finding: &&Finding| finding.severity == Severity::Notice && finding.repaired;
+    let repaired = report.repaired - report.findings.iter().filter(notices).count() as u64;
+    let mut verdict = match (damage, repaired) {
+        (0, _) => "no damage".to_string(),
+        (found, 0) => format!("{} found, nothing repaired", grouped(found)),
+        (found, repaired) => format!("{} found, {} repaired", grouped(found), grouped(repaired)),
+    };
+    if report.notices > 0 {
+        verdict += &format!(", {} worth knowing", grouped(report.notices));
+    }
+    if report.unread > 0 {
+        let bytes = show_size(report.unread);
+        verdict += &format!(", and {bytes} of file data with checksums were not read (--data reads them)");
+    }
+    output.line(format_args!(
+        "{device}: {format}, {verdict}; {} files, {} directories, {} of {} clusters used",
+        grouped(report.files),
+        grouped(report.directories),
+        grouped(report.used_clusters),
+        grouped(report.total_clusters)
+    ))
+}

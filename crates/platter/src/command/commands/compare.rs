@@ -1,0 +1,148 @@
+//! `platter compare`: which file system should I put here, and what does it cost?
+
+use super::lab::{
+    Choices, JETSTRESS, Policies, Reports, exit_code, measure, measure_databases, measure_files, on_files,
+    targets_help, workloads_help,
+};
+use crate::command::failure::{About, Failure, Outcome, USAGE};
+use crate::command::output::Output;
+use clap::Args;
+use platter_lab::naspt;
+use platter_lab::report::terminal::{self, View};
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+/// Compare the raw device, file systems of ours on it, and directories of mounted ones under the same load
+///
+/// Every target is made ready first, each in a region of the device of its own; then case by case all run in short slices
+/// in turns, so that what else the machine does meets all alike. The outcome is written as report.json, report.html,
+/// report.md and report.csv; an older report there is kept under the time at which it was made.
+///
+/// Without --device everything happens on a temporary image file in the output directory, and the host's own file
+/// system is compared there too: no root, and nothing that is there is touched.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    choices: Choices,
+
+    // The help of these is made of the lists of what there is.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "TARGET,...",
+        help = targets_help("What to compare"),
+        long_help = targets_help("What to compare") + "\n\n[default: " + &DEFAULT.join(",") + ",dir:OUT]"
+    )]
+    targets: Vec<OsString>,
+
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "WORKLOAD,...",
+        default_value = "iometer,crystaldiskmark",
+        help = workloads_help("Loads")
+    )]
+    workloads: Vec<OsString>,
+
+    #[command(flatten)]
+    policies: Policies,
+
+    /// Where the reports go; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "platter-report")]
+    out: PathBuf,
+
+    /// Print response times, processor time, what the storage saw and all conditions too
+    #[arg(long)]
+    details: bool,
+
+    /// Add the tables that others published
+    #[arg(long)]
+    published: bool,
+}
+
+/// What is compared if nothing is named, besides the directory of the reports.
+const DEFAULT: [&str; 6] = ["raw", "ntfs", "refs", "refs+integrity", "exfat", "fat32"];
+
+/// What loads on files are run on if nothing is named.
+const WITH_FILES: [&str; 4] = ["ntfs", "refs", "exfat", "fat32"];
+
+/// What Jetstress runs on if nothing is named.
+const FOR_DATABASES: [&str; 2] = ["ntfs:64k", "refs:64k"];
+
+/// Where NASPT's own form of a target's results goes: a name that no other comparison has.
+fn table_name(target: &str, created: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "+-. ".contains(c) { c } else { '-' };
+    format!("NASPerf-APP {target} {created}.csv").chars().map(plain).collect()
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        let sets: Vec<naspt::Set> = self.workloads.iter().filter_map(|name| on_files(name)).collect();
+        let is_jetstress = self.workloads.iter().any(|name| name == JETSTRESS);
+        if (!sets.is_empty() && sets.len() < self.workloads.len())
+            || (is_jetstress && self.workloads.len() > 1)
+        {
+            let why = "loads on files (naspt, small-files and others; jetstress alone) are no part of a comparison with others";
+            return Err(Failure::new("--workloads", why).with_code(USAGE));
+        }
+        if !self.policies.volumes.is_empty() && (!is_jetstress || !self.targets.is_empty()) {
+            let why = "volumes are what jetstress runs on, instead of --targets";
+            return Err(Failure::new("--volumes", why).with_code(USAGE));
+        }
+        if self.policies.age && sets.is_empty() {
+            return Err(Failure::new("--age", "only loads on files are run on aged volumes").with_code(USAGE));
+        }
+        let reports = Reports::prepare(&self.out)?;
+        let mut targets = self.targets;
+        if is_jetstress {
+            if targets.is_empty() {
+                targets = FOR_DATABASES.iter().map(OsString::from).collect();
+            }
+        } else if !sets.is_empty() {
+            if targets.is_empty() {
+                targets = WITH_FILES.iter().map(OsString::from).collect();
+            }
+        } else if targets.is_empty() {
+            targets = DEFAULT.iter().map(OsString::from).collect();
+            let mut directory = OsString::from("dir:");
+            directory.push(&self.out);
+            targets.push(directory);
+        }
+        let has_naspt = sets.contains(&naspt::Set::Naspt);
+        let labels = self.choices.labels();
+        let document = labels.on(match sets.is_empty() {
+            _ if is_jetstress => {
+                let Policies { volumes, .. } = self.policies;
+                measure_databases(&self.choices.jetstress(volumes, &targets, &self.out)?)?
+            }
+            true => measure(&self.choices.comparison(&targets, &self.workloads, &self.out)?)?,
+            false => measure_files(&self.choices.naspt(sets, &targets, self.policies, &self.out)?)?,
+        });
+        // Saved first: what took long to measure is not lost to a reader who goes away. And printed if it could not be
+        // saved.
+        let saved = reports.save(&document, self.published);
+        let mut output = Output::new();
+        let view = View {
+            width: output.width().unwrap_or(terminal::WIDTH),
+            colour: output.is_terminal(),
+            details: self.details,
+            published: self.published,
+        };
+        output.bytes(terminal::render(&document, view).as_bytes())?;
+        output.line("")?;
+        for path in saved.iter().flatten() {
+            output.line(format!("wrote {}", path.display()))?;
+        }
+        if has_naspt {
+            for target in &document.targets {
+                let path = self.out.join(table_name(&target.name, &document.created));
+                fs::write(&path, naspt::csv(&document, &target.name)).about(path.display())?;
+                output.line(format!("wrote {}", path.display()))?;
+            }
+        }
+        output.finish()?;
+        saved?;
+        Ok(exit_code(&document))
+    }
+}

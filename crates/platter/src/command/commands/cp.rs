@@ -1,0 +1,172 @@
+//! `platter cp`
+
+use crate::command::copy::{Copy, Options, Source, Target, host_name, leads_into};
+use crate::command::failure::{About, Failure, INTERRUPTED, Outcome, shown, tell};
+use crate::command::interrupt;
+use crate::command::volume::{Place, Volumes, WriteOptions};
+use clap::Args;
+use platter::Access;
+use platter_device::show_size;
+use platter_vfs::{Error, Kind, Name};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Copy files between the host and volumes, or between volumes
+///
+/// Everything that both sides can hold is kept, as `cp -a` does: names, times, flags, owners and permissions, holes, hard and
+/// symbolic links, extended attributes, named streams, reparse points and security descriptors. What the target has no place
+/// for is counted and said at the end; that is no failure, since no other copy could be made there, unless --strict. Linux
+/// lets nobody set when a file was created.
+///
+/// On the host, the stream NAME is the extended attribute user.DosStream.NAME:$DATA and flags are user.DOSATTRIB, as Samba
+/// and Wine have them. On volumes, owners and permissions other than this user's usual ones are those of the Windows
+/// Subsystem for Linux. A byte of a host's name that is not UTF-8 is the character U+DC00 plus the byte on a volume, and
+/// that is the byte again.
+///
+/// What cannot be copied is reported, the rest is copied, and the exit code is 1. Every thousand files or 256 MiB a volume
+/// is made durable. Ctrl-C ends with the file under way; what was copied until then stays, and the exit code is 130. When
+/// the command ends, everything on volumes is durable.
+#[derive(Args)]
+pub struct Arguments {
+    /// What to copy, and at the end the new name or the directory to copy into; DIRECTORY/. is what is in it
+    #[arg(required = true, num_args = 2.., value_name = "PATH|IMAGE:/PATH")]
+    paths: Vec<OsString>,
+    /// Directories with everything in them
+    #[arg(short, long, visible_short_alias = 'a')]
+    recursive: bool,
+    /// Name each file once it is there to stay
+    #[arg(short, long)]
+    verbose: bool,
+    /// Within a volume, share the clusters instead of copying their content (ReFS)
+    #[arg(long)]
+    clone: bool,
+    /// End with 1 if anything is not kept
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    volume: WriteOptions,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        let mut places = self.paths.iter().map(|path| Place::parse(path)).collect::<Result<Vec<_>, _>>()?;
+        let target = places.pop().expect("clap asks for two");
+        if places.iter().chain([&target]).all(|place| matches!(place, Place::Host(_))) {
+            return Err(Failure::new(
+                "cp",
+                "no argument is a path on a volume, which is written IMAGE:/PATH",
+            ));
+        }
+        interrupt::listen();
+        let mut volumes = Volumes::new(self.volume.partition);
+        let outcome = self.copy(&places, &target, &mut volumes);
+        let closed = volumes.close();
+        let outcome = outcome?;
+        closed?;
+        outcome.say_names();
+        if outcome.interrupted {
+            let (files, size) = (outcome.files, show_size(outcome.bytes));
+            tell(format_args!(
+                "platter: interrupted; {files} files with {size} are copied and stay, the rest is not"
+            ));
+            return Ok(INTERRUPTED);
+        }
+        Ok(u8::from(outcome.failed || self.strict && outcome.lost))
+    }
+
+    fn copy(
+        &self,
+        places: &[Place],
+        target: &Place,
+        volumes: &mut Volumes,
+    ) -> Result<crate::command::copy::Outcome, Failure> {
+        // The target's volume first, because a source on the same volume then shares it, writable.
+        let (directory, new_name) = self.target(target, places, volumes)?;
+        let mut failures = Vec::new();
+        let mut sources = Vec::new();
+        for (place, argument) in places.iter().zip(&self.paths) {
+            match source(place, argument, volumes) {
+                Ok(source) => sources.push(source),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        let is_image = |path: &Path| volumes.contains(path);
+        let total = sources.iter().map(|(source, _)| source.total(self.recursive)).sum();
+        let options = Options { recursive: self.recursive, clone: self.clone, verbose: self.verbose };
+        let mut copy = Copy::new(options, total, &is_image);
+        failures.iter().for_each(|failure| copy.fail(failure));
+        for (source, name) in sources {
+            let name = new_name.as_ref().or(name.as_ref());
+            if name.is_none() && !self.recursive {
+                copy.fail(&Failure::new(&source, "is a directory; use -r to copy it with everything in it"));
+            } else if leads_into(&directory, &source).about(&source)? {
+                copy.fail(&Failure::new(&source, "a directory cannot be copied into itself"));
+            } else {
+                copy.run(source, &directory, name);
+            }
+        }
+        Ok(copy.finish())
+    }
+
+    /// The directory to copy into, and the name there if it is not the source's own.
+    fn target(
+        &self,
+        target: &Place,
+        sources: &[Place],
+        volumes: &mut Volumes,
+    ) -> Result<(Target, Option<Name>), Failure> {
+        let several = |what: &dyn std::fmt::Display| -> Result<(), Failure> {
+            if sources.len() > 1 {
+                return Err(Failure::new(what, "is not a directory to copy several files into"));
+            }
+            Ok(())
+        };
+        match target {
+            Place::Host(path) if path.is_dir() => Ok((Target::Host(path.clone()), None)),
+            Place::Host(path) => {
+                several(&shown(path))?;
+                let parent = match path.parent() {
+                    Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+                    _ => PathBuf::from("."),
+                };
+                Ok((Target::Host(parent), Some(host_name(path)?)))
+            }
+            Place::Volume(path) => {
+                let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
+                match path.lookup(&system) {
+                    Ok(held) if system.attributes(held.node).about(path)?.kind == Kind::Directory => {
+                        return Ok((Target::Volume(path.clone(), held), None));
+                    }
+                    Ok(_) | Err(Error::NotFound) => {}
+                    Err(error) => return Err(error).about(path),
+                }
+                several(path)?;
+                let (parent, name) = path.split().expect("the root is a directory");
+                let held = parent.find(&system)?;
+                Ok((Target::Volume(parent, held), Some(name)))
+            }
+        }
+    }
+}
+
+/// A source, and the name it has. A root has none, and of a path that ends in "." or ".." what is in it is meant.
+fn source(place: &Place, argument: &OsStr, volumes: &mut Volumes) -> Result<(Source, Option<Name>), Failure> {
+    let last = argument.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
+    let is_content = matches!(last, b"." | b"..");
+    match place {
+        Place::Host(path) => {
+            std::fs::metadata(path).about(shown(path))?;
+            let name = host_name(path).ok().filter(|_| !is_content);
+            // What a link leads to is copied, with everything that belongs to it.
+            let path = if path.is_symlink() { path.canonicalize().about(shown(path))? } else { path.clone() };
+            Ok((Source::Host(path), name))
+        }
+        Place::Volume(path) => {
+            let system = volumes.volume(&path.image, Access::Read)?;
+            let held = path.find(&system)?;
+            let name = path.names.last().cloned().filter(|_| !is_content);
+            Ok((Source::Volume(path.clone(), held), name))
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! `platter endurance`: one load for hours.
+
+use super::lab::{Meter, command_line, may_be_overwritten};
+use crate::command::failure::{About, FAILED, Failure, INTERRUPTED, Outcome, USAGE};
+use crate::command::interrupt;
+use crate::command::output::Output;
+use clap::Args;
+use platter_device::{FileDevice, FileOptions, parse_size};
+use platter_lab::endurance::{Endurance, Goal, Record, html, resume, summary};
+use platter_lab::{Pattern, Target};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Keep one load on one volume for hours, and see whether it lasts
+///
+/// The device is formatted, its volume filled by a file to the share that is asked for, and the load runs on that file.
+/// Every few seconds a line goes to DIR/samples.csv: rates, response times, seconds without progress, free space, in how many
+/// pieces the file lies, what the device was asked, memory. At the end, and after Ctrl-C, the findings are printed and
+/// DIR/endurance.html shows them as curves. --resume goes on after any stop, also after kill -9, on the volume as it is.
+///
+/// Without options the load is that of a published run: twelve hours, four workers with 16 random writes of 4 KiB each.
+/// The exit code is 1 if the load failed.
+#[derive(Args)]
+pub struct Arguments {
+    /// The image file or block device; its content is lost
+    #[arg(long, value_name = "IMAGE|DEVICE", required_unless_present = "resume")]
+    device: Option<PathBuf>,
+
+    /// Bytes of the image, if it is not there and has to be made
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    size: Option<u64>,
+
+    /// Overwrite a device that is in use, or that holds a file system or a partition table
+    #[arg(long)]
+    force: bool,
+
+    /// What the load is on: raw (the device itself), or a volume: fat32, exfat, ntfs, refs, refs+integrity and the others
+    /// that mkfs makes, each with an optional cluster size (refs:64k)
+    #[arg(long, default_value = "refs+integrity")]
+    target: OsString,
+
+    /// Part of the volume that is in use when the load begins, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=99))]
+    full: u32,
+
+    /// Ends after this long under load, all parts together: 30s, 45m, 12h [default: 12h, if --until is not given]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    time: Option<Duration>,
+
+    /// Ends when this many times the size of the volume was written: 20x. With --time, whichever comes first
+    #[arg(long, value_name = "Nx", value_parser = parse_volumes)]
+    until: Option<f64>,
+
+    /// Bytes of an I/O
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_size)]
+    block: u64,
+
+    /// Share of reads, in percent; the others are writes
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    read: u8,
+
+    /// Share of I/Os at a random place, in percent; the others go on from the one before
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
+    random: u8,
+
+    /// Threads
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    workers: u32,
+
+    /// I/Os that each of them keeps outstanding
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    queue_depth: u32,
+
+    /// Length of a sample
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    every: Duration,
+
+    /// Where the run is recorded; made if it is missing
+    #[arg(long, value_name = "DIR", default_value = "platter-endurance")]
+    out: PathBuf,
+
+    /// Go on with the run that is recorded in DIR. With --time or --until it has another end than before
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["device", "size", "target", "full", "block", "read", "random", "workers", "queue_depth",
+            "every", "out"]
+    )]
+    resume: Option<PathBuf>,
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a time like 30s, 45m or 12h".to_string();
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
+    let unit = match &text[split..] {
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = text[..split].parse().map_err(|_| wrong())?;
+    let seconds = number * unit;
+    if seconds > 0.0 && seconds < 1e9 { Ok(Duration::from_secs_f64(seconds)) } else { Err(wrong()) }
+}
+
+fn parse_volumes(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('x').and_then(|number| number.parse::<f64>().ok());
+    number.filter(|times| *times > 0.0 && *times < 1e9).ok_or_else(|| "expected a multiple like 20x".into())
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        let meter = Meter::new();
+        let record = match &self.resume {
+            Some(directory) => {
+                let goal = (self.time.is_some() || self.until.is_some()).then(|| self.goal());
+                resume(directory, goal, self.force, &meter)
+            }
+            None => self.endurance()?.begin(&self.out, &meter),
+        };
+        meter.finish();
+        show(&record?)
+    }
+
+    fn goal(&self) -> Goal {
+        Goal { seconds: self.time.map(|time| time.as_secs_f64()), volumes: self.until }
+    }
+
+    fn endurance(&self) -> Result<Endurance, Failure> {
+        let wrong = |option: &str, why: &str| Failure::new(option, why).with_code(USAGE);
+        let device = self.device.clone().unwrap_or_default();
+        let target = Target::parse(&self.target)?;
+        let block = u32::try_from(self.block).ok().filter(|block| *block > 0 && *block <= 64 << 20);
+        let block = block.ok_or_else(|| wrong("--block", "expected 512 bytes to 64 MiB"))?;
+        if self.read == 100 && self.until.is_some() {
+            return Err(wrong("--until", "nothing is written by reads alone"));
+        }
+        let goal = match self.goal() {
+            goal if goal == Goal::default() => Goal { seconds: Some(12.0 * 3600.0), volumes: None },
+            goal => goal,
+        };
+        Record::refuse_existing(&self.out)?;
+        let device = self.provide(&device)?;
+        Ok(Endurance {
+            device,
+            force: self.force,
+            target,
+            full_percent: self.full,
+            pattern: Pattern {
+                block,
+                read_percent: self.read,
+                random_percent: self.random,
+                workers: self.workers,
+                queue_depth: self.queue_depth,
+                ..Pattern::default()
+            },
+            seed: 8664,
+            sample: self.every,
+            goal,
+            command: command_line(),
+        })
+    }
+
+    /// The device that was named, and may be overwritten; an image that is not there is made.
+    fn provide(&self, device: &Path) -> Result<PathBuf, Failure> {
+        match may_be_overwritten(device, self.force)? {
+            Some(real) => Ok(real),
+            None => {
+                let Some(size) = self.size else {
+                    let why = "there is nothing; --size says how large an image is to be made";
+                    return Err(Failure::new(device.display(), why).with_code(USAGE));
+                };
+                FileDevice::create_new(device, size, FileOptions::default())?;
+                Ok(device.to_owned())
+            }
+        }
+    }
+}
+
+/// Prints the findings, and writes the page.
+fn show(record: &Record) -> Outcome {
+    let path = record.directory().join("endurance.html");
+    std::fs::write(&path, html(record)).about(path.display())?;
+    let mut output = Output::new();
+    let colour = output.is_terminal();
+    output.bytes(summary(record, colour).as_bytes())?;
+    output.bytes(format!("\n{}\n", path.display()).as_bytes())?;
+    output.finish()?;
+    let is_failed = record.plan.ended.as_ref().is_some_and(|why| why.contains("failed"));
+    Ok(match interrupt::is_asked() {
+        true => INTERRUPTED,
+        false if is_failed => FAILED,
+        false => 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_multiples_are_read() {
+        assert_eq!(parse_time("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_time("1.5h"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse_volumes("20x"), Ok(20.0));
+        for wrong in ["", "12", "h", "-1s", "0s", "1e30h", "nans", "5 weeks"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "20", "x", "-1x", "0x", "infx", "nanx"] {
+            assert!(parse_volumes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! `platter info`
+
+use crate::command::failure::{About, Failure, Outcome};
+use crate::command::output::{Output, grouped};
+use crate::command::volume::{ReadOptions, device_options, open_device, open_options};
+use clap::Args;
+use platter::{Access, look_at_copies};
+use platter_device::show_size;
+use platter_device::{Caching, Device, PartitionTable, contents};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Show what a device holds: partitions, and each volume's format, label and space
+///
+/// Exit codes: 0 all volumes that were recognised were opened, 1 one cannot be.
+#[derive(Args)]
+pub struct Arguments {
+    /// Image file, block device or mirror:IMAGE,IMAGE
+    image: PathBuf,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    volume: ReadOptions,
+}
+
+#[derive(Serialize)]
+struct Document {
+    device: String,
+    size: u64,
+    logical_sector: u32,
+    physical_sector: u32,
+    /// What the whole device holds, if it has no partitions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holds: Option<Holds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition_table: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    partitions: Vec<Part>,
+}
+
+#[derive(Serialize)]
+struct Part {
+    number: u32,
+    start: u64,
+    size: u64,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    holds: Holds,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Holds {
+    /// A volume that was opened.
+    Volume(Volume),
+    /// A volume of a known format that cannot be opened: why.
+    Damaged(String),
+    /// Something that is only recognised: what.
+    Other(String),
+    /// Nothing that is recognised.
+    Unknown,
+}
+
+#[derive(Serialize)]
+struct Volume {
+    format: String,
+    label: String,
+    identifier: String,
+    cluster: u64,
+    clusters: u64,
+    free_clusters: u64,
+    dirty: bool,
+    details: BTreeMap<String, String>,
+    #[serde(skip)]
+    ordered: Vec<(&'static str, String)>,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        let device = open_device(&self.image, Access::Read)?;
+        look_at_copies(&*device, &device_options(Access::Read, Caching::default()))?;
+        let document = self.look(device)?;
+        let mut output = Output::new();
+        if self.json {
+            output.json(&document)?
+        } else {
+            print(&mut output, &document)?
+        }
+        output.finish()?;
+        let parts = document.partitions.iter().map(|part| &part.holds);
+        let is_damaged = parts.chain(&document.holds).any(|holds| matches!(holds, Holds::Damaged(_)));
+        Ok(u8::from(is_damaged))
+    }
+
+    fn look(&self, device: Arc<dyn Device>) -> Result<Document, Failure> {
+        let table = PartitionTable::read(&*device)?;
+        if let (None, Some(number)) = (&table, self.volume.partition) {
+            let reason = format!("has no partition table, and so no partition {number}");
+            return Err(Failure::new(device.name(), reason));
+        }
+        let mut partitions = Vec::new();
+        for entry in table.iter().flat_map(|table| &table.partitions) {
+            if self.volume.partition.is_none_or(|number| number == entry.number) {
+                let opened = table.as_ref().expect("it has entries").open(device.clone(), entry.number);
+                let holds = match opened {
+                    Ok(partition) => holds(Arc::new(partition))?,
+                    Err(error) => Holds::Damaged(error.to_string()),
+                };
+                let (number, start, size) = (entry.number, entry.start, entry.length);
+                let (kind, name) = (entry.kind.clone(), entry.name.clone());
+                partitions.push(Part { number, start, size, kind, name, holds });
+            }
+        }
+        if let (Some(table), Some(number), true) = (&table, self.volume.partition, partitions.is_empty()) {
+            // Says which there are.
+            table.open(device.clone(), number)?;
+        }
+        let sectors = device.sectors();
+        Ok(Document {
+            device: device.name().to_string(),
+            size: device.len(),
+            logical_sector: sectors.logical,
+            physical_sector: sectors.physical,
+            partition_table: table.as_ref().map(|table| table.scheme.to_string()),
+            holds: if table.is_none() { Some(holds(device)?) } else { None },
+            partitions,
+        })
+    }
+}
+
+fn holds(device: Arc<dyn Device>) -> Result<Holds, Failure> {
+    let name = device.name().to_string();
+    let Some((format, recognised)) = platter_formats::recognise(&*device).about(&name)? else {
+        return Ok(contents(&*device)?.map_or(Holds::Unknown, Holds::Other));
+    };
+    let whole = platter_formats::whole(device, &recognised);
+    let opened = whole.and_then(|whole| format.open(whole, open_options(true)));
+    let volume = opened.and_then(|system| {
+        let (info, space) = (system.info()?, system.space()?);
+        Ok(Volume {
+            format: info.format,
+            label: info.label,
+            identifier: info.identifier,
+            cluster: space.cluster,
+            clusters: space.total,
+            free_clusters: space.free,
+            dirty: info.dirty,
+            details: info.details.iter().map(|(name, value)| ((*name).to_string(), value.clone())).collect(),
+            ordered: info.details,
+        })
+    });
+    Ok(volume.map_or_else(|error| Holds::Damaged(error.to_string()), Holds::Volume))
+}
+
+fn print(output: &mut Output, document: &Document) -> Result<(), Failure> {
+    let Document { device, size, logical_sector, physical_sector, .. } = document;
+    let sectors = if logical_sector == physical_sector {
+        format!("sectors of {logical_sector} bytes")
+    } else {
+        format!("sectors of {logical_sector} bytes, physically {physical_sector}")
+    };
+    output.line(format_args!("{device}: {} ({} bytes), {sectors}", show_size(*size), grouped(*size)))?;
+    if let Some(holds) = &document.holds {
+        print_holds(output, holds, "")?;
+    }
+    if let Some(scheme) = &document.partition_table {
+        output.line(format_args!("{scheme} partition table"))?;
+    }
+    for part in &document.partitions {
+        let Part { number, start, size, kind, name, holds } = part;
+        let name = name.as_ref().map_or_else(String::new, |name| format!(", named {name:?}"));
+        output.line(format_args!(
+            "partition {number}: {kind}, {} at {}{name}",
+            show_size(*size),
+            show_size(*start)
+        ))?;
+        print_holds(output, holds, "  ")?;
+    }
+    Ok(())
+}
+
+fn print_holds(output: &mut Output, holds: &Holds, indent: &str) -> Result<(), Failure> {
+    let volume = match holds {
+        Holds::Volume(volume) => volume,
+        Holds::Damaged(why) => return output.line(format_args!("{indent}cannot be opened: {why}")),
+        Holds::Other(what) => return output.line(format_args!("{indent}holds {what}")),
+        Holds::Unknown => return output.line(format_args!("{indent}nothing is recognised")),
+    };
+    let bytes = |clusters: u64| show_size(clusters.saturating_mul(volume.cluster));
+    let facts = [
+        ("format", volume.format.clone()),
+        ("label", if volume.label.is_empty() { "none".into() } else { format!("{:?}", volume.label) }),
+        ("identifier", volume.identifier.clone()),
+        ("cluster", show_size(volume.cluster)),
+        ("space", format!("{} in {} clusters", bytes(volume.clusters), grouped(volume.clusters))),
+        ("free", format!("{} in {} clusters", bytes(volume.free_clusters), grouped(volume.free_clusters))),
+        ("clean", if volume.dirty { "no: not unmounted".into() } else { "yes".into() }),
+    ];
+    let all = facts.iter().chain(&volume.ordered);
+    let width = all.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (name, value) in all {
+        output.line(format_args!("{indent}{name:<width$}  {value}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! `platter integrity`
+
+use super::mkfs::parse_switch;
+use crate::command::failure::{About, Failure, Outcome};
+use crate::command::output::Output;
+use crate::command::progress::{Bar, Unit};
+use crate::command::volume::{ReadOptions, VolumePath, Volumes, WriteOptions};
+use clap::{Args, Subcommand};
+use platter::{Access, DEEPEST, Held};
+use platter_vfs::{Integrity, Kind};
+use serde::Serialize;
+use std::ffi::OsString;
+
+/// Show or change whether files' data is checksummed (ReFS)
+///
+/// A file with integrity has a checksum for each cluster, which every read verifies, and is never overwritten in place.
+/// New files and directories take the setting of the directory that they are made in.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    Get(Get),
+    Set(Set),
+}
+
+/// Show the setting of files and directories
+#[derive(Args)]
+struct Get {
+    /// Files and directories
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    paths: Vec<OsString>,
+    /// Directories with everything in them
+    #[arg(short, long)]
+    recursive: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    volume: ReadOptions,
+}
+
+/// Turn it on or off, also for files that have data
+///
+/// Checksums of the data that is there are computed or removed; where it lies does not change. For a directory, it is
+/// what new entries will have; with -r also what everything in it has from now on.
+#[derive(Args)]
+struct Set {
+    /// Files and directories, and then: on or off
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    paths: Vec<OsString>,
+    #[arg(value_name = "on|off", value_parser = parse_switch, action = clap::ArgAction::Set)]
+    setting: bool,
+    /// Directories with everything in them
+    #[arg(short, long)]
+    recursive: bool,
+    #[command(flatten)]
+    volume: WriteOptions,
+}
+
+/// One file or directory, for scripts.
+#[derive(Serialize)]
+struct Row {
+    path: String,
+    kind: &'static str,
+    /// Whether its data is checksummed; for a directory, whether that of new entries will be.
+    enabled: bool,
+    /// Whether a read that meets damage fails.
+    enforced: bool,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        match self.action {
+            Action::Get(get) => get.run(),
+            Action::Set(set) => set.run(),
+        }
+    }
+}
+
+impl Get {
+    fn run(self) -> Outcome {
+        let mut volumes = Volumes::new(self.volume.partition);
+        let mut output = Output::new();
+        let mut rows = Vec::new();
+        let mut failed = false;
+        for argument in &self.paths {
+            let outcome = VolumePath::parse(argument).and_then(|path| {
+                let system = volumes.volume(&path.image, Access::Read)?;
+                walk(&path, &path.find(&system)?, self.recursive, &mut |path, held, kind| {
+                    let Integrity { enabled, enforced } = held.system.integrity(held.node).about(path)?;
+                    let kind = if kind == Kind::Directory { "directory" } else { "file" };
+                    rows.push(Row { path: path.to_string(), kind, enabled, enforced });
+                    if self.json {
+                        return Ok(());
+                    }
+                    let row = rows.pop().expect("pushed just now");
+                    output.line(format_args!("{}  {}", if enabled { "on " } else { "off" }, row.path))
+                })
+            });
+            if let Err(failure) = outcome {
+                if failure.is_silent() {
+                    return Err(failure);
+                }
+                failure.print();
+                failed = true;
+            }
+        }
+        if self.json {
+            output.json(&rows)?;
+        }
+        output.finish()?;
+        Ok(u8::from(failed))
+    }
+}
+
+impl Set {
+    fn run(self) -> Outcome {
+        let mut volumes = Volumes::new(self.volume.partition);
+        let integrity = Integrity { enabled: self.setting, enforced: true };
+        let bar = Bar::new(Unit::Bytes);
+        let mut failed = false;
+        for argument in &self.paths {
+            let outcome = VolumePath::parse(argument).and_then(|path| {
+                let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
+                walk(&path, &path.find(&system)?, self.recursive, &mut |path, held, _| {
+                    held.system.set_integrity_watched(held.node, integrity, &bar).about(path)
+                })
+            });
+            if let Err(failure) = outcome {
+                bar.say(&format!("platter: {failure}"));
+                failed = true;
+            }
+        }
+        volumes.close()?;
+        Ok(u8::from(failed))
+    }
+}
+
+/// Calls `each` on a node, and on everything below it if `recursive`. Symbolic links have no data and are passed over.
+fn walk(
+    path: &VolumePath,
+    held: &Held,
+    recursive: bool,
+    each: &mut dyn FnMut(&VolumePath, &Held, Kind) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let kind = held.system.attributes(held.node).about(path)?.kind;
+    if kind == Kind::SymbolicLink {
+        return Ok(());
+    }
+    each(path, held, kind)?;
+    if !recursive || kind != Kind::Directory {
+        return Ok(());
+    }
+    if path.names.len() > DEEPEST {
+        return Err(Failure::new(path, "directories inside each other without end; run check"));
+    }
+    let (entries, read) = held.entries();
+    for entry in entries {
+        let path = path.join(&entry.name);
+        walk(&path, &held.child(&entry.name).about(&path)?, true, each)?;
+    }
+    read.about(path)
+}

@@ -1,0 +1,436 @@
+//! What the lab's commands share: the choices of a comparison, its progress, and its reports on disk.
+
+mod meter;
+mod reports;
+
+pub use meter::Meter;
+pub use reports::Reports;
+
+use crate::command::failure::{About, Failure, INTERRUPTED, USAGE};
+use clap::Args;
+use platter::Source;
+use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
+use platter_lab::jetstress::{Jetstress, Volumes};
+use platter_lab::naspt::{Naspt, Policy, Set};
+use platter_lab::report::Document;
+use platter_lab::workload::{Case, built_in, parse_durability};
+use platter_lab::{Comparison, Durability, Measured, Preset, Stand, Target, Workload, device_path};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// On what and how a comparison runs.
+#[derive(Args)]
+pub struct Choices {
+    /// Few cases, a small span and short times: three minutes for seven targets. The default
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+
+    /// The spans and times of the published comparisons: hours
+    #[arg(long)]
+    full: bool,
+
+    /// The device: an image file (made if it is not there), a block device, several of them as mirror:IMAGE,IMAGE, or
+    /// mem:SIZE; its content is lost [default: a temporary image file]
+    #[arg(long, value_name = "IMAGE|DEVICE|mem:SIZE")]
+    device: Option<OsString>,
+
+    /// Overwrite a device that is in use, or that holds a file system or a partition table
+    #[arg(long)]
+    force: bool,
+
+    /// The target that the others are compared with [default: raw, or else the first]
+    #[arg(long, value_name = "TARGET")]
+    base: Option<String>,
+
+    /// How often all cases are gone through, instead of the workload's own number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: Option<u32>,
+
+    /// When a write counts as done, instead of the workload's own rule: direct (past the caches, volatile until a
+    /// flush), write-through (durable when the call returns), or fsync_every=N
+    #[arg(long, value_name = "RULE", value_parser = parse_durability)]
+    durability: Option<Durability>,
+
+    /// Through the host's page cache instead of past it: what an ordinary program sees, memory included
+    #[arg(long)]
+    buffered: bool,
+
+    /// Bytes that I/Os are spread over, instead of the workload's own
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    span: Option<u64>,
+
+    /// Measured seconds of each case on each target, instead of the workload's own: four times as many tell differences
+    /// half as large
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    time: Option<Duration>,
+
+    /// Each volume that no cluster size is named for is a target with each of these: cluster=4k,64k
+    #[arg(long, value_name = "cluster=SIZE,...", value_parser = parse_sweep)]
+    sweep: Option<Sweep>,
+
+    /// Check every block that is read against what was last written there; exit code 1 if one is wrong
+    #[arg(long)]
+    verify: bool,
+
+    /// Touch every cache line of what is read, and of what is written before it is, as programs do that use their data
+    /// and benchmarks do not
+    #[arg(long)]
+    touch: bool,
+
+    /// Say something of this run that reports of many machines are put together by: rack=b7. Several times
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
+    labels: Vec<(String, String)>,
+}
+
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("expected NAME=VALUE".into()),
+    }
+}
+
+/// Names and values that a report says of itself.
+pub struct Labels(BTreeMap<String, String>);
+
+impl Labels {
+    /// Puts them into a report.
+    pub fn on(self, document: Document) -> Document {
+        Document { labels: self.0, ..document }
+    }
+}
+
+/// Cluster sizes in bytes.
+#[derive(Clone, Debug)]
+struct Sweep(Vec<u64>);
+
+fn parse_sweep(text: &str) -> Result<Sweep, String> {
+    let sizes = text.strip_prefix("cluster=").ok_or("expected cluster=SIZE,SIZE")?;
+    sizes.split(',').map(parse_size).collect::<Result<Vec<u64>, String>>().map(Sweep)
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_string())?;
+    if seconds > 0.0 && seconds < 1e9 {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("expected more than 0 seconds".into())
+    }
+}
+
+impl Choices {
+    /// What the report is to say of itself.
+    pub fn labels(&self) -> Labels {
+        Labels(self.labels.iter().cloned().collect())
+    }
+
+    /// Whether a device was named.
+    pub fn has_device(&self) -> bool {
+        self.device.is_some()
+    }
+
+    /// The targets of these names, those without a cluster size with each of the sweep.
+    fn targets(&self, names: &[OsString]) -> Result<Vec<Target>, Failure> {
+        let targets = names.iter().map(Target::parse).collect::<Result<Vec<_>, _>>()?;
+        let Some(Sweep(sizes)) = &self.sweep else { return Ok(targets) };
+        let swept = |target: Target| match target {
+            Target::Volume { format, cluster: None } => {
+                sizes.iter().map(|&size| Target::Volume { format, cluster: Some(size) }).collect()
+            }
+            other => vec![other],
+        };
+        let all: Vec<Target> = targets.iter().cloned().flat_map(swept).collect();
+        match all.len() == targets.len() && sizes.len() > 1 {
+            true => Err(Failure::new(
+                "--sweep",
+                "every volume that is named has its cluster size, or there is none",
+            )
+            .with_code(USAGE)),
+            false => Ok(all),
+        }
+    }
+
+    fn preset(&self) -> Preset {
+        if self.full { Preset::Full } else { Preset::Quick }
+    }
+
+    /// The comparison that was asked for. A temporary image goes to `directory`.
+    pub fn comparison(
+        self,
+        targets: &[OsString],
+        workloads: &[OsString],
+        directory: &Path,
+    ) -> Result<Comparison, Failure> {
+        let loaded = workloads.iter().map(|name| Workload::load_all(name, self.preset()));
+        let workloads = loaded.collect::<Result<Vec<_>, _>>()?.concat();
+        self.comparison_of(targets, workloads, directory)
+    }
+
+    /// Loads on files.
+    pub fn naspt(
+        self,
+        sets: Vec<Set>,
+        targets: &[OsString],
+        policies: Policies,
+        directory: &Path,
+    ) -> Result<Naspt, Failure> {
+        self.refuse_what_files_have(&[("--time", self.time.is_some())])?;
+        Ok(Naspt {
+            stand: self.stand(directory)?,
+            targets: self.targets(targets)?,
+            sets,
+            policies: policies.policy,
+            ages: policies.age,
+            preset: self.preset(),
+            repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
+            base: self.base,
+            command: command_line(),
+        })
+    }
+
+    /// Databases on volumes; where none are named, with both on each target.
+    pub fn jetstress(
+        self,
+        volumes: Vec<Volumes>,
+        targets: &[OsString],
+        directory: &Path,
+    ) -> Result<Jetstress, Failure> {
+        self.refuse_what_files_have(&[])?;
+        let volumes = match volumes.is_empty() {
+            false => volumes,
+            true => {
+                let both = |target: Target| Volumes { db: target.clone(), log: target };
+                self.targets(targets)?.into_iter().map(both).collect()
+            }
+        };
+        Ok(Jetstress {
+            stand: self.stand(directory)?,
+            volumes,
+            preset: self.preset(),
+            repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
+            time: self.time,
+            base: self.base,
+            command: command_line(),
+        })
+    }
+
+    /// Refuses what loads that have files of their own have no use for.
+    fn refuse_what_files_have(&self, more: &[(&str, bool)]) -> Result<(), Failure> {
+        let no_meaning = [
+            ("--durability", self.durability.is_some()),
+            ("--buffered", self.buffered),
+            ("--span", self.span.is_some()),
+            ("--verify", self.verify),
+            ("--touch", self.touch),
+        ];
+        match no_meaning.iter().chain(more).find(|(_, is_given)| *is_given) {
+            Some((option, _)) => {
+                let why = "loads on files have files of their own; --policy says how they are written";
+                Err(Failure::new(option, why).with_code(USAGE))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The comparison under these workloads.
+    pub fn comparison_of(
+        self,
+        targets: &[OsString],
+        workloads: Vec<Workload>,
+        directory: &Path,
+    ) -> Result<Comparison, Failure> {
+        let preset = self.preset();
+        let targets = self.targets(targets)?;
+        let stand = self.stand(directory)?;
+        Ok(Comparison {
+            preset,
+            base: self.base,
+            repeats: self.repeat,
+            durability: self.durability,
+            span: self.span,
+            time: self.time,
+            buffered: self.buffered,
+            verify: self.verify,
+            touch: self.touch,
+            command: command_line(),
+            ..Comparison::new(stand, targets, workloads)
+        })
+    }
+
+    fn stand(&self, directory: &Path) -> Result<Stand, Failure> {
+        let Some(device) = &self.device else { return Ok(Stand::TemporaryImage(directory.into())) };
+        if let Some(size) = device.as_bytes().strip_prefix(b"mem:") {
+            let size = parse_size(&String::from_utf8_lossy(size));
+            let wrong = |error| Failure::new(device.display(), error).with_code(USAGE);
+            return size.map(Stand::Memory).map_err(wrong);
+        }
+        let mut image = Source::whole(device)?;
+        let force = self.force;
+        for path in &mut image.paths {
+            if let Some(real) = may_be_overwritten(path, force)? {
+                *path = real;
+            }
+        }
+        Ok(match image.is_mirror {
+            true => Stand::Mirror { paths: image.paths, force },
+            false => Stand::Path { path: image.paths.remove(0), force },
+        })
+    }
+}
+
+/// The file or device that a path names, if there is one, and it may be overwritten: with force, or where nobody uses it and
+/// it holds nothing known.
+pub fn may_be_overwritten(path: &Path, force: bool) -> Result<Option<PathBuf>, Failure> {
+    let Some(real) = device_path(path)? else { return Ok(None) };
+    if !force {
+        refuse_in_use(&real)?;
+        let options = FileOptions { read_only: true, ..FileOptions::default() };
+        refuse_contents(&FileDevice::open(&real, options)?)?;
+    }
+    Ok(Some(real))
+}
+
+/// The loads on files that a name stands for, if it does.
+pub fn on_files(name: &OsStr) -> Option<Set> {
+    Set::ALL.into_iter().find(|set| name == set.name())
+}
+
+/// How files are written under loads on files.
+#[derive(Args)]
+pub struct Policies {
+    /// What Windows does with files on a disk that can be unplugged, under loads on files: better-performance,
+    /// quick-removal (on FAT each file and all that leads to it is on the disk when it is closed), write-through; several
+    /// are targets of their own
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "POLICY,...",
+        default_value = "better-performance",
+        value_parser = <Policy as std::str::FromStr>::from_str
+    )]
+    pub policy: Vec<Policy>,
+
+    /// Run loads on files also on each target after files have come and gone on it, as a target of its own
+    #[arg(long)]
+    pub age: bool,
+
+    /// What databases and their logs lie on under jetstress, instead of --targets: db=ntfs:64k,log=ntfs:4k. Several times,
+    /// each is compared with the others
+    #[arg(long, value_name = "db=TARGET,log=TARGET", value_parser = <Volumes as std::str::FromStr>::from_str)]
+    pub volumes: Vec<Volumes>,
+}
+
+/// The load on databases, by name.
+pub const JETSTRESS: &str = "jetstress";
+
+/// What `--targets` and `--target` say of what there is.
+pub fn targets_help(before: &str) -> String {
+    format!("{before}: {}", Target::names())
+}
+
+/// What there is as a load, for the help.
+pub fn workloads_help(before: &str) -> String {
+    let names: Vec<&str> = built_in().chain(Set::ALL.map(Set::name)).chain([JETSTRESS]).collect();
+    format!(
+        "{before}: {} (crystaldiskmark:default and crystaldiskmark:nvme are its profiles), the path of a .toml workload, \
+         a .fio job file, an .icf file of Iometer or an .xml profile of DiskSpd, or \"diskspd OPTIONS FILE\"",
+        names.join(", ")
+    )
+}
+
+/// The command as it was typed, with the program's own name.
+pub fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1).map(|argument| quoted(&argument));
+    std::iter::once("platter".to_string()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// An argument as a shell takes it.
+fn quoted(argument: &OsStr) -> String {
+    let Some(text) = argument.to_str().filter(|text| !text.contains(char::is_control)) else {
+        // Bash's and zsh's way to write any byte.
+        let byte = |byte: &u8| match byte {
+            b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
+            b' '..=b'~' => char::from(*byte).to_string(),
+            byte => format!("\\x{byte:02x}"),
+        };
+        return format!("$'{}'", argument.as_bytes().iter().map(byte).collect::<String>());
+    };
+    match !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_=:./,@+".contains(c)) {
+        true => text.to_string(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// Runs a comparison and shows how it goes.
+pub fn measure(comparison: &Comparison) -> Result<Document, Failure> {
+    measure_and(comparison, &mut |_, _, _| {})
+}
+
+/// Runs NASPT's loads and shows how it goes.
+pub fn measure_files(naspt: &Naspt) -> Result<Document, Failure> {
+    let meter = Meter::new();
+    let document = platter_lab::naspt::run(naspt, &meter);
+    meter.finish();
+    Ok(document?)
+}
+
+/// Runs Jetstress' load and shows how it goes.
+pub fn measure_databases(jetstress: &Jetstress) -> Result<Document, Failure> {
+    let meter = Meter::new();
+    let document = platter_lab::jetstress::run(jetstress, &meter);
+    meter.finish();
+    Ok(document?)
+}
+
+/// Runs a comparison, shows how it goes, and hands over what each slice measured.
+pub fn measure_and(
+    comparison: &Comparison,
+    keep: &mut (dyn FnMut(&Workload, &Case, &Measured) + Send),
+) -> Result<Document, Failure> {
+    let meter = Meter::new();
+    let document = platter_lab::compare(comparison, &meter::Keeping::new(&meter, keep));
+    meter.finish();
+    Ok(document?)
+}
+
+/// 1 if a block did not read back as it was written, 130 if the comparison was interrupted, otherwise 0.
+pub fn exit_code(document: &Document) -> u8 {
+    let mut runs = document.results.iter().flat_map(|result| &result.runs);
+    match runs.any(|run| run.corrupted_blocks > 0) {
+        true => 1,
+        false if crate::command::interrupt::is_asked() => INTERRUPTED,
+        // Less was measured than was asked for.
+        false => u8::from(document.partial.is_some()),
+    }
+}
+
+/// Reads a saved report.
+pub fn load(path: &Path) -> Result<Document, Failure> {
+    let text = std::fs::read_to_string(path).about(path.display())?;
+    Document::from_json(&text).map_err(|error| Failure::new(path.display(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_can_be_typed_again() {
+        let shown = |bytes: &[u8]| quoted(OsStr::from_bytes(bytes));
+        assert_eq!(shown(b"mem:1G"), "mem:1G");
+        assert_eq!(shown(b"it's"), r"'it'\''s'");
+        assert_eq!(shown(b""), "''");
+        assert_eq!(shown(b"b\xe9la's"), r"$'b\xe9la\'s'");
+        assert_eq!(shown(b"a\nb"), r"$'a\x0ab'");
+    }
+
+    #[test]
+    fn help_names_every_target() {
+        let help = targets_help("What to compare");
+        for format in platter_formats::registry() {
+            assert!(help.contains(format.name()), "{help}");
+        }
+    }
+}

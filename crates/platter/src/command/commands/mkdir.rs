@@ -1,0 +1,58 @@
+//! `platter mkdir`
+
+use crate::command::failure::{About, Failure, Outcome};
+use crate::command::volume::{VolumePath, Volumes, WriteOptions};
+use clap::Args;
+use platter::{Access, Held};
+use platter_vfs::{Error, FileSystem, Kind};
+use std::ffi::OsString;
+use std::sync::Arc;
+
+/// Make directories
+#[derive(Args)]
+pub struct Arguments {
+    /// The directories
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    paths: Vec<OsString>,
+    /// Make those above as well, and be content with directories that exist
+    #[arg(short, long)]
+    parents: bool,
+    #[command(flatten)]
+    volume: WriteOptions,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        let mut volumes = Volumes::new(self.volume.partition);
+        let outcome = self.paths.iter().try_for_each(|argument| {
+            let path = VolumePath::parse(argument)?;
+            let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
+            if self.parents { make_all(&path, &system) } else { make(&path, &system) }
+        });
+        outcome.and(volumes.close()).map(|()| 0)
+    }
+}
+
+fn make(path: &VolumePath, system: &Arc<dyn FileSystem>) -> Result<(), Failure> {
+    let Some((directory, name)) = path.split() else { return Err(Error::Exists).about(path) };
+    let parent = directory.find(system)?;
+    let node = system.create(parent.node, &name, Kind::Directory).about(path)?;
+    drop(Held::new(system, node));
+    Ok(())
+}
+
+fn make_all(path: &VolumePath, system: &Arc<dyn FileSystem>) -> Result<(), Failure> {
+    let mut held = Held::root(system);
+    for name in &path.names {
+        held = match held.child(name) {
+            Err(Error::NotFound) => {
+                Held::new(system, system.create(held.node, name, Kind::Directory).about(path)?)
+            }
+            found => found.about(path)?,
+        };
+        if system.attributes(held.node).about(path)?.kind != Kind::Directory {
+            return Err(Error::NotADirectory).about(path);
+        }
+    }
+    Ok(())
+}

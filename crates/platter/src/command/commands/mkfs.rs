@@ -1,0 +1,173 @@
+//! `platter mkfs`
+
+use crate::command::failure::{About, Failure, Outcome, shown, tell};
+use crate::command::image::listener;
+use crate::command::output::Output;
+use crate::command::progress::{Bar, Unit};
+use crate::command::volume::{open_options, refuse_any_mounted};
+use clap::Args;
+use platter::{ErrorKind, MakeOptions, Source, make};
+use platter_device::{Device, FileDevice, FileOptions, PartitionTable, Scheme, parse_size, show_size};
+use platter_vfs::{Format, FormatOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Make a file system
+///
+/// An image file that does not exist is made, sparse, if --size is given; one that exists keeps its size or takes the
+/// one given. Refuses a device that is in use or holds a file system or partition table, unless --force. All this is
+/// done with each copy of a mirror.
+///
+/// refs+integrity is refs with --integrity on.
+#[derive(Args)]
+#[command(disable_version_flag = true)]
+pub struct Arguments {
+    /// The file system
+    #[arg(value_parser = format_parser())]
+    file_system: String,
+    /// Image file, block device or mirror:IMAGE,IMAGE
+    image: PathBuf,
+    /// Size of the image file
+    #[arg(long, value_parser = parse_size)]
+    size: Option<u64>,
+    /// Version or kind: 3.14 (the default) or 3.4 for refs; 12, 16 or 32 for fat, which chooses by size
+    #[arg(long)]
+    version: Option<String>,
+    /// Cluster size; the format chooses by default. 4k or 64k for refs, 512 to 64k for FAT, 512 to 32M for exfat, 512 to
+    /// 2M for ntfs
+    #[arg(long, value_parser = parse_size)]
+    cluster: Option<u64>,
+    /// Checksum of metadata, for refs only: crc64 (the default at 3.14), sha256 or none (all that 3.4 has)
+    #[arg(long, value_name = "ALGORITHM")]
+    checksum: Option<String>,
+    /// Whether the data of new files is checksummed, for refs only; off by default. What was made can be changed with
+    /// `platter integrity`
+    #[arg(long, value_name = "on|off", value_parser = parse_switch)]
+    integrity: Option<bool>,
+    /// Size of a record of the master file table, for ntfs only: 1k (the default, but for 4k sectors) or 4k
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    mft_record: Option<u64>,
+    /// Compress new files, for ntfs only: what is made in the root is, and what is made in that
+    #[arg(long)]
+    compress: bool,
+    /// What clusters begin on a multiple of, for exfat only: 1M by default; 16M suits cards over 32 GB
+    #[arg(long, value_parser = parse_size)]
+    align: Option<u64>,
+    /// Volume label: up to 32 UTF-16 units for refs and ntfs, 11 letters for FAT, 11 UTF-16 units for exfat
+    #[arg(long)]
+    label: Option<String>,
+    /// Serial number in hexadecimal, with or without a hyphen; from the time by default
+    #[arg(long, value_parser = parse_serial)]
+    serial: Option<u64>,
+    /// Overwrite every cluster, not only the file system's own structures
+    #[arg(long)]
+    full: bool,
+    /// Make it in this partition
+    #[arg(long, value_name = "N")]
+    partition: Option<u32>,
+    /// Overwrite what is there, even if it is in use
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn format_parser() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(platter_formats::registry().iter().map(|format| format.name()))
+}
+
+/// On or off.
+pub fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("expected on or off".to_string()),
+    }
+}
+
+/// Says so if others would not look for this format in a partition of this type: Windows gives it no letter then.
+fn hint(image: &Path, format: &str, (scheme, kind): &(Scheme, String)) {
+    let expected: &[&str] = match (scheme, format) {
+        (Scheme::Gpt, _) => &["basic data", "EFI system", "Windows recovery"],
+        (Scheme::Mbr, "ntfs" | "exfat" | "refs" | "refs+integrity") => {
+            &["NTFS, exFAT or ReFS", "Windows recovery"]
+        }
+        (Scheme::Mbr, _) => &["FAT12", "FAT16", "FAT32", "EFI system"],
+    };
+    if !expected.contains(&kind.as_str()) {
+        let kind = if kind.is_empty() { "unknown" } else { kind };
+        tell(format_args!(
+            "platter: {}: the partition's type is {kind}, where {} is expected: other systems may not look for a volume there",
+            shown(image),
+            expected[0]
+        ));
+    }
+}
+
+fn parse_serial(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(&text.replacen('-', "", 1), 16)
+        .map_err(|_| "expected a hexadecimal number such as 1A2B-3C4D".to_string())
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        let format = platter_formats::by_name(&self.file_system).expect("clap allows these names only");
+        let options = FormatOptions {
+            cluster: self.cluster,
+            label: self.label.clone(),
+            serial: self.serial,
+            variant: self.version.clone(),
+            checksum: self.checksum.clone(),
+            integrity: self.integrity,
+            align: self.align,
+            record: self.mft_record,
+            compress: self.compress.then_some(true),
+            full: self.full,
+        };
+        let source = Source::whole(&self.image)?.with_partition(self.partition);
+        refuse_any_mounted(&source)?;
+        let options =
+            MakeOptions { size: self.size, force: self.force, format: options, listener: listener() };
+        let kind = self.kind_of_partition(&source)?;
+        let bar = Bar::new(Unit::Steps);
+        let device = make(&source, format, &options, &bar).map_err(|error| match error.kind() {
+            ErrorKind::NotFound if self.size.is_none() => {
+                Failure::new(error.about(), "does not exist; to make it, give --size")
+            }
+            _ => error.into(),
+        })?;
+        drop(bar);
+        let code = report(format, device)?;
+        if let Some(kind) = kind {
+            hint(&self.image, format.name(), &kind);
+        }
+        Ok(code)
+    }
+
+    /// What the table says of the partition that is meant.
+    fn kind_of_partition(&self, source: &Source) -> Result<Option<(Scheme, String)>, Failure> {
+        let Some(number) = self.partition else { return Ok(None) };
+        let device =
+            FileDevice::open(&source.paths[0], FileOptions { read_only: true, ..FileOptions::default() })?;
+        let Some(table) = PartitionTable::read(&device)? else { return Ok(None) };
+        let entry = table.partitions.iter().find(|entry| entry.number == number);
+        Ok(entry.map(|entry| (table.scheme, entry.kind.clone())))
+    }
+}
+
+/// Opens what was made, which is the first check of it, and says what it is.
+fn report(format: &dyn Format, device: Arc<dyn Device>) -> Outcome {
+    let (name, size) = (device.name().to_string(), device.len());
+    let system = format.open(device, open_options(true)).about(&name)?;
+    let info = system.info().about(&name)?;
+    let space = system.space().about(&name)?;
+    let mut output = Output::new();
+    output.line(format_args!(
+        "{name}: {}, {}, clusters of {}, {} free, {}",
+        info.format,
+        show_size(size),
+        show_size(info.cluster),
+        show_size(space.free * space.cluster),
+        info.identifier
+    ))?;
+    output.finish()?;
+    Ok(0)
+}

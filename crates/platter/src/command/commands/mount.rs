@@ -1,0 +1,263 @@
+//! `platter mount`
+
+use crate::command::failure::{About, Failure, Outcome, shown, tell};
+use crate::command::mounting::{daemon, log::Logger};
+use crate::command::volume::{open_options, open_part};
+use clap::Args;
+use platter::{Access, Source};
+use platter_device::Device;
+use platter_mount::{Mounted, Options, Served, is_in_doubt, refusal};
+use platter_vfs::{FileSystem, OpenOptions};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Mount a volume at a directory, for any program
+///
+/// Files are what they are on Windows, and owners and permissions are kept where the format has room for them (NTFS and
+/// ReFS, as the Windows Subsystem for Linux does it). What fsync(2) returned for survives a power cut and the end of the
+/// program that serves the mount; what nobody syncs is written after 5 seconds at the latest.
+///
+/// A device that is in use is refused, and so is checking with repair, formatting, or mounting again while it is mounted.
+/// A volume that was not closed (FAT, exFAT), that belongs to a hibernated Windows, or whose log is not understood (NTFS,
+/// ReFS), is mounted for reading, with the reason.
+///
+/// Options with -o: ro; uid=N, gid=N: owner of what has none; umask=N, fmask=N, dmask=N: permissions, in octal, that
+/// nothing, no file, or no directory without its own has; allow_other: other users may use it too (as root this is so
+/// anyway); streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered at once;
+/// sync=commit: each sync of ReFS is a commit that Windows knows, instead of an entry in a log that only Platter does;
+/// noexec, nosuid, nodev, noatime, sync, dirsync and their opposites; and partition=N, log=FILE, force as below, for
+/// /etc/fstab.
+#[derive(Args)]
+pub struct Arguments {
+    /// Image file, block device, or mirror
+    #[arg(value_name = "IMAGE")]
+    image: PathBuf,
+    /// Directory to mount it at
+    #[arg(value_name = "DIR")]
+    at: PathBuf,
+    /// Mount options, with commas between them
+    #[arg(short = 'o', long = "options", value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// Use this partition instead of the only one with a known file system
+    #[arg(long, value_name = "N")]
+    partition: Option<u32>,
+    /// Stay until it is unmounted, and log to standard error
+    #[arg(long)]
+    foreground: bool,
+    /// Log to this file instead of the system's log
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Write to a volume that was not closed: files that a check would save may be lost
+    #[arg(long)]
+    force: bool,
+    /// Serve a mount in the background, started by another process of this program
+    #[arg(long, hide = true)]
+    serve: bool,
+}
+
+impl Arguments {
+    pub fn run(mut self) -> Outcome {
+        let options = self.take_options()?;
+        if self.foreground || self.serve {
+            return self.serve(options);
+        }
+        daemon::start(self.again()?)
+    }
+
+    /// The mount options, after those that stand for arguments were taken.
+    fn take_options(&mut self) -> Result<Options, Failure> {
+        let mut options =
+            Options::of(rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw(), umask());
+        for list in &self.options {
+            for option in list.split(',') {
+                match option.split_once('=') {
+                    Some(("partition", number)) => {
+                        let wrong = |_| Failure::new("option partition", "expected partition=NUMBER");
+                        self.partition = Some(number.parse().map_err(wrong)?);
+                    }
+                    Some(("log", file)) => self.log = Some(file.into()),
+                    None if option == "force" => self.force = true,
+                    _ => options.take(option).map_err(|why| Failure::new("mount", why))?,
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    /// The arguments for the process that serves.
+    fn again(&self) -> Result<Vec<OsString>, Failure> {
+        let mut arguments: Vec<OsString> = vec!["mount".into(), "--serve".into()];
+        for list in &self.options {
+            arguments.extend(["-o".into(), list.into()]);
+        }
+        if let Some(number) = self.partition {
+            arguments.extend(["--partition".into(), number.to_string().into()]);
+        }
+        if let Some(file) = &self.log {
+            arguments.extend(["--log".into(), file.into()]);
+        }
+        if self.force {
+            arguments.push("--force".into());
+        }
+        arguments.extend(["--".into(), self.image.clone().into(), self.at.clone().into()]);
+        Ok(arguments)
+    }
+
+    fn serve(self, mut options: Options) -> Outcome {
+        if self.serve {
+            daemon::detach();
+        }
+        let at = fs::canonicalize(&self.at).about(shown(&self.at))?;
+        if !fs::metadata(&at).about(shown(&at))?.is_dir() {
+            return Err(Failure::new(shown(&at), "is not a directory"));
+        }
+        let log = match &self.log {
+            Some(file) => Logger::file(file)?,
+            None => Logger::standard_error(),
+        };
+        let system = self.open(&mut options)?;
+        if options.source.is_empty() {
+            options.source = source(&self.image)?;
+        }
+        let name = options.source.clone();
+        let reads = options.read_only;
+        let logger = log.clone();
+        let served = Arc::new(Served::new(system, options, Arc::new(move |line| logger.line(line))));
+        let mounted = Mounted::new(served.clone(), &at).inspect_err(|_| {
+            // The volume was opened in vain, and should not look as if it had been lost.
+            if !reads {
+                let _ = served.system().unmount();
+            }
+        });
+        let mounted = mounted.about(shown(&at))?;
+        daemon::end_on_signals(at.clone(), served, log.clone());
+        if self.serve {
+            daemon::ready(&log, self.log.is_none())?;
+        }
+        log.line(&format!(
+            "{name} is mounted at {}{}",
+            at.display(),
+            if reads { " for reading" } else { "" }
+        ));
+        let outcome = mounted.run();
+        match outcome {
+            Ok(()) => {
+                log.line(&format!("{name} is unmounted"));
+                Ok(0)
+            }
+            Err(error) => {
+                log.line(&format!("{name} is unmounted, but not all may be written: {error}"));
+                Err(Failure::new(name, error))
+            }
+        }
+    }
+
+    /// Opens the volume, for reading if something speaks against writing.
+    fn open(&self, options: &mut Options) -> Result<Arc<dyn FileSystem>, Failure> {
+        let device = self.device(options)?;
+        // First as it is, without a change: what opening for writing would do at once may be the harm.
+        let system = platter_formats::open(device.clone(), open_options(true)).about(shown(&self.image))?;
+        if options.read_only {
+            return Ok(system);
+        }
+        if is_in_doubt(&*system).about(shown(&self.image))? && !self.force {
+            let why = "it was not closed, so clusters of files may be taken for free; check --repair puts that right, \
+                       --force writes to it all the same";
+            self.tell_reason(why);
+            options.read_only = true;
+            return Ok(system);
+        }
+        drop(system);
+        let opened = OpenOptions { commits_syncs: options.commits_syncs, ..open_options(false) };
+        let system = platter_formats::open(device, opened).about(shown(&self.image))?;
+        if let Some(why) = refusal(&*system).about(shown(&self.image))? {
+            self.tell_reason(&why);
+            options.read_only = true;
+        }
+        Ok(system)
+    }
+
+    fn tell_reason(&self, why: &str) {
+        tell(format_args!("platter: {}: mounted for reading: {why}", shown(&self.image)));
+    }
+
+    /// The device, claimed for this process alone, also for reading: a repair meanwhile would pull away what is read.
+    fn device(&self, options: &Options) -> Result<Arc<dyn Device>, Failure> {
+        let access = if options.read_only { Access::ReadAlone } else { Access::Write { force: false } };
+        open_part(&self.image, self.partition, access)
+    }
+}
+
+/// What the mount is of, in `/proc/mounts`: whole paths, so that others find out what is in use.
+fn source(image: &Path) -> Result<String, Failure> {
+    let parsed = Source::whole(image)?;
+    let mut name = Vec::new();
+    for path in &parsed.paths {
+        if !name.is_empty() {
+            name.push(b',');
+        }
+        name.extend(fs::canonicalize(path).about(shown(path))?.into_os_string().into_vec());
+    }
+    let name = String::from_utf8_lossy(&name).into_owned();
+    Ok(if parsed.is_mirror { format!("{}{name}", Source::MIRROR) } else { name })
+}
+
+/// The permissions that new files of this process lack.
+fn umask() -> u32 {
+    let now = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(now);
+    now.bits()
+}
+
+/// The arguments of helpers of mount(8) and umount(8), such as `mount.fuse.platter` and `umount.platter`, as those of
+/// `mount` and `umount` here; `None` if the program was not called by such a name.
+///
+/// Source: mount(8) and umount(8), "External helpers": `mount.TYPE SPEC DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS]
+/// [-t TYPE.SUBTYPE]`, `umount.TYPE DIR [-flnrv] [-N NAMESPACE] [-t TYPE.SUBTYPE]`.
+pub fn helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let (program, rest) = arguments.split_first()?;
+    let (command, kind) = Path::new(program).file_name()?.to_str()?.split_once('.')?;
+    if !matches!(command, "mount" | "umount") || !matches!(kind, "platter" | "fuse.platter") {
+        return None;
+    }
+    let mut translated: Vec<OsString> = vec!["platter".into(), command.into()];
+    let mut rest = rest.iter();
+    while let Some(argument) = rest.next() {
+        match (command, argument.as_bytes()) {
+            (_, b"-N" | b"-t") => drop(rest.next()),
+            ("umount", [b'-', flags @ ..]) if !flags.is_empty() && flags.contains(&b'l') => {
+                translated.push("--lazy".into());
+            }
+            ("mount", b"-r") => translated.extend(["-o".into(), "ro".into()]),
+            (_, [b'-', flags @ ..])
+                if !flags.is_empty() && flags.iter().all(|flag| b"sfnvwrl".contains(flag)) => {}
+            _ => translated.push(argument.clone()),
+        }
+    }
+    Some(translated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn helpers_of_mount_are_this_command() {
+        let call = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            helper(&arguments).map(|arguments| arguments.join(&OsString::from(" ")).into_string().unwrap())
+        };
+        assert_eq!(
+            call("/sbin/mount.fuse.platter /dev/sdz1 /mnt -n -o rw,uid=5 -t fuse.platter").unwrap(),
+            "platter mount /dev/sdz1 /mnt -o rw,uid=5"
+        );
+        assert_eq!(call("mount.platter a.img /mnt -sv -r").unwrap(), "platter mount a.img /mnt -o ro");
+        assert_eq!(call("/sbin/umount.fuse.platter /mnt -v -t fuse.platter").unwrap(), "platter umount /mnt");
+        assert_eq!(call("umount.platter /mnt -l").unwrap(), "platter umount /mnt --lazy");
+        assert_eq!(call("umount.nfs /mnt"), None);
+        assert_eq!(call("platter mount a b"), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! `platter recover`
+
+use crate::command::failure::Outcome;
+use crate::command::image::listener;
+use crate::command::output::{Output, grouped};
+use crate::command::progress::{Bar, Unit};
+use crate::command::volume::ReadOptions;
+use clap::Args;
+use platter::{RecoverOptions, RecoveredTo, Source, Trouble};
+use platter_device::show_size;
+use std::path::PathBuf;
+
+/// Copy out what is still readable of a damaged volume
+///
+/// ReFS and NTFS: looks through the whole device for metadata, and needs neither superblocks nor checkpoints nor tables.
+/// What was deleted and is not known to be overwritten goes to the directory `deleted`; without integrity that cannot be
+/// told for certain. What stands in metadata that fails its checksum (ReFS), or in records of which a part makes no sense
+/// (NTFS), goes to `damaged` and is reported: its name, size and content may be wrong. FAT and exFAT: follows the
+/// directories that can still be reached, then those found by their look, which go to `found`, then chains of clusters
+/// that nothing names, which go to `chains`; files of which parts belong to others too go to `overlapping`. Parts of
+/// files that cannot be read are left as zeroes and reported. Named streams become files named FILE:STREAM. Nothing is
+/// written to the device.
+///
+/// Exit codes: 0 all that was found was copied, 1 something could not be.
+#[derive(Args)]
+pub struct Arguments {
+    /// Image file, block device or mirror:IMAGE,IMAGE
+    image: PathBuf,
+    /// Where to copy to: a directory that is empty or does not exist
+    directory: PathBuf,
+    /// Take it for this file system instead of recognising it
+    #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser())]
+    format: Option<String>,
+    /// What becomes of files whose metadata is damaged: a copy in the directory `damaged`, or none
+    #[arg(long, value_enum, default_value_t)]
+    damaged: Damaged,
+    #[command(flatten)]
+    volume: ReadOptions,
+}
+
+/// What becomes of files that may be wrong.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Damaged {
+    /// They go to a directory of their own.
+    #[default]
+    Mark,
+    /// They are told, and not written.
+    Skip,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        let source = Source::whole(&self.image)?.with_partition(self.volume.partition);
+        let bar = Bar::new(Unit::Steps);
+        let skip_damaged = self.damaged == Damaged::Skip;
+        let options = RecoverOptions { format: self.format, skip_damaged, listener: listener() };
+        let recovered = platter::recover_to(&source, &self.directory, &options, &bar)?;
+        drop(bar);
+        let RecoveredTo { device, report, troubles, damaged, bytes } = recovered;
+        let mut output = Output::new();
+        for (path, why) in &report.lost {
+            output.line(format_args!("{path}: {why}"))?;
+        }
+        for trouble in &troubles {
+            let Trouble { path, unread, why } = trouble;
+            match unread {
+                0 => output.line(trouble)?,
+                _ => output.line(format_args!(
+                    "{path}: {} bytes are zeroes because they cannot be read: {why}",
+                    grouped(*unread)
+                ))?,
+            }
+        }
+        output.line(format_args!(
+            "{device}: {} files with {}, {} directories; {} of the files were deleted, and {} more are overwritten; the \
+             metadata of {} is damaged",
+            grouped(report.files),
+            show_size(bytes),
+            grouped(report.directories),
+            grouped(report.deleted),
+            grouped(report.overwritten),
+            grouped(damaged)
+        ))?;
+        output.finish()?;
+        Ok(u8::from(!report.lost.is_empty() || !troubles.is_empty()))
+    }
+}

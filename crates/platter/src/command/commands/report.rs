@@ -1,0 +1,173 @@
+//! `platter report`: saved results, rendered again or compared.
+
+use super::lab::{Reports, load};
+use crate::command::failure::{About, Failure, Outcome, USAGE, tell};
+use crate::command::output::Output;
+use clap::Args;
+use platter_lab::fleet::{Fleet, Key};
+use platter_lab::report::terminal::{self, View};
+use platter_lab::report::{Diff, Document, markdown};
+use std::path::{Path, PathBuf};
+
+/// Render a saved report again, compare two, or show published figures
+///
+/// One report.json is printed as a table, or written in every form with --out. Two are compared case by case. With
+/// --published alone, the figures that others published are shown, with their sources.
+///
+/// With --group-by any number of reports are put together, those in directories too: for each case the distribution of the
+/// machines of each group, and the machines that fall out of theirs. A machine is a device of a host; several reports of
+/// one count as their median. What is no report is passed over and counted.
+#[derive(Args)]
+pub struct Arguments {
+    /// One saved report.json, or two to compare: before and after; any number, and directories of them, with --group-by
+    #[arg(required_unless_present = "published")]
+    reports: Vec<PathBuf>,
+
+    /// Put reports of many machines together in groups: host, cpu, kernel, os, version, device.model, device.firmware,
+    /// device.kind, device.name, label.NAME
+    #[arg(
+        long,
+        value_name = "KEY,...",
+        value_delimiter = ',',
+        value_parser = Key::parse,
+        conflicts_with_all = ["base", "details", "published"]
+    )]
+    group_by: Vec<Key>,
+
+    /// Write report.json, .html, .md and .csv there instead of printing; of many machines machines.html and machines.md
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Print Markdown instead of a table
+    #[arg(long, conflicts_with = "out")]
+    markdown: bool,
+
+    /// The target that the others are compared with, instead of the report's own
+    #[arg(long, value_name = "TARGET")]
+    base: Option<String>,
+
+    /// Print response times, processor time, what the storage saw and all conditions too
+    #[arg(long)]
+    details: bool,
+
+    /// Show the figures that others published
+    #[arg(long)]
+    published: bool,
+}
+
+/// Every file below, in order of names.
+fn files(path: &Path, all: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    if !path.is_dir() {
+        all.push(path.to_owned());
+        return Ok(());
+    }
+    let entries = std::fs::read_dir(path).about(path.display())?;
+    let mut below = Vec::new();
+    for entry in entries {
+        let entry = entry.about(path.display())?;
+        // A link to a directory could lead back here.
+        let kind = entry.file_type().about(path.display())?;
+        if kind.is_dir() || entry.path().extension().is_some_and(|extension| extension == "json") {
+            below.push(entry.path());
+        }
+    }
+    below.sort();
+    below.iter().try_for_each(|path| files(path, all))
+}
+
+impl Arguments {
+    /// Reports of many machines, together.
+    fn many(self) -> Outcome {
+        let mut all = Vec::new();
+        self.reports.iter().try_for_each(|path| files(path, &mut all))?;
+        let mut fleet = Fleet::new(self.group_by);
+        let mut others = 0;
+        for path in &all {
+            let text = std::fs::read_to_string(path).about(path.display())?;
+            if let Err(why) = fleet.add(&text) {
+                if self.reports.contains(path) {
+                    return Err(Failure::new(path.display(), why));
+                }
+                others += 1;
+            }
+        }
+        if others > 0 {
+            tell(format_args!("platter: {others} of {} files are no reports of this version", all.len()));
+        }
+        if fleet.reports() == 0 {
+            return Err(Failure::new("report", "there is no report among what was named"));
+        }
+        let mut output = Output::new();
+        match self.out {
+            Some(out) => {
+                std::fs::create_dir_all(&out).about(out.display())?;
+                for (name, text) in [("machines.html", fleet.html()), ("machines.md", fleet.markdown())] {
+                    let path = out.join(name);
+                    std::fs::write(&path, text).about(path.display())?;
+                    output.line(format!("wrote {}", path.display()))?;
+                }
+            }
+            None if self.markdown => output.bytes(fleet.markdown().as_bytes())?,
+            None => {
+                let colour = output.is_terminal();
+                output.bytes(fleet.terminal(colour).as_bytes())?;
+            }
+        }
+        output.finish()?;
+        Ok(0)
+    }
+
+    pub fn run(self) -> Outcome {
+        if !self.group_by.is_empty() {
+            return self.many();
+        }
+        if self.reports.len() > 2 {
+            return Err(Failure::new("report", "more than two reports need --group-by").with_code(USAGE));
+        }
+        let mut output = Output::new();
+        let colour = output.is_terminal();
+        let view = View {
+            width: output.width().unwrap_or(terminal::WIDTH),
+            colour,
+            details: self.details,
+            published: self.published,
+        };
+        let document = |path: &Path| -> Result<Document, Failure> {
+            let mut document = load(path)?;
+            if let Some(base) = &self.base {
+                let names: Vec<&str> = document.targets.iter().map(|target| target.name.as_str()).collect();
+                if !names.contains(&base.as_str()) {
+                    return Err(Failure::new(
+                        "--base",
+                        format!("{base:?} is not among {}", names.join(", ")),
+                    ));
+                }
+                document.settings.base = base.clone();
+                document.conclude();
+            }
+            Ok(document)
+        };
+        let text = match (&self.reports[..], &self.out) {
+            ([one], Some(out)) => {
+                let document = document(one)?;
+                for path in Reports::prepare(out)?.save(&document, self.published)? {
+                    output.line(format!("wrote {}", path.display()))?;
+                }
+                output.finish()?;
+                return Ok(0);
+            }
+            (_, Some(_)) => return Err(Failure::new("--out", "needs exactly one report").with_code(USAGE)),
+            ([], None) if self.markdown => markdown::published_section(),
+            ([], None) => terminal::published_section(view.width, colour),
+            ([one], None) if self.markdown => markdown::render(&document(one)?, self.published),
+            ([one], None) => terminal::render(&document(one)?, view),
+            ([before, after, ..], None) => {
+                let diff = Diff::new(&load(before)?, &load(after)?);
+                if self.markdown { diff.markdown() } else { diff.terminal(colour) }
+            }
+        };
+        output.bytes(text.as_bytes())?;
+        output.finish()?;
+        Ok(0)
+    }
+}

@@ -1,0 +1,66 @@
+//! `platter rm`
+
+use crate::command::failure::{About, Failure, Outcome};
+use crate::command::volume::{VolumePath, Volumes, WriteOptions};
+use clap::Args;
+use platter::{Access, DEEPEST, Held};
+use platter_vfs::{Kind, Name};
+use std::ffi::OsString;
+
+/// Remove files and directories
+#[derive(Args)]
+pub struct Arguments {
+    /// What to remove
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    paths: Vec<OsString>,
+    /// Directories with everything in them
+    #[arg(short, long)]
+    recursive: bool,
+    #[command(flatten)]
+    volume: WriteOptions,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        let mut volumes = Volumes::new(self.volume.partition);
+        let mut failed = false;
+        for argument in &self.paths {
+            let outcome = VolumePath::parse(argument).and_then(|path| {
+                let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
+                let Some((directory, name)) = path.split() else {
+                    return Err(Failure::new(&path, "the root directory cannot be removed"));
+                };
+                let directory = directory.find(&system)?;
+                remove(&path, &directory, &name, self.recursive)
+            });
+            if let Err(failure) = outcome {
+                failure.print();
+                failed = true;
+            }
+        }
+        volumes.close()?;
+        Ok(u8::from(failed))
+    }
+}
+
+fn remove(path: &VolumePath, directory: &Held, name: &Name, recursive: bool) -> Result<(), Failure> {
+    let system = &directory.system;
+    let held = directory.child(name).about(path)?;
+    let kind = system.attributes(held.node).about(path)?.kind;
+    if kind != Kind::Directory {
+        return system.unlink(directory.node, name).about(path);
+    }
+    if !recursive {
+        return Err(Failure::new(path, "is a directory; use -r to remove it with everything in it"));
+    }
+    if path.names.len() > DEEPEST {
+        return Err(Failure::new(path, "directories inside each other without end; run check"));
+    }
+    // One with something in it that cannot be read stays as it is, until a check has put it right.
+    let (entries, read) = held.entries();
+    read.about(path)?;
+    for entry in entries {
+        remove(&path.join(&entry.name), &held, &entry.name, true)?;
+    }
+    system.rmdir(directory.node, name).about(path)
+}

@@ -1,0 +1,172 @@
+//! `platter run`: one workload on one target.
+
+use super::lab::{
+    Choices, JETSTRESS, Policies, exit_code, measure, measure_and, measure_databases, measure_files,
+    on_files, targets_help, workloads_help,
+};
+use crate::command::failure::{About, Failure, Outcome, USAGE, tell};
+use crate::command::output::Output;
+use clap::Args;
+use platter_lab::Runs;
+use platter_lab::diskspd::Profile;
+use platter_lab::iometer::Config;
+use platter_lab::report::Document;
+use platter_lab::report::terminal::{self, View};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Run one workload on one target and print what it measured
+///
+/// The same as `compare` with one target and one workload, without reports on disk. With --json the whole document goes
+/// to standard output, for a script.
+///
+/// `platter run diskspd -- OPTIONS FILE` takes DiskSpd's own options and prints results in its format: see docs/diskspd.md.
+/// What FILE holds stays as it is: the load runs on a new file in FILE's directory, or on the --target on the --device that
+/// is named.
+#[derive(Args)]
+pub struct Arguments {
+    #[arg(help = workloads_help("The load"))]
+    workload: OsString,
+
+    #[arg(long, help = targets_help("What to run it on") + " [default: raw, or ntfs for loads on files]")]
+    target: Option<OsString>,
+
+    #[command(flatten)]
+    choices: Choices,
+
+    #[command(flatten)]
+    policies: Policies,
+
+    /// Print the JSON document instead of the table
+    #[arg(long)]
+    json: bool,
+
+    /// Write what Iometer would: its results.csv, of an .icf file that is the load. What is there is not overwritten
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
+
+    /// The options of diskspd
+    #[arg(last = true, value_name = "OPTIONS")]
+    options: Vec<OsString>,
+}
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        if self.policies.age && on_files(&self.workload).is_none() {
+            return Err(Failure::new("--age", "only loads on files are run on aged volumes").with_code(USAGE));
+        }
+        if self.workload == "diskspd" {
+            return self.diskspd();
+        }
+        if let Some(path) = self.results.clone() {
+            return self.iometer(&path);
+        }
+        if let Some(option) = self.options.first() {
+            return Err(Failure::new(option.display(), "only diskspd has options behind --").with_code(USAGE));
+        }
+        let labels = self.choices.labels();
+        if self.workload == JETSTRESS {
+            let target = self.target.unwrap_or_else(|| "refs:64k".into());
+            let jetstress = self.choices.jetstress(self.policies.volumes, &[target], Path::new("."))?;
+            return show(&labels.on(measure_databases(&jetstress)?), self.json);
+        }
+        if let Some(set) = on_files(&self.workload) {
+            let target = self.target.unwrap_or_else(|| "ntfs".into());
+            let naspt = self.choices.naspt(vec![set], &[target], self.policies, Path::new("."))?;
+            return show(&labels.on(measure_files(&naspt)?), self.json);
+        }
+        let target = self.target.unwrap_or_else(|| "raw".into());
+        let comparison = self.choices.comparison(&[target], &[self.workload], Path::new("."))?;
+        show(&labels.on(measure(&comparison)?), self.json)
+    }
+
+    /// Runs a configuration of Iometer, and writes its results.csv beside what is printed.
+    fn iometer(self, results: &Path) -> Outcome {
+        let labels = self.choices.labels();
+        let path = Path::new(&self.workload);
+        let wrong = |reason: String| Failure::new(path.display(), reason).with_code(USAGE);
+        let is_icf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("icf"));
+        if !is_icf {
+            return Err(wrong("--results is for an .icf file of Iometer".into()));
+        }
+        let config = Config::load(path).map_err(wrong)?;
+        let target = self.target.unwrap_or_else(|| "raw".into());
+        let comparison =
+            self.choices.comparison(&[target], std::slice::from_ref(&self.workload), Path::new("."))?;
+        // Before anything is measured: what takes long is not lost to a name that cannot be.
+        let mut file = File::create_new(results).about(results.display())?;
+        let mut runs = Runs::default();
+        let measured =
+            measure_and(&comparison, &mut |workload, case, measured| runs.add(workload, case, measured));
+        let written = measured.and_then(|document| {
+            let text = config.results(&runs, &document).map_err(wrong)?;
+            file.write_all(text.as_bytes()).about(results.display())?;
+            Ok(document)
+        });
+        if written.is_err() {
+            // An empty file says nothing; why there is none is told.
+            let _ = std::fs::remove_file(results);
+        }
+        show(&labels.on(written?), self.json)
+    }
+
+    /// Runs what a command line of DiskSpd says.
+    fn diskspd(self) -> Outcome {
+        let wrong = |reason: String| Failure::new("diskspd", reason).with_code(USAGE);
+        let as_text = |option: OsString| {
+            option.into_string().map_err(|option| wrong(format!("{} is no UTF-8", option.display())))
+        };
+        let options = self.options.into_iter().map(as_text).collect::<Result<Vec<String>, Failure>>()?;
+        let profile = Profile::from_arguments(&options).map_err(wrong)?;
+        let mut output = Output::new();
+        if profile.only_profile {
+            output.bytes(profile.shown().as_bytes())?;
+            output.finish()?;
+            return Ok(0);
+        }
+        let target = match self.target {
+            Some(target) => target,
+            None if self.choices.has_device() => "raw".into(),
+            None => beside(profile.paths().next().unwrap_or_default()),
+        };
+        let workloads = profile.workloads().map_err(wrong)?;
+        for note in workloads.iter().flat_map(|workload| &workload.notes) {
+            tell(format_args!("platter: diskspd: {note}"));
+        }
+        let labels = self.choices.labels();
+        let comparison = self.choices.comparison_of(&[target], workloads, Path::new("."))?;
+        let mut runs = Runs::default();
+        let document =
+            measure_and(&comparison, &mut |workload, case, measured| runs.add(workload, case, measured))?;
+        let document = labels.on(document);
+        let text = if self.json { document.to_json() } else { profile.results(&runs, &document) };
+        output.bytes(text.as_bytes())?;
+        output.finish()?;
+        Ok(exit_code(&document))
+    }
+}
+
+/// Prints what was measured.
+fn show(document: &Document, as_json: bool) -> Outcome {
+    let mut output = Output::new();
+    let text = if as_json {
+        document.to_json()
+    } else {
+        let width = output.width().unwrap_or(terminal::WIDTH);
+        let view = View { width, colour: output.is_terminal(), details: true, ..View::default() };
+        terminal::render(document, view)
+    };
+    output.bytes(text.as_bytes())?;
+    output.finish()?;
+    Ok(exit_code(document))
+}
+
+/// The directory that a file is in, as a target.
+fn beside(file: &str) -> OsString {
+    let directory = Path::new(file).parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut target = OsString::from("dir:");
+    target.push(directory.unwrap_or(Path::new(".")));
+    target
+}

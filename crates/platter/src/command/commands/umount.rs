@@ -1,0 +1,86 @@
+//! `platter umount`
+
+use crate::command::failure::{About, Failure, Outcome, shown, tell};
+use crate::command::mounting::users;
+use clap::Args;
+use platter::Source;
+use platter_device::{FileDevice, FileOptions};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Unmount what platter mount mounted
+///
+/// Returns when all is written and the device is free: it may be pulled then. While programs use the mount it is refused,
+/// with their names.
+#[derive(Args)]
+pub struct Arguments {
+    /// Directory that a volume is mounted at
+    #[arg(value_name = "DIR")]
+    at: PathBuf,
+    /// Take the mount away from new programs at once, and end it when the last has closed its files
+    #[arg(short, long)]
+    lazy: bool,
+}
+
+/// How long it may take before it is said what is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Arguments {
+    pub fn run(self) -> Outcome {
+        // Where the process that served it has ended, not even its root can be looked at.
+        let at =
+            fs::canonicalize(&self.at).or_else(|_| std::path::absolute(&self.at)).about(shown(&self.at))?;
+        let found = platter_mount::mount_point(&at).about(shown(&at))?;
+        let Some(mount) = found else {
+            return Err(Failure::new(shown(&at), "no volume is mounted here by platter"));
+        };
+        // Syncing the root makes all of the volume durable. A failure is not a reason to stay mounted, but must be told.
+        let synced = fs::File::open(&at).and_then(|root| root.sync_all());
+        match platter_mount::unmount(&at, self.lazy) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                let users = users::of(&at);
+                let by = if users.is_empty() { "a program".into() } else { users.join(", ") };
+                return Err(Failure::new(shown(&at), format!("is used by {by}")));
+            }
+            done => done.about(shown(&at))?,
+        }
+        match synced {
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotConnected | io::ErrorKind::ConnectionAborted) =>
+            {
+                let at = shown(&at);
+                tell(format_args!("platter: {at}: what served it had ended; what was not synced is lost"));
+            }
+            synced => synced.about(shown(&at))?,
+        }
+        if !self.lazy {
+            for path in Source::whole(&mount.source)?.paths {
+                wait(&path);
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Waits until the process that served the mount has closed the device.
+fn wait(path: &Path) {
+    let start = Instant::now();
+    let mut told = false;
+    let options = FileOptions { read_only: true, exclusive: true, ..FileOptions::default() };
+    while path.exists() {
+        match FileDevice::open(path, options) {
+            Err(platter_device::Error::Locked { .. }) => {}
+            Err(platter_device::Error::Io { source, .. }) if source.kind() == io::ErrorKind::ResourceBusy => {
+            }
+            _ => return,
+        }
+        if start.elapsed() > PATIENCE && !told {
+            told = true;
+            tell(format_args!("platter: waiting until {} is written and closed", shown(path)));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}

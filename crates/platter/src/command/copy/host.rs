@@ -1,0 +1,195 @@
+//! What the host keeps of a file besides its content, and in which extended attributes it keeps what only volumes have.
+//!
+//! | on a volume | on the host |
+//! |---|---|
+//! | an extended attribute in `user.` or `trusted.` | the same |
+//! | the named stream NAME | `user.DosStream.NAME:$DATA`, with a zero byte behind the content |
+//! | flags other than a new file has | `user.DOSATTRIB`, in text such as `0x22` |
+//!
+//! The names and forms are those of others: of Samba's `vfs_streams_xattr` (manual page, `streams_xattr:prefix` and
+//! `store_stream_type`), and of Wine and Samba.
+
+use super::source::{Extras, Layout, Stream, StreamContent};
+use crate::command::failure::{Failure, shown};
+use platter_vfs::{DosFlags, Name};
+use rustix::fs::{
+    SeekFrom, XattrFlags, lgetxattr, lgetxattr_query, llistxattr, llistxattr_query, lsetxattr, seek,
+};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+const STREAM_PREFIX: &str = "user.DosStream.";
+const STREAM_SUFFIX: &str = ":$DATA";
+const FLAGS: &str = "user.DOSATTRIB";
+
+/// The last name of a host path, as a name for a volume.
+pub fn host_name(path: &Path) -> Result<Name, Failure> {
+    match path.file_name() {
+        Some(name) => Ok(Name::from_bytes(name.as_bytes())),
+        None => Err(Failure::new(shown(path), "has no name of its own; say under which one to copy it")),
+    }
+}
+
+/// Where a name from a volume leads on the host: into `directory`, and nowhere else.
+pub fn host_path(directory: &Path, name: &Name) -> Result<PathBuf, Failure> {
+    let bytes = name.to_bytes();
+    if matches!(&bytes[..], b"" | b"." | b"..") || bytes.iter().any(|byte| matches!(byte, b'/' | 0)) {
+        let why = format!("the name {name:?} on the volume cannot be used on the host");
+        return Err(Failure::new(shown(directory), why));
+    }
+    Ok(directory.join(OsStr::from_bytes(&bytes)))
+}
+
+/// The names of extended attributes; none where there can be none.
+fn names(path: &Path) -> io::Result<Vec<Vec<u8>>> {
+    let found = llistxattr_query(path).and_then(|length| {
+        // A few may be added meanwhile.
+        let mut list = vec![0; length + 4096];
+        let length = llistxattr(path, &mut list[..])?;
+        list.truncate(length);
+        Ok(list)
+    });
+    match found {
+        Ok(list) => {
+            Ok(list.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(Vec::from).collect())
+        }
+        Err(Errno::NOTSUP | Errno::PERM) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn value(path: &Path, name: &[u8]) -> io::Result<Vec<u8>> {
+    let mut value = vec![0; lgetxattr_query(path, name)? + 1];
+    let length = lgetxattr(path, name, &mut value[..])?;
+    value.truncate(length);
+    Ok(value)
+}
+
+/// The flags that were kept of a file.
+pub fn flags(path: &Path, is_link: bool) -> Option<DosFlags> {
+    if is_link {
+        return None;
+    }
+    let value = value(path, FLAGS.as_bytes()).ok()?;
+    let text = std::str::from_utf8(&value).ok()?.trim_end_matches('\0');
+    let flags = u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()?;
+    Some(DosFlags(flags & DosFlags::SETTABLE.0))
+}
+
+/// Keeps flags of a file.
+pub fn set_flags(path: &Path, flags: DosFlags) -> io::Result<()> {
+    set(path, FLAGS, format!("{:#x}", flags.0).as_bytes())
+}
+
+/// What there is besides content, owner, times and flags.
+pub fn extras(path: &Path) -> io::Result<Extras> {
+    let mut extras = Extras::default();
+    for name in names(path)? {
+        let Ok(text) = std::str::from_utf8(&name) else {
+            extras.rights += 1;
+            continue;
+        };
+        let stream =
+            text.strip_prefix(STREAM_PREFIX).map(|rest| rest.strip_suffix(STREAM_SUFFIX).unwrap_or(rest));
+        match stream {
+            _ if text == FLAGS || text == "security.selinux" => {}
+            Some(stream) if !stream.is_empty() => {
+                let mut content = value(path, &name)?;
+                // Who wrote it otherwise loses nothing.
+                content.pop_if(|last| *last == 0);
+                let name = Name::from_bytes(stream.as_bytes());
+                extras.streams.push(Stream { name, content: StreamContent::Bytes(content) });
+            }
+            _ if text.starts_with("user.") || text.starts_with("trusted.") => {
+                extras.extended.push((text.to_owned(), value(path, &name)?));
+            }
+            _ => extras.rights += 1,
+        }
+    }
+    Ok(extras)
+}
+
+/// Sets an extended attribute.
+pub fn set(path: &Path, name: &str, value: &[u8]) -> io::Result<()> {
+    Ok(lsetxattr(path, name, value, XattrFlags::empty())?)
+}
+
+/// Keeps a named stream.
+pub fn set_stream(path: &Path, name: &Name, mut content: Vec<u8>) -> io::Result<()> {
+    content.push(0);
+    let name = [STREAM_PREFIX.as_bytes(), &name.to_bytes(), STREAM_SUFFIX.as_bytes()].concat();
+    Ok(lsetxattr(path, &name[..], &content, XattrFlags::empty())?)
+}
+
+/// The most that an extended attribute of Linux holds.
+pub const LARGEST_VALUE: u64 = 64 << 10;
+
+/// Where there is content in a file; all of it, where that cannot be told.
+pub fn layout(file: &File, size: u64) -> Layout {
+    let mut layout = Layout { data: Vec::new(), has_holes: false };
+    let mut at = 0;
+    while at < size {
+        let start = match seek(file, SeekFrom::Data(at)) {
+            Ok(start) => start.min(size),
+            Err(Errno::NXIO) => size,
+            Err(_) => at,
+        };
+        layout.has_holes |= start > at;
+        if start >= size {
+            break;
+        }
+        let end = match seek(file, SeekFrom::Hole(start)) {
+            Ok(end) if end > start => end.min(size),
+            _ => size,
+        };
+        layout.data.push(start..end);
+        at = end;
+    }
+    layout
+}
+
+/// What something new on the host is like if nothing is said: whose it is, and what nobody may.
+#[derive(Clone, Copy, Debug)]
+pub struct Usual {
+    pub uid: u32,
+    pub gid: u32,
+    pub umask: u32,
+}
+
+impl Usual {
+    /// As this process makes files.
+    pub fn of_process() -> Usual {
+        let umask = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| {
+            let line = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+            u32::from_str_radix(line.trim(), 8).ok()
+        });
+        Usual {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            umask: umask.unwrap_or(0o022),
+        }
+    }
+
+    /// The permissions of a new file or directory.
+    pub fn mode(&self, is_directory: bool) -> u32 {
+        (if is_directory { 0o777 } else { 0o666 }) & !self.umask
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_leads_out_of_the_directory() {
+        let directory = Path::new("/safe");
+        for name in ["", ".", "..", "a/b", "../x", "/etc/passwd", "a\0b"] {
+            assert!(host_path(directory, &Name::from(name)).is_err(), "{name:?}");
+        }
+        assert_eq!(host_path(directory, &Name::from("..a")).unwrap(), Path::new("/safe/..a"));
+    }
+}

@@ -1,0 +1,403 @@
+//! Copying trees between the host and volumes, with everything that both sides can hold.
+//!
+//! A [`Source`] is read and a [`Target`] is made; each is either the host's or a volume's. Names cross the border as
+//! [`Name`]s, so that what the one side cannot hold is noticed and nothing from a volume can reach outside the
+//! directory it is copied to. What cannot be copied is named and the rest is copied; what is copied and not kept in full
+//! is counted ([`losses`]).
+
+mod host;
+mod losses;
+mod source;
+mod target;
+mod times;
+
+use crate::command::failure::{About, Failure};
+use crate::command::interrupt;
+use crate::command::progress::{Bar, Unit};
+use host::Usual;
+pub use host::host_name;
+use losses::{Loss, Losses};
+use platter::{DEEPEST, Held};
+use platter_device::Buffer;
+use platter_vfs::{FileSystem, Name, Progress};
+pub use source::Source;
+use source::{Facts, Identity, Layout, Reader, What};
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+pub use target::Target;
+use target::{Made, Writer};
+
+/// Bytes read and written at a time.
+const PIECE: usize = 1 << 20;
+/// So many files, or bytes, are copied between two times that a volume is made durable.
+const FILES: u64 = 1000;
+const BYTES: u64 = 256 << 20;
+
+/// How to copy.
+#[derive(Clone, Copy, Default)]
+pub struct Options {
+    /// Whether directories are copied.
+    pub recursive: bool,
+    /// Whether files of one volume share their clusters instead of being copied.
+    pub clone: bool,
+    /// Whether each file is named, once it is there to stay.
+    pub verbose: bool,
+}
+
+/// One run of copying.
+pub struct Copy<'a> {
+    options: Options,
+    /// Host files that must not be copied: the images themselves, which change while being copied into.
+    is_image: &'a dyn Fn(&Path) -> bool,
+    /// Shows how far it is.
+    bar: Bar,
+    /// Bytes to copy in all.
+    total: u64,
+    done: u64,
+    files: u64,
+    buffer: Buffer,
+    usual: Usual,
+    /// Where files were copied to on volumes, in lower case: two names that a volume takes for one must not
+    /// overwrite each other unnoticed.
+    made: HashSet<String>,
+    /// The first copy of each file that has several names. The source is held, for its number is its identity.
+    links: HashMap<Identity, (Source, Made)>,
+    losses: Losses,
+    unsaved: Unsaved,
+    failed: bool,
+    stopped: bool,
+}
+
+/// What is copied to a volume and may be lost with it.
+#[derive(Default)]
+struct Unsaved {
+    files: u64,
+    bytes: u64,
+    names: Vec<String>,
+}
+
+/// How a run ended.
+pub struct Outcome {
+    /// Something could not be copied.
+    pub failed: bool,
+    /// Something was not kept.
+    pub lost: bool,
+    /// Somebody wanted to have an end, and it came before all was copied.
+    pub interrupted: bool,
+    /// What was copied.
+    pub files: u64,
+    pub bytes: u64,
+    /// Names that are to be said once the volume is closed.
+    names: Vec<String>,
+}
+
+impl Outcome {
+    /// Says what is there to stay now.
+    pub fn say_names(&self) {
+        say(&self.names);
+    }
+}
+
+fn say(names: &[String]) {
+    // A reader that went away misses nothing but names.
+    let mut output = std::io::stdout().lock();
+    let _ = names.iter().try_for_each(|name| writeln!(output, "{name}")).and_then(|()| output.flush());
+}
+
+impl<'a> Copy<'a> {
+    /// A run with nothing copied yet, of `total` bytes.
+    pub fn new(options: Options, total: u64, is_image: &'a dyn Fn(&Path) -> bool) -> Copy<'a> {
+        Copy {
+            options,
+            is_image,
+            bar: Bar::new(Unit::Bytes),
+            total,
+            done: 0,
+            files: 0,
+            buffer: Buffer::new(PIECE),
+            usual: Usual::of_process(),
+            made: HashSet::new(),
+            links: HashMap::new(),
+            losses: Losses::default(),
+            unsaved: Unsaved::default(),
+            failed: false,
+            stopped: false,
+        }
+    }
+
+    /// Copies a file or a tree into a directory under a name, or without one what is in a directory. A failure that
+    /// concerns one file is printed, and the rest is copied all the same.
+    pub fn run(&mut self, source: Source, target: &Target, name: Option<&Name>) {
+        match name {
+            Some(name) => self.entry(source, target, name, 0),
+            None => self.content_of(&source, target, 0),
+        }
+    }
+
+    /// Prints what concerns one source.
+    pub fn fail(&mut self, failure: &Failure) {
+        self.bar.say(&format!("platter: {failure}"));
+        self.failed = true;
+    }
+
+    /// Ends the run, and says what was not kept.
+    pub fn finish(self) -> Outcome {
+        if !self.losses.is_empty() {
+            self.bar.say(&format!("platter: not kept: {}", self.losses));
+        }
+        Outcome {
+            failed: self.failed,
+            lost: !self.losses.is_empty(),
+            interrupted: self.stopped && interrupt::is_asked(),
+            files: self.files,
+            bytes: self.done,
+            names: self.unsaved.names,
+        }
+    }
+
+    fn content_of(&mut self, source: &Source, target: &Target, depth: usize) {
+        source.children(|child| match child {
+            Ok((name, child)) => self.entry(child, target, &name, depth + 1),
+            Err(failure) => self.fail(&failure),
+        });
+    }
+
+    fn entry(&mut self, source: Source, target: &Target, name: &Name, depth: usize) {
+        if self.stopped || interrupt::is_asked() {
+            self.stopped = true;
+            return;
+        }
+        if let Err(failure) = self.try_entry(source, target, name, depth) {
+            self.fail(&failure);
+        }
+    }
+
+    fn try_entry(
+        &mut self,
+        source: Source,
+        target: &Target,
+        name: &Name,
+        depth: usize,
+    ) -> Result<(), Failure> {
+        let facts = source.facts(depth)?;
+        if facts.what == What::Directory {
+            return self.directory(&source, target, name, &facts, depth);
+        }
+        self.refuse(&source, target, name)?;
+        let before = self.done;
+        if let Some(identity) = facts.identity
+            && let Some((_, first)) = self.links.get(&identity)
+        {
+            if target.hard_link(first, name)?.is_some() {
+                self.done += facts.size;
+                return self.copied(target, name, 0);
+            }
+            self.losses.note(Loss::Links, &source);
+        }
+        let made = match facts.what {
+            What::Link => target.link(&source, name)?,
+            What::Special(_) => target.special(&facts, name)?,
+            _ => Some(self.file(&source, target, name, &facts, depth == 0)?),
+        };
+        let Some(made) = made else {
+            let loss = if facts.what == What::Link { Loss::SymbolicLinks } else { Loss::Special };
+            self.losses.note(loss, &source);
+            return Ok(());
+        };
+        let finished = source
+            .extras(facts.what)
+            .and_then(|extras| made.add(extras, &source, &mut self.losses))
+            .and_then(|()| made.finish(&facts, &source, &self.usual, &mut self.losses));
+        if let Err(failure) = finished {
+            target.remove(name);
+            return Err(failure);
+        }
+        if let Some(identity) = facts.identity {
+            self.links.entry(identity).or_insert((source, made));
+        }
+        self.copied(target, name, self.done - before)
+    }
+
+    /// What must not be copied to where it would go.
+    fn refuse(&mut self, source: &Source, target: &Target, name: &Name) -> Result<(), Failure> {
+        if let Source::Host(path) = source
+            && (self.is_image)(path)
+        {
+            return Err(Failure::new(source, "is the image that this command works on; not copied"));
+        }
+        if target.is_source(source, name) {
+            return Err(Failure::new(source, "cannot be copied onto itself"));
+        }
+        if let Target::Volume(path, held) = target {
+            let path = path.join(name);
+            if !self.made.insert(path.to_string().to_lowercase()) && held.child(name).is_ok() {
+                let why = "another file of this copy has the same name, or one that differs only in case";
+                return Err(Failure::new(&path, why));
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(
+        &mut self,
+        source: &Source,
+        target: &Target,
+        name: &Name,
+        facts: &Facts,
+        depth: usize,
+    ) -> Result<(), Failure> {
+        if !self.options.recursive {
+            return Err(Failure::new(source, "is a directory; use -r to copy it with everything in it"));
+        }
+        if depth > DEEPEST {
+            return Err(Failure::new(source, "directories inside each other without end"));
+        }
+        let (inside, made) = target.directory(name, depth == 0)?;
+        let added =
+            source.extras(What::Directory).and_then(|extras| made.add(extras, source, &mut self.losses));
+        if let Err(failure) = added {
+            self.fail(&failure);
+        }
+        self.content_of(source, &inside, depth);
+        // At the end, because making entries changes a directory's time.
+        made.finish(facts, source, &self.usual, &mut self.losses)
+    }
+
+    fn file(
+        &mut self,
+        source: &Source,
+        target: &Target,
+        name: &Name,
+        facts: &Facts,
+        follows: bool,
+    ) -> Result<Made, Failure> {
+        let reader = source.reader()?;
+        let layout = reader.layout(facts.size).map_err(|why| Failure::new(source, why))?;
+        let writer = target.file(name, facts.size, follows)?;
+        let copied = match self.shared(source, &writer, facts.size) {
+            Some(shared) => shared,
+            None => self.content(source, &reader, &writer, &layout, facts.size),
+        };
+        if let Err(failure) = copied {
+            // Half a file that looks like a whole one would be worse than none.
+            target.remove(name);
+            return Err(failure);
+        }
+        Ok(writer.finish())
+    }
+
+    /// Has the copy share the source's clusters, if that is asked for and both are on one volume.
+    fn shared(&mut self, source: &Source, writer: &Writer, size: u64) -> Option<Result<(), Failure>> {
+        let (Source::Volume(_, from), Writer::Volume(path, to)) = (source, writer) else { return None };
+        if !self.options.clone || !from.same_volume(to) {
+            return None;
+        }
+        self.moved(size);
+        Some(match size {
+            0 => Ok(()),
+            _ => to.system.clone_range(from.node, 0, to.node, 0, size).about(path),
+        })
+    }
+
+    /// Copies the parts of a file that are there, and leaves the others out.
+    fn content(
+        &mut self,
+        source: &Source,
+        reader: &Reader,
+        writer: &Writer,
+        layout: &Layout,
+        size: u64,
+    ) -> Result<(), Failure> {
+        if layout.is_whole(size) {
+            writer.provide(size)?;
+        }
+        let mut at = 0;
+        for part in &layout.data {
+            self.moved(part.start - at);
+            at = part.start;
+            while at < part.end {
+                let most = (part.end - at).min(PIECE as u64) as usize;
+                let read =
+                    reader.read(at, &mut self.buffer[..most]).map_err(|why| Failure::new(source, why))?;
+                if read == 0 {
+                    // It was cut off meanwhile.
+                    return Ok(());
+                }
+                writer.write(at, &self.buffer[..read])?;
+                at += read as u64;
+                self.moved(read as u64);
+            }
+        }
+        // Some files of the host are longer than they say, or become so.
+        while at >= size {
+            let read = reader.read(at, &mut self.buffer).map_err(|why| Failure::new(source, why))?;
+            if read == 0 {
+                break;
+            }
+            writer.write(at, &self.buffer[..read])?;
+            at += read as u64;
+            self.moved(read as u64);
+        }
+        if at < size || !layout.is_whole(size) {
+            self.moved(size.saturating_sub(at));
+            let has_holes = writer.shape(&layout.data, size.max(at))?;
+            if layout.has_holes && !has_holes {
+                self.losses.note(Loss::Holes, source);
+            }
+        }
+        Ok(())
+    }
+
+    fn moved(&mut self, bytes: u64) {
+        self.done += bytes;
+        self.bar.progress("copying", self.done, self.total.max(self.done));
+    }
+
+    /// Notes a file that is copied, and makes volumes durable every so often: what is copied then stays, whatever
+    /// happens to this process.
+    fn copied(&mut self, target: &Target, name: &Name, bytes: u64) -> Result<(), Failure> {
+        self.files += 1;
+        let Target::Volume(path, held) = target else {
+            if self.options.verbose {
+                say(&[target.path(name)]);
+            }
+            return Ok(());
+        };
+        self.unsaved.files += 1;
+        self.unsaved.bytes += bytes;
+        if self.options.verbose {
+            self.unsaved.names.push(path.join(name).to_string());
+        }
+        if self.unsaved.files < FILES && self.unsaved.bytes < BYTES {
+            return Ok(());
+        }
+        let system: &Arc<dyn FileSystem> = &held.system;
+        if let Err(failure) = system.sync_all().about(path) {
+            // Nothing that is copied from here on would stay.
+            self.stopped = true;
+            self.unsaved.names.clear();
+            return Err(failure);
+        }
+        say(&std::mem::take(&mut self.unsaved).names);
+        Ok(())
+    }
+}
+
+/// Whether the directory that is copied into is `source`, or in it.
+pub fn leads_into(target: &Target, source: &Source) -> platter_vfs::Result<bool> {
+    match (source, target) {
+        (Source::Volume(_, outer), Target::Volume(path, inner)) if inner.same_volume(outer) => {
+            let mut held = Held::root(&inner.system);
+            for name in &path.names {
+                if held.node == outer.node {
+                    return Ok(true);
+                }
+                held = held.child(name)?;
+            }
+            Ok(held.node == outer.node)
+        }
+        _ => Ok(false),
+    }
+}

@@ -1,0 +1,333 @@
+//! What is copied: a file or directory of the host or of a volume, and everything about it.
+
+use super::host::{self, host_name};
+use crate::command::failure::{About, Failure};
+use crate::command::volume::VolumePath;
+use platter::{DEEPEST, Held};
+use platter_vfs::linux::{LinuxAttributes, Special, link_target, mode};
+use platter_vfs::{Change, DosFlags, Entry, Error, Kind, Name, Place, Reparse, Timestamp};
+use std::fmt;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::PathBuf;
+
+/// What is copied.
+pub enum Source {
+    /// A file or directory of the host.
+    Host(PathBuf),
+    /// A file or directory on a volume.
+    Volume(VolumePath, Held),
+}
+
+/// What something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A FIFO, socket or device.
+    Special(Special),
+}
+
+/// By what several names of one file are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Identity {
+    /// Device and number of a file of the host.
+    Host(u64, u64),
+    /// Volume and number of a file that is held.
+    Volume(usize, u64),
+}
+
+/// What is known of a file.
+pub struct Facts {
+    pub what: What,
+    pub size: u64,
+    /// Times and flags to set on the copy.
+    pub change: Change,
+    /// Owner, permissions and device number, as far as there are any.
+    pub owner: LinuxAttributes,
+    /// Given if the file has further names.
+    pub identity: Option<Identity>,
+}
+
+/// A named stream.
+pub struct Stream {
+    pub name: Name,
+    pub content: StreamContent,
+}
+
+/// Where a stream's content is.
+pub enum StreamContent {
+    /// Here.
+    Bytes(Vec<u8>),
+    /// On a volume.
+    Held(Held),
+}
+
+/// What a file or directory has besides its content.
+#[derive(Default)]
+pub struct Extras {
+    pub streams: Vec<Stream>,
+    pub extended: Vec<(String, Vec<u8>)>,
+    /// A reparse point that is no symbolic link and says nothing to Linux.
+    pub reparse: Option<Reparse>,
+    /// A security descriptor that is not one that everything gets.
+    pub security: Option<Vec<u8>>,
+    /// How many access lists and the like of the host there are.
+    pub rights: u64,
+    /// How many snapshots there are.
+    pub snapshots: u64,
+}
+
+/// Where the content of a file is.
+pub struct Layout {
+    /// The parts that are there, in order.
+    pub data: Vec<Range<u64>>,
+    /// Whether the others take no room.
+    pub has_holes: bool,
+}
+
+impl Layout {
+    /// Whether all of a file of so many bytes is there, in one part.
+    pub fn is_whole(&self, size: u64) -> bool {
+        matches!(self.data.as_slice(), [all] if *all == (0..size))
+    }
+}
+
+impl Source {
+    /// Bytes in files, for the progress bar. What cannot be looked at counts nothing here and fails later.
+    pub fn total(&self, recursive: bool) -> u64 {
+        self.total_within(recursive, 0)
+    }
+
+    fn total_within(&self, recursive: bool, depth: usize) -> u64 {
+        match self.facts(depth) {
+            Ok(Facts { what: What::File, size, .. }) => size,
+            Ok(Facts { what: What::Directory, .. }) if recursive && depth <= DEEPEST => {
+                let mut total = 0u64;
+                self.children(|child| {
+                    total = total
+                        .saturating_add(child.map_or(0, |(_, child)| child.total_within(true, depth + 1)));
+                });
+                total
+            }
+            _ => 0,
+        }
+    }
+
+    /// Facts of a file. A symbolic link that an argument names is followed (depth 0), one inside a tree is not.
+    pub fn facts(&self, depth: usize) -> Result<Facts, Failure> {
+        match self {
+            Source::Host(path) => {
+                let metadata =
+                    if depth == 0 { fs::metadata(path) } else { fs::symlink_metadata(path) }.about(self)?;
+                let kind = metadata.file_type();
+                let what = match Special::of_mode(metadata.mode()) {
+                    Some(special) => What::Special(special),
+                    None if kind.is_dir() => What::Directory,
+                    None if kind.is_symlink() => What::Link,
+                    None if kind.is_file() => What::File,
+                    None => return Err(Failure::new(self, "is neither a file nor a directory; not copied")),
+                };
+                let change = Change {
+                    created: metadata.created().ok().map(Timestamp::from),
+                    modified: metadata.modified().ok().map(Timestamp::from),
+                    accessed: metadata.accessed().ok().map(Timestamp::from),
+                    flags: host::flags(path, what == What::Link),
+                    ..Change::default()
+                };
+                let device = kind.is_char_device() || kind.is_block_device();
+                let device =
+                    device.then(|| (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev())));
+                let owner = LinuxAttributes {
+                    uid: Some(metadata.uid()),
+                    gid: Some(metadata.gid()),
+                    mode: Some(metadata.mode()),
+                    device,
+                };
+                let is_shared = metadata.nlink() > 1 && what != What::Directory;
+                let identity = is_shared.then(|| Identity::Host(metadata.dev(), metadata.ino()));
+                Ok(Facts { what, size: metadata.len(), change, owner, identity })
+            }
+            Source::Volume(_, held) => {
+                let attributes = held.system.attributes(held.node).about(self)?;
+                let change = Change {
+                    size: None,
+                    flags: Some(DosFlags(attributes.flags.0 & DosFlags::SETTABLE.0)),
+                    created: attributes.created,
+                    modified: Some(attributes.modified),
+                    accessed: attributes.accessed,
+                };
+                let owner = or_none(LinuxAttributes::read(&*held.system, held.node)).about(self)?;
+                let owner = owner.unwrap_or_default();
+                let what = match (attributes.kind, owner.mode.and_then(Special::of_mode)) {
+                    (Kind::File, Some(special)) => What::Special(special),
+                    (Kind::File, None) => What::File,
+                    (Kind::Directory, _) => What::Directory,
+                    (Kind::SymbolicLink, _) => What::Link,
+                };
+                let is_shared = attributes.links > 1 && attributes.kind != Kind::Directory;
+                let identity = is_shared.then(|| Identity::Volume(held.volume(), held.node.0));
+                Ok(Facts { what, size: attributes.size, change, owner, identity })
+            }
+        }
+    }
+
+    /// What there is besides content, owner, times and flags.
+    pub fn extras(&self, what: What) -> Result<Extras, Failure> {
+        match self {
+            Source::Host(path) => host::extras(path).about(self),
+            Source::Volume(_, held) => volume_extras(held, what).about(self),
+        }
+    }
+
+    /// Where a symbolic link leads.
+    pub fn target(&self) -> Result<Vec<u8>, Failure> {
+        match self {
+            Source::Host(path) => Ok(fs::read_link(path).about(self)?.into_os_string().as_bytes().to_vec()),
+            Source::Volume(_, held) => link_target(&*held.system, held.node).about(self),
+        }
+    }
+
+    /// Gives every entry of a directory to `each`, or why there is none: what cannot be used does not hide the rest.
+    pub fn children(&self, mut each: impl FnMut(Result<(Name, Source), Failure>)) {
+        match self {
+            Source::Host(path) => {
+                let entries = match fs::read_dir(path) {
+                    Ok(entries) => entries,
+                    Err(error) => return each(Err(error).about(self)),
+                };
+                let mut children = Vec::new();
+                for entry in entries {
+                    match entry.about(self).and_then(|entry| Ok((host_name(&entry.path())?, entry.path()))) {
+                        Ok(child) => children.push(child),
+                        Err(failure) => each(Err(failure)),
+                    }
+                }
+                children.sort_unstable();
+                children.into_iter().for_each(|(name, path)| each(Ok((name, Source::Host(path)))));
+            }
+            Source::Volume(path, held) => {
+                let (entries, read) = held.entries();
+                for Entry { name, .. } in entries {
+                    let path = path.join(&name);
+                    each(held.child(&name).about(&path).map(|held| (name, Source::Volume(path, held))));
+                }
+                if let Err(failure) = read.about(self) {
+                    each(Err(failure));
+                }
+            }
+        }
+    }
+
+    /// Opens a file to be read.
+    pub fn reader(&self) -> Result<Reader<'_>, Failure> {
+        match self {
+            Source::Host(path) => Ok(Reader::Host(File::open(path).about(self)?)),
+            Source::Volume(_, held) => Ok(Reader::Volume(held)),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Host(path) => path.display().fmt(f),
+            Source::Volume(path, _) => path.fmt(f),
+        }
+    }
+}
+
+/// A file that is read.
+pub enum Reader<'s> {
+    Host(File),
+    Volume(&'s Held),
+}
+
+impl Reader<'_> {
+    /// Fills the buffer as far as there is anything; says why not.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, String> {
+        match self {
+            Reader::Host(file) => loop {
+                match file.read_at(buffer, offset) {
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    done => return done.map_err(|error| error.to_string()),
+                }
+            },
+            Reader::Volume(held) => {
+                held.system.read(held.node, offset, buffer).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    /// Where there is content in a file of this size.
+    pub fn layout(&self, size: u64) -> Result<Layout, String> {
+        match self {
+            Reader::Host(file) => Ok(host::layout(file, size)),
+            Reader::Volume(held) => held_layout(held, size).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// Where there is content in a file of a volume. What reads as zeroes without having been written is as good as a hole.
+pub fn held_layout(held: &Held, size: u64) -> platter_vfs::Result<Layout> {
+    let mut layout = Layout { data: Vec::new(), has_holes: false };
+    let Some(extents) = or_none(held.system.extents(held.node))? else {
+        layout.data.extend((size > 0).then_some(0..size));
+        return Ok(layout);
+    };
+    for extent in extents {
+        let range = extent.offset..extent.offset.saturating_add(extent.length).min(size);
+        match extent.place {
+            Place::Hole => layout.has_holes |= !range.is_empty(),
+            Place::Unwritten(_) => {}
+            Place::Device(_) | Place::Resident if range.is_empty() => {}
+            Place::Device(_) | Place::Resident => match layout.data.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => layout.data.push(range),
+            },
+        }
+    }
+    Ok(layout)
+}
+
+/// What a format does not have is not there.
+fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
+    match found {
+        Err(Error::Unsupported { .. }) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn volume_extras(held: &Held, what: What) -> platter_vfs::Result<Extras> {
+    let (system, node) = (&held.system, held.node);
+    let mut extras = Extras::default();
+    for stream in or_none(system.streams(node))?.unwrap_or_default() {
+        let content = Held::new(system, system.stream(node, &stream.name, false)?);
+        extras.streams.push(Stream { name: stream.name, content: StreamContent::Held(content) });
+    }
+    for name in or_none(system.extended_attributes(node))?.unwrap_or_default() {
+        if !LinuxAttributes::has(&name) {
+            let value = system.extended_attribute(node, &name)?;
+            extras.extended.push((name, value));
+        }
+    }
+    if matches!(what, What::File | What::Directory) {
+        extras.reparse = or_none(system.reparse_point(node))?.flatten();
+    }
+    let usual = platter_vfs::security::usual_descriptors();
+    let security = or_none(system.security_descriptor(node))?;
+    extras.security = security.filter(|own| !own.is_empty() && !usual.contains(own));
+    extras.snapshots = or_none(system.snapshots(node))?.map_or(0, |all| all.len() as u64);
+    Ok(extras)
+}
+
+/// The permissions in a mode.
+pub fn permissions(mode: u32) -> u32 {
+    mode & mode::PERMISSIONS
+}

@@ -1,0 +1,624 @@
+//! Where copies are made: a directory of the host or of a volume, and what is made in it.
+
+use super::host::{self, Usual, host_path};
+use super::losses::{Loss, Losses};
+use super::source::{Extras, Facts, Source, StreamContent, What, held_layout, permissions};
+use super::times::set_times;
+use crate::command::failure::{About, Failure, shown};
+use crate::command::volume::VolumePath;
+use platter::Held;
+use platter_vfs::linux::{LinuxAttributes, make_link, mode};
+use platter_vfs::{Change, DosFlags, Error, Kind, Name, reparse};
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, lchown, symlink};
+use std::path::{Path, PathBuf};
+
+/// A directory to copy into.
+pub enum Target {
+    /// A directory of the host.
+    Host(PathBuf),
+    /// A directory on a volume.
+    Volume(VolumePath, Held),
+}
+
+/// What was made in it.
+pub enum Made {
+    Host(PathBuf),
+    Volume(VolumePath, Held),
+}
+
+/// Bytes that are copied at a time.
+const PIECE: u64 = 1 << 20;
+
+impl Target {
+    /// Where something of this name is made, for messages.
+    pub fn path(&self, name: &Name) -> String {
+        match self {
+            Target::Host(directory) => {
+                directory.join(OsStr::from_bytes(&name.to_bytes())).display().to_string()
+            }
+            Target::Volume(path, _) => path.join(name).to_string(),
+        }
+    }
+
+    /// Whether the copy would be the source itself.
+    pub fn is_source(&self, source: &Source, name: &Name) -> bool {
+        match (source, self) {
+            (Source::Host(path), Target::Host(directory)) => {
+                let copy = directory.join(OsStr::from_bytes(&name.to_bytes()));
+                matches!((fs::canonicalize(path), fs::canonicalize(copy)), (Ok(one), Ok(two)) if one == two)
+            }
+            (Source::Volume(_, source), Target::Volume(_, directory)) => {
+                source.same_volume(directory)
+                    && directory.child(name).is_ok_and(|copy| copy.node == source.node)
+            }
+            _ => false,
+        }
+    }
+
+    /// The directory of this name, made if it is missing. `follows`: a link to one is as good.
+    pub fn directory(&self, name: &Name, follows: bool) -> Result<(Target, Made), Failure> {
+        match self {
+            Target::Host(directory) => {
+                let path = host_path(directory, name)?;
+                // A link that a volume has brought must not lead what comes after it elsewhere.
+                let is_one = |path: &PathBuf| match follows {
+                    true => path.is_dir(),
+                    false => path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()),
+                };
+                match fs::create_dir(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_one(&path) => {}
+                    made => made.about(shown(&path))?,
+                }
+                Ok((Target::Host(path.clone()), Made::Host(path)))
+            }
+            Target::Volume(path, held) => {
+                let path = path.join(name);
+                let system = &held.system;
+                let node = match system.lookup(held.node, name) {
+                    Err(Error::NotFound) => system.create(held.node, name, Kind::Directory),
+                    found => found,
+                };
+                let child = Held::new(system, node.about(&path)?);
+                if system.attributes(child.node).about(&path)?.kind != Kind::Directory {
+                    return Err(Error::NotADirectory).about(&path);
+                }
+                let made = Held::new(system, system.lookup(held.node, name).about(&path)?);
+                Ok((Target::Volume(path.clone(), child), Made::Volume(path, made)))
+            }
+        }
+    }
+
+    /// The file of this name, empty, for `size` bytes. One that is there keeps its streams and attributes.
+    pub fn file(&self, name: &Name, size: u64, follows: bool) -> Result<Writer, Failure> {
+        match self {
+            Target::Host(directory) => {
+                let path = host_path(directory, name)?;
+                if !follows && path.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
+                    self.clear(name)?;
+                }
+                let file = File::create(&path).about(shown(&path))?;
+                Ok(Writer::Host(path, file))
+            }
+            Target::Volume(path, held) => {
+                let path = path.join(name);
+                let system = &held.system;
+                let limit = system.capabilities().largest_file;
+                if size > limit {
+                    let format = system.format_name();
+                    return Err(Error::FileTooLarge { format, limit, wanted: size }).about(&path);
+                }
+                if let Ok(there) = held.child(name) {
+                    match system.attributes(there.node).about(&path)?.kind {
+                        Kind::File => {
+                            empty(&there).about(&path)?;
+                            return Ok(Writer::Volume(path, there));
+                        }
+                        Kind::Directory => return Err(Error::IsADirectory).about(&path),
+                        Kind::SymbolicLink => self.clear(name)?,
+                    }
+                }
+                let node = system.create(held.node, name, Kind::File).about(&path)?;
+                Ok(Writer::Volume(path, Held::new(system, node)))
+            }
+        }
+    }
+
+    /// Makes a symbolic link, in place of a file or link of that name. `None` where there are none.
+    pub fn link(&self, source: &Source, name: &Name) -> Result<Option<Made>, Failure> {
+        match self {
+            Target::Host(directory) => {
+                let path = host_path(directory, name)?;
+                let target = source.target()?;
+                self.clear(name)?;
+                symlink(OsStr::from_bytes(&target), &path).about(shown(&path))?;
+                Ok(Some(Made::Host(path)))
+            }
+            Target::Volume(path, held) => {
+                let path = path.join(name);
+                let system = &held.system;
+                if !system.capabilities().symbolic_links {
+                    return Ok(None);
+                }
+                // Between volumes a link stays what Windows takes it for; a junction is one only on a directory.
+                let point = match source {
+                    Source::Volume(_, from) => match from.system.reparse_point(from.node) {
+                        Ok(point) => point.filter(|point| reparse::is_link(point.tag)),
+                        Err(Error::Unsupported { .. }) => None,
+                        Err(error) => return Err(error).about(source),
+                    },
+                    Source::Host(_) => None,
+                };
+                self.clear(name)?;
+                let Some(point) = point else {
+                    let target = source.target()?;
+                    let node = make_link(&*system.clone(), held.node, name, &target).about(&path)?;
+                    return Ok(Some(Made::Volume(path, Held::new(system, node))));
+                };
+                let kind = if point.tag == reparse::JUNCTION { Kind::Directory } else { Kind::File };
+                let node = system.create(held.node, name, kind).about(&path)?;
+                let made = Held::new(system, node);
+                if let Err(error) = system.set_reparse_point(made.node, Some(&point)) {
+                    let _ = match kind {
+                        Kind::Directory => system.rmdir(held.node, name),
+                        _ => system.unlink(held.node, name),
+                    };
+                    return Err(error).about(&path);
+                }
+                Ok(Some(Made::Volume(path, made)))
+            }
+        }
+    }
+
+    /// Makes a FIFO, socket or device. `None` where there are none, or who asks may not.
+    pub fn special(&self, facts: &Facts, name: &Name) -> Result<Option<Made>, Failure> {
+        let What::Special(special) = facts.what else { return Ok(None) };
+        match self {
+            Target::Host(directory) => {
+                let path = host_path(directory, name)?;
+                self.clear(name)?;
+                let (major, minor) = facts.owner.device.unwrap_or((0, 0));
+                let bits = Mode::from_raw_mode(permissions(facts.owner.mode.unwrap_or(0o600)));
+                let kind = FileType::from_raw_mode(special.mode());
+                match mknodat(CWD, &path, kind, bits, makedev(major, minor)) {
+                    Err(rustix::io::Errno::PERM) => Ok(None),
+                    made => {
+                        made.map_err(io::Error::from).about(shown(&path))?;
+                        Ok(Some(Made::Host(path)))
+                    }
+                }
+            }
+            Target::Volume(path, held) => {
+                let path = path.join(name);
+                let system = &held.system;
+                if !system.capabilities().extended_attributes {
+                    return Ok(None);
+                }
+                self.clear(name)?;
+                let node = system.create(held.node, name, Kind::File).about(&path)?;
+                let made = Held::new(system, node);
+                system.set_reparse_point(made.node, Some(&special.reparse_point())).about(&path)?;
+                Ok(Some(Made::Volume(path, made)))
+            }
+        }
+    }
+
+    /// Gives what was made from another name of the same file this name too. `None` where that cannot be.
+    pub fn hard_link(&self, made: &Made, name: &Name) -> Result<Option<()>, Failure> {
+        match (self, made) {
+            (Target::Host(directory), Made::Host(first)) => {
+                let path = host_path(directory, name)?;
+                self.clear(name)?;
+                match fs::hard_link(first, &path) {
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            io::ErrorKind::Unsupported
+                                | io::ErrorKind::PermissionDenied
+                                | io::ErrorKind::TooManyLinks
+                                | io::ErrorKind::CrossesDevices
+                        ) =>
+                    {
+                        Ok(None)
+                    }
+                    done => done.about(shown(&path)).map(Some),
+                }
+            }
+            (Target::Volume(path, held), Made::Volume(_, first)) if held.same_volume(first) => {
+                let path = path.join(name);
+                if !held.system.capabilities().hard_links {
+                    return Ok(None);
+                }
+                self.clear(name)?;
+                match held.system.link(first.node, held.node, name) {
+                    Err(Error::TooManyLinks { .. } | Error::Unsupported { .. }) => Ok(None),
+                    done => done.about(&path).map(Some),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes a name away, if anything but a directory has it.
+    fn clear(&self, name: &Name) -> Result<(), Failure> {
+        match self {
+            Target::Host(directory) => {
+                let path = host_path(directory, name)?;
+                match fs::remove_file(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    done => done.about(shown(&path)),
+                }
+            }
+            Target::Volume(path, held) => match held.system.unlink(held.node, name) {
+                Err(Error::NotFound) => Ok(()),
+                done => done.about(path.join(name)),
+            },
+        }
+    }
+
+    /// Removes a file that could not be written in full. Why that failed is told already; if this fails too, `check`
+    /// has the last word.
+    pub fn remove(&self, name: &Name) {
+        match self {
+            Target::Host(directory) => {
+                let _ = host_path(directory, name).map(fs::remove_file);
+            }
+            Target::Volume(_, held) => {
+                let _ = held.system.unlink(held.node, name);
+            }
+        }
+    }
+}
+
+/// Takes a file's content, and the reparse point that would stand for it. Streams and attributes stay, as they do where cp(1)
+/// writes over a file: nobody named them.
+fn empty(held: &Held) -> platter_vfs::Result<()> {
+    let (system, node) = (&held.system, held.node);
+    system.set_attributes(node, &Change { size: Some(0), ..Change::default() })?;
+    match system.reparse_point(node) {
+        Ok(Some(_)) => system.set_reparse_point(node, None),
+        Ok(None) | Err(Error::Unsupported { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A file that is written.
+pub enum Writer {
+    Host(PathBuf, File),
+    Volume(VolumePath, Held),
+}
+
+impl Writer {
+    /// Provides for content that is written in several steps: space in one piece, and what will not fit is known before
+    /// it is moved. What is written in one step finds its place by itself, if need be in the file's record.
+    pub fn provide(&self, size: u64) -> Result<(), Failure> {
+        let Writer::Volume(path, held) = self else { return Ok(()) };
+        if !held.system.capabilities().preallocate || size <= PIECE {
+            return Ok(());
+        }
+        match held.system.allocate(held.node, 0..size, true) {
+            // Files with integrity have nothing allocated ahead.
+            Err(Error::Unsupported { .. }) => Ok(()),
+            allocated => allocated.about(path),
+        }
+    }
+
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        match self {
+            Writer::Host(path, file) => file.write_all_at(data, offset).about(shown(path)),
+            Writer::Volume(path, held) => held.system.write(held.node, offset, data).about(path),
+        }
+    }
+
+    /// Gives the file its size, which may be behind the last that was written, and the holes it is to have: what is not
+    /// in `data`. Whether it has them is the answer.
+    pub fn shape(&self, data: &[Range<u64>], size: u64) -> Result<bool, Failure> {
+        match self {
+            Writer::Host(path, file) => {
+                if file.metadata().about(shown(path))?.len() < size {
+                    file.set_len(size).about(shown(path))?;
+                }
+                Ok(true)
+            }
+            Writer::Volume(path, held) => {
+                if held.system.attributes(held.node).about(path)?.size < size {
+                    let change = Change { size: Some(size), ..Change::default() };
+                    held.system.set_attributes(held.node, &change).about(path)?;
+                }
+                if !held.system.capabilities().sparse {
+                    return Ok(false);
+                }
+                for hole in holes(data, size) {
+                    // Most are there by what was skipped.
+                    let there = held_layout(held, hole.end).about(path)?;
+                    if there.data.iter().any(|range| range.start < hole.end && range.end > hole.start) {
+                        held.system.punch(held.node, hole).about(path)?;
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// What was made, to be given everything else.
+    pub fn finish(self) -> Made {
+        match self {
+            Writer::Host(path, _) => Made::Host(path),
+            Writer::Volume(path, held) => Made::Volume(path, held),
+        }
+    }
+}
+
+/// The parts that are not in `data`, if there are so few that each can be asked after.
+fn holes(data: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
+    const MOST: usize = 1000;
+    if data.len() > MOST {
+        return Vec::new();
+    }
+    let ends = [0].into_iter().chain(data.iter().map(|range| range.end));
+    let starts = data.iter().map(|range| range.start).chain([size]);
+    ends.zip(starts).filter(|(end, start)| end < start).map(|(end, start)| end..start).collect()
+}
+
+impl Made {
+    /// Gives it everything besides content, owner, times and flags.
+    pub fn add(&self, extras: Extras, from: &Source, losses: &mut Losses) -> Result<(), Failure> {
+        let Extras { streams, extended, reparse, security, rights, snapshots } = extras;
+        for stream in streams {
+            let name = stream.name.clone();
+            let kept = match self {
+                Made::Host(path) => match bytes_of(&stream.content, from)? {
+                    Some(content) => is_kept_by_host(host::set_stream(path, &name, content)).about(self)?,
+                    None => false,
+                },
+                Made::Volume(path, held) if held.system.capabilities().streams => {
+                    is_kept(copy_stream(held, &name, &stream.content)).about(path)?
+                }
+                Made::Volume(..) => false,
+            };
+            if !kept {
+                losses.note(Loss::Streams, format_args!("{from}:{name}"));
+            }
+        }
+        for (name, value) in extended {
+            let kept = match self {
+                Made::Host(path) => {
+                    (name.starts_with("user.") || name.starts_with("trusted."))
+                        && is_kept_by_host(host::set(path, &name, &value)).about(self)?
+                }
+                Made::Volume(path, held) => {
+                    is_kept(held.system.set_extended_attribute(held.node, &name, Some(&value))).about(path)?
+                }
+            };
+            if !kept {
+                losses.note(Loss::Extended, format_args!("{from}:{name}"));
+            }
+        }
+        if let Some(point) = reparse {
+            let kept = match self {
+                Made::Host(_) => false,
+                Made::Volume(path, held) => {
+                    is_kept(held.system.set_reparse_point(held.node, Some(&point))).about(path)?
+                }
+            };
+            if !kept {
+                losses.note(Loss::Reparse, from);
+            }
+        }
+        if let Some(descriptor) = security {
+            let kept = match self {
+                Made::Host(_) => false,
+                Made::Volume(path, held) => {
+                    is_kept(held.system.set_security_descriptor(held.node, &descriptor)).about(path)?
+                }
+            };
+            if !kept {
+                losses.note(Loss::Security, from);
+            }
+        }
+        (0..rights).for_each(|_| losses.note(Loss::Rights, from));
+        (0..snapshots).for_each(|_| losses.note(Loss::Snapshots, from));
+        Ok(())
+    }
+
+    /// Gives it owner, permissions, flags and times, which come last.
+    pub fn finish(
+        &self,
+        facts: &Facts,
+        from: &Source,
+        usual: &Usual,
+        losses: &mut Losses,
+    ) -> Result<(), Failure> {
+        match self {
+            Made::Host(path) => {
+                if !self.own_on_host(path, facts).about(self)? {
+                    losses.note(Loss::Owners, from);
+                }
+                if !self.flag_on_host(path, facts).about(self)? {
+                    losses.note(Loss::Flags, from);
+                }
+                set_times(path, &facts.change).about(self)
+            }
+            Made::Volume(path, held) => {
+                let owner = match from {
+                    Source::Host(_) => unusual(facts, usual),
+                    // What a volume says is kept as it is.
+                    Source::Volume(..) => facts.owner,
+                };
+                let mut change = facts.change.clone();
+                if held.system.capabilities().extended_attributes {
+                    if !is_kept(owner.write(&*held.system, held.node)).about(path)? {
+                        losses.note(Loss::Owners, from);
+                    }
+                } else if let Some(read_only) = as_flag(facts.what, &owner, usual) {
+                    if read_only {
+                        let before = change.flags.unwrap_or(default_flags(facts.what));
+                        change.flags = Some(DosFlags(before.0 | DosFlags::READ_ONLY.0));
+                    }
+                } else {
+                    losses.note(Loss::Owners, from);
+                }
+                held.system.set_attributes(held.node, &change).about(path).map(|_| ())
+            }
+        }
+    }
+
+    /// Whether the host took owner and permissions.
+    fn own_on_host(&self, path: &PathBuf, facts: &Facts) -> io::Result<bool> {
+        let LinuxAttributes { uid, gid, mode, .. } = facts.owner;
+        let now = fs::symlink_metadata(path)?;
+        let mut kept = true;
+        let (uid, gid) = (uid.filter(|uid| *uid != now.uid()), gid.filter(|gid| *gid != now.gid()));
+        if uid.is_some() || gid.is_some() {
+            kept = lchown(path, uid, gid).is_ok();
+        }
+        if facts.what == What::Link {
+            return Ok(kept);
+        }
+        let read_only = facts.change.flags.is_some_and(|flags| flags.contains(DosFlags::READ_ONLY));
+        let wanted = match mode {
+            // Who may not give a file away must not leave it with somebody else's privileges either.
+            Some(mode) if !kept => permissions(mode) & 0o777,
+            Some(mode) => permissions(mode),
+            None if read_only && facts.what == What::File => now.mode() & 0o7555,
+            None => return Ok(kept),
+        };
+        if wanted != permissions(now.mode()) || uid.is_some() || gid.is_some() {
+            fs::set_permissions(path, fs::Permissions::from_mode(wanted))?;
+        }
+        Ok(kept)
+    }
+
+    /// Whether the host took the flags. Those that say no more than a mode does are as good as kept.
+    fn flag_on_host(&self, path: &Path, facts: &Facts) -> io::Result<bool> {
+        let Some(flags) = facts.change.flags.filter(|flags| *flags != default_flags(facts.what)) else {
+            return Ok(true);
+        };
+        if !matches!(facts.what, What::File | What::Directory) {
+            return Ok(true);
+        }
+        let tells = flags.0 & (DosFlags::HIDDEN.0 | DosFlags::SYSTEM.0) != 0;
+        Ok(is_kept_by_host(host::set_flags(path, flags))? || !tells)
+    }
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Made::Host(path) => path.display().fmt(f),
+            Made::Volume(path, _) => path.fmt(f),
+        }
+    }
+}
+
+/// The flags that something new has.
+fn default_flags(what: What) -> DosFlags {
+    match what {
+        What::Directory => DosFlags::default(),
+        _ => DosFlags::ARCHIVE,
+    }
+}
+
+/// What of owner and permissions is not as everything has it that this user makes.
+fn unusual(facts: &Facts, usual: &Usual) -> LinuxAttributes {
+    let LinuxAttributes { uid, gid, mode, device } = facts.owner;
+    let is_usual = |mode: &u32| permissions(*mode) == usual.mode(mode & mode::TYPE == mode::DIRECTORY);
+    LinuxAttributes {
+        uid: uid.filter(|uid| *uid != usual.uid),
+        gid: gid.filter(|gid| *gid != usual.gid),
+        mode: match facts.what {
+            What::Link => None,
+            What::Special(_) => mode,
+            What::File | What::Directory => mode.filter(|mode| !is_usual(mode)),
+        },
+        device,
+    }
+}
+
+/// Whether a flag says all there is of owner and permissions, and if so whether it is set: that nobody may write.
+fn as_flag(what: What, owner: &LinuxAttributes, usual: &Usual) -> Option<bool> {
+    match owner {
+        LinuxAttributes { uid: None, gid: None, mode: None, .. } => Some(false),
+        LinuxAttributes { uid: None, gid: None, mode: Some(mode), .. } if what == What::File => {
+            let all = usual.mode(false);
+            match permissions(*mode) {
+                mode if mode == all => Some(false),
+                mode if mode == all & !0o222 => Some(true),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The content of a stream, if the host can hold it.
+fn bytes_of(content: &StreamContent, from: &Source) -> Result<Option<Vec<u8>>, Failure> {
+    match content {
+        StreamContent::Bytes(bytes) => Ok(Some(bytes.clone())),
+        StreamContent::Held(held) => {
+            let size = held.system.attributes(held.node).about(from)?.size;
+            if size >= host::LARGEST_VALUE {
+                return Ok(None);
+            }
+            let mut bytes = vec![0; size as usize];
+            let read = held.system.read(held.node, 0, &mut bytes).about(from)?;
+            bytes.truncate(read);
+            Ok(Some(bytes))
+        }
+    }
+}
+
+fn copy_stream(held: &Held, name: &Name, content: &StreamContent) -> platter_vfs::Result<()> {
+    let system = &held.system;
+    let stream = Held::new(system, system.stream(held.node, name, true)?);
+    match content {
+        StreamContent::Bytes(bytes) if bytes.is_empty() => Ok(()),
+        StreamContent::Bytes(bytes) => system.write(stream.node, 0, bytes),
+        StreamContent::Held(from) => {
+            let mut buffer = vec![0; PIECE as usize];
+            let mut offset = 0;
+            loop {
+                let read = from.system.read(from.node, offset, &mut buffer)?;
+                if read == 0 {
+                    return Ok(());
+                }
+                system.write(stream.node, offset, &buffer[..read])?;
+                offset += read as u64;
+            }
+        }
+    }
+}
+
+/// Whether a volume took something, or has no place for such a thing.
+fn is_kept(done: platter_vfs::Result<()>) -> platter_vfs::Result<bool> {
+    match done {
+        Ok(()) => Ok(true),
+        Err(
+            Error::Unsupported { .. }
+            | Error::RecordFull { .. }
+            | Error::InvalidName { .. }
+            | Error::InvalidArgument(_)
+            | Error::FileTooLarge { .. }
+            | Error::NotPermitted(_),
+        ) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The same of the host.
+fn is_kept_by_host(done: io::Result<()>) -> io::Result<bool> {
+    use rustix::io::Errno;
+    let Err(error) = done else { return Ok(true) };
+    let known =
+        [Errno::NOTSUP, Errno::PERM, Errno::ACCESS, Errno::NOSPC, Errno::TOOBIG, Errno::RANGE, Errno::INVAL];
+    match error.raw_os_error() {
+        Some(code) if known.iter().any(|errno| errno.raw_os_error() == code) => Ok(false),
+        _ => Err(error),
+    }
+}

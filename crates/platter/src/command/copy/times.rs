@@ -1,0 +1,15 @@
+//! Times of the host and of volumes.
+
+use platter_vfs::{Change, Timestamp};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
+use std::path::Path;
+
+/// Gives what is at a path, and not what it may lead to, its times.
+pub fn set_times(path: &Path, change: &Change) -> std::io::Result<()> {
+    let spec = |time: Option<Timestamp>| match time {
+        Some(time) => Timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.into() },
+        None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+    };
+    let times = Timestamps { last_access: spec(change.accessed), last_modification: spec(change.modified) };
+    Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+}

@@ -1,0 +1,55 @@
+//! What happens to the images that arguments name, as it is printed.
+
+use crate::command::failure::tell;
+use platter::{Event, Listener};
+use platter_device::MirrorEvent;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Prints what happens to images and copies of mirrors, which is no failure of what was asked.
+pub fn listener() -> Listener {
+    let told = Told::default();
+    Listener::new(move |event| told.tell(event))
+}
+
+/// Whether a copy of a mirror went out of service since the program began: a command that did all it was asked has then
+/// failed to keep it on all copies.
+pub fn has_lost_a_copy() -> bool {
+    LOST_A_COPY.load(Ordering::Relaxed)
+}
+
+static LOST_A_COPY: AtomicBool = AtomicBool::new(false);
+
+/// Says on standard error what happens. A worn disk may have a lot to say, and is cut short.
+#[derive(Default)]
+struct Told(AtomicU64);
+
+impl Told {
+    const MOST: u64 = 10;
+
+    fn tell(&self, event: &Event<'_>) {
+        let is_rare = match event {
+            Event::Mirror(MirrorEvent::OutOfService { .. }) => {
+                LOST_A_COPY.store(true, Ordering::Relaxed);
+                true
+            }
+            Event::Mirror(_) => false,
+            _ => true,
+        };
+        let insist = match event {
+            Event::Unlike(_) => crate::command::failure::FORCE,
+            _ => "",
+        };
+        if is_rare || self.0.fetch_add(1, Ordering::Relaxed) < Told::MOST {
+            tell(format_args!("platter: {event}{insist}"));
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let more = self.0.load(Ordering::Relaxed).saturating_sub(Told::MOST);
+        if more > 0 {
+            tell(format_args!("platter: and {more} more reads that one copy failed and another answered"));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Printing to people and to scripts.
+
+use crate::command::failure::Failure;
+use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
+use platter_vfs::{DosFlags, Name, Timestamp};
+use serde::Serialize;
+use std::fmt;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+
+/// Standard output, buffered. A reader that goes away ends the command without a complaint.
+pub struct Output {
+    writer: BufWriter<StdoutLock<'static>>,
+    terminal: bool,
+}
+
+impl Output {
+    pub fn new() -> Output {
+        let stdout = io::stdout();
+        let terminal = stdout.is_terminal();
+        Output { writer: BufWriter::new(stdout.lock()), terminal }
+    }
+
+    /// Whether a person reads along.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Columns of the terminal that a person reads along on; `None` if there is none.
+    #[allow(dead_code, reason = "the tables of the lab's reports are the first to ask for it")]
+    pub fn width(&self) -> Option<usize> {
+        let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
+        Some(usize::from(width.0)).filter(|_| self.terminal)
+    }
+
+    /// Bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.writer.write_all(bytes).map_err(failure)
+    }
+
+    /// A line for people, without control characters: names, labels and paths on a volume may be hostile.
+    pub fn line(&mut self, line: impl fmt::Display) -> Result<(), Failure> {
+        writeln!(self.writer, "{}", printable(&line.to_string())).map_err(failure)
+    }
+
+    /// A name, as bytes for a program and without control characters for a terminal.
+    pub fn name(&mut self, name: &Name) -> Result<(), Failure> {
+        if !self.terminal {
+            return self.bytes(&name.to_bytes());
+        }
+        self.bytes(printable(&name.to_string()).as_bytes())
+    }
+
+    /// A document for scripts.
+    pub fn json(&mut self, document: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(document).expect("plain data has a JSON form");
+        writeln!(self.writer, "{text}").map_err(failure)
+    }
+
+    /// Writes out what is buffered.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        self.writer.flush().map_err(failure)
+    }
+}
+
+/// Text that cannot move a terminal's cursor or change its colours.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Why standard output could not be written.
+pub fn failure(error: io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        Failure::silent()
+    } else {
+        Failure::from_io("standard output", &error)
+    }
+}
+
+/// A time for people, in local time, to the second.
+pub fn local_time(time: Timestamp, offset_minutes: i32) -> String {
+    let local = FixedOffset::east_opt(offset_minutes * 60)
+        .zip(DateTime::<Utc>::from_timestamp(time.seconds, time.nanoseconds))
+        .map(|(offset, utc)| utc.with_timezone(&offset).format("%Y-%m-%d %H:%M:%S").to_string());
+    local.unwrap_or_else(|| "-".to_string())
+}
+
+/// A time for scripts, in UTC (RFC 3339).
+pub fn utc_time(time: Timestamp) -> String {
+    let utc = DateTime::<Utc>::from_timestamp(time.seconds, time.nanoseconds);
+    utc.map_or_else(|| "-".to_string(), |utc| utc.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+}
+
+const FLAGS: [(DosFlags, char, &str); 4] = [
+    (DosFlags::READ_ONLY, 'r', "read-only"),
+    (DosFlags::HIDDEN, 'h', "hidden"),
+    (DosFlags::SYSTEM, 's', "system"),
+    (DosFlags::ARCHIVE, 'a', "archive"),
+];
+
+/// Flags as letters: read-only, hidden, system, archive.
+pub fn flag_letters(flags: DosFlags) -> String {
+    FLAGS.iter().map(|&(flag, letter, _)| if flags.contains(flag) { letter } else { '-' }).collect()
+}
+
+/// Flags as words.
+pub fn flag_words(flags: DosFlags) -> Vec<&'static str> {
+    FLAGS.iter().filter(|(flag, ..)| flags.contains(*flag)).map(|&(_, _, word)| word).collect()
+}
+
+/// A number with its thousands set apart.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_numbers() {
+        let time = Timestamp { seconds: 1_000_000_000, nanoseconds: 500_000_000 };
+        assert_eq!(local_time(time, 120), "2001-09-09 03:46:40");
+        assert_eq!(utc_time(time), "2001-09-09T01:46:40.500Z");
+        assert_eq!(utc_time(Timestamp { seconds: i64::MAX, nanoseconds: 0 }), "-");
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(flag_letters(DosFlags(0x21)), "r--a");
+    }
+}

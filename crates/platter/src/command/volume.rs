@@ -1,0 +1,299 @@
+//! Opening the volumes that arguments name, and finding the way inside them.
+
+use crate::command::failure::{About, Failure, shown, tell};
+use crate::command::image::listener;
+use clap::Args;
+use platter::{Access, DeviceOptions, Held, Source, names};
+use platter_device::{Caching, Device};
+use platter_vfs::{Error as VolumeError, FileSystem, Name, OpenOptions};
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Which volume is meant, for commands that only read.
+#[derive(Args, Clone, Copy)]
+pub struct ReadOptions {
+    /// Use this partition instead of the only one with a known file system
+    #[arg(long, value_name = "N")]
+    pub partition: Option<u32>,
+}
+
+/// Which volume is meant, for commands that write.
+#[derive(Args, Clone, Copy)]
+pub struct WriteOptions {
+    /// Use this partition instead of the only one with a known file system
+    #[arg(long, value_name = "N")]
+    pub partition: Option<u32>,
+    /// Write even if the device is mounted or otherwise in use, unless another process has locked it
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// How a device is opened for a command.
+pub fn device_options(access: Access, caching: Caching) -> DeviceOptions {
+    DeviceOptions { access, caching, listener: listener() }
+}
+
+/// Opens an image file or block device, or several as a mirror.
+pub fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
+    let source = Source::whole(image)?;
+    if access.writes() {
+        refuse_any_mounted(&source)?;
+    }
+    Ok(platter::open_whole(&source, &device_options(access, Caching::default()))?)
+}
+
+/// Refuses a source of which any path is mounted.
+pub fn refuse_any_mounted(source: &Source) -> Result<(), Failure> {
+    source.paths.iter().try_for_each(|path| refuse_mounted(path))
+}
+
+/// Refuses what this program has mounted, also with `--force`: nothing good can come of writing to it beside the mount.
+pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
+    let Ok(real) = fs::canonicalize(path) else { return Ok(()) };
+    let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
+    let holds = |mount: &&platter_mount::MountPoint| {
+        Source::whole(&mount.source).is_ok_and(|image| image.paths.contains(&real))
+    };
+    match mounts.iter().find(holds) {
+        Some(mount) => {
+            let at = shown(&mount.at);
+            Err(Failure::new(shown(path), format!("is mounted at {at}; platter umount {at} ends that")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Opens an image file or block device, and in it the partition that is meant, if it has any.
+pub fn open_part(image: &Path, partition: Option<u32>, access: Access) -> Result<Arc<dyn Device>, Failure> {
+    part_of(open_device(image, access)?, partition, access)
+}
+
+/// The partition that is meant in a device that is open, if it has any.
+pub fn part_of(
+    device: Arc<dyn Device>,
+    partition: Option<u32>,
+    access: Access,
+) -> Result<Arc<dyn Device>, Failure> {
+    Ok(platter::part_of(device, partition, &device_options(access, Caching::default()))?)
+}
+
+/// How volumes are opened here: times that a format keeps as local time are those of this machine.
+pub fn open_options(read_only: bool) -> OpenOptions {
+    OpenOptions { read_only, local_offset_minutes: local_offset_minutes(), ..OpenOptions::default() }
+}
+
+/// Minutes that local time is ahead of UTC now. Windows too applies the present offset to every time on FAT.
+pub fn local_offset_minutes() -> i32 {
+    chrono::Local::now().offset().local_minus_utc() / 60
+}
+
+/// The volumes that a command works on. Each is opened once, however many arguments name it.
+pub struct Volumes {
+    partition: Option<u32>,
+    open: Vec<Open>,
+}
+
+struct Open {
+    image: PathBuf,
+    /// The files or devices it is on.
+    paths: Vec<PathBuf>,
+    /// Which partition of them it is, if one was named.
+    partition: Option<u32>,
+    /// The whole of what it is on.
+    device: Arc<dyn Device>,
+    writable: bool,
+    system: Arc<dyn FileSystem>,
+}
+
+impl Volumes {
+    /// No volume yet.
+    pub fn new(partition: Option<u32>) -> Volumes {
+        Volumes { partition, open: Vec::new() }
+    }
+
+    /// The volume in an image, opened now if it was not before. Whoever needs to write asks first.
+    pub fn volume(&mut self, image: &Path, access: Access) -> Result<Arc<dyn FileSystem>, Failure> {
+        let (whole, named) = Source::split_partition(image);
+        let partition = named.or(self.partition);
+        let paths = Source::whole(whole)?.identity()?;
+        let same = |open: &&Open| open.paths == paths && open.partition == partition;
+        if let Some(open) = self.open.iter().find(same) {
+            return Ok(open.system.clone());
+        }
+        let shares = |open: &&Open| open.paths.iter().any(|path| paths.contains(path));
+        let is_part = |open: &Open| open.paths == paths && open.partition.is_some() && partition.is_some();
+        if let Some(open) = self.open.iter().filter(shares).find(|open| !is_part(open)) {
+            let other = shown(&open.image);
+            return Err(Failure::new(
+                shown(image),
+                format!("shares a copy with {other}, which is in use here"),
+            ));
+        }
+        let writable = matches!(access, Access::Write { .. });
+        // Another partition of an image that is open: a second claim would be refused.
+        let device = match self.open.iter().find(shares) {
+            Some(open) => open.device.clone(),
+            None => open_device(whole, access)?,
+        };
+        let (whole, device) = (device.clone(), part_of(device, partition, access)?);
+        let system = platter_formats::open(device, open_options(!writable)).map_err(|error| match error {
+            damage @ VolumeError::Damaged(_) => {
+                let hint =
+                    "`platter recover` copies out what is left, and `platter check` says what is wrong";
+                Failure::new(shown(image), format!("{damage}; {hint}"))
+            }
+            error => Failure::new(shown(image), error),
+        })?;
+        let device = system.device();
+        if let Some(why) = device.why_read_only().filter(|_| device.end() < device.len()) {
+            tell(format_args!("platter: {}: {why}; what lies there cannot be read", shown(image)));
+        }
+        let (image, system_too) = (image.to_path_buf(), system.clone());
+        self.open.push(Open { image, paths, partition, device: whole, writable, system: system_too });
+        Ok(system)
+    }
+
+    /// Whether a host file is one of the images.
+    pub fn contains(&self, path: &Path) -> bool {
+        fs::canonicalize(path).is_ok_and(|path| self.open.iter().any(|open| open.paths.contains(&path)))
+    }
+
+    /// Makes everything durable and marks the volumes clean. A command that fails calls it too, because what it did
+    /// before is worth keeping.
+    pub fn close(self) -> Result<(), Failure> {
+        let mut outcome = Ok(());
+        for open in self.open.into_iter().filter(|open| open.writable) {
+            outcome = outcome.and(open.system.unmount().about(shown(&open.image)));
+        }
+        outcome
+    }
+}
+
+/// A path on a volume.
+#[derive(Clone, Debug)]
+pub struct VolumePath {
+    /// The image, as the argument names it.
+    pub image: PathBuf,
+    /// The names from the root on.
+    pub names: Vec<Name>,
+}
+
+/// What a path argument means.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// A file of the host.
+    Host(PathBuf),
+    /// A file on a volume.
+    Volume(VolumePath),
+}
+
+impl Place {
+    /// Tells host paths from paths on a volume, as the help of the whole program describes.
+    pub fn parse(argument: &OsStr) -> Result<Place, Failure> {
+        let bytes = argument.as_bytes();
+        let colon_after = |start: usize| {
+            bytes[start..].windows(2).position(|pair| pair == b":/").map(|colon| start + colon)
+        };
+        let is_host = |colon: usize| Path::new(OsStr::from_bytes(&bytes[..=colon])).is_dir();
+        let colon = match colon_after(0) {
+            // The first copy of a mirror has an absolute path.
+            Some(colon) if bytes[..=colon] == *Source::MIRROR.as_bytes() && !is_host(colon) => {
+                colon_after(colon + 1)
+            }
+            first => first,
+        };
+        let Some(colon) = colon.filter(|&colon| !is_host(colon)) else {
+            return Ok(Place::Host(PathBuf::from(argument)));
+        };
+        let image = PathBuf::from(OsStr::from_bytes(&bytes[..colon]));
+        let names = names(&bytes[colon + 1..]);
+        Ok(Place::Volume(VolumePath { image, names }))
+    }
+}
+
+impl VolumePath {
+    /// A path on a volume and nothing else.
+    pub fn parse(argument: &OsStr) -> Result<VolumePath, Failure> {
+        match Place::parse(argument)? {
+            Place::Volume(path) => Ok(path),
+            Place::Host(path) => Err(Failure::new(shown(&path), "a path on a volume is written IMAGE:/PATH")),
+        }
+    }
+
+    /// A path on a volume; an image by itself means its root directory.
+    pub fn parse_or_root(argument: &OsStr) -> Result<VolumePath, Failure> {
+        match Place::parse(argument)? {
+            Place::Volume(path) => Ok(path),
+            Place::Host(image) => Ok(VolumePath { image, names: Vec::new() }),
+        }
+    }
+
+    /// The directory it stands in and its last name; `None` for the root.
+    pub fn split(&self) -> Option<(VolumePath, Name)> {
+        let (last, names) = self.names.split_last()?;
+        Some((VolumePath { image: self.image.clone(), names: names.to_vec() }, last.clone()))
+    }
+
+    /// The path of an entry of this directory.
+    pub fn join(&self, name: &Name) -> VolumePath {
+        let mut path = self.clone();
+        path.names.push(name.clone());
+        path
+    }
+
+    /// Finds the node.
+    pub fn find(&self, system: &Arc<dyn FileSystem>) -> Result<Held, Failure> {
+        self.lookup(system).about(self)
+    }
+
+    /// Finds the node, leaving it to the caller what a failure means.
+    pub fn lookup(&self, system: &Arc<dyn FileSystem>) -> platter_vfs::Result<Held> {
+        Held::find(system, &self.names)
+    }
+}
+
+impl fmt::Display for VolumePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.image.display())?;
+        if self.names.is_empty() {
+            return f.write_str("/");
+        }
+        self.names.iter().try_for_each(|name| write!(f, "/{name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> String {
+        match Place::parse(OsStr::new(text)).unwrap() {
+            Place::Host(path) => format!("host {}", path.display()),
+            Place::Volume(path) => format!("volume {path}"),
+        }
+    }
+
+    #[test]
+    fn a_colon_and_slash_lead_into_a_volume() {
+        assert_eq!(parse("disk.img:/a/b"), "volume disk.img:/a/b");
+        assert_eq!(parse("/dev/sdz1:/"), "volume /dev/sdz1:/");
+        assert_eq!(parse("C:/x"), "volume C:/x");
+        assert_eq!(parse("d.img://a/./b/../c/"), "volume d.img:/a/c");
+        assert_eq!(parse("d.img:/../../a"), "volume d.img:/a");
+        assert_eq!(parse("mirror:a.img,b.img:/c"), "volume mirror:a.img,b.img:/c");
+        assert_eq!(parse("mirror:/dev/sdy,/dev/sdz:/c"), "volume mirror:/dev/sdy,/dev/sdz:/c");
+        for host in ["mirror:a,b", "mirror:/a,/b", "disk.img", "./a/b", "a:b", "odd:"] {
+            assert_eq!(parse(host), format!("host {host}"));
+        }
+        let directory = std::env::temp_dir().join(format!("platter-volume-{}:", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let inside = format!("{}/x", directory.display());
+        assert_eq!(parse(&inside), format!("host {inside}"), "a directory of that name is the host's");
+        fs::remove_dir(&directory).unwrap();
+        assert_eq!(parse(&inside), format!("volume {inside}"));
+    }
+}

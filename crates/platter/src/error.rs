@@ -1,0 +1,243 @@
+//! What can go wrong, said once for all layers.
+
+use platter_vfs::{Damage, Errno, Error as SystemError};
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// The result of a call of this library.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What kind of failure an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No file, directory or device of this name.
+    NotFound,
+    /// The name is taken.
+    Exists,
+    /// A directory is needed.
+    NotADirectory,
+    /// Something other than a directory is needed.
+    IsADirectory,
+    /// The directory has entries.
+    NotEmpty,
+    /// The volume, or what is kept of one file, has no room for more.
+    NoSpace,
+    /// The file would be larger than the format can hold.
+    FileTooLarge,
+    /// The format cannot hold this name.
+    InvalidName,
+    /// A value in the call makes no sense.
+    InvalidArgument,
+    /// Another caller has this part of the file for itself at the moment.
+    Busy,
+    /// The volume or the device is open for reading only.
+    ReadOnly,
+    /// An attribute of the file forbids it.
+    NotPermitted,
+    /// The format has no such thing.
+    Unsupported,
+    /// The content is there in a form that is not read, for example encrypted.
+    Unreadable,
+    /// The device holds no volume, or one that cannot be used.
+    NotAVolume,
+    /// No such volume can be made on this device.
+    CannotMake,
+    /// A structure on the device is damaged: see [`Error::damage`].
+    Damaged,
+    /// The device or the host's file system failed.
+    Io,
+    /// The device is in use, or holds something that would be lost.
+    Protected,
+    /// Another process has the device for itself.
+    Locked,
+    /// What a repair is about to overwrite cannot be saved, so nothing was overwritten.
+    CannotSave,
+}
+
+/// A refusal or a failure: of what kind, and what it is about.
+///
+/// As text it is one line, `what: why`. What a program decides by is in values: [`Error::kind`], [`Error::errno`], and
+/// for damage its [structure, position, expected and found content](Damage).
+#[derive(Debug)]
+pub struct Error {
+    about: String,
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    System(SystemError),
+    Host(io::Error),
+    /// What is not so, in the words that follow the name.
+    Refused(ErrorKind, String),
+}
+
+impl Error {
+    /// A failure of a layer below that concerns `about`.
+    pub fn new(about: impl fmt::Display, cause: impl Into<SystemError>) -> Error {
+        Error { about: about.to_string(), cause: Cause::System(cause.into()) }
+    }
+
+    /// A failure of the host, where `about` is.
+    pub fn host(about: impl fmt::Display, cause: io::Error) -> Error {
+        Error { about: about.to_string(), cause: Cause::Host(cause) }
+    }
+
+    /// A refusal of this library itself.
+    pub(crate) fn refused(kind: ErrorKind, about: impl fmt::Display, why: impl fmt::Display) -> Error {
+        Error { about: about.to_string(), cause: Cause::Refused(kind, why.to_string()) }
+    }
+
+    /// What it is about: a path on a volume, or a source as it was named.
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> ErrorKind {
+        match &self.cause {
+            Cause::System(error) => kind(error),
+            Cause::Host(error) => match error.kind() {
+                io::ErrorKind::NotFound => ErrorKind::NotFound,
+                io::ErrorKind::AlreadyExists => ErrorKind::Exists,
+                io::ErrorKind::PermissionDenied => ErrorKind::NotPermitted,
+                _ => ErrorKind::Io,
+            },
+            Cause::Refused(kind, _) => *kind,
+        }
+    }
+
+    /// The number that a POSIX caller gets for it.
+    pub fn errno(&self) -> Errno {
+        match &self.cause {
+            Cause::System(error) => error.errno(),
+            Cause::Host(error) => Errno(error.raw_os_error().unwrap_or(libc::EIO)),
+            Cause::Refused(kind, _) => Errno(match kind {
+                ErrorKind::NotFound => libc::ENOENT,
+                ErrorKind::Exists => libc::EEXIST,
+                ErrorKind::NotADirectory => libc::ENOTDIR,
+                ErrorKind::IsADirectory => libc::EISDIR,
+                ErrorKind::NotEmpty => libc::ENOTEMPTY,
+                ErrorKind::Protected | ErrorKind::Locked => libc::EBUSY,
+                ErrorKind::InvalidArgument | ErrorKind::NotAVolume => libc::EINVAL,
+                _ => libc::EIO,
+            }),
+        }
+    }
+
+    /// The damaged structure, where damage is the reason: its name, its offset on the volume in bytes, what should stand
+    /// there and what does.
+    pub fn damage(&self) -> Option<&Damage> {
+        match &self.cause {
+            Cause::System(SystemError::Damaged(damage)) => Some(damage),
+            _ => None,
+        }
+    }
+
+    /// The failure of the file system or the device, where one of them failed.
+    pub fn system(&self) -> Option<&SystemError> {
+        match &self.cause {
+            Cause::System(error) => Some(error),
+            Cause::Host(_) | Cause::Refused(..) => None,
+        }
+    }
+}
+
+fn kind(error: &SystemError) -> ErrorKind {
+    use platter_device::Error as Device;
+    match error {
+        SystemError::NotFound => ErrorKind::NotFound,
+        SystemError::Exists => ErrorKind::Exists,
+        SystemError::NotADirectory => ErrorKind::NotADirectory,
+        SystemError::IsADirectory => ErrorKind::IsADirectory,
+        SystemError::NotEmpty => ErrorKind::NotEmpty,
+        SystemError::NoSpace | SystemError::RecordFull { .. } | SystemError::TooManyLinks { .. } => {
+            ErrorKind::NoSpace
+        }
+        SystemError::FileTooLarge { .. } => ErrorKind::FileTooLarge,
+        SystemError::InvalidName { .. } => ErrorKind::InvalidName,
+        SystemError::InvalidArgument(_) | SystemError::Misaligned { .. } | SystemError::IntoItself => {
+            ErrorKind::InvalidArgument
+        }
+        SystemError::Busy => ErrorKind::Busy,
+        SystemError::ReadOnly(_) | SystemError::Device(Device::ReadOnly { .. }) => ErrorKind::ReadOnly,
+        SystemError::NotPermitted(_) => ErrorKind::NotPermitted,
+        SystemError::Unsupported { .. } => ErrorKind::Unsupported,
+        SystemError::Unreadable(_) => ErrorKind::Unreadable,
+        SystemError::NotThisFormat { .. } => ErrorKind::NotAVolume,
+        SystemError::CannotMake { .. } => ErrorKind::CannotMake,
+        SystemError::Damaged(_) => ErrorKind::Damaged,
+        SystemError::Device(Device::Protected { .. }) => ErrorKind::Protected,
+        SystemError::Device(Device::Locked { .. }) => ErrorKind::Locked,
+        SystemError::Device(Device::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            ErrorKind::NotFound
+        }
+        // Whatever else there will be is a failure.
+        _ => ErrorKind::Io,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            // A device's errors name it themselves.
+            Cause::System(SystemError::Device(error)) => error.fmt(f),
+            Cause::System(error) => write!(f, "{}: {error}", self.about),
+            Cause::Host(error) => {
+                let text = error.to_string();
+                // Without the number that the standard library adds.
+                let end = text.rfind(" (os error ").unwrap_or(text.len());
+                write!(f, "{}: {}", self.about, &text[..end])
+            }
+            Cause::Refused(_, why) => write!(f, "{}: {why}", self.about),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.cause {
+            Cause::System(error) => Some(error),
+            Cause::Host(error) => Some(error),
+            Cause::Refused(..) => None,
+        }
+    }
+}
+
+/// For [`std::io::Read`] and the like. The error is inside: `get_ref` and `downcast_ref` give it back.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        io::Error::new(io::Error::from_raw_os_error(error.errno().0).kind(), error)
+    }
+}
+
+/// A device's errors name it.
+impl From<platter_device::Error> for Error {
+    fn from(error: platter_device::Error) -> Error {
+        Error { about: String::new(), cause: Cause::System(error.into()) }
+    }
+}
+
+/// Says what an error is about.
+pub(crate) trait About<T> {
+    fn about(self, what: impl fmt::Display) -> Result<T>;
+}
+
+impl<T> About<T> for platter_vfs::Result<T> {
+    fn about(self, what: impl fmt::Display) -> Result<T> {
+        self.map_err(|error| Error::new(what, error))
+    }
+}
+
+impl<T> About<T> for io::Result<T> {
+    fn about(self, what: impl fmt::Display) -> Result<T> {
+        self.map_err(|error| Error::host(what, error))
+    }
+}
+
+/// A host path for a message.
+pub(crate) fn shown(path: &Path) -> impl fmt::Display + '_ {
+    path.display()
+}

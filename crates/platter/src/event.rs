@@ -1,0 +1,83 @@
+//! What happens on the way that is no failure, and that somebody should know.
+
+use platter_device::{MirrorEvent, Standing};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Something that happened while a call did what it was asked. As text it is a line for people.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'e> {
+    /// A copy of a mirror could not be read or written.
+    Mirror(&'e MirrorEvent<'e>),
+    /// A copy of a mirror takes no part, or is damaged.
+    Copy {
+        /// The copy's name.
+        name: &'e str,
+        /// Why it takes no part.
+        standing: &'e Standing,
+    },
+    /// A mirror was not closed when it was last written to.
+    Unclosed {
+        /// Whether it is opened for writing, which compares the copies.
+        writes: bool,
+    },
+    /// A copy of a mirror is about to be written to by itself.
+    WrittenAlone(&'e Path),
+    /// The copies of a mirror do not begin alike; one of them is read.
+    Unlike(&'e platter_device::Error),
+    /// The device ends before the volume on it does: why it is only read.
+    CutOff(&'e str),
+    /// A repair failed, and what it had overwritten until then is in this file.
+    UndoKept(&'e Path),
+}
+
+impl fmt::Display for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Mirror(event) => event.fmt(f),
+            Event::Copy { name, standing } => write!(f, "{name}: this copy of the mirror is {standing}"),
+            Event::Unclosed { writes } => {
+                let what =
+                    if *writes { "the copies are compared where it wrote" } else { "one copy is read" };
+                write!(f, "the mirror was not closed when it was last written to; {what}")
+            }
+            Event::WrittenAlone(path) => write!(
+                f,
+                "{} is a copy of a mirror; written to by itself, it will differ from the others",
+                path.display()
+            ),
+            Event::Unlike(error) => error.fmt(f),
+            Event::CutOff(why) => write!(f, "{why}; what lies there cannot be read"),
+            Event::UndoKept(path) => {
+                write!(f, "what was overwritten until then is in {}", path.display())
+            }
+        }
+    }
+}
+
+/// Whoever is told of [`Event`]s: nobody, unless it was said who.
+#[derive(Clone, Default)]
+pub struct Listener(Option<Arc<Hears>>);
+
+type Hears = dyn Fn(&Event<'_>) + Send + Sync;
+
+impl Listener {
+    /// Calls `hear` at each event, from whichever thread meets it.
+    pub fn new(hear: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Listener {
+        Listener(Some(Arc::new(hear)))
+    }
+
+    pub(crate) fn tell(&self, event: &Event<'_>) {
+        if let Some(hear) = &self.0 {
+            hear(event);
+        }
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Listener(..)" } else { "Listener" })
+    }
+}

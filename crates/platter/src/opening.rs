@@ -1,0 +1,289 @@
+//! Opening the devices that sources name.
+
+use crate::error::{Error, Result, shown};
+use crate::event::{Event, Listener};
+use crate::source::Source;
+use platter_device::{
+    Caching, Device, Error as DeviceError, FileDevice, FileOptions, FileRecord, IN_USE, Mirror, MirrorCopy,
+    MirrorRecord, MirrorSet, Standing, refuse_in_use, refuse_unlike_copies, select_partition,
+};
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a caller may do with a device, and what others may meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Read it, whoever else uses it.
+    #[default]
+    Read,
+    /// Read it, and let nobody else write to it meanwhile.
+    ReadAlone,
+    /// Write to it, also while the kernel uses it if `force`. The lock of another process is never passed over.
+    Write {
+        /// Do not ask whether it is in use.
+        force: bool,
+    },
+}
+
+impl Access {
+    /// Whether it may be written to.
+    pub fn writes(self) -> bool {
+        matches!(self, Access::Write { .. })
+    }
+
+    /// Whether nobody else may have it meanwhile.
+    fn claims(self) -> bool {
+        !matches!(self, Access::Read)
+    }
+}
+
+/// How a device is opened.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceOptions {
+    /// What is done with it.
+    pub access: Access,
+    /// Whether the host's page cache is used.
+    pub caching: Caching,
+    /// Whoever is told what happens to the copies of a mirror.
+    pub listener: Listener,
+}
+
+impl DeviceOptions {
+    /// For this kind of access, through the page cache, with nobody told of anything.
+    pub fn new(access: Access) -> DeviceOptions {
+        DeviceOptions { access, ..DeviceOptions::default() }
+    }
+}
+
+/// Opens the image file or block device that a source names, or several as a mirror, and in it the partition that is
+/// meant, if it has any.
+///
+/// # Errors
+/// [`Protected`](crate::ErrorKind::Protected) and [`Locked`](crate::ErrorKind::Locked) if it is to be written to and
+/// somebody uses it, and what the device gives.
+pub fn open_device(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn Device>> {
+    part_of(open_whole(source, options)?, source.partition, options)
+}
+
+/// The same without looking for partitions.
+///
+/// # Errors
+/// As [`open_device`].
+pub fn open_whole(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn Device>> {
+    if source.is_mirror {
+        return open_mirror(source, options);
+    }
+    let path = &source.paths[0];
+    let device = open_file(path, options.access, options.caching)?;
+    if options.access.writes() {
+        note_alone(path, &options.listener)?;
+    }
+    Ok(device)
+}
+
+/// Opens one image file or block device, which is no copy of a mirror or is opened as one.
+///
+/// # Errors
+/// As [`open_device`].
+pub fn open_file(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>> {
+    let (read_only, force) = match access {
+        Access::Read => (true, true),
+        Access::ReadAlone => (true, false),
+        Access::Write { force } => (false, force),
+    };
+    if access.claims() {
+        wait_until_closed(path);
+    }
+    if !force {
+        refuse_in_use(path)?;
+    }
+    // `force` passes over what the kernel does with a device, never over the lock of another process.
+    let (exclusive, beside_kernel) = (access.claims(), force);
+    let options = FileOptions { read_only, exclusive, beside_kernel, ..FileOptions::default() };
+    let device = FileDevice::open(path, options)?;
+    if caching == options.caching {
+        return Ok(Arc::new(device));
+    }
+    // Past the page cache, an image may have larger sectors than its volume was made for.
+    let sectors = device.sectors();
+    drop(device);
+    let direct = FileDevice::open(path, FileOptions { caching, ..options })?;
+    if direct.sectors() == sectors {
+        return Ok(Arc::new(direct));
+    }
+    drop(direct);
+    Ok(Arc::new(FileDevice::open(path, options)?))
+}
+
+/// Waits for a process that served a mount and closes the volume now: umount(8) returns before it has. Whoever else has
+/// the image or device is not waited for long.
+pub fn wait_until_closed(path: &Path) {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let start = Instant::now();
+    while is_claimed(path) && start.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether somebody has an image file or block device for themselves who is found nowhere else.
+fn is_claimed(path: &Path) -> bool {
+    let options = FileOptions { read_only: true, exclusive: true, ..FileOptions::default() };
+    match refuse_in_use(path) {
+        Ok(()) => matches!(FileDevice::open(path, options), Err(DeviceError::Locked { .. })),
+        Err(error) => matches!(error, DeviceError::Protected { reason, .. } if reason == IN_USE),
+    }
+}
+
+/// The partition that is meant in a device that is open, if it has any.
+///
+/// # Errors
+/// As [`open_device`].
+pub fn part_of(
+    device: Arc<dyn Device>,
+    partition: Option<u32>,
+    options: &DeviceOptions,
+) -> Result<Arc<dyn Device>> {
+    let known = |device: &dyn Device| matches!(platter_formats::recognise(device), Ok(Some(_)));
+    let part = select_partition(device, partition, &known)?;
+    look_at_copies(&*part, options)?;
+    Ok(part)
+}
+
+/// Copies that are not of one volume are not written to. They can be read, but whoever reads should know.
+///
+/// # Errors
+/// [`Protected`](crate::ErrorKind::Protected) if it is to be written to.
+pub fn look_at_copies(device: &dyn Device, options: &DeviceOptions) -> Result<()> {
+    match (options.access, refuse_unlike_copies(device)) {
+        (Access::Write { force: true }, _) | (_, Ok(())) => {}
+        (Access::Write { force: false }, Err(error)) => return Err(error.into()),
+        // What cannot be read at all fails soon enough.
+        (Access::Read | Access::ReadAlone, Err(error @ DeviceError::Protected { .. })) => {
+            options.listener.tell(&Event::Unlike(&error));
+        }
+        (Access::Read | Access::ReadAlone, Err(_)) => {}
+    }
+    Ok(())
+}
+
+/// Looks at the copies that a source names. One that cannot be opened takes no part; one that another process works on
+/// is an error.
+///
+/// # Errors
+/// As [`open_device`].
+pub fn look_at_mirror(source: &Source, options: &DeviceOptions) -> Result<MirrorSet> {
+    let copies = source.paths.iter().map(|path| copy(path, options)).collect::<Result<_>>()?;
+    Ok(MirrorSet::look(copies, &platter_formats::Judge))
+}
+
+fn copy(path: &Path, options: &DeviceOptions) -> Result<MirrorCopy> {
+    let record = Arc::new(FileRecord::of(path));
+    let is_there = path.exists();
+    let device = match open_file(path, options.access, options.caching) {
+        Ok(device) => Ok(device),
+        Err(_) if !is_there => Err("it is missing".to_string()),
+        // What is no disk at all, and what somebody else works on, is no copy that has failed.
+        Err(error) if refuses(path, options.access) => return Err(error),
+        Err(error) => Err(error.to_string()),
+    };
+    Ok(MirrorCopy { name: shown(path).to_string(), device, record })
+}
+
+/// Whether a path that cannot be opened is refused, and has not failed.
+fn refuses(path: &Path, access: Access) -> bool {
+    let Ok(data) = path.metadata() else { return false };
+    let is_disk = data.is_file() || data.file_type().is_block_device();
+    !is_disk || access.writes() && open_file(path, Access::Read, Caching::default()).is_ok()
+}
+
+fn open_mirror(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn Device>> {
+    let set = look_at_mirror(source, options)?;
+    let writes = options.access.writes();
+    for (name, standing) in set.names().zip(set.standings()) {
+        if matches!(standing, Standing::LeftOut(_) | Standing::Damaged) {
+            options.listener.tell(&Event::Copy { name, standing });
+        }
+    }
+    if set.is_unclosed() {
+        options.listener.tell(&Event::Unclosed { writes });
+    }
+    Ok(watched(set.open(writes)?, &options.listener))
+}
+
+/// A mirror that tells what happens to its copies.
+fn watched(mirror: Mirror, listener: &Listener) -> Arc<dyn Device> {
+    let listener = listener.clone();
+    Arc::new(mirror.on_event(move |event| listener.tell(&Event::Mirror(event))))
+}
+
+/// The device of a source, from those at its paths, which were opened in the same order.
+pub(crate) fn joined(
+    source: &Source,
+    mut opened: Vec<Arc<dyn Device>>,
+    listener: &Listener,
+) -> Result<Arc<dyn Device>> {
+    if !source.is_mirror && opened.len() == 1 {
+        return Ok(opened.remove(0));
+    }
+    Ok(watched(Mirror::new(opened)?, listener))
+}
+
+/// Notes in the record of a copy that it is about to be written to by itself.
+fn note_alone(path: &Path, listener: &Listener) -> Result<()> {
+    match MirrorSet::note_alone(&FileRecord::of(path)) {
+        Ok(false) => Ok(()),
+        Ok(true) => {
+            listener.tell(&Event::WrittenAlone(path));
+            Ok(())
+        }
+        Err(error) => Err(Error::host(shown(path), error)),
+    }
+}
+
+/// Makes a new mirror of copies that were just made alike, or forgets the mirror that a device belonged to.
+pub(crate) fn found_mirror(source: &Source, length: u64) -> Result<()> {
+    let records = || source.paths.iter().map(|path| FileRecord::of(path));
+    if !source.is_mirror {
+        return records().try_for_each(|record| {
+            record.remove().map_err(|error| Error::host(shown(record.place()), error))
+        });
+    }
+    let records: Vec<Arc<dyn MirrorRecord>> =
+        records().map(|record| Arc::new(record) as Arc<dyn MirrorRecord>).collect();
+    MirrorSet::found(&records, length).map_err(|error| Error::host("the record of the mirror", error))
+}
+
+/// What is another when somebody has written to a source, or to a copy of a mirror.
+pub fn stamp(source: &Source) -> String {
+    let stamps = source.paths.iter().map(|path| FileRecord::of(path).stamp().unwrap_or_default());
+    stamps.collect::<Vec<_>>().join("; ")
+}
+
+/// Whether a path names a block device.
+pub(crate) fn is_block(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| data.file_type().is_block_device())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_device::{Fault, Faults, MemoryDevice, Operation, Sectors, When};
+
+    #[test]
+    fn copies_become_one_device() {
+        let memory = || Arc::new(MemoryDevice::new(8192, Sectors::SMALL)) as Arc<dyn Device>;
+        let nobody = Listener::default();
+        let plain = joined(&Source::whole("a").unwrap(), vec![memory()], &nobody).unwrap();
+        assert_eq!(plain.name(), "mem:8192");
+        let faults = Arc::new(Faults::new(memory(), 1));
+        faults.inject(When::from(Operation::Read, 0), Fault::Fail);
+        let mirror = Source::whole("mirror:a,b").unwrap();
+        let mirror = joined(&mirror, vec![faults.clone(), memory()], &nobody).unwrap();
+        assert_eq!((mirror.name(), mirror.copies()), ("mirror:mem:8192,mem:8192", 2));
+        mirror.read_at(0, &mut [0; 512]).unwrap();
+    }
+}

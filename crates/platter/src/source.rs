@@ -1,0 +1,158 @@
+//! What a source names: an image file, a block device, a mirror, a partition.
+
+use crate::error::{About, Error, ErrorKind, Result, shown};
+use platter_device::Mirror;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where a volume is: an image file or block device, several as a mirror, or a partition of those.
+///
+/// As text, which every call of this library takes: `disk.img`, `/dev/sdb`, `mirror:a.img,b.img`, and with `@2` behind it
+/// partition 2 of any of them. Where no partition is named, the only one with a known file system is meant. A file whose
+/// name ends like that is meant itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// As it was written, without the partition.
+    text: PathBuf,
+    /// The only path, or those of the copies.
+    pub paths: Vec<PathBuf>,
+    /// Whether it is a mirror, which may have a single copy.
+    pub is_mirror: bool,
+    /// The partition that is meant, if one was named.
+    pub partition: Option<u32>,
+}
+
+impl Source {
+    /// How the name of a mirror begins. What follows are the copies, with commas between them.
+    pub const MIRROR: &'static str = "mirror:";
+
+    /// Takes the text of a source apart.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a mirror without copies, with too many, or with one that is named twice.
+    pub fn parse(text: impl AsRef<Path>) -> Result<Source> {
+        let (whole, partition) = Source::split_partition(text.as_ref());
+        Ok(Source { partition, ..Source::whole(whole)? })
+    }
+
+    /// The same, where no partition can be named: an `@` is part of a path.
+    ///
+    /// # Errors
+    /// As [`Source::parse`].
+    pub fn whole(text: impl AsRef<Path>) -> Result<Source> {
+        let text = text.as_ref().to_path_buf();
+        let bytes = text.as_os_str().as_bytes();
+        let Some(copies) = bytes.strip_prefix(Source::MIRROR.as_bytes()) else {
+            return Ok(Source { paths: vec![text.clone()], text, is_mirror: false, partition: None });
+        };
+        let paths: Vec<PathBuf> =
+            copies.split(|&byte| byte == b',').map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
+        let wrong = |why: String| Err(Error::refused(ErrorKind::InvalidArgument, shown(&text), why));
+        if paths.iter().any(|path| path.as_os_str().is_empty()) {
+            let prefix = Source::MIRROR;
+            return wrong(format!("a mirror is written {prefix}IMAGE,IMAGE, with the path of a copy each"));
+        }
+        if paths.len() > Mirror::MOST {
+            return wrong(format!("a mirror has at most {} copies, not {}", Mirror::MOST, paths.len()));
+        }
+        // One that does not exist yet has no other name.
+        let real: Vec<PathBuf> =
+            paths.iter().map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone())).collect();
+        if let Some(twice) = (1..real.len()).find(|&at| real[..at].contains(&real[at])) {
+            return wrong(format!("{} is named twice; each copy is on its own", shown(&paths[twice])));
+        }
+        Ok(Source { text, paths, is_mirror: true, partition: None })
+    }
+
+    /// Takes `IMAGE@N` apart, which means partition N of an image. An image that is called so is meant itself.
+    pub fn split_partition(text: &Path) -> (&Path, Option<u32>) {
+        let bytes = text.as_os_str().as_bytes();
+        let split = || {
+            let at = bytes.iter().rposition(|&byte| byte == b'@')?;
+            let number = std::str::from_utf8(&bytes[at + 1..]).ok()?.parse().ok()?;
+            Some((Path::new(OsStr::from_bytes(&bytes[..at])), Some(number)))
+        };
+        if text.symlink_metadata().is_ok() { (text, None) } else { split().unwrap_or((text, None)) }
+    }
+
+    /// The same source, of which this partition is meant, if any.
+    pub fn with_partition(self, partition: Option<u32>) -> Source {
+        Source { partition, ..self }
+    }
+
+    /// The same mirror with one copy more.
+    pub fn with_copy(mut self, path: PathBuf) -> Source {
+        self.paths.push(path);
+        self
+    }
+
+    /// What it is, however it is named: the canonical paths, sorted. A copy of a mirror need not be there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] and what else the host says of a path that cannot be followed.
+    pub fn identity(&self) -> Result<Vec<PathBuf>> {
+        let real = |path: &PathBuf| match fs::canonicalize(path) {
+            Err(error) if self.is_mirror && error.kind() == std::io::ErrorKind::NotFound => Ok(path.clone()),
+            real => real.about(shown(path)),
+        };
+        let mut real = self.paths.iter().map(real).collect::<Result<Vec<PathBuf>>>()?;
+        real.sort();
+        Ok(real)
+    }
+}
+
+/// As it was written, without the partition.
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.display().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> std::result::Result<(bool, Vec<PathBuf>), String> {
+        Source::whole(text).map(|source| (source.is_mirror, source.paths)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_mirror_names_its_copies() {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(parse("a,b.img"), Ok((false, paths(&["a,b.img"]))));
+        assert_eq!(parse("./mirror:a"), Ok((false, paths(&["./mirror:a"]))));
+        assert_eq!(parse("mirror:a"), Ok((true, paths(&["a"]))));
+        assert_eq!(parse("mirror:a.img,/dev/b"), Ok((true, paths(&["a.img", "/dev/b"]))));
+        for wrong in ["mirror:", "mirror:a,", "mirror:,a", "mirror:a,,b"] {
+            assert!(parse(wrong).unwrap_err().contains("mirror:IMAGE,IMAGE"), "{wrong}");
+        }
+        assert!(parse("mirror:1,2,3,4,5,6,7,8,9").unwrap_err().contains("at most 8 copies, not 9"));
+        assert!(parse("mirror:a,b,a").unwrap_err().contains("a is named twice"));
+        assert!(parse("mirror:/tmp,/tmp/../tmp").unwrap_err().contains("/tmp/../tmp is named twice"));
+        let identity = |text: &str| Source::whole(text).unwrap().identity();
+        assert!(identity("/no/such").is_err());
+        assert_eq!(identity("mirror:/tmp,/no/such").unwrap(), paths(&["/no/such", "/tmp"]));
+        assert_eq!(identity("mirror:/tmp,/").unwrap(), paths(&["/", "/tmp"]));
+    }
+
+    #[test]
+    fn a_number_behind_an_at_is_a_partition_unless_a_file_is_called_so() {
+        let split = |text: &'static str| {
+            let source = Source::parse(text).unwrap();
+            (source.to_string(), source.partition)
+        };
+        assert_eq!(split("none.img@2"), ("none.img".into(), Some(2)));
+        assert_eq!(split("mirror:no,none@12"), ("mirror:no,none".into(), Some(12)));
+        for text in ["none.img", "none@", "none@x", "none@-1", "a@2/b"] {
+            assert_eq!(split(text), (text.into(), None));
+        }
+        let called_so = std::env::temp_dir().join(format!("platter-source-{}@2", std::process::id()));
+        fs::write(&called_so, "").unwrap();
+        let source = Source::parse(&called_so).unwrap();
+        assert_eq!((&source.paths[0], source.partition), (&called_so, None));
+        fs::remove_file(&called_so).unwrap();
+    }
+}

@@ -1,0 +1,289 @@
+//! The library as a program that embeds it sees it.
+
+use platter::device::{Device, MemoryDevice, Sectors};
+use platter::vfs::Integrity;
+use platter::{
+    Access, Change, CheckOptions, ErrorKind, Kind, MakeOptions, OpenOptions, RecoverOptions, Silent, Source,
+    Timestamp, Undo, Volume,
+};
+use std::io::{ErrorKind as HostError, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory that goes away with the test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("platter-library-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Place(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const FORMATS: [&str; 5] = ["fat32", "exfat", "ntfs", "refs", "refs+integrity"];
+
+fn make(image: &Path, format: &str, megabytes: u64) {
+    let options = MakeOptions { size: Some(megabytes << 20), ..MakeOptions::default() };
+    platter::mkfs(image, format, &options, &Silent).unwrap();
+}
+
+/// All paths below the root, in order.
+fn paths(volume: &Volume) -> Vec<String> {
+    let mut all: Vec<String> =
+        volume.walk("").unwrap().map(|entry| entry.unwrap().path().display().to_string()).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn volumes_of_every_format_are_made_written_read_and_checked() {
+    let place = Place::new("formats");
+    for format in FORMATS {
+        let image = place.path(format);
+        make(&image, format, 384);
+        let volume = platter::open_rw(&image).unwrap();
+        volume.set_label("LIBRARY").unwrap();
+        volume.create_dir_all("/one/two").unwrap();
+        volume.create_dir_all("one/two").unwrap();
+        volume.write("one/two/three.txt", b"three").unwrap();
+        let mut file = volume.create_new_file("big").unwrap();
+        for piece in 0..64_u8 {
+            file.write_all(&[piece; 5000]).unwrap();
+        }
+        file.seek(SeekFrom::Start(4_999)).unwrap();
+        file.write_all(b"xy").unwrap();
+        file.sync_all().unwrap();
+        assert_eq!((file.size().unwrap(), file.metadata().unwrap().kind), (320_000, Kind::File));
+        file.set_len(300_000).unwrap();
+        volume.rename("one/two/three.txt", "one/3").unwrap();
+        volume.write("gone", b"for a while").unwrap();
+        volume.remove_file("gone").unwrap();
+        let can = volume.capabilities().clone();
+        if can.streams {
+            // On NTFS this changes when the file was last written to, too.
+            volume.create_stream("big", "notes").unwrap().write_all(b"beside").unwrap();
+        }
+        let modified = Some(Timestamp { seconds: 1_000_000_000, nanoseconds: 0 });
+        volume.set_metadata("big", &Change { modified, ..Change::default() }).unwrap();
+        if can.hard_links {
+            volume.hard_link("one/3", "link").unwrap();
+            assert_eq!(volume.metadata("one/3").unwrap().links, 2);
+            volume.remove_file("link").unwrap();
+        }
+        if can.symbolic_links {
+            volume.symlink("one/3", "shortcut").unwrap();
+            assert_eq!(volume.read_link("shortcut").unwrap(), "one/3");
+            volume.remove_file("shortcut").unwrap();
+        }
+        if can.extended_attributes {
+            volume.set_extended_attribute("big", "KEY", Some(b"value")).unwrap();
+        }
+        if can.integrity {
+            let integrity = Integrity { enabled: true, enforced: true };
+            volume.set_integrity("one/3", integrity).unwrap();
+            assert_eq!(volume.integrity("one/3").unwrap(), integrity);
+        }
+        drop(file);
+        volume.close().unwrap();
+
+        let volume = platter::open(&image).unwrap();
+        assert_eq!(volume.info().unwrap().label, "LIBRARY");
+        assert_eq!(paths(&volume), ["big", "one", "one/3", "one/two"], "{format}");
+        assert_eq!(volume.metadata("BIG").unwrap().modified.seconds, 1_000_000_000);
+        let mut file = volume.open_file("big").unwrap();
+        file.seek(SeekFrom::End(-295_001)).unwrap();
+        let mut part = [0; 4];
+        file.read_exact(&mut part).unwrap();
+        assert_eq!(&part, b"xy\x01\x01");
+        assert_eq!(volume.read("big").unwrap().len(), 300_000);
+        assert_eq!(volume.read("one/3").unwrap(), b"three");
+        if can.streams {
+            assert_eq!(volume.streams("big").unwrap()[0].name.to_string(), "notes");
+            let mut text = String::new();
+            volume.open_stream("big", "notes").unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "beside");
+        }
+        if can.extended_attributes {
+            assert_eq!(volume.extended_attribute("big", "KEY").unwrap(), b"value");
+        }
+        assert_eq!(volume.write("new", b"").unwrap_err().kind(), ErrorKind::ReadOnly);
+        drop((file, volume));
+
+        let volume = platter::open_rw(&image).unwrap();
+        volume.remove_dir_all("one").unwrap();
+        assert_eq!(paths(&volume), ["big"]);
+        // Without `close`: the last handle closes it.
+        drop(volume);
+        let checked = platter::check(&image, &CheckOptions::default(), &Silent).unwrap();
+        assert!(checked.report.findings.is_empty(), "{format}: {:?}", checked.report.findings);
+        assert!(!platter::open(&image).unwrap().info().unwrap().dirty, "{format}");
+    }
+}
+
+#[test]
+fn errors_are_values() {
+    let place = Place::new("errors");
+    let image = place.path("a.img");
+    make(&image, "ntfs", 64);
+    let volume = platter::open_rw(&image).unwrap();
+    volume.create_dir_all("directory/inside").unwrap();
+    volume.write("file", b"").unwrap();
+    let long = "n".repeat(300);
+    for (error, kind, errno) in [
+        (volume.read("none").unwrap_err(), ErrorKind::NotFound, libc::ENOENT),
+        (volume.read("directory").unwrap_err(), ErrorKind::IsADirectory, libc::EISDIR),
+        (volume.read("file/below").unwrap_err(), ErrorKind::NotADirectory, libc::ENOTDIR),
+        (volume.create_dir("file").unwrap_err(), ErrorKind::Exists, libc::EEXIST),
+        (volume.create_dir_all("file/x").unwrap_err(), ErrorKind::NotADirectory, libc::ENOTDIR),
+        (volume.remove_dir("directory").unwrap_err(), ErrorKind::NotEmpty, libc::ENOTEMPTY),
+        (volume.write(&long, b"").unwrap_err(), ErrorKind::InvalidName, libc::ENAMETOOLONG),
+        (volume.write("a:b", b"").unwrap_err(), ErrorKind::InvalidName, libc::EINVAL),
+        (
+            volume.rename("directory", "directory/inside/x").unwrap_err(),
+            ErrorKind::InvalidArgument,
+            libc::EINVAL,
+        ),
+        (volume.remove_dir("/").unwrap_err(), ErrorKind::InvalidArgument, libc::EINVAL),
+        (platter::open("/no/such").err().unwrap(), ErrorKind::NotFound, libc::EIO),
+    ] {
+        assert_eq!((error.kind(), error.errno().0), (kind, errno), "{error}");
+    }
+    let text = volume.read("directory/none").unwrap_err();
+    assert_eq!(
+        (text.about(), text.to_string().as_str()),
+        ("directory/none", "directory/none: no such file or directory")
+    );
+    let host = std::io::Error::from(text);
+    assert_eq!(host.kind(), HostError::NotFound);
+    assert_eq!(host.get_ref().unwrap().downcast_ref::<platter::Error>().unwrap().kind(), ErrorKind::NotFound);
+    // Another handle on a volume that was closed, and a second opening meanwhile.
+    assert_eq!(platter::open_rw(&image).err().unwrap().kind(), ErrorKind::Locked);
+    let other = volume.clone();
+    volume.close().unwrap();
+    assert_eq!(other.write("late", b"").unwrap_err().kind(), ErrorKind::ReadOnly);
+    drop(other);
+    let again = platter::mkfs(&image, "refs", &MakeOptions::default(), &Silent).err().unwrap();
+    assert_eq!(again.kind(), ErrorKind::Protected);
+    assert!(!again.to_string().contains("--force"), "{again}");
+    let unknown = platter::mkfs(place.path("b"), "zfs", &MakeOptions::default(), &Silent).err().unwrap();
+    assert_eq!(unknown.kind(), ErrorKind::InvalidArgument);
+    std::fs::write(place.path("zeroes"), [0; 1 << 20]).unwrap();
+    assert_eq!(platter::open(place.path("zeroes")).err().unwrap().kind(), ErrorKind::NotAVolume);
+}
+
+#[test]
+fn damage_has_a_place() {
+    let place = Place::new("damage");
+    let image = place.path("a.img");
+    make(&image, "refs+integrity", 384);
+    let volume = platter::open_rw(&image).unwrap();
+    volume.write("file", &[7; 100_000]).unwrap();
+    volume.sync().unwrap();
+    let platter::vfs::Place::Device(at) = volume.extents("file").unwrap()[0].place else { panic!() };
+    volume.close().unwrap();
+    let file = std::fs::File::options().write(true).open(&image).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[8], at + 10).unwrap();
+    let error = platter::open(&image).unwrap().read("file").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    let damage = error.damage().expect("a place");
+    assert_eq!(damage.offset, at, "{error}");
+    assert!(!damage.structure.is_empty() && damage.expected != damage.found, "{error}");
+    let scrubbed = platter::scrub(&image, &Default::default(), &Silent).unwrap();
+    assert_eq!((scrubbed.report.found, scrubbed.report.damaged[0].place), (1, at));
+
+    // What can be read of it is copied out.
+    let source = Source::parse(&image).unwrap();
+    let to = place.path("rescued");
+    let recovered = platter::recover_to(&source, &to, &RecoverOptions::default(), &Silent).unwrap();
+    assert_eq!((recovered.report.files, recovered.troubles.len()), (1, 1), "{recovered:?}");
+    let got = std::fs::read(to.join("file")).unwrap();
+    assert_eq!((got.len(), got[99_999]), (100_000, 7));
+    let again = platter::recover_to(&source, &to, &RecoverOptions::default(), &Silent).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::NotEmpty);
+}
+
+/// Offsets of the slots of a FAT directory entry with this short name.
+fn slots(image: &[u8], name: &[u8; 11]) -> Vec<usize> {
+    (0..image.len()).step_by(32).filter(|&at| &image[at..at + 11] == name).collect()
+}
+
+#[test]
+fn a_walk_ends_on_a_volume_where_directories_are_inside_themselves() {
+    let place = Place::new("loop");
+    let image = place.path("a.img");
+    make(&image, "fat16", 64);
+    let volume = platter::open_rw(&image).unwrap();
+    for inside in ["A/B", "A/C", "A/D"] {
+        volume.create_dir_all(inside).unwrap();
+    }
+    volume.close().unwrap();
+    let mut bytes = std::fs::read(&image).unwrap();
+    let first = |bytes: &[u8], name| {
+        let at = slots(bytes, name)[0];
+        (at, [bytes[at + 26], bytes[at + 27]])
+    };
+    let (_, a) = first(&bytes, b"A          ");
+    for name in [b"B          ", b"C          ", b"D          "] {
+        let (at, _) = first(&bytes, name);
+        bytes[at + 26..at + 28].copy_from_slice(&a);
+    }
+    std::fs::write(&image, &bytes).unwrap();
+    let volume = platter::open(&image).unwrap();
+    let (mut found, mut wrong) = (0, 0);
+    for entry in volume.walk("/").unwrap() {
+        match entry {
+            Ok(_) => found += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+                wrong += 1;
+            }
+        }
+    }
+    assert!(found < 100 && wrong > 0 && wrong < 100, "{found} entries, {wrong} errors");
+    let damaged = platter::check(&image, &CheckOptions::default(), &Silent).unwrap();
+    assert!(!damaged.report.is_clean() && damaged.undo.is_none());
+    drop(volume);
+    let options = CheckOptions { repair: true, ..CheckOptions::default() };
+    let repaired = platter::check(&image, &options, &Silent).unwrap();
+    let (undo, _) = repaired.undo.expect("a file that takes it back");
+    assert_eq!(undo, place.path("a.img.undo"));
+    let none = CheckOptions { repair: true, undo: Undo::At(undo), ..CheckOptions::default() };
+    assert_eq!(platter::check(&image, &none, &Silent).unwrap_err().kind(), ErrorKind::Exists);
+    assert!(platter::check(&image, &CheckOptions::default(), &Silent).unwrap().report.is_clean());
+}
+
+#[test]
+fn sources_name_mirrors_and_partitions() {
+    let place = Place::new("sources");
+    let (a, b) = (place.path("a.img"), place.path("b.img"));
+    let mirror = format!("mirror:{},{}", a.display(), b.display());
+    make(Path::new(&mirror), "refs", 384);
+    let volume = platter::open_rw(&mirror).unwrap();
+    volume.write("both", b"copies").unwrap();
+    volume.close().unwrap();
+    for copy in [&a, &b] {
+        assert_eq!(platter::open(copy).unwrap().read("both").unwrap(), b"copies");
+    }
+    let error = platter::open(format!("{}@3", a.display())).err().unwrap();
+    assert!(error.to_string().contains("partition 3"), "{error}");
+
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(64 << 20, Sectors::LARGE));
+    platter::formats::by_name("ntfs").unwrap().make(&*device, &Default::default(), &Silent).unwrap();
+    let read = OpenOptions::new();
+    assert!(read.open_on(device.clone(), "memory").unwrap().write("x", b"").is_err());
+    let write = read.access(Access::Write { force: false });
+    write.open_on(device.clone(), "memory").unwrap().write("x", b"kept").unwrap();
+    assert_eq!(OpenOptions::new().open_on(device, "memory").unwrap().read("x").unwrap(), b"kept");
+}

@@ -1,0 +1,77 @@
+//! The library for other languages: built, and tested from there.
+
+use crate::{Outcome, cargo_with, run, tools};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the Python tests need, with the versions that they were written for.
+const FOR_PYTHON: [&str; 4] = ["maturin==1.16.0", "pytest==9.2.0", "fsspec==2026.9.0", "pandas==3.1.1"];
+
+/// The header and the static library, with a program in C; the package, with programs in Python.
+pub fn test() -> Outcome {
+    let whole = absolute(&std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into()))?;
+    // Apart from the program: they have other features, and locks of their own.
+    let target = whole.join("bindings");
+    let environment = [("CARGO_TARGET_DIR", text(&target)?)];
+    for manifest in ["bindings/c/Cargo.toml", "bindings/python/Cargo.toml"] {
+        cargo_with(&["fmt", "--manifest-path", manifest, "--check"], &[])?;
+        let lints =
+            ["clippy", "--locked", "--manifest-path", manifest, "--all-targets", "--", "-D", "warnings"];
+        cargo_with(&lints, &environment)?;
+    }
+    cargo_with(&["test", "--locked", "--manifest-path", "bindings/c/Cargo.toml"], &environment)?;
+    // What Python reads is compared with what the command does.
+    cargo_with(&["build", "--package", "platter"], &[])?;
+    python(&target, &whole.join("debug/platter"))
+}
+
+/// Builds the wheel, installs it in an environment in which nothing else of it is, and runs the tests there.
+fn python(target: &Path, command: &Path) -> Outcome {
+    let environment = target.join("python");
+    let python = environment.join("bin/python");
+    if !python.exists() {
+        make_environment(&environment)?;
+    }
+    let python = text(&python)?;
+    let install = ["-m", "pip", "install", "-q", "--disable-pip-version-check"];
+    run(python, &[&install[..], &FOR_PYTHON].concat(), &[])?;
+    let wheels = target.join("wheels");
+    let _ = std::fs::remove_dir_all(&wheels);
+    let manifest = "bindings/python/Cargo.toml";
+    let build =
+        ["-m", "maturin", "build", "--quiet", "--locked", "--profile", "dev", "--manifest-path", manifest];
+    let target = [("CARGO_TARGET_DIR", text(target)?)];
+    run(python, &[&build[..], &["--out", text(&wheels)?]].concat(), &target)?;
+    let wheel = std::fs::read_dir(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
+    let wheel = wheel.flatten().next().ok_or("maturin made no wheel")?.path();
+    run(python, &[&install[..], &["--force-reinstall", "--no-deps", text(&wheel)?]].concat(), &[])?;
+    run(
+        python,
+        &["-m", "pytest", "-q", "-p", "no:cacheprovider", "bindings/python/tests"],
+        &[("PLATTER", text(command)?)],
+    )
+}
+
+fn make_environment(at: &Path) -> Outcome {
+    let make = ["-m", "venv", text(at)?];
+    if run("python3", &make, &[]).is_ok() {
+        return Ok(());
+    }
+    // Debian has what this needs in a package of its own, which brings no program.
+    let _ = std::fs::remove_dir_all(at);
+    let debian =
+        Command::new("apt-get").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !debian || !tools::is_root() {
+        return Err("these Debian packages are needed: python3-venv".into());
+    }
+    run("apt-get", &["install", "-y", "-qq", "python3-venv"], &[("DEBIAN_FRONTEND", "noninteractive")])?;
+    run("python3", &make, &[])
+}
+
+fn absolute(path: &str) -> Result<PathBuf, String> {
+    std::path::absolute(path).map_err(|error| format!("{path}: {error}"))
+}
+
+fn text(path: &Path) -> Result<&str, String> {
+    path.to_str().ok_or_else(|| format!("{}: not a path that can be given to programs", path.display()))
+}
