@@ -97,6 +97,15 @@ fn dot_dot(walk: &Walk, cluster: u32) -> Result<Option<u32>> {
     Ok(is_directory.then(|| walk.geometry.first_cluster(&above)))
 }
 
+/// Leaves the ".." of a directory as it is on the device, whatever entry of it the walk met first.
+fn leave_dot_dot(walk: &mut Walk, cluster: u32) -> Result<()> {
+    let offset = walk.geometry.cluster_offset(cluster) + SLOT as u64;
+    let mut slot = [0; SLOT];
+    walk.disk.read(offset, &mut slot)?;
+    walk.disk.edit(offset, slot);
+    Ok(())
+}
+
 /// Of several entries for one cluster, keeps one.
 fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<()> {
     let above = dot_dot(walk, cluster)?;
@@ -123,6 +132,11 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<
     let of_best = &claimants[best].short;
     keep_chain(walk, cluster, walk.geometry.clusters_for(u64::from(of_best.size)));
     let is_one = |other: &ShortEntry| other.size == of_best.size && other.modified == of_best.modified;
+    let best_parent =
+        if claimants[best].dir == 0 { 0 } else { walk.dirs[claimants[best].dir as usize].first };
+    if walk.findings.repair && above == Some(best_parent) {
+        leave_dot_dot(walk, cluster)?;
+    }
     for (at, claimant) in claimants.iter().enumerate() {
         if at != best && !is_directory && !claimant.short.attributes.directory() && !is_one(&claimant.short) {
             share(walk, cluster, claimant)?;

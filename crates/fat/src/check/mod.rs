@@ -88,7 +88,6 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
         commit(&mut disk, &geometry, &table)?;
         boot::make_clean(&mut boot, &mut table);
         table.write(&disk, &geometry, Write::Freed)?;
-        disk.flush()?;
         if boot.sector != damaged_boot || dirty {
             boot::write(&disk, &boot)?;
         }
@@ -203,13 +202,10 @@ fn copy(
 fn commit(disk: &mut Disk, geometry: &Geometry, table: &Table) -> Result<()> {
     disk.flush()?;
     table.write(disk, geometry, Write::Taken)?;
-    disk.flush()?;
     table.write(disk, geometry, Write::Linked)?;
-    disk.flush()?;
     disk.write_edits()?;
     disk.flush()?;
-    table.write(disk, geometry, Write::Freed)?;
-    disk.flush()
+    table.write(disk, geometry, Write::Freed)
 }
 
 /// Reads the FAT. Where its copies differ, takes the one with which the volume has less damage, and of the others the
@@ -241,15 +237,22 @@ fn choose_table(
     }
     let mut parts = 0;
     for other in &others {
+        // A chain that goes through several parts is whole only with all of them: what makes nothing worse stays until it
+        // is known whether it made something better possible.
+        let mut open = Vec::new();
         for part in best.differences(other, geometry.kind, MOST_PARTS) {
             let kept = best.take(other, part.clone());
             let sound = soundness(disk, geometry, &mut best)?;
             if sound > most {
-                (most, parts) = (sound, parts + 1);
+                (most, parts) = (sound, parts + open.len() + 1);
+                open.clear();
+            } else if sound == most {
+                open.push((part, kept));
             } else {
                 best.put(part, &kept);
             }
         }
+        open.into_iter().rev().for_each(|(part, kept)| best.put(part, &kept));
     }
     let of_others = match parts {
         0 => String::new(),

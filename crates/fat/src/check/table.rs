@@ -97,37 +97,46 @@ impl Table {
     }
 
     /// Writes changes to every FAT that is in use: of each what differs from this one, except for the changes that are
-    /// held back. With [`Write::Freed`] all of them become like this one.
+    /// held back. With [`Write::Freed`] all of them become like this one. The copy that this was read from is the last, and
+    /// the others are durable by then: whenever the power fails, one of them is whole.
     pub fn write(&self, disk: &Disk, geometry: &Geometry, which: Write) -> Result<()> {
+        let others = geometry.written_fats().filter(|&copy| copy != self.copy);
+        let is_written = |copy: &u32| geometry.written_fats().any(|other| other == *copy);
+        for copy in others.chain(Some(self.copy).filter(is_written)) {
+            self.write_copy(disk, geometry, which, copy)?;
+            disk.flush()?;
+        }
+        Ok(())
+    }
+
+    fn write_copy(&self, disk: &Disk, geometry: &Geometry, which: Write, copy: u32) -> Result<()> {
         pieces(geometry, |at, length| {
             let (mut found, mut bytes) = (vec![0; length], vec![0; length]);
             let first = at as u32 / (geometry.kind.bits() / 8).max(1);
-            for copy in geometry.written_fats() {
-                let offset = geometry.fat_offset(copy) + at;
-                disk.read(offset, &mut found)?;
-                // In the end also what is no entry's is the same in all, such as the upper bits of 32.
-                let base = if which == Write::Freed { self.copy } else { copy };
-                disk.read(geometry.fat_offset(base) + at, &mut bytes)?;
-                let mut index = 0;
-                while let Some(old) = get(geometry.kind, &bytes, index)
-                    && let Some(&new) = self.entries.get((first + index) as usize)
-                {
-                    let write = match (old, new) {
-                        (0, _) => true,
-                        (_, 0) => which == Write::Freed,
-                        _ => which != Write::Taken,
-                    };
-                    if old != new && write {
-                        let done = set(geometry.kind, &mut bytes, index, new);
-                        debug_assert!(done, "the entry was read just now");
-                    }
-                    index += 1;
+            let offset = geometry.fat_offset(copy) + at;
+            disk.read(offset, &mut found)?;
+            // In the end also what is no entry's is the same in all, such as the upper bits of 32.
+            let base = if which == Write::Freed { self.copy } else { copy };
+            disk.read(geometry.fat_offset(base) + at, &mut bytes)?;
+            let mut index = 0;
+            while let Some(old) = get(geometry.kind, &bytes, index)
+                && let Some(&new) = self.entries.get((first + index) as usize)
+            {
+                let write = match (old, new) {
+                    (0, _) => true,
+                    (_, 0) => which == Write::Freed,
+                    _ => which != Write::Taken,
+                };
+                if old != new && write {
+                    let done = set(geometry.kind, &mut bytes, index, new);
+                    debug_assert!(done, "the entry was read just now");
                 }
-                // Piece by piece, so that a change of one entry is a write of one sector.
-                for (piece, (new, old)) in bytes.chunks(512).zip(found.chunks(512)).enumerate() {
-                    if new != old {
-                        disk.write(offset + piece as u64 * 512, new)?;
-                    }
+                index += 1;
+            }
+            // Piece by piece, so that a change of one entry is a write of one sector.
+            for (piece, (new, old)) in bytes.chunks(512).zip(found.chunks(512)).enumerate() {
+                if new != old {
+                    disk.write(offset + piece as u64 * 512, new)?;
                 }
             }
             Ok(())
