@@ -83,6 +83,26 @@ fn a_repair_harms_nothing() {
     slice(10, repair::one);
 }
 
+/// Damage of the campaign that a repair, whole or cut off, once made worse.
+#[test]
+fn what_a_repair_once_harmed_it_harms_no_more() {
+    let once = [
+        ("fat12", 8_664_000_301),
+        ("fat12", 8_664_000_507),
+        ("fat12", 8_664_001_363),
+        ("fat12", 8_664_001_806),
+        ("fat16", 8_664_000_951),
+        ("fat32", 8_664_000_006),
+        ("fat32", 8_664_000_015),
+        ("fat32", 8_664_000_691),
+        ("exfat", 8_664_000_005),
+        ("exfat", 8_664_000_156),
+        ("exfat", 8_664_000_888),
+    ];
+    let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, repair::one));
+    judge(&failures.collect::<Vec<_>>());
+}
+
 /// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture repairs_harm`
 #[test]
 #[ignore = "a campaign: 5,000 damaged volumes of each format"]
