@@ -10,7 +10,7 @@ use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::Exfat;
 use platter_vfs::model::{Random, losses, seed, told};
 use platter_vfs::{CheckOptions, CheckReport, Format, FormatOptions, Silent};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 fn check(device: &MemoryDevice, repair: bool) -> CheckReport {
@@ -120,6 +120,28 @@ fn the_campaign() {
 }
 
 /// Some programs use the reserved bytes behind a label too. Everyone reads these labels, so nobody is alarmed.
+#[test]
+fn a_directory_that_begins_with_rubbish_keeps_what_is_whole() {
+    let base = populated(512);
+    for seed in 0..24 {
+        let mut random = Random::new(seed);
+        let mut volume = Volume::new(base.clone());
+        let directory = volume.found.iter().find(|found| found.path == "/second").unwrap().clone();
+        assert!(directory.chain.len() > 2);
+        let start = volume.geometry.heap.offset(directory.chain[0]) as usize;
+        let is_hit = |at: &usize| (start..start + 512).contains(at);
+        let hit = volume.found.iter().filter(|found| found.slots.iter().any(is_hit));
+        let hit: BTreeSet<String> = hit.map(|found| found.path.clone()).collect();
+        let before = volume.contents();
+        random.fill(&mut volume.image[start..start + 512]);
+        let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
+        let report = check(&device, true);
+        assert!(check(&device, false).is_clean(), "seed {seed}: {}", told(&report));
+        let lost = losses(&before, &Volume::new(device.to_image()).contents(), &hit);
+        assert!(lost.is_empty(), "seed {seed}: {lost:?}\n{}", told(&report));
+    }
+}
+
 #[test]
 fn a_label_of_fifteen_units_is_no_damage() {
     let device = MemoryDevice::new(64 << 20, Sectors::SMALL);

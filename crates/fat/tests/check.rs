@@ -288,6 +288,46 @@ fn a_lost_directory_comes_back_with_all_that_is_in_it() {
 }
 
 #[test]
+fn two_fats_damaged_in_different_places_make_one_good_one() {
+    // All that FAT12 has in use here lies in one sector.
+    for kind in [FatKind::Fat16, FatKind::Fat32] {
+        let mut volume = base(kind);
+        let before = volume.contents();
+        let place = |copy: u32, sector: usize| volume.geometry.fat_offset(copy) as usize + sector * 512;
+        let used: Vec<usize> = (1..volume.geometry.fat_bytes() as usize / 512)
+            .filter(|&sector| volume.image[place(0, sector)..][..512].iter().any(|&byte| byte != 0))
+            .collect();
+        assert!(used.len() > 1, "{kind:?} uses {used:?}");
+        for at in [place(0, used[0]), place(1, used[used.len() - 1])] {
+            volume.image[at..at + 512].fill(0);
+        }
+        let (after, report) = repaired(&volume.image, "both FATs");
+        let lost = losses(&before, &after.contents(), &BTreeSet::new());
+        assert!(lost.is_empty(), "{kind:?}: {lost:?}\n{}", told(&report));
+    }
+}
+
+#[test]
+fn a_directory_that_begins_with_rubbish_keeps_what_is_whole() {
+    for seed in 0..24 {
+        let mut random = Random(seed);
+        let mut volume = base([FatKind::Fat12, FatKind::Fat16, FatKind::Fat32][seed as usize % 3]);
+        let directories = volume.found.iter().filter(|found| found.entry.attributes.directory());
+        let directory = directories.max_by_key(|found| found.chain.len()).unwrap().clone();
+        assert!(directory.chain.len() > 2);
+        let start = volume.geometry.cluster_offset(directory.chain[0]) as usize;
+        let is_hit = |at: &usize| (start..start + 512).contains(at);
+        let hit = volume.found.iter().filter(|found| found.slots.iter().any(is_hit));
+        let hit: BTreeSet<String> = hit.map(|found| found.path.clone()).collect();
+        let before = volume.contents();
+        volume.image[start..start + 512].iter_mut().for_each(|byte| *byte = random.next() as u8);
+        let (after, report) = repaired(&volume.image, &format!("seed {seed}"));
+        let lost = losses(&before, &after.contents(), &hit);
+        assert!(lost.is_empty(), "seed {seed}: {lost:?}\n{}", told(&report));
+    }
+}
+
+#[test]
 fn a_shared_chain_that_goes_round_does_not_fill_the_volume() {
     let mut volume = base(FatKind::Fat16);
     let long: Vec<_> = volume.found.iter().filter(|found| found.chain.len() > 8).cloned().collect();

@@ -137,7 +137,8 @@ impl MirrorSet {
         let blank: Vec<bool> = (self.copies.iter())
             .map(|copy| copy.device.as_ref().is_ok_and(|device| begins_blank(&**device)))
             .collect();
-        let all_blank = self.copies.iter().zip(&blank).all(|(copy, blank)| *blank || copy.device.is_err());
+        // Devices that are to become a mirror are all there. Of a blank one beside a missing one nobody knows what it was.
+        let all_blank = blank.iter().all(|&blank| blank);
         for (copy, is_blank) in blank.into_iter().enumerate() {
             let why = match &self.copies[copy].device {
                 Err(why) => Some(why.clone()),
@@ -205,14 +206,18 @@ impl MirrorSet {
             let (Some(one), Some(two)) = (self.device(copy), self.device(good)) else { continue };
             let is_alone = history_state(&self.histories[copy]) == Some(State::Alone);
             let is_open = history_state(&self.histories[copy]) == Some(State::Open);
-            standings[copy] = if self.was_damaged(copy) && is_open {
+            // Of a good one that somebody wrote to since the mirror was closed, nobody knows what the mirror held.
+            let is_proven = !changed[good] || self.was_damaged(good);
+            standings[copy] = if self.was_damaged(copy) && is_open && is_proven {
                 // The two differ where the session wrote that was cut off, whatever else.
                 Standing::Damaged
             } else if !is_alone && are_alike(&**one, &**two, 0..history(good).length) {
                 Standing::Current
             } else if is_alone {
                 diverged("it was written to by itself")
-            } else if self.was_damaged(copy) || self.judge.is_damage(one, two) {
+            } else if self.was_damaged(copy) && !is_proven {
+                Standing::LeftOut("it is damaged, and another was written to without it".to_string())
+            } else if self.was_damaged(copy) || is_proven && self.judge.is_damage(one, two) {
                 Standing::Damaged
             } else {
                 diverged("it was changed since the mirror was closed, by no mirror")
@@ -300,7 +305,7 @@ impl MirrorSet {
         let good = current.iter().copied().filter(|&copy| self.standings[copy] == Standing::Current);
         let mut prefer = good.fold(0, |bits, copy| bits | bit(copy));
         if self.unclosed && !to_write {
-            prefer &= prefer.wrapping_neg();
+            prefer = self.sound(current.iter().copied()).map_or(0, bit);
         }
         let length = self.length();
         let parts = self.copies.iter().zip(&self.standings).map(|(copy, standing)| match standing {
@@ -328,6 +333,14 @@ impl MirrorSet {
         Ok(mirror)
     }
 
+    /// The first of the current ones among these copies that opens by itself, or the first that is current.
+    fn sound(&self, copies: impl Iterator<Item = usize>) -> Option<usize> {
+        let good = copies.filter(|&copy| self.standings[copy] == Standing::Current);
+        let good: Vec<usize> = good.filter(|&copy| self.device(copy).is_some()).collect();
+        let sound = good.iter().find(|&&copy| self.device(copy).is_some_and(|one| self.judge.is_sound(one)));
+        sound.or(good.first()).copied()
+    }
+
     /// Makes the current copies alike where a session that was cut off wrote to them. Each of them has all that was
     /// synced, so any may be the one that is copied, once what its checksums tell to be damaged is mended from another.
     fn make_alike(&mut self) -> Result<()> {
@@ -337,10 +350,7 @@ impl MirrorSet {
             intent.join(&history.intent);
         }
         let Some(length) = self.length() else { return Ok(()) };
-        let good = current.iter().copied().filter(|&copy| self.standings[copy] == Standing::Current);
-        let good: Vec<usize> = good.filter(|&copy| self.device(copy).is_some()).collect();
-        let sound = good.iter().find(|&&copy| self.device(copy).is_some_and(|one| self.judge.is_sound(one)));
-        let Some(&number) = sound.or(good.first()) else { return Ok(()) };
+        let Some(number) = self.sound(current.iter().copied()) else { return Ok(()) };
         let Some(source) = self.device(number).cloned() else { return Ok(()) };
         let ranges = intent.ranges(length, u64::from(source.sectors().logical));
         let others = || current.iter().filter(|&&copy| copy != number).filter_map(|&copy| self.device(copy));

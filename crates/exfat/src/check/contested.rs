@@ -1,11 +1,12 @@
 //! First clusters that more than one entry names, or that lie inside another's clusters.
 //!
-//! A move or a rename that a power cut interrupted leaves one file or directory under two names. Then exactly one of
-//! them is kept, whole, and nothing is cut or copied. Two files that start at one cluster but are not one file cannot
-//! be told from that; losing one of the names costs no content, as nobody else's clusters were in the other.
+//! A move or a rename that a power cut interrupted leaves one file or directory under two names, with the same length and
+//! time of change. Then exactly one of them is kept, whole, and nothing is cut or copied. Two files that start at one
+//! cluster and are not alike are two, of which one has lost its place: each gets the content that it was read with.
 
 use super::walk::{Shared, Walk};
-use crate::layout::{EntrySet, Primary};
+use crate::layout::{EntrySet, FileInfo, Primary};
+use platter_clusters::{Claims, Link};
 use platter_vfs::{Result, Severity};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -92,11 +93,47 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: &[Claimant]) -> Result<()
     };
     let Some(best) = (0..claimants.len()).max_by_key(|&at| rank(&claimants[at])) else { return Ok(()) };
     let kept = walk.path(claimants[best].dir, Some(&claimants[best].set.name()));
+    let of_best = claimants[best].set.info();
+    keep_chain(walk, &of_best)?;
+    let is_one = |other: &FileInfo| {
+        (other.length, other.valid, other.modified) == (of_best.length, of_best.valid, of_best.modified)
+            || other.attributes.directory()
+            || of_best.attributes.directory()
+    };
     for (at, claimant) in claimants.iter().enumerate() {
-        if at != best {
+        if at != best && !is_one(&claimant.set.info()) {
+            inside_another(walk, cluster, claimant);
+        } else if at != best {
             let message = || format!("a second entry for what {kept} is, at cluster {cluster}");
             drop_entry(walk, claimant, "duplicate-entry", message)?;
         }
+    }
+    Ok(())
+}
+
+/// Keeps the clusters of a file together, whoever else was met first and wanted less of them.
+fn keep_chain(walk: &mut Walk, info: &FileInfo) -> Result<()> {
+    let heap = walk.clusters.heap;
+    let wanted = heap.clusters_for(info.length).min(u64::from(heap.count));
+    let mut cluster = info.cluster;
+    for number in 1..=wanted {
+        if !heap.has(cluster) {
+            break;
+        }
+        walk.clusters.claim(cluster);
+        if number == wanted {
+            break;
+        }
+        cluster = match info.contiguous {
+            true => cluster + 1,
+            false => match walk.clusters.link(cluster)? {
+                Link::Next(next) => {
+                    walk.cuts.retain(|&last| last != cluster);
+                    next
+                }
+                _ => break,
+            },
+        };
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! First clusters that more than one entry names, or that lie inside another chain.
 //!
-//! A move or a rename that a power cut interrupted leaves one file or directory under two names. Then exactly one of
-//! them is kept, whole, and nothing is cut or copied. Two files that start at one cluster but are not one file cannot
-//! be told from that; losing one of the names costs no content, as nobody else's clusters were in the other.
+//! A move or a rename that a power cut interrupted leaves one file or directory under two names, with the same size and
+//! time of change. Then exactly one of them is kept, whole, and nothing is cut or copied. Two files that start at one
+//! cluster and are not alike are two, of which one has lost its place: each gets the content that it was read with.
 
 use super::listing::{Item, Listing};
 use super::walk::{Lead, Shared, Walk};
@@ -84,8 +84,9 @@ fn drop_entry(
 
 /// The ".." of the directory that starts at a cluster, if one does.
 fn dot_dot(walk: &Walk, cluster: u32) -> Result<Option<u32>> {
+    // As it is on the device: the walk makes it agree with the entry that it met first.
     let mut slots = [[0; SLOT]; 2];
-    walk.disk.read_slots(walk.geometry.cluster_offset(cluster), slots.as_flattened_mut())?;
+    walk.disk.read(walk.geometry.cluster_offset(cluster), slots.as_flattened_mut())?;
     let [Slot::Short(dot), Slot::Short(above)] = slots.map(|slot| Slot::from_bytes(&slot)) else {
         return Ok(None);
     };
@@ -94,6 +95,15 @@ fn dot_dot(walk: &Walk, cluster: u32) -> Result<Option<u32>> {
         && walk.geometry.first_cluster(&dot) == cluster
         && above.name == ShortName::DOT_DOT;
     Ok(is_directory.then(|| walk.geometry.first_cluster(&above)))
+}
+
+/// Leaves the ".." of a directory as it is on the device, whatever entry of it the walk met first.
+fn leave_dot_dot(walk: &mut Walk, cluster: u32) -> Result<()> {
+    let offset = walk.geometry.cluster_offset(cluster) + SLOT as u64;
+    let mut slot = [0; SLOT];
+    walk.disk.read(offset, &mut slot)?;
+    walk.disk.edit(offset, slot);
+    Ok(())
 }
 
 /// Of several entries for one cluster, keeps one.
@@ -119,13 +129,35 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<
     };
     let Some(best) = (0..claimants.len()).max_by_key(|&at| rank(&claimants[at])) else { return Ok(()) };
     let kept = walk.path(claimants[best].dir, Some(&claimants[best].name));
+    let of_best = &claimants[best].short;
+    keep_chain(walk, cluster, walk.geometry.clusters_for(u64::from(of_best.size)));
+    let is_one = |other: &ShortEntry| other.size == of_best.size && other.modified == of_best.modified;
+    let best_parent =
+        if claimants[best].dir == 0 { 0 } else { walk.dirs[claimants[best].dir as usize].first };
+    if walk.findings.repair && above == Some(best_parent) {
+        leave_dot_dot(walk, cluster)?;
+    }
     for (at, claimant) in claimants.iter().enumerate() {
-        if at != best {
+        if at != best && !is_directory && !claimant.short.attributes.directory() && !is_one(&claimant.short) {
+            share(walk, cluster, claimant)?;
+        } else if at != best {
             let message = || format!("a second entry for what {kept} is, at cluster {cluster}");
             drop_entry(walk, claimant, "duplicate-entry", message)?;
         }
     }
     Ok(())
+}
+
+/// Keeps so many clusters of a chain together, whoever else was met first and wanted less of it.
+fn keep_chain(walk: &mut Walk, first: u32, wanted: u64) {
+    let mut cluster = first;
+    for _ in 1..wanted.min(u64::from(walk.geometry.clusters)) {
+        walk.claimed.set(cluster);
+        let Link::Next(next) = walk.table.link(walk.geometry, cluster) else { return };
+        walk.cuts.retain(|&(last, _)| last != cluster);
+        cluster = next;
+    }
+    walk.claimed.set(cluster);
 }
 
 /// Whether a directory is the one at `cluster` or lies below it.
@@ -166,6 +198,12 @@ fn inside_another(walk: &mut Walk, cluster: u32, claimant: &Claimant) -> Result<
         }
         return Ok(());
     }
+    share(walk, cluster, claimant)
+}
+
+/// Gives a file its own copy of the clusters from its first on, which are another's.
+fn share(walk: &mut Walk, cluster: u32, claimant: &Claimant) -> Result<()> {
+    let place = Some((claimant.dir, Some(&claimant.name)));
     let mut listing = read(walk, claimant.dir)?;
     let slot = claimant.slots.end - 1;
     let count = walk.geometry.clusters_for(u64::from(claimant.short.size));

@@ -88,7 +88,6 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
         commit(&mut disk, &geometry, &table)?;
         boot::make_clean(&mut boot, &mut table);
         table.write(&disk, &geometry, Write::Freed)?;
-        disk.flush()?;
         if boot.sector != damaged_boot || dirty {
             boot::write(&disk, &boot)?;
         }
@@ -203,16 +202,14 @@ fn copy(
 fn commit(disk: &mut Disk, geometry: &Geometry, table: &Table) -> Result<()> {
     disk.flush()?;
     table.write(disk, geometry, Write::Taken)?;
-    disk.flush()?;
     table.write(disk, geometry, Write::Linked)?;
-    disk.flush()?;
     disk.write_edits()?;
     disk.flush()?;
-    table.write(disk, geometry, Write::Freed)?;
-    disk.flush()
+    table.write(disk, geometry, Write::Freed)
 }
 
-/// Reads the FAT; where its copies differ, the one with which the volume has less damage.
+/// Reads the FAT. Where its copies differ, takes the one with which the volume has less damage, and of the others the
+/// parts that make it less still: two copies may be damaged in different places.
 fn choose_table(
     disk: &mut Disk,
     geometry: &Geometry,
@@ -223,30 +220,60 @@ fn choose_table(
     let mut others = Vec::new();
     for copy in geometry.written_fats() {
         if copy != best.copy && !best.equals(disk, geometry, copy)? {
-            others.push(copy);
+            others.push(Table::read(disk, geometry, copy)?);
         }
     }
     if others.is_empty() {
         return Ok(best);
     }
-    let named: Vec<_> = others.iter().map(|copy| (copy + 1).to_string()).collect();
+    let named: Vec<_> = others.iter().map(|table| (table.copy + 1).to_string()).collect();
     let mut most = soundness(disk, geometry, &mut best)?;
-    for copy in others {
-        let mut table = Table::read(disk, geometry, copy)?;
-        let sound = soundness(disk, geometry, &mut table)?;
+    for other in &mut others {
+        let sound = soundness(disk, geometry, other)?;
         if sound > most {
-            (best, most) = (table, sound);
+            std::mem::swap(&mut best, other);
+            most = sound;
         }
     }
+    let mut parts = 0;
+    for other in &others {
+        // A chain that goes through several parts is whole only with all of them: what makes nothing worse stays until it
+        // is known whether it made something better possible.
+        let mut open = Vec::new();
+        for part in best.differences(other, geometry.kind, MOST_PARTS) {
+            let kept = best.take(other, part.clone());
+            let sound = soundness(disk, geometry, &mut best)?;
+            if sound > most {
+                (most, parts) = (sound, parts + open.len() + 1);
+                open.clear();
+            } else if sound == most {
+                open.push((part, kept));
+            } else {
+                best.put(part, &kept);
+            }
+        }
+        open.into_iter().rev().for_each(|(part, kept)| best.put(part, &kept));
+    }
+    let of_others = match parts {
+        0 => String::new(),
+        _ => format!(", with {parts} parts of another"),
+    };
     report.add(Finding {
         code: "fats-differ",
         severity: Severity::Inconsistent,
         path: None,
-        message: format!("FAT {} differs from FAT 1; FAT {} fits best", named.join(" and "), best.copy + 1),
+        message: format!(
+            "FAT {} differs from FAT 1; FAT {} fits best{of_others}",
+            named.join(" and "),
+            best.copy + 1
+        ),
         repaired: repair,
     });
     Ok(best)
 }
+
+/// Parts in which two copies of the FAT are compared: each takes a walk over the whole volume.
+const MOST_PARTS: usize = 16;
 
 /// How much of the volume this FAT explains: files and directories reached, less those damaged, less entries that lead
 /// nowhere. Counting only damage would prefer a FAT that hides it, such as one that was wiped.

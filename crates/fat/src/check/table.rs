@@ -3,6 +3,7 @@
 use crate::layout::{FatKind, Geometry, Link, get, set};
 use platter_clusters::Disk;
 use platter_vfs::Result;
+use std::ops::Range;
 
 /// Bytes of a FAT read or written at once: whole entries of 16 and 32 bits. A FAT12 is smaller than this.
 const PIECE: usize = 1 << 20;
@@ -67,13 +68,56 @@ impl Table {
         self.entries[2..].iter().filter(|&&value| value == 0).count() as u32
     }
 
-    /// Writes changes to every FAT that is in use. All of them become like this one, except for the changes that are
-    /// held back: those entries become what the copy this was read from has on the device.
+    /// Where another copy differs: a part for each sector of 512 bytes that does, or of several that follow each other if
+    /// there are more than `most`.
+    pub fn differences(&self, other: &Table, kind: FatKind, most: usize) -> Vec<Range<usize>> {
+        let sector = |index: usize| index * kind.bits() as usize / 8 / 512;
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        let pairs = self.entries.iter().zip(&other.entries).enumerate();
+        for (index, _) in pairs.filter(|(_, (one, two))| one != two) {
+            match parts.last_mut() {
+                Some(part) if sector(part.start) == sector(index) => part.end = index + 1,
+                _ => parts.push(index..index + 1),
+            }
+        }
+        let together = parts.len().div_ceil(most).max(1);
+        parts.chunks(together).map(|some| some[0].start..some[some.len() - 1].end).collect()
+    }
+
+    /// Takes some entries of another copy, and gives back what they were.
+    pub fn take(&mut self, other: &Table, part: Range<usize>) -> Vec<u32> {
+        let kept = self.entries[part.clone()].to_vec();
+        self.entries[part.clone()].copy_from_slice(&other.entries[part]);
+        kept
+    }
+
+    /// Puts back what [`Table::take`] gave.
+    pub fn put(&mut self, part: Range<usize>, kept: &[u32]) {
+        self.entries[part].copy_from_slice(kept);
+    }
+
+    /// Writes changes to every FAT that is in use: of each what differs from this one, except for the changes that are
+    /// held back. With [`Write::Freed`] all of them become like this one. The copy that this was read from is the last, and
+    /// the others are durable by then: whenever the power fails, one of them is whole.
     pub fn write(&self, disk: &Disk, geometry: &Geometry, which: Write) -> Result<()> {
+        let others = geometry.written_fats().filter(|&copy| copy != self.copy);
+        let is_written = |copy: &u32| geometry.written_fats().any(|other| other == *copy);
+        for copy in others.chain(Some(self.copy).filter(is_written)) {
+            self.write_copy(disk, geometry, which, copy)?;
+            disk.flush()?;
+        }
+        Ok(())
+    }
+
+    fn write_copy(&self, disk: &Disk, geometry: &Geometry, which: Write, copy: u32) -> Result<()> {
         pieces(geometry, |at, length| {
-            let mut bytes = vec![0; length];
-            disk.read(geometry.fat_offset(self.copy) + at, &mut bytes)?;
+            let (mut found, mut bytes) = (vec![0; length], vec![0; length]);
             let first = at as u32 / (geometry.kind.bits() / 8).max(1);
+            let offset = geometry.fat_offset(copy) + at;
+            disk.read(offset, &mut found)?;
+            // In the end also what is no entry's is the same in all, such as the upper bits of 32.
+            let base = if which == Write::Freed { self.copy } else { copy };
+            disk.read(geometry.fat_offset(base) + at, &mut bytes)?;
             let mut index = 0;
             while let Some(old) = get(geometry.kind, &bytes, index)
                 && let Some(&new) = self.entries.get((first + index) as usize)
@@ -89,15 +133,10 @@ impl Table {
                 }
                 index += 1;
             }
-            let mut found = vec![0; length];
-            for copy in geometry.written_fats() {
-                let offset = geometry.fat_offset(copy) + at;
-                disk.read(offset, &mut found)?;
-                // Piece by piece, so that a change of one entry is a write of one sector.
-                for (piece, (new, old)) in bytes.chunks(512).zip(found.chunks(512)).enumerate() {
-                    if new != old {
-                        disk.write(offset + piece as u64 * 512, new)?;
-                    }
+            // Piece by piece, so that a change of one entry is a write of one sector.
+            for (piece, (new, old)) in bytes.chunks(512).zip(found.chunks(512)).enumerate() {
+                if new != old {
+                    disk.write(offset + piece as u64 * 512, new)?;
                 }
             }
             Ok(())

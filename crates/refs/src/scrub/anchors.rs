@@ -52,7 +52,7 @@ fn alike(device: &dyn Device, code: &'static str, (at, length): (u64, usize), re
     if unlike.is_empty() {
         return;
     }
-    let repaired = unlike.iter().all(|&copy| device.repair_copy(copy, at, &good).is_ok());
+    let repaired = repair(device, &unlike, at, &good);
     let mut damaged = structure(code, Severity::Notice, None, at, device.copies(), (unlike, repaired, None));
     damaged.finding.message = "the copies differ, each of them good; they all get the one in use".into();
     report.add(damaged);
@@ -82,7 +82,12 @@ fn one(
     if bad.is_empty() {
         return alike(device, code, (at, length), report);
     }
-    let repaired =
-        good.is_some_and(|good| bad.iter().all(|&copy| device.repair_copy(copy, at, &good).is_ok()));
+    let repaired = good.is_some_and(|good| repair(device, &bad, at, &good));
     report.add(structure(code, severity, None, at, device.copies(), (bad, repaired, why)));
+}
+
+/// Gives copies what is good. One that cannot be written, such as one that is out of service, is no reason to leave the
+/// others as they are. Tells whether all were written.
+fn repair(device: &dyn Device, copies: &[usize], at: u64, good: &[u8]) -> bool {
+    copies.iter().filter(|&&copy| device.repair_copy(copy, at, good).is_err()).count() == 0
 }

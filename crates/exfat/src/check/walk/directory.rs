@@ -151,7 +151,8 @@ impl Walk<'_, '_> {
         Ok(end)
     }
 
-    /// Whether this may be a directory: it is empty, or at least half of the first of what stands there are entries.
+    /// Whether this may be a directory: it is empty, or at least half of the first of what stands there are entries, or
+    /// there is a whole set further on, whose checksum proves it.
     pub(super) fn looks_like_directory(&mut self, info: &FileInfo) -> Result<bool> {
         if !self.clusters.heap.has(info.cluster) {
             return Ok(true);
@@ -190,6 +191,19 @@ impl Walk<'_, '_> {
                 },
             };
         }
-        Ok(sound >= other)
+        Ok(sound >= other || self.has_set(info)?)
+    }
+
+    /// Whether a set of entries with the right checksum is in the first megabyte.
+    fn has_set(&mut self, info: &FileInfo) -> Result<bool> {
+        let heap = &self.clusters.heap;
+        let room = u64::from(heap.last() + 1 - info.cluster);
+        let most = ((1 << 20) / heap.cluster_size()).max(1);
+        let count = heap.clusters_for(info.length).min(room).min(most) as u32;
+        let listing = Listing::read(self.disk, self.clusters, info.cluster, count, info.contiguous)?;
+        let slots = listing.slots();
+        let is_set =
+            |at: usize| slots[at][0] == kind::FILE && EntrySet::read(&slots[at..], &self.upcase).is_ok();
+        Ok((0..slots.len()).any(is_set))
     }
 }

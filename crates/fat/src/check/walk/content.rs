@@ -67,7 +67,9 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         let link = self.geometry.has_cluster(start).then(|| self.table.link(self.geometry, start));
-        if !matches!(link, Some(Link::Next(_) | Link::End | Link::Invalid(_))) {
+        // One cluster is read without a look at the FAT. That the FAT knows nothing of it is no reason to lose it.
+        let is_all_free = wanted == 1 && link == Some(Link::Free);
+        if !is_all_free && !matches!(link, Some(Link::Next(_) | Link::End | Link::Invalid(_))) {
             let severity = if size == 0 { Severity::Inconsistent } else { Severity::DataLoss };
             let message = || {
                 let why = match link {

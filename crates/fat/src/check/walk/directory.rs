@@ -8,6 +8,9 @@ use crate::layout::{
 use platter_clusters::{Stop, claim_chain};
 use std::ops::Range;
 
+/// Slots in the smallest sector.
+const SECTOR: usize = 512 / SLOT;
+
 impl Walk<'_, '_> {
     pub(super) fn directory(&mut self, index: u32) -> Result<()> {
         let Dir { parent, first, slot: entry, .. } = self.dirs[index as usize];
@@ -62,14 +65,20 @@ impl Walk<'_, '_> {
         self.entries(index, &mut listing, if root { 0 } else { 2 })
     }
 
-    /// Whether this may be a directory: it starts with "." or is empty, or at least half of what stands there does.
+    /// Whether this may be a directory: it starts with "." or is empty, or at least half of what stands there are sound
+    /// entries, or all in one of its sectors are: what is damaged elsewhere is no reason to lose those.
     fn looks_like_directory(&self, listing: &Listing) -> bool {
         if listing.bytes[..11] == ShortName::DOT.0 {
             return true;
         }
         let live: Vec<_> = (0..listing.len()).filter(|&at| listing.is_live(at)).collect();
         let sound = live.iter().filter(|&&at| is_sound(self.geometry, &listing.slot(at))).count();
-        sound * 2 >= live.len()
+        let is_entries = |sector: usize| {
+            let end = (sector + SECTOR).min(listing.len());
+            let live = (sector..end).filter(|&at| listing.is_live(at)).count();
+            live >= 2 && (sector..end).all(|at| is_sound(self.geometry, &listing.slot(at)))
+        };
+        sound * 2 >= live.len() || (0..listing.len()).step_by(SECTOR).any(is_entries)
     }
 
     /// Sees to the two entries that every directory but the root starts with.
@@ -148,24 +157,33 @@ impl Walk<'_, '_> {
 
     /// Sees to what stands after the end mark, where nothing should.
     ///
-    /// If it is sound, a slot in the middle was wiped, and what follows is given back. Else it is what some systems
-    /// leave in the clusters they take for a directory.
+    /// Sectors of sound entries are given back: a slot before them was wiped, or its sector is damaged. Anything else is
+    /// what some systems leave in the clusters they take for a directory.
     fn after_end(&mut self, index: u32, listing: &mut Listing) {
         let end = listing.end();
         let live: Vec<_> = (end..listing.len()).filter(|&at| listing.is_live(at)).collect();
         let Some(&last) = live.last() else { return };
-        let sound = live.iter().all(|&at| is_sound(self.geometry, &listing.slot(at)));
+        let is_kept = |at: usize| {
+            let sector = at / SECTOR * SECTOR;
+            (sector.max(end)..(sector + SECTOR).min(listing.len()))
+                .all(|at| is_sound(self.geometry, &listing.slot(at)))
+        };
+        let kept: Vec<usize> = live.iter().copied().filter(|&at| is_kept(at)).collect();
         let message = || {
-            let what = if sound { "sound entries, which are kept" } else { "bytes that are no entries" };
+            let what = match kept.len() {
+                0 => "bytes that are no entries".to_string(),
+                count if count == live.len() => "sound entries, which are kept".to_string(),
+                count => format!("{count} slots of sound entries, which are kept, and bytes that are none"),
+            };
             format!("slot {end} says that nothing follows, but up to slot {last} there are {what}")
         };
         if self.find("entries-after-end", Severity::Inconsistent, Some((index, None)), message) {
-            let range = if sound { end..last } else { end..last + 1 };
-            for at in range {
-                match (sound, listing.is_live(at)) {
-                    (true, false) => listing.delete(self.disk, at..at + 1),
+            let kept_end = kept.last().map_or(end, |last| last + 1);
+            for at in (end..=last).filter(|at| kept.binary_search(at).is_err()) {
+                match (at < kept_end, listing.is_live(at)) {
+                    (true, _) => listing.delete(self.disk, at..at + 1),
                     (false, true) => listing.change(self.disk, at, [0; SLOT]),
-                    _ => {}
+                    (false, false) => {}
                 }
             }
         }

@@ -1,0 +1,103 @@
+//! Flipped bits: what the check passes opens and is read; what is read wrong without a word is what the format has no
+//! means to tell; and what a repair leaves is good to a second check and to the checker of others.
+
+use crate::volumes::Volume;
+use crate::{Failures, Tally};
+use platter_device::{Device, OverlayDevice};
+use platter_vfs::model::{Random, told};
+use platter_vfs::{ScrubOptions, Silent};
+use std::sync::Arc;
+
+/// Bytes that a check, and reading all, may hold.
+const MEMORY: u64 = 250 << 20;
+
+pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
+    let mut random = Random::new(seed);
+    let damaged = Arc::new(OverlayDevice::new(volume.device.clone()));
+    let damage = volume.places.flip(&damaged, &mut random);
+    let device: Arc<dyn Device> = damaged;
+    let mut failures = Failures::new();
+    let (mut found, mut tree) = (Err(String::new()), Default::default());
+    let memory = allocation_counter::measure(|| {
+        found = volume.check(&*device, false);
+        tree = volume.read(&device);
+    });
+    if memory.bytes_max > MEMORY {
+        failures.push(format!("checking and reading took {} bytes of memory", memory.bytes_max));
+    }
+    let where_ = if damage.is_data { "content" } else { "metadata" };
+    let is_clean = found.as_ref().is_ok_and(|report| report.is_clean());
+    // A check does not read content, a scrub does.
+    let is_unread = damage.is_data && volume.has_integrity();
+    if is_clean && !tree.faults.is_empty() && !is_unread {
+        failures.push(format!(
+            "the check passes what is not read: {:?}",
+            &tree.faults[..tree.faults.len().min(3)]
+        ));
+    }
+    let differences = volume.truth.differences(&tree);
+    if tree.faults.is_empty() && !differences.is_empty() {
+        let check = if is_clean { "the check too" } else { "the check tells" };
+        tally.note(format!("{where_}: read wrong without a word ({check}): {differences:?}"), seed);
+        // Metadata of ReFS has checksums, and so has content with integrity.
+        let has_means = volume.name.starts_with("refs") && (!damage.is_data || volume.has_integrity());
+        if has_means {
+            failures.push(format!("read wrong without a word: {differences:?}"));
+        }
+    } else if tree.faults.is_empty() {
+        tally.note(format!("{where_}: harmless, {}", if is_clean { "clean" } else { "found" }), seed);
+    } else {
+        tally.note(format!("{where_}: told by reading"), seed);
+    }
+    if is_unread && !tree.faults.is_empty() {
+        let scrub = volume.format.scrub(device.clone(), &ScrubOptions::default(), &Silent);
+        if scrub.is_ok_and(|report| report.lost == 0) {
+            failures.push("the scrub passes what is not read".into());
+        }
+    }
+    if is_clean && let Some(complaint) = volume.complaint(&*device) {
+        failures.push(format!("the check passes what others object to:\n{complaint}"));
+    }
+    failures.extend(repair(volume, &device, is_clean, seed, tally));
+    failures.iter().map(|what| format!("{what} ({})", damage.told)).collect()
+}
+
+/// What a repair leaves.
+fn repair(
+    volume: &Volume,
+    device: &Arc<dyn Device>,
+    is_clean: bool,
+    seed: u64,
+    tally: &mut Tally,
+) -> Failures {
+    let mut failures = Failures::new();
+    let repaired = Arc::new(OverlayDevice::new(device.clone()));
+    let Ok(report) = volume.check(&*repaired, true) else {
+        tally.note("cannot be checked", seed);
+        return failures;
+    };
+    if report.found == 0 && repaired.kept() > 0 {
+        failures.push("what the check passes is repaired".into());
+    }
+    if report.remaining.is_some_and(|remaining| remaining > platter_vfs::Severity::Notice) {
+        tally.note("something is left after a repair", seed);
+        return failures;
+    }
+    let shared: Arc<dyn Device> = repaired.clone();
+    match volume.check(&*repaired, false) {
+        Ok(again) if again.is_clean() => {}
+        Ok(again) => {
+            failures.push(format!("after a repair of all:\n{}then:\n{}", told(&report), told(&again)))
+        }
+        Err(error) => failures.push(format!("after a repair of all it is not checked: {error}")),
+    }
+    let tree = volume.read(&shared);
+    if !tree.faults.is_empty() && !volume.has_integrity() {
+        let faults = &tree.faults[..tree.faults.len().min(3)];
+        failures.push(format!("after a repair of all it is not read: {faults:?}"));
+    }
+    if !is_clean && let Some(complaint) = volume.complaint(&*repaired) {
+        failures.push(format!("after a repair others object:\n{}{complaint}", told(&report)));
+    }
+    failures
+}

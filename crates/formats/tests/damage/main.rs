@@ -1,0 +1,123 @@
+//! Damage to volumes of every format: what a check says of it, what a reader says of it, and what a repair does to it.
+
+mod flips;
+mod places;
+mod repair;
+mod tree;
+mod volumes;
+
+use platter_vfs::model::seed;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use volumes::{FORMATS, Volume};
+
+/// What a campaign has seen, by kind: how often, and the first seeds of it.
+#[derive(Default)]
+pub struct Tally(BTreeMap<String, (u64, Vec<u64>)>);
+
+impl Tally {
+    /// Notes what the volume of this seed showed.
+    pub fn note(&mut self, what: impl Into<String>, seed: u64) {
+        let (count, seeds) = self.0.entry(what.into()).or_default();
+        *count += 1;
+        if seeds.len() < 6 {
+            seeds.push(seed);
+        }
+    }
+
+    fn print(&self, title: &str) {
+        println!("{title}");
+        for (what, (count, seeds)) in &self.0 {
+            println!("  {count:6} {what}, as with {seeds:?}");
+        }
+    }
+}
+
+/// What one damaged volume showed that must not be, a line each.
+pub type Failures = Vec<String>;
+
+/// One damaged volume: the volume it was, the seed of its damage, and where to note what is no failure.
+type One = fn(&Volume, u64, &mut Tally) -> Failures;
+
+/// So many damaged volumes of a format.
+fn volumes(format: &'static str, seeds: std::ops::Range<u64>, one: One) -> Failures {
+    let volume = Volume::new(format);
+    let (mut tally, mut failures) = (Tally::default(), Failures::new());
+    let title = format!("{format}, seeds {seeds:?}");
+    for seed in seeds {
+        let found = catch_unwind(AssertUnwindSafe(|| one(&volume, seed, &mut tally)));
+        let found = found.unwrap_or_else(|_| vec!["it panics".to_string()]);
+        failures.extend(found.into_iter().map(|what| format!("{format}, seed {seed}: {what}")));
+    }
+    tally.print(&title);
+    failures
+}
+
+fn judge(failures: &[String]) {
+    let first = &failures[..failures.len().min(200)];
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), first.join("\n"));
+}
+
+/// A few volumes of each format.
+fn slice(count: u64, one: One) {
+    let failures = FORMATS.iter().flat_map(|format| volumes(format, 0..count, one));
+    judge(&failures.collect::<Vec<_>>());
+}
+
+/// So many volumes of each format, or of `PLATTER_FORMAT`; or, of that, the one of the seed `PLATTER_DAMAGE`.
+/// `PLATTER_COUNT` asks for another number of them.
+fn campaign(count: u64, one: One) {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    let only = std::env::var("PLATTER_FORMAT").ok();
+    let first = seed() * 1_000_000;
+    let seeds = match number("PLATTER_DAMAGE") {
+        Some(one) => one..one + 1,
+        None => first..first + number("PLATTER_COUNT").unwrap_or(count),
+    };
+    let formats = FORMATS.iter().filter(|format| only.as_deref().is_none_or(|only| only == **format));
+    judge(&formats.flat_map(|format| volumes(format, seeds.clone(), one)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_repair_harms_nothing() {
+    slice(10, repair::one);
+}
+
+/// Damage of the campaign that a repair, whole or cut off, once made worse.
+#[test]
+fn what_a_repair_once_harmed_it_harms_no_more() {
+    let once = [
+        ("fat12", 8_664_000_301),
+        ("fat12", 8_664_000_507),
+        ("fat12", 8_664_001_363),
+        ("fat12", 8_664_001_806),
+        ("fat16", 8_664_000_951),
+        ("fat32", 8_664_000_006),
+        ("fat32", 8_664_000_015),
+        ("fat32", 8_664_000_691),
+        ("exfat", 8_664_000_005),
+        ("exfat", 8_664_000_156),
+        ("exfat", 8_664_000_888),
+    ];
+    let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, repair::one));
+    judge(&failures.collect::<Vec<_>>());
+}
+
+/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture repairs_harm`
+#[test]
+#[ignore = "a campaign: 5,000 damaged volumes of each format"]
+fn five_thousand_repairs_harm_nothing() {
+    campaign(5_000, repair::one);
+}
+
+#[test]
+fn what_the_check_passes_is_read() {
+    slice(40, flips::one);
+}
+
+/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture flips_are`
+#[test]
+#[ignore = "a campaign: 20,000 flips in volumes of each format"]
+fn twenty_thousand_flips_are_found_or_harmless() {
+    campaign(20_000, flips::one);
+}

@@ -1,0 +1,152 @@
+//! Where a volume can be damaged.
+
+use crate::tree::every_file;
+use platter_device::{Device, OverlayDevice};
+use platter_vfs::model::Random;
+use platter_vfs::{FileSystem, Place};
+use std::collections::{BTreeMap, HashSet};
+
+/// Bytes of a sector.
+const SECTOR: u64 = 512;
+
+/// Sectors that hold something, told apart by what.
+pub struct Places {
+    /// By how the block of 4 KiB that a sector is of begins. A kind of structure that has few blocks is met as often as
+    /// one that has many.
+    metadata: Vec<Vec<u64>>,
+    data: Vec<u64>,
+}
+
+/// What was done to a volume.
+#[derive(Debug)]
+pub struct Damage {
+    /// Told for people: what, and where.
+    pub told: String,
+    /// Nothing but content of files was hit.
+    pub is_data: bool,
+}
+
+impl Places {
+    pub fn of(device: &dyn Device, system: &dyn FileSystem) -> Places {
+        let mut content = HashSet::new();
+        every_file(system, &mut |node| {
+            for extent in system.extents(node).unwrap_or_default() {
+                if let Place::Device(at) = extent.place {
+                    let sectors = at / SECTOR..(at + extent.length).div_ceil(SECTOR);
+                    content.extend(sectors.map(|number| number * SECTOR));
+                }
+            }
+        });
+        let (mut metadata, mut data) = (BTreeMap::<Vec<u8>, Vec<u64>>::new(), Vec::new());
+        let mut block = vec![0; 4096];
+        let mut at = device.next_data(0) / 4096 * 4096;
+        while at < device.len() {
+            let length = (device.len() - at).min(4096) as usize;
+            device.read_at(at, &mut block[..length]).expect("a device that can be read");
+            let is_signed = block[..4].iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'+');
+            let kind = if is_signed { block[..4].to_vec() } else { Vec::new() };
+            for (sector, place) in
+                block[..length].chunks(SECTOR as usize).zip((at..).step_by(SECTOR as usize))
+            {
+                // What is all the same holds nothing: it is empty, or filled.
+                if sector.iter().all(|&byte| byte == sector[0]) {
+                    continue;
+                }
+                match content.contains(&place) {
+                    true => data.push(place),
+                    false => metadata.entry(kind.clone()).or_default().push(place),
+                }
+            }
+            at = device.next_data(at + 4096) / 4096 * 4096;
+        }
+        Places { metadata: metadata.into_values().collect(), data }
+    }
+
+    fn metadata(&self, random: &mut Random) -> u64 {
+        let kind = random.below(self.metadata.len() as u64) as usize;
+        *random.pick(&self.metadata[kind])
+    }
+
+    /// A byte that is not zero, more often than not.
+    fn byte(device: &dyn Device, sector: u64, random: &mut Random) -> u64 {
+        let mut bytes = [0; SECTOR as usize];
+        device.read_at(sector, &mut bytes).expect("a device in memory");
+        let mut at = random.below(SECTOR) as usize;
+        for _ in 0..3 {
+            if bytes[at] == 0 {
+                at = random.below(SECTOR) as usize;
+            }
+        }
+        sector + at as u64
+    }
+
+    /// Flips one bit, and sometimes 20, mostly of what is not content.
+    pub fn flip(&self, device: &OverlayDevice, random: &mut Random) -> Damage {
+        let count = if random.chance(80) { 1 } else { 20 };
+        let is_data = random.chance(12);
+        let mut told = Vec::new();
+        for _ in 0..count {
+            let sector = if is_data { *random.pick(&self.data) } else { self.metadata(random) };
+            let at = Places::byte(device, sector, random);
+            let bit = random.below(8);
+            change(device, at, 1, |bytes| bytes[0] ^= 1 << bit);
+            told.push(format!("{at:#x}.{bit}"));
+        }
+        Damage { told: format!("flipped {}", told.join(" ")), is_data }
+    }
+
+    /// Damages up to three places of what is not content.
+    pub fn damage(&self, device: &OverlayDevice, random: &mut Random) -> Damage {
+        let told: Vec<String> = (0..1 + random.below(3)).map(|_| self.damage_one(device, random)).collect();
+        Damage { told: told.join(", "), is_data: false }
+    }
+
+    fn damage_one(&self, device: &OverlayDevice, random: &mut Random) -> String {
+        let sector = self.metadata(random);
+        let at = Places::byte(device, sector, random);
+        match random.below(8) {
+            0..=2 => {
+                let bit = random.below(8);
+                change(device, at, 1, |bytes| bytes[0] ^= 1 << bit);
+                format!("{at:#x}.{bit} flipped")
+            }
+            3 => {
+                let value = random.number().to_le_bytes()[0];
+                change(device, at, 1, |bytes| bytes[0] = value);
+                format!("{at:#x} is {value:#x}")
+            }
+            4 => {
+                change(device, sector, SECTOR as usize, |bytes| bytes.fill(0));
+                format!("{sector:#x} zeroed")
+            }
+            5 => {
+                let rubbish = random.bytes(SECTOR as usize);
+                change(device, sector, SECTOR as usize, |bytes| bytes.copy_from_slice(&rubbish));
+                format!("{sector:#x} rubbish")
+            }
+            6 => {
+                // A write that went astray.
+                let from = self.metadata(random);
+                let mut bytes = vec![0; SECTOR as usize];
+                device.read_at(from, &mut bytes).expect("a device in memory");
+                device.write_at(sector, &bytes).expect("a device in memory");
+                format!("{sector:#x} is {from:#x}")
+            }
+            _ => {
+                let block = sector / 4096 * 4096;
+                let length = (device.len() - block).min(4096) as usize;
+                change(device, block, length, |bytes| bytes.fill(0));
+                format!("{block:#x} to {:#x} zeroed", block + length as u64)
+            }
+        }
+    }
+}
+
+/// Changes some bytes in sectors of a device.
+fn change(device: &OverlayDevice, at: u64, length: usize, change: impl FnOnce(&mut [u8])) {
+    let start = at / SECTOR * SECTOR;
+    let mut bytes = vec![0; ((at + length as u64).next_multiple_of(SECTOR) - start) as usize];
+    device.read_at(start, &mut bytes).expect("a device in memory");
+    change(&mut bytes[(at - start) as usize..][..length]);
+    device.write_at(start, &bytes).expect("a device in memory");
+}

@@ -1,0 +1,200 @@
+//! A repair harms nothing: no file that was read before is lost or changed by it, also if the power fails while it is
+//! under way and it is begun anew; it can be taken back; and it takes bounded memory and time.
+
+use crate::tree::Tree;
+use crate::volumes::Volume;
+use crate::{Failures, Tally};
+use platter_device::{
+    Device, Fault, Faults, Grain, Operation, OverlayDevice, Survivors, UndoDevice, UndoFile, When,
+};
+use platter_vfs::model::{Random, told};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that a check or repair may hold.
+const MEMORY: u64 = 256 << 20;
+/// Cuts of one repair, each at another tenth write.
+const CUTS: usize = 10;
+
+pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
+    let mut random = Random::new(seed);
+    let damaged = Arc::new(OverlayDevice::new(volume.device.clone()));
+    let damage = volume.places.damage(&damaged, &mut random);
+    let damaged: Arc<dyn Device> = damaged;
+    let before = volume.read(&damaged);
+    let mut failures = Failures::new();
+
+    let untouched = Arc::new(OverlayDevice::new(damaged.clone()));
+    let begun = Instant::now();
+    let found = volume.check(&*untouched, false);
+    let plain = begun.elapsed();
+    if untouched.kept() > 0 {
+        failures.push("a check without repair writes".into());
+    }
+
+    let recorded = Arc::new(Faults::recording(damaged.clone(), seed, Grain::Logical));
+    let begun = Instant::now();
+    let mut repaired = Err(String::new());
+    let memory = allocation_counter::measure(|| repaired = volume.check(&*recorded, true)).bytes_max;
+    let taken = begun.elapsed();
+    if memory > MEMORY {
+        failures.push(format!("the repair took {memory} bytes of memory"));
+    }
+    if taken > 10 * plain + Duration::from_secs(2) {
+        failures.push(format!("the repair took {taken:?}, a check {plain:?}"));
+    }
+    match (&found, &repaired) {
+        (Err(_), Err(_)) => tally.note("cannot be checked", seed),
+        (Ok(_), Err(error)) => failures.push(format!("it can be checked, and its repair fails: {error}")),
+        (Ok(found), Ok(_)) if found.is_clean() => tally.note("nothing found", seed),
+        (_, Ok(repaired)) if repaired.remaining.is_none() => tally.note("repaired", seed),
+        (_, Ok(_)) => tally.note("something is left", seed),
+    }
+
+    if std::env::var("PLATTER_DAMAGE").is_ok() {
+        println!("{}\nreading: {:#?}", damage.told, before.faults);
+        println!("found: {}", found.as_ref().map_or_else(Clone::clone, told));
+        println!("repaired: {}", repaired.as_ref().map_or_else(Clone::clone, told));
+    }
+
+    let log = recorded.log();
+    let whole: Arc<dyn Device> = recorded;
+    failures.extend(judge(volume, &before, &whole, "the repair", seed, tally));
+    let writes = log.writes();
+    let tenth = random.below(10) as usize;
+    let mut cuts: Vec<usize> = (tenth..writes).step_by(10).collect();
+    while cuts.len() > CUTS {
+        cuts.swap_remove(random.below(cuts.len() as u64) as usize);
+    }
+    for cut in cuts {
+        let image: Arc<dyn Device> = Arc::new(log.cut(cut, Survivors::Random(seed)));
+        let again = volume.check(&*image, true);
+        if let (Ok(_), Err(error)) = (&repaired, again) {
+            failures.push(format!("cut at write {cut} of {writes}, a repair fails: {error}"));
+        }
+        let what = format!("cut at write {cut} of {writes} and repaired");
+        failures.extend(judge(volume, &before, &image, &what, seed, tally));
+    }
+    failures.extend(undo(volume, &damaged, seed, (writes > 0).then(|| random.below(writes as u64))));
+    failures.iter().map(|what| format!("{what} ({})", damage.told)).collect()
+}
+
+/// What must hold of a volume after a repair.
+fn judge(
+    volume: &Volume,
+    before: &Tree,
+    device: &Arc<dyn Device>,
+    what: &str,
+    seed: u64,
+    tally: &mut Tally,
+) -> Failures {
+    let mut failures = Failures::new();
+    let after = volume.read(device);
+    let mut harmed = BTreeMap::<&str, Vec<&String>>::new();
+    for (path, content) in before.files() {
+        let is_true = volume.truth.file(path).is_some_and(|truth| truth.is_like(content));
+        if after.file(path).is_some_and(|now| now.is_like(content)) {
+            continue;
+        }
+        let now_at: Vec<&String> =
+            after.files().filter(|(_, now)| now.is_like(content)).map(|(path, _)| path).collect();
+        let was_content = || volume.truth.files().any(|(_, truth)| truth.is_like(content));
+        // Two directory entries for one file, or two names of it that differ: nobody knows which one is right.
+        let had_others = || before.files().any(|(other, found)| other != path && found.is_like(content));
+        let is_beside = || now_at.iter().any(|now| parent(now) == parent(path));
+        let mut harm = |how| harmed.entry(how).or_default().push(path);
+        match (is_true, now_at.is_empty()) {
+            (true, false) if before.twice.contains(path) || had_others() || is_beside() => {
+                tally.note("of two names of one file, one is taken", seed)
+            }
+            (true, false) => harm("moved"),
+            (true, true) => harm("lost"),
+            (false, false) => tally.note("renamed what had another name by damage", seed),
+            (false, true) if was_content() => harm("lost under a name of damage"),
+            (false, true) => tally.note("changed or removed what was wrong by damage", seed),
+        }
+    }
+    failures.extend(
+        harmed.iter().map(|(how, paths)| format!("{what} {how}: {} files, as {}", paths.len(), paths[0])),
+    );
+    let again = volume.check(&**device, false);
+    if let Ok(again) = again.as_ref().map_err(Clone::clone)
+        && again.findings.iter().any(|finding| finding.repaired)
+    {
+        failures.push("a check without repair says that it repaired".into());
+    }
+    failures
+}
+
+/// The directory that a path is in.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// A repair, whole or ended by a write that fails, is taken back.
+fn undo(volume: &Volume, damaged: &Arc<dyn Device>, seed: u64, cut: Option<u64>) -> Failures {
+    let mut failures = Failures::new();
+    for end in [None, cut] {
+        let path = Temporary::new(seed);
+        let below = Arc::new(Faults::new(Arc::new(OverlayDevice::new(damaged.clone())), seed));
+        if let Some(end) = end {
+            below.inject(When::from(Operation::Write, end), Fault::Fail);
+        }
+        let device = UndoDevice::new(below.clone(), &path.0, "a volume");
+        let repaired = volume.check(&device, true);
+        let finished = device.finish(&String::new);
+        drop(device);
+        below.heal();
+        if end.is_none() && repaired.is_ok() && finished.is_err() {
+            failures.push(format!("the undo file is not finished: {finished:?}"));
+        }
+        if path.0.exists() {
+            let restored = UndoFile::open(&path.0).and_then(|mut file| file.restore(&*below, "", false));
+            if let Err(error) = restored {
+                failures.push(format!("a repair that ends at write {end:?} is not taken back: {error}"));
+            }
+        }
+        if let Some(at) = first_difference(&**damaged, &*below) {
+            failures.push(format!("after undo of a repair that ends at write {end:?}, {at:#x} differs"));
+        }
+    }
+    failures
+}
+
+/// Where the first piece that differs begins.
+fn first_difference(one: &dyn Device, two: &dyn Device) -> Option<u64> {
+    let mut buffers = [vec![0; 64 << 10], vec![0; 64 << 10]];
+    let mut at = 0;
+    while at < one.len() {
+        at = one.next_data(at).min(two.next_data(at)) / 512 * 512;
+        let length = one.len().saturating_sub(at).min(64 << 10) as usize;
+        let [first, second] = &mut buffers;
+        one.read_at(at.min(one.len()), &mut first[..length]).expect("a device in memory");
+        two.read_at(at.min(one.len()), &mut second[..length]).expect("a device in memory");
+        if first[..length] != second[..length] {
+            return Some(at);
+        }
+        at = at.saturating_add(64 << 10);
+    }
+    None
+}
+
+/// A file that is removed in the end.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(seed: u64) -> Temporary {
+        let name = format!("platter-{}-{seed}.undo", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        drop(std::fs::remove_file(&path));
+        Temporary(path)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
+    }
+}

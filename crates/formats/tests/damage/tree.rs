@@ -1,0 +1,221 @@
+//! Everything that can be read of a volume.
+
+use platter_vfs::{Attributes, Cursor, Entry, FileSystem, Kind, Name, Node, Timestamp};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+/// What is under a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Directory,
+    Link(String),
+    File(Content),
+}
+
+/// A file, or a stream of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    pub size: u64,
+    pub sum: u64,
+    pub modified: Timestamp,
+}
+
+impl Content {
+    /// Whether size and bytes are the same.
+    pub fn is_like(&self, other: &Content) -> bool {
+        (self.size, self.sum) == (other.size, other.sum)
+    }
+}
+
+/// A volume as a reader finds it.
+#[derive(Default)]
+pub struct Tree {
+    pub found: BTreeMap<String, Seen>,
+    /// Paths that were listed more than once.
+    pub twice: BTreeSet<String>,
+    /// What could not be read, and why.
+    pub faults: Vec<String>,
+}
+
+/// Entries and depth at which a walk ends: a damaged volume may hold itself.
+const MOST: usize = 3000;
+const DEEPEST: usize = 12;
+/// Bytes of a file that are read. Sizes may be damaged too.
+const LONGEST: u64 = 2 << 20;
+
+impl Tree {
+    pub fn of(system: &dyn FileSystem) -> Tree {
+        let mut tree = Tree::default();
+        tree.walk(system, Node::ROOT, "", 0);
+        tree
+    }
+
+    fn walk(&mut self, system: &dyn FileSystem, directory: Node, path: &str, depth: usize) {
+        let (entries, error) = entries(system, directory);
+        if let Some(error) = error {
+            self.faults.push(format!("{path}/: {error}"));
+        }
+        for entry in entries {
+            let path = format!("{path}/{}", entry.name);
+            if self.found.len() > MOST {
+                return;
+            }
+            let node = match system.lookup(directory, &entry.name) {
+                Ok(node) => node,
+                Err(error) => {
+                    self.faults.push(format!("{path}: {error}"));
+                    continue;
+                }
+            };
+            let seen = match entry.attributes.kind {
+                Kind::Directory => Ok(Seen::Directory),
+                Kind::SymbolicLink => system.read_link(node).map(Seen::Link),
+                Kind::File => {
+                    let attributes = system.attributes(node);
+                    attributes.and_then(|attributes| read(system, node, &attributes).map(Seen::File))
+                }
+            };
+            match seen {
+                Ok(seen) => {
+                    if self.found.insert(path.clone(), seen).is_some() {
+                        self.twice.insert(path.clone());
+                    }
+                }
+                Err(error) => self.faults.push(format!("{path}: {error}")),
+            }
+            self.beside(system, node, &path);
+            if entry.attributes.kind == Kind::Directory && depth < DEEPEST {
+                self.walk(system, node, &path, depth + 1);
+            }
+            system.forget(node, 1);
+        }
+    }
+
+    /// Streams and attributes.
+    fn beside(&mut self, system: &dyn FileSystem, node: Node, path: &str) {
+        if system.capabilities().streams {
+            for stream in system.streams(node).unwrap_or_else(|error| {
+                self.faults.push(format!("{path}: streams: {error}"));
+                Vec::new()
+            }) {
+                let name = format!("{path}:{}", stream.name);
+                let content = system.stream(node, &stream.name, false).and_then(|node| {
+                    let content = system.attributes(node).and_then(|found| read(system, node, &found));
+                    system.forget(node, 1);
+                    content
+                });
+                match content {
+                    Ok(content) => drop(self.found.insert(name, Seen::File(content))),
+                    Err(error) => self.faults.push(format!("{name}: {error}")),
+                }
+            }
+        }
+        if system.capabilities().extended_attributes {
+            match system.extended_attributes(node) {
+                Ok(names) => {
+                    for name in names {
+                        if let Err(error) = system.extended_attribute(node, &name) {
+                            self.faults.push(format!("{path}: attribute {name}: {error}"));
+                        }
+                    }
+                }
+                Err(error) => self.faults.push(format!("{path}: attributes: {error}")),
+            }
+        }
+    }
+
+    /// The files, with their paths.
+    pub fn files(&self) -> impl Iterator<Item = (&String, &Content)> {
+        self.found.iter().filter_map(|(path, seen)| match seen {
+            Seen::File(content) => Some((path, content)),
+            _ => None,
+        })
+    }
+
+    pub fn file(&self, path: &str) -> Option<&Content> {
+        match self.found.get(path) {
+            Some(Seen::File(content)) => Some(content),
+            _ => None,
+        }
+    }
+
+    /// What differs from another, a few words each; times only where nothing else does.
+    pub fn differences(&self, other: &Tree) -> BTreeSet<&'static str> {
+        let mut kinds = BTreeSet::new();
+        for (path, seen) in &self.found {
+            match (seen, other.found.get(path)) {
+                (_, None) => drop(kinds.insert("missing")),
+                (Seen::File(one), Some(Seen::File(two))) if one.size != two.size => {
+                    kinds.insert("size");
+                }
+                (Seen::File(one), Some(Seen::File(two))) if one.sum != two.sum => {
+                    kinds.insert("content");
+                }
+                (Seen::File(one), Some(Seen::File(two))) if one.modified != two.modified => {
+                    kinds.insert("time");
+                }
+                (one, Some(two)) if one != two => drop(kinds.insert("kind or target")),
+                _ => {}
+            }
+        }
+        if other.found.keys().any(|path| !self.found.contains_key(path)) {
+            kinds.insert("more");
+        }
+        kinds
+    }
+}
+
+/// What is listed of a directory, and why there is no more if that is not its end.
+fn entries(system: &dyn FileSystem, directory: Node) -> (Vec<Entry>, Option<String>) {
+    let mut entries: Vec<Entry> = Vec::new();
+    loop {
+        let cursor = entries.last().map_or(Cursor::START, |last| last.next);
+        let before = entries.len();
+        let read = system.read_directory(directory, cursor, 256, &mut entries);
+        match read {
+            Err(error) => return (entries, Some(error.to_string())),
+            Ok(()) if entries.len() == before || entries.len() > MOST => return (entries, None),
+            Ok(()) => {}
+        }
+    }
+}
+
+fn read(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> platter_vfs::Result<Content> {
+    let mut hasher = DefaultHasher::new();
+    let mut buffer = vec![0; (attributes.size.min(64 << 10) as usize).max(1)];
+    let mut at = 0;
+    while at < attributes.size.min(LONGEST) {
+        let read = system.read(node, at, &mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        buffer[..read].hash(&mut hasher);
+        at += read as u64;
+    }
+    Ok(Content { size: attributes.size, sum: hasher.finish(), modified: attributes.modified })
+}
+
+/// Every file and stream of a good volume.
+pub fn every_file(system: &dyn FileSystem, each: &mut dyn FnMut(Node)) {
+    let mut directories = vec![Node::ROOT];
+    while let Some(directory) = directories.pop() {
+        for entry in entries(system, directory).0 {
+            let node = system.lookup(directory, &entry.name).expect("a good volume");
+            let streams: Vec<Name> = match system.capabilities().streams {
+                true => {
+                    system.streams(node).expect("a good volume").into_iter().map(|one| one.name).collect()
+                }
+                false => Vec::new(),
+            };
+            for stream in streams {
+                each(system.stream(node, &stream, false).expect("a good volume"));
+            }
+            match entry.attributes.kind {
+                Kind::Directory => directories.push(node),
+                Kind::File => each(node),
+                Kind::SymbolicLink => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Small volumes with some 300 files, and what is done to damaged ones of them.
+
+use crate::places::Places;
+use crate::tree::Tree;
+use platter_device::{Device, MemoryDevice, Sectors};
+use platter_formats::by_name;
+use platter_vfs::model::{Clock, ClockedDevice, ImageFile, Random, judge::Programs};
+use platter_vfs::{
+    Change, CheckOptions, CheckReport, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions,
+    Silent, SyncScope,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Every format, by name.
+pub const FORMATS: [&str; 7] = ["fat12", "fat16", "fat32", "exfat", "ntfs", "refs", "refs+integrity"];
+
+/// Bytes of a volume, and of its clusters if the format does not choose.
+fn size(format: &str) -> (u64, Option<u64>) {
+    match format {
+        "fat12" => (3 << 20, Some(1024)),
+        "fat16" => (5 << 20, Some(1024)),
+        "fat32" => (40 << 20, Some(512)),
+        "exfat" => (4 << 20, Some(512)),
+        "ntfs" => (8 << 20, Some(4096)),
+        _ => (320 << 20, None),
+    }
+}
+
+/// A volume that is good.
+pub struct Volume {
+    pub name: &'static str,
+    pub format: &'static dyn Format,
+    pub device: Arc<dyn Device>,
+    /// What is on it.
+    pub truth: Tree,
+    pub places: Places,
+}
+
+impl Volume {
+    pub fn new(name: &'static str) -> Volume {
+        let format = by_name(name).expect("a format of the list");
+        let device: Arc<dyn Device> = populated(name, format);
+        let system = format.open(device.clone(), READ_ONLY).expect("the volume just made");
+        let places = Places::of(&*device, &*system);
+        let truth = Tree::of(&*system);
+        assert!(truth.faults.is_empty(), "{name}: {:?}", truth.faults);
+        Volume { name, format, device, truth, places }
+    }
+
+    /// Whether content has checksums.
+    pub fn has_integrity(&self) -> bool {
+        self.name == "refs+integrity"
+    }
+
+    pub fn check(&self, device: &dyn Device, repair: bool) -> Result<CheckReport, String> {
+        self.format.check(device, CheckOptions { repair }, &Silent).map_err(|error| error.to_string())
+    }
+
+    /// What can be read of a volume like this one.
+    pub fn read(&self, device: &Arc<dyn Device>) -> Tree {
+        match self.format.open(device.clone(), READ_ONLY) {
+            Ok(system) => Tree::of(&*system),
+            Err(error) => Tree { faults: vec![format!("it does not open: {error}")], ..Tree::default() },
+        }
+    }
+
+    /// What the checker of others complains of, if the format has one and it does.
+    pub fn complaint(&self, device: &dyn Device) -> Option<String> {
+        const PROGRAMS: Programs = Programs { from: "dosfstools, exfatprogs or ntfs-3g", environment: &[] };
+        let arguments: &[&str] = match self.name {
+            "fat12" | "fat16" | "fat32" => &["fsck.fat", "-n"],
+            "exfat" => &["fsck.exfat", "-n"],
+            "ntfs" => &["ntfsfix", "-n"],
+            _ => return None,
+        };
+        let image = ImageFile::of(device);
+        let (status, output) = PROGRAMS.ask(arguments[0], &[arguments[1], image.path()]);
+        let objects = |line: &str| {
+            // A kind of entry that whoever does not know it is to leave alone, as the check does (exFAT 7.0, "benign").
+            !line.contains("unknown entry type 0xa")
+                && ["ERROR", "corrupted", "Fix", "FAILED", "orrupt"].iter().any(|word| line.contains(word))
+        };
+        let is_quiet = self.name.starts_with("fat") || !output.lines().any(objects);
+        let is_content = status.success() || self.name == "exfat" && is_quiet && output.contains("clean");
+        (!is_content || !is_quiet).then_some(output)
+    }
+}
+
+const READ_ONLY: OpenOptions = OpenOptions { read_only: true, local_offset_minutes: 0, commits_syncs: false };
+
+/// A volume with some 300 files and directories, in pieces and in one, with all that the format can keep.
+fn populated(name: &str, format: &dyn Format) -> Arc<dyn Device> {
+    let (bytes, cluster) = size(name);
+    let memory = Arc::new(MemoryDevice::new(bytes, Sectors::SMALL));
+    // The same times in every run, so that a seed says everything.
+    let clock = Clock::new(Duration::from_secs(1_700_000_000));
+    let device: Arc<dyn Device> = Arc::new(ClockedDevice::new(memory.clone(), clock));
+    let options = FormatOptions {
+        cluster,
+        label: Some("DAMAGED".into()),
+        serial: Some(8664),
+        ..FormatOptions::default()
+    };
+    format.make(&*device, &options, &Silent).expect("a volume of this size");
+    let system = format.open(device, OpenOptions::default()).expect("the volume just made");
+    fill(&*system);
+    system.unmount().expect("a device that does not fail");
+    memory
+}
+
+fn fill(system: &dyn FileSystem) {
+    let mut random = Random::new(8664);
+    let make = |above: Node, name: &str, kind: Kind| {
+        system.create(above, &Name::from(name), kind).expect("room for an entry")
+    };
+    let deep = make(Node::ROOT, "a deep directory", Kind::Directory);
+    let deeper = make(deep, "DEEPER", Kind::Directory);
+    let deepest = make(deeper, "the deepest of them all", Kind::Directory);
+    let many = make(Node::ROOT, "many", Kind::Directory);
+    make(Node::ROOT, "an empty one", Kind::Directory);
+    let mut write = |node: Node, from: u64, size: u64| {
+        system.write(node, from, &random.bytes(size as usize)).expect("room for content");
+    };
+    for number in 0..40_u64 {
+        let size = [0, 1, 300, 513, 1024, 5000, 12_000][number as usize % 7];
+        let long = make(Node::ROOT, &format!("A long name, number {number}.data"), Kind::File);
+        let short = make(deep, &format!("SHORT{number}.TXT"), Kind::File);
+        // Two files that grow in turns do not lie in one piece.
+        for turn in 0..2 {
+            write(long, turn * size, size + number % 2);
+            write(short, turn * size * 3 / 2, size * 3 / 2);
+            system.sync(long, SyncScope::All).expect("a device that does not fail");
+        }
+        let file = make([deeper, deepest][number as usize % 2], &format!("file {number}.text"), Kind::File);
+        write(file, 0, size);
+        if number % 9 == 0 {
+            let longer = Change { size: Some(size + 3000), ..Change::default() };
+            system.set_attributes(file, &longer).expect("room to grow");
+        }
+    }
+    for number in 0..170_u64 {
+        let file = make(many, &format!("one of many {number}"), Kind::File);
+        write(file, 0, [40, 400, 1400][number as usize % 3]);
+        if number % 17 == 0 {
+            system.unlink(many, &Name::from(format!("one of many {number}").as_str())).expect("it is there");
+        }
+        system.forget(file, 1);
+    }
+    more(system, many, &mut write);
+}
+
+/// What not every format has.
+fn more(system: &dyn FileSystem, directory: Node, write: &mut dyn FnMut(Node, u64, u64)) {
+    let known = system.capabilities().clone();
+    let make = |name: &str| system.create(directory, &Name::from(name), Kind::File).expect("room");
+    for number in 0..6_u64 {
+        let file = make(&format!("special {number}"));
+        write(file, 0, 2000 * number);
+        if known.streams {
+            let stream = system.stream(file, &Name::from("a stream"), true).expect("room for a stream");
+            write(stream, 0, 1500 * number);
+        }
+        if known.hard_links {
+            let name = format!("another name {number}");
+            system.link(file, directory, &Name::from(name.as_str())).expect("room for a name");
+        }
+        if known.symbolic_links {
+            let name = Name::from(format!("link {number}").as_str());
+            system.symlink(directory, &name, &format!("special {number}")).expect("room for a link");
+        }
+        if known.extended_attributes {
+            system.set_extended_attribute(file, "AN.ATTRIBUTE", Some(b"and its value")).expect("room");
+        }
+        if known.sparse {
+            write(file, 300_000 + 100_000 * number, 5000);
+        }
+    }
+}
