@@ -204,7 +204,9 @@ impl Volume {
         plan.notes[1] = u64::from(state.integrity);
         let can_be_told = state.integrity && end <= state.size && tells_of(core, stream, state);
         plan.sync = if can_be_told { SyncNeed::Beside } else { SyncNeed::After };
-        let part = Part { range: from..to, is_known };
+        let ends_inside = !state.integrity && !state.size.is_multiple_of(u64::from(cluster));
+        let moved = ends_inside.then(|| (state.size / u64::from(cluster)) as u32);
+        let part = Part { range: from..to, is_known, moved };
         let took = self.take_for(core, state, part, taken, lacks, |at, count, first| {
             plan.push(self.device_offset(first)?, (at - from) * cluster, count * cluster);
             Ok(())
