@@ -176,6 +176,8 @@ impl Volume {
     /// so returns no earlier than all is done.
     pub(super) fn close(&self) -> Result<()> {
         self.health.close("it is unmounted");
+        // It may be copying: nothing is written any more once this returns, also to clusters that are free.
+        self.keeper.stop();
         let streams: Vec<Arc<Stream>> = self.streams.read().values().cloned().collect();
         for stream in streams {
             drop(stream.claim(0..u64::MAX, Access::Write));
