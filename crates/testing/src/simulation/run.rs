@@ -33,7 +33,7 @@ pub fn run(setting: &Arc<Setting>, seed: u64) -> Outcome {
 /// The steps of each caller of a schedule.
 pub(super) fn scripts_of(setting: &Setting, seed: u64) -> Vec<Vec<Step>> {
     let sector = u64::from(setting.image.sectors().logical);
-    let cluster = u64::from(setting.volume.options.cluster.expect("each setting says so"));
+    let cluster = setting.volume.options.cluster.expect("each setting says so");
     scripts(&mut Random::new(seed), sector, cluster, setting.volume.abilities)
 }
 
