@@ -22,7 +22,7 @@ pub use simulate::{Schedule, simulate};
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The rank of the leadership of a commit.
 pub const COMMIT: u8 = 1;
@@ -177,6 +177,28 @@ impl Condvar {
         locked
     }
 
+    /// [`Condvar::wait_while`], for no longer than so much time. In a simulation, in which no time passes, for one wait.
+    pub fn wait_while_at_most<'l, T, const RANK: u8>(
+        &self,
+        mut locked: MutexGuard<'l, T, RANK>,
+        most: Duration,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> MutexGuard<'l, T, RANK> {
+        let due = Instant::now() + most;
+        while condition(&mut locked) {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            locked = self.wait_timeout(locked, left);
+            #[cfg(feature = "simulate")]
+            if simulate::schedule().is_some() {
+                break;
+            }
+        }
+        locked
+    }
+
     /// [`Condvar::wait`], for no longer than so much time.
     pub fn wait_timeout<'l, T, const RANK: u8>(
         &self,
@@ -267,15 +289,15 @@ pub fn point() {
     }
 }
 
-/// Whether a simulation decides who goes on here. Its volumes and files are small: what waits until there is much of
-/// something would never come.
+/// How much is much, at least: `many`, or in a simulation a number from 1 to `few` that its seed decides. Its volumes and
+/// files are small, and what waits until there is much of something would never come.
 #[inline]
-pub fn is_simulated() -> bool {
+pub fn at_least(many: u64, _few: u64) -> u64 {
     #[cfg(feature = "simulate")]
-    if simulate::schedule().is_some() {
-        return true;
+    if let Some(schedule) = simulate::schedule() {
+        return 1 + schedule.below(_few);
     }
-    false
+    many
 }
 
 /// Tells locks apart.

@@ -39,3 +39,24 @@ fn what_is_written_behind_a_failed_write_stays() {
     let node = system.lookup(Node::ROOT, &"file".into()).unwrap();
     assert!(content(&*system, node) == expected, "after it was opened anew");
 }
+
+/// The clusters that a failed write leaves behind are free when nothing on disk leads to them.
+#[test]
+fn a_failed_write_takes_no_clusters_along() {
+    let device = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
+    Ntfs.make(&*device, &FormatOptions { cluster: Some(4096), ..FormatOptions::default() }, &Silent).unwrap();
+    let system = open(&device);
+    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    system.write(node, 0, &[1; 12_288]).unwrap();
+    let (mut failed, mut written) = (Plan::default(), Plan::default());
+    system.plan_write(node, 12_288, &[2; 8192], &mut failed).unwrap();
+    system.plan_write(node, 20_480, &[3; 4096], &mut written).unwrap();
+    written.write_to(&*device, &[3; 4096]).unwrap();
+    system.finish_write(&mut written, &[3; 4096], Ok(())).unwrap();
+    let failure = platter_device::Error::Unusable { device: "test".into(), reason: "told to fail".into() };
+    system.finish_write(&mut failed, &[2; 8192], Err(failure)).unwrap_err();
+    system.unmount().unwrap();
+    let said = system.space().unwrap().free;
+    drop(system);
+    assert_eq!(open(&device).space().unwrap().free, said);
+}

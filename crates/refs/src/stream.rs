@@ -142,6 +142,12 @@ impl Stream {
 }
 
 impl StreamState {
+    /// Whether what is written at an offset leaves a part of the cluster unwritten that the stream ends inside of: that
+    /// part must become zeroes.
+    pub fn is_gap_before(&self, offset: u64, geometry: &Geometry) -> bool {
+        offset > self.size && !self.size.is_multiple_of(u64::from(geometry.cluster))
+    }
+
     /// An empty stream.
     pub fn empty(integrity: bool) -> StreamState {
         StreamState {

@@ -91,6 +91,14 @@ fn refs_on_a_mirror() {
     run("refs mirror", 500);
 }
 
+/// Seeds beyond those of the other tests that found something once.
+#[test]
+fn what_was_found_once() {
+    for (name, seed) in [("refs+integrity", 100_516), ("refs+integrity", 100_718)] {
+        explore(&setting(name), seed, 1);
+    }
+}
+
 /// What `PLATTER_VOLUME` names, from `PLATTER_SEED` on: for the other tests and for a finding of the campaign, which is
 /// replayed with `cargo test -p platter-testing --test schedules -- --ignored --nocapture one_volume`.
 #[test]

@@ -1,5 +1,7 @@
 //! Case mappings as runs: how formats that define their own mapping state it.
 
+use std::sync::LazyLock;
+
 /// Units that map to as many units: the first, the last, the distance between neighbours, and what the first maps to.
 pub type CaseRun = (u16, u16, u16, u16);
 
@@ -17,8 +19,12 @@ pub fn map_by_runs(runs: &[CaseRun], unit: u16) -> Option<u16> {
 ///
 /// Source: a volume made by Windows 10 (msuhanov/ntfs-samples); mkntfs writes the same.
 pub fn windows_upper(unit: u16) -> u16 {
-    map_by_runs(&WINDOWS, unit).unwrap_or(unit)
+    UPPER[usize::from(unit)]
 }
+
+/// What each unit maps to: who opens or checks a volume asks for all of them.
+static UPPER: LazyLock<Box<[u16]>> =
+    LazyLock::new(|| (0..=u16::MAX).map(|unit| map_by_runs(&WINDOWS, unit).unwrap_or(unit)).collect());
 
 /// Ascending, without overlap.
 #[rustfmt::skip]

@@ -23,6 +23,9 @@ pub trait Schedule {
     /// Lets those who are on the list of this address go on, or one of them, when their turn comes.
     fn wake(&self, address: usize, all: bool);
 
+    /// A number below this, as the seed decides.
+    fn below(&self, bound: u64) -> u64;
+
     /// Adds a caller. What is returned waits until it ends.
     fn spawn(&self, work: Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce() + Send>;
 }

@@ -64,7 +64,11 @@ impl NtfsVolume {
             (state.valid, state.planned) = (at, state.planned.max(at));
             state.done.clear();
             Ok(())
-        })
+        })?;
+        drop(state);
+        // What failed leaves a gap too, and may be over: nobody comes later who would give its clusters back.
+        self.release(core, node);
+        Ok(())
     }
 
     /// Gives a gap new clusters, which hold zeroes there and around it what the old ones hold.

@@ -17,12 +17,12 @@ const MOST: u64 = 256 << 20;
 const SHARE: u64 = 16;
 /// What may wait for a commit, in bytes, where less than that is left to be handed out.
 const FULL: u64 = 16 << 20;
-/// Clusters that may wait for a commit in a simulation, in which nothing is much.
+/// Clusters that may wait for a commit in a simulation, at most.
 const SIMULATED: u64 = 6;
 
 /// How often a volume with scattered files is looked at, and how many times in a row nothing must be under way.
 const LOOK: Duration = Duration::from_millis(20);
-const QUIET: u32 = 10;
+const QUIET: u64 = 10;
 
 /// Tells the thread what to do. It is started when there is something for the first time.
 pub(super) struct Keeper {
@@ -84,10 +84,8 @@ impl Keeper {
     /// For a volume with so many free clusters of a size in bytes.
     pub fn new(volume: Weak<Volume>, free: u64, cluster: u32) -> Keeper {
         let cluster = u64::from(cluster);
-        let (patience, patience_when_full) = match sync::is_simulated() {
-            true => (SIMULATED, SIMULATED),
-            false => ((free / SHARE).clamp(LEAST / cluster, MOST / cluster), FULL / cluster),
-        };
+        let patience = sync::at_least((free / SHARE).clamp(LEAST / cluster, MOST / cluster), SIMULATED);
+        let patience_when_full = sync::at_least(FULL / cluster, SIMULATED);
         Keeper { patience, patience_when_full, volume, orders: Arc::default(), thread: Mutex::default() }
     }
 
@@ -125,24 +123,28 @@ impl Keeper {
 }
 
 /// Looks in a row at which nothing was going on.
-#[derive(Default)]
 struct Rest {
-    looks: u32,
+    looks: u64,
+    enough: u64,
     syncs: u64,
 }
 
 impl Rest {
+    fn new(enough: u64) -> Rest {
+        Rest { looks: 0, enough, syncs: 0 }
+    }
+
     /// Takes a look: whether no plan is under way, and how often a commit was asked for so far. Who has every write made
     /// durable has nothing under way for as long as each commit takes, and is at work all the same.
     fn look(&mut self, is_quiet: bool, syncs: u64) -> bool {
         self.looks = if is_quiet && syncs == self.syncs { self.looks + 1 } else { 0 };
         self.syncs = syncs;
-        self.looks >= QUIET
+        self.looks >= self.enough
     }
 }
 
 fn work(orders: &Orders, volume: &Weak<Volume>) {
-    let (mut is_scattered, mut rest) = (false, Rest::default());
+    let (mut is_scattered, mut rest) = (false, Rest::new(sync::at_least(QUIET, QUIET)));
     loop {
         let wanted = orders.take(is_scattered.then_some(LOOK));
         let Some(volume) = volume.upgrade().filter(|_| !wanted.stop) else { return };
@@ -170,7 +172,7 @@ mod tests {
 
     #[test]
     fn who_syncs_again_and_again_is_not_at_rest() {
-        let mut rest = Rest::default();
+        let mut rest = Rest::new(QUIET);
         assert!((1..1000).all(|syncs| !rest.look(true, syncs)));
         let looks: Vec<bool> = (0..QUIET).map(|_| rest.look(true, 999)).collect();
         assert_eq!(looks.iter().position(|&rests| rests), Some(QUIET as usize - 1));

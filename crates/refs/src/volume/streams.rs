@@ -8,7 +8,7 @@ use crate::layout::bytes::{put, u16_at, u32_at};
 use crate::layout::record::{EA, EA_INFORMATION, SINGLE};
 use crate::layout::{Attribute, crc32c};
 use crate::stream::{Content, Limits, StreamState};
-use platter_device::Buffer;
+use platter_device::{Buffer, sync};
 
 /// A record's extended attributes.
 pub fn extended_attributes(record: &Record) -> Vec<(String, Vec<u8>)> {
@@ -323,10 +323,11 @@ impl RefsVolume {
     /// Computes or drops the checksums of what a stream has. Returns whether it had anything.
     fn convert(&self, node: Node, stream: &Stream, enabled: bool, watch: &dyn Progress) -> Result<bool> {
         /// Clusters converted at a time.
-        const PIECE: u32 = 256;
+        const PIECE: u64 = 256;
+        let piece = sync::at_least(PIECE, 4) as u32;
         let cluster = self.geometry.cluster as usize;
         let mut at = 0;
-        let mut buffer = Buffer::new(PIECE as usize * cluster);
+        let mut buffer = Buffer::new(piece as usize * cluster);
         loop {
             // Writes in place must not pass between reading and the checksum.
             let (_claim, mut core, mut state) = self.change_alone(stream, TO_ADD)?;
@@ -342,7 +343,7 @@ impl RefsVolume {
             if at >= end {
                 break;
             }
-            let to = (at + PIECE).min(end);
+            let to = (at + piece).min(end);
             extents.load_range(&mut core.pages, at, to)?;
             let runs: Vec<Run> = extents.within(at, to)?;
             let mut rows = Vec::new();

@@ -5,7 +5,6 @@ use super::*;
 use crate::sync_log::Change;
 use platter_vfs::SyncNeed;
 use smallvec::SmallVec;
-use std::time::Instant;
 
 /// In the first note of a plan: a sync.
 const SYNC: u64 = 6;
@@ -17,15 +16,7 @@ impl Volume {
     /// Waits while a planned sync is under way. There can be no entry of the log meanwhile, and a commit makes that one void;
     /// but whoever planned it may be waiting here, so this is not for long.
     fn await_entry_beside(&self) {
-        let due = Instant::now() + PATIENCE;
-        let mut core = self.core();
-        while core.has_entry_beside() {
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            core = self.sync_ended.wait_timeout(core, left);
-        }
+        drop(self.sync_ended.wait_while_at_most(self.core(), PATIENCE, |core| core.has_entry_beside()));
     }
 
     pub(super) fn plan_syncing(
@@ -176,6 +167,8 @@ impl Volume {
     /// so returns no earlier than all is done.
     pub(super) fn close(&self) -> Result<()> {
         self.health.close("it is unmounted");
+        // It may be copying: nothing is written any more once this returns, also to clusters that are free.
+        self.keeper.stop();
         let streams: Vec<Arc<Stream>> = self.streams.read().values().cloned().collect();
         for stream in streams {
             drop(stream.claim(0..u64::MAX, Access::Write));

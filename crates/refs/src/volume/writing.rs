@@ -90,7 +90,6 @@ impl Volume {
     ) -> Result<bool> {
         let Memory { stream, is_moving, .. } = memory;
         let (offset, end) = (range.start, range.end);
-        let cluster = u64::from(self.geometry.cluster);
         let (from, to) = self.clusters(range);
         let enter = |plan: &mut Plan| -> Result<()> {
             // With the state locked: who unmounts has said so before looking for plans under that lock.
@@ -139,7 +138,7 @@ impl Volume {
             }
             // A gap between the old end and the new data must read as zeroes. So must what was never written before it,
             // and that only one can see to at a time.
-            let is_gap = offset > state.size && !state.size.is_multiple_of(cluster);
+            let is_gap = state.is_gap_before(offset, &self.geometry);
             let is_slow = !is_whole || is_gap || state.unwritten.is_some_and(|from| end > from);
             if is_slow {
                 enter(plan)?;
@@ -168,7 +167,9 @@ impl Volume {
         }
         let pass = stream.enter(plan.offset..end, Access::Write, within)?;
         plan.notes[PASS] = pass.into_bits();
-        if state.unwritten.is_some_and(|from| end > from) {
+        // The file may have been cut short since it was looked at: then this is one for the slow way after all.
+        if state.is_gap_before(plan.offset, &self.geometry) || state.unwritten.is_some_and(|from| end > from)
+        {
             return Ok(true);
         }
         let taken = self.take_clusters(&mut core, &mut state, memory, from, to, plan);
@@ -204,7 +205,9 @@ impl Volume {
         plan.notes[1] = u64::from(state.integrity);
         let can_be_told = state.integrity && end <= state.size && tells_of(core, stream, state);
         plan.sync = if can_be_told { SyncNeed::Beside } else { SyncNeed::After };
-        let part = Part { range: from..to, is_known };
+        let ends_inside = !state.integrity && !state.size.is_multiple_of(u64::from(cluster));
+        let moved = ends_inside.then(|| (state.size / u64::from(cluster)) as u32);
+        let part = Part { range: from..to, is_known, moved };
         let took = self.take_for(core, state, part, taken, lacks, |at, count, first| {
             plan.push(self.device_offset(first)?, (at - from) * cluster, count * cluster);
             Ok(())

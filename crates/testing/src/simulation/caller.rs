@@ -4,7 +4,6 @@ use super::history::{Action, Call, Moment, Sync};
 use super::script::Step;
 use super::setting::{hold, of_crowd};
 use super::stage::Stage;
-use platter_device::sync::point;
 use platter_vfs::model::Random;
 use platter_vfs::{Change, Error, Integrity, Name, Node, SyncScope};
 
@@ -12,8 +11,8 @@ use platter_vfs::{Change, Error, Integrity, Name, Node, SyncScope};
 pub(super) struct Caller<'s> {
     pub stage: &'s Stage,
     pub number: usize,
-    /// The files that all share.
-    pub nodes: Vec<Node>,
+    /// The files that all share, as far as the caller has a hold of them.
+    nodes: Vec<Option<Node>>,
     /// Files of shared names.
     pub held: Vec<Node>,
     pub random: Random,
@@ -23,26 +22,32 @@ impl Caller<'_> {
     /// From the first step to the last.
     pub fn live(stage: &Stage, number: usize, script: &[Step], seed: u64) {
         let random = Random::new(seed ^ (number as u64 + 1) << 32);
-        let mut caller = Caller { stage, number, nodes: Vec::new(), held: Vec::new(), random };
-        for file in 0..stage.files {
-            let node = stage.removed[file].map_or_else(|| hold(&*stage.system, file, false), Ok);
-            match node {
-                Ok(node) => caller.nodes.push(node),
-                Err(error) => {
-                    caller.expect(&error, "lookup");
-                    return;
-                }
-            }
-        }
+        let mut caller = Caller { stage, number, nodes: vec![None; stage.files], held: Vec::new(), random };
         for step in script {
-            caller.step(step);
-        }
-        for (file, node) in std::mem::take(&mut caller.nodes).into_iter().enumerate() {
-            if stage.removed[file].is_none() {
-                stage.system.forget(node, 1);
+            // Without a hold on a file nothing can be asked of it.
+            if step.files().all(|file| caller.hold(file)) {
+                caller.step(step);
             }
         }
+        (0..stage.files).for_each(|file| caller.release(file));
         stage.history().held.append(&mut caller.held);
+    }
+
+    /// Takes a hold of a file, unless the caller has one; whether it has one then.
+    fn hold(&mut self, file: usize) -> bool {
+        if self.nodes[file].is_none() {
+            let node = self.stage.removed[file].map_or_else(|| hold(&*self.stage.system, file, false), Ok);
+            self.nodes[file] = node.inspect_err(|error| self.expect(error, "lookup")).ok();
+        }
+        self.nodes[file].is_some()
+    }
+
+    /// Gives the hold of a file back, if the caller has one.
+    fn release(&mut self, file: usize) {
+        let held = self.nodes[file].take();
+        if let (Some(node), None) = (held, self.stage.removed[file]) {
+            self.stage.system.forget(node, 1);
+        }
     }
 
     /// Whether an error is one that a sound volume may answer.
@@ -73,12 +78,18 @@ impl Caller<'_> {
         if failed && matches!(action, Action::Read(..) | Action::Size(_)) {
             return;
         }
-        self.stage.note(Call { caller: self.number, file, action, began, returned, failed, planned: false });
+        let (caller, durable) = (self.number, None);
+        self.stage.note(Call { caller, file, action, began, returned, failed, planned: false, durable });
+    }
+
+    /// A file that the caller has a hold of.
+    pub fn node(&self, file: usize) -> Node {
+        self.nodes[file].expect("taken before the step")
     }
 
     fn step(&mut self, step: &Step) {
         let system = &*self.stage.system;
-        let node = |file: &usize| self.nodes[*file];
+        let node = |file: &usize| self.node(*file);
         match step {
             Step::Write(file, range) => {
                 let id = self.stage.id();
@@ -95,7 +106,7 @@ impl Caller<'_> {
                     (Action::Read(range.start, range.end - range.start, seen), read.map(drop))
                 });
             }
-            Step::Planned(file, parts) => self.planned(*file, parts),
+            Step::Planned(file, parts, durable) => self.planned(*file, parts, *durable),
             Step::Size(file) => self.call(*file, "attributes", || {
                 let size = system.attributes(node(file)).map(|attributes| attributes.size);
                 (Action::Size(*size.as_ref().unwrap_or(&0)), size.map(drop))
@@ -134,11 +145,11 @@ impl Caller<'_> {
             }
             Step::Shared(step, from, to) => self.shared_name(*step, *from, *to),
             Step::List => self.list(),
-            Step::Reopen(file) => self.reopen(*file),
+            Step::Release(file) => self.release(*file),
             Step::Remove(file) => self.remove(*file),
             Step::Name(number) => self.name_of_own(*number),
             Step::Crowd => self.crowd(),
-            Step::Rest(long) => (0..*long).for_each(|_| point()),
+            Step::Rest(long) => (0..*long).for_each(|_| shuttle::thread::yield_now()),
             Step::Look => {
                 let now = self.stage.moment();
                 self.stage.history().looks.push(now.writes);
@@ -178,27 +189,6 @@ impl Caller<'_> {
         }
     }
 
-    /// Gives the hold of a file back and takes it anew.
-    fn reopen(&mut self, file: usize) {
-        let system = &*self.stage.system;
-        if self.stage.removed[file].is_some() {
-            match hold(system, file, false) {
-                Ok(node) => system.forget(node, 1),
-                Err(error) => self.expect(&error, "lookup"),
-            }
-            return;
-        }
-        system.forget(self.nodes[file], 1);
-        self.nodes[file] = loop {
-            match hold(system, file, false) {
-                Ok(node) => break node,
-                // Without a hold on it nothing more can be asked of it. A read that failed once succeeds now.
-                Err(error) => self.expect(&error, "lookup"),
-            }
-            point();
-        };
-    }
-
     /// Writes a little of each file of a crowd in place, of which a sync has much to say.
     fn crowd(&self) {
         let system = &*self.stage.system;
@@ -215,7 +205,7 @@ impl Caller<'_> {
         }
     }
 
-    fn synced(&self, file: Option<usize>, began: Moment, outcome: Result<(), Error>) {
+    pub fn synced(&self, file: Option<usize>, began: Moment, outcome: Result<(), Error>) {
         let returned = self.stage.moment();
         match outcome {
             Ok(()) => self.stage.history().syncs.push(Sync { file, began, returned }),

@@ -108,7 +108,9 @@ impl Queue for SimulatedQueue<'_> {
         let least = least.min(self.pending.len());
         let mut completed = 0;
         while !self.pending.is_empty() && (completed < least || self.device.below(3) == 0) {
-            point();
+            // Some are on their way for long.
+            let late = if self.device.below(4) == 0 { self.device.below(8) } else { 0 };
+            (0..=late).for_each(|_| point());
             let next = self.pending.swap_remove(self.device.below(self.pending.len() as u64) as usize);
             self.below.submit(next);
             self.below.wait(1, done)?;

@@ -48,6 +48,8 @@ pub struct Call {
     pub failed: bool,
     /// A write that was planned: it is seen once those planned before it are finished too.
     pub planned: bool,
+    /// A write that survives by itself from this moment on, without a sync: after how many writes of the device.
+    pub durable: Option<usize>,
 }
 
 /// A sync that returned without an error.
@@ -93,6 +95,12 @@ impl History {
         self.syncs.iter().filter(counts).map(|sync| sync.began.tick).max().unwrap_or(0)
     }
 
+    /// After how many writes of the device a sync or a durable write returned.
+    pub fn promised(&self) -> Vec<usize> {
+        let syncs = self.syncs.iter().map(|sync| sync.returned.writes);
+        syncs.chain(self.calls.iter().filter_map(|call| call.durable)).collect()
+    }
+
     /// Whether the file had lost its name before this tick.
     pub fn is_removed(&self, file: usize, before: u64) -> bool {
         self.removals
@@ -115,7 +123,7 @@ impl History {
             .map(|call| (call.file, call.began, call.returned))
             .collect();
         for call in self.calls.iter_mut().filter(|call| call.planned) {
-            call.failed |= fails;
+            call.failed |= fails && call.durable.is_none();
             // Those may wait for others in turn.
             loop {
                 let before = call.returned;

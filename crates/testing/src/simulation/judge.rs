@@ -90,7 +90,8 @@ pub fn judge_cut(history: &History, file: usize, cut: Cut, left: &[u8]) -> Resul
     let (mut calls, mut certain) = (Vec::new(), Vec::new());
     for call in history.calls.iter().filter(|call| call.file == file && call.began.writes <= cut.write) {
         if !matches!(call.action, Action::Read(..) | Action::Size(_)) {
-            certain.push(!call.failed && call.returned.tick < covered);
+            let is_durable = call.durable.is_some_and(|from| from <= cut.write);
+            certain.push(!call.failed && (is_durable || call.returned.tick < covered));
             calls.push(call.clone());
             // What was on its way may have made the file longer and not have arrived. What was cut off may read as
             // zeroes where the cutting off itself is lost: others were free to write there.
@@ -111,7 +112,16 @@ pub fn judge_cut(history: &History, file: usize, cut: Cut, left: &[u8]) -> Resul
 fn at_the_end(history: &History, file: usize, content: &[u8]) -> Call {
     let end = Moment { tick: history.ticks + 1, writes: usize::MAX };
     let action = Action::Read(0, LONGEST * 2, content.to_vec());
-    Call { caller: usize::MAX, file, action, began: end, returned: end, failed: false, planned: false }
+    Call {
+        caller: usize::MAX,
+        file,
+        action,
+        began: end,
+        returned: end,
+        failed: false,
+        planned: false,
+        durable: None,
+    }
 }
 
 fn judge(calls: &[Call], certain: &[bool]) -> Result<(), String> {

@@ -1,22 +1,25 @@
 //! A simulator that runs many callers on one volume, in an order that depends on a seed alone.
 //!
-//! [`run`] makes callers that do everything in the contract to the same few files at once. At each lock and each device
-//! call the seed decides which of them goes on ([`schedule`]); it decides when each request of a queue completes and in
-//! which order ([`device`]), which transfers fail, and where the power is cut afterwards. What each caller saw is judged:
-//! every byte must be what *some* order of the calls allows, and after a cut everything that a returned sync covers is
-//! there ([`judge`]). A run with the same seed is the same run, so a finding is replayed with its seed.
+//! [`run`] makes callers that do everything in the contract to the same few files at once. The seed decides what they tend
+//! to do ([`habits`]) and, at each lock and each device call, which of them goes on ([`order`]); it decides when each
+//! request of a queue completes and in which order ([`device`]), which transfers fail, and where the power is cut
+//! afterwards. What each caller saw is judged: every byte must be what *some* order of the calls allows, and after a cut
+//! everything that a returned sync covers is there ([`judge`]). A run with the same seed is the same run, so a finding is replayed with its seed.
 //!
-//! [`schedule`]: Tasks
+//! [`habits`]: habits::scripts
+//! [`order`]: order::Order
 //! [`device`]: SimulatedDevice
 //! [`judge`]: judge::judge_run
 
 mod caller;
 mod device;
 mod explore;
+mod habits;
 mod history;
 mod judge;
 mod names;
 mod naming;
+mod order;
 mod run;
 mod schedule;
 mod script;

@@ -1,8 +1,10 @@
 //! One run: its callers, what fails, and what is looked at afterwards.
 
 use super::caller::Caller;
+use super::habits::scripts;
 use super::history::History;
-use super::script::{Step, scripts};
+use super::order::Order;
+use super::script::Step;
 use super::setting::{Setting, hold};
 use super::stage::Stage;
 use super::verdict::{End, judge_all};
@@ -11,10 +13,10 @@ use platter_device::sync::simulate;
 use platter_device::{Device, Fault, Faults, Grain, Mirror, Operation, When};
 use platter_vfs::OpenOptions;
 use platter_vfs::model::Random;
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 /// What a run came to.
@@ -31,11 +33,12 @@ pub fn run(setting: &Arc<Setting>, seed: u64) -> Outcome {
 /// The steps of each caller of a schedule.
 pub(super) fn scripts_of(setting: &Setting, seed: u64) -> Vec<Vec<Step>> {
     let sector = u64::from(setting.image.sectors().logical);
-    scripts(&mut Random::new(seed), sector, setting.volume.abilities)
+    let cluster = setting.volume.options.cluster.expect("each setting says so");
+    scripts(&mut Random::new(seed), sector, cluster, setting.volume.abilities)
 }
 
 /// A transfer that fails: which after so many, and how.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Failure {
     operation: Operation,
     after: u64,
@@ -96,10 +99,12 @@ pub(super) fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Ve
     // What one copy of a mirror fails, another makes up for.
     let fails = failure.is_some() && !setting.volume.mirrored;
     let result: Arc<Mutex<Option<Ran>>> = Arc::default();
+    let is_point = Arc::<AtomicBool>::default();
     let execution = {
+        let is_point = is_point.clone();
         let (setting, storage, result) = (setting.clone(), storage.clone(), result.clone());
         move || {
-            let _simulated = simulate(Rc::new(Tasks::new(seed)));
+            let _simulated = simulate(Rc::new(Tasks::new(seed, is_point.clone())));
             let outcome = execute(&setting, &storage, &scripts, seed, failure, fails);
             *result.lock().expect("nothing panics with it") = Some(outcome);
         }
@@ -109,12 +114,8 @@ pub(super) fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Ve
     config.failure_persistence = FailurePersistence::None;
     config.max_steps = MaxSteps::FailAfter(400_000);
     config.silence_warnings = true;
-    // Both find what the other finds rarely.
-    let scheduler: Box<dyn Scheduler + Send> = match random.chance(50) {
-        true => Box::new(RandomScheduler::new_from_seed(seed, 1)),
-        false => Box::new(PctScheduler::new_from_seed(seed, 2 + random.below(3) as usize, 1)),
-    };
-    let ran = catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(execution)));
+    let order = Order::new(seed, is_point);
+    let ran = catch_unwind(AssertUnwindSafe(|| Runner::new(order, config).run(execution)));
     if let Err(panic) = ran {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
@@ -126,7 +127,10 @@ pub(super) fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Ve
         return Err(fault.clone());
     }
     let Some(end) = end else { return Ok(()) };
-    judge_all(setting, &storage.kept, &history, end, fails, &mut random)
+    judge_all(setting, &storage.kept, &history, end, fails, &mut random).map_err(|found| match failure {
+        Some(failure) => format!("{found}\n  where this failed: {failure:?}"),
+        None => found,
+    })
 }
 
 /// What callers did and saw, and what they left if the volume opened.

@@ -8,6 +8,8 @@ use platter_device::sync::Schedule;
 use platter_vfs::model::Random;
 use shuttle::thread;
 use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A task that waits at an address.
 struct Waiter {
@@ -19,13 +21,16 @@ struct Waiter {
 /// See the module.
 pub struct Tasks {
     waiting: RefCell<Vec<Waiter>>,
+    /// Tells the scheduler that a caller gives way and waits for nothing.
+    is_point: Arc<AtomicBool>,
     random: RefCell<Random>,
 }
 
 impl Tasks {
-    /// The tasks of one execution, with a seed for how long those wait that do not wait for ever.
-    pub fn new(seed: u64) -> Tasks {
-        Tasks { waiting: RefCell::default(), random: RefCell::new(Random::new(seed)) }
+    /// The tasks of one execution, with a seed for how long those wait that do not wait for ever. At each point
+    /// `is_point` is set before the scheduler is asked.
+    pub fn new(seed: u64, is_point: Arc<AtomicBool>) -> Tasks {
+        Tasks { waiting: RefCell::default(), is_point, random: RefCell::new(Random::new(seed)) }
     }
 
     fn is_listed(&self, caller: usize, address: usize) -> bool {
@@ -43,6 +48,7 @@ impl Schedule for Tasks {
     }
 
     fn point(&self) {
+        self.is_point.store(true, Ordering::Relaxed);
         thread::yield_now();
     }
 
@@ -74,6 +80,10 @@ impl Schedule for Tasks {
         }
         // Not while the list is borrowed: others may go on here.
         woken.iter().for_each(thread::Thread::unpark);
+    }
+
+    fn below(&self, bound: u64) -> u64 {
+        self.random.borrow_mut().below(bound)
     }
 
     fn spawn(&self, work: Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce() + Send> {

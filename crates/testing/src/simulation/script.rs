@@ -1,8 +1,6 @@
 //! What each caller of a simulation does.
 
-use super::names::NAMES;
 use platter_vfs::SyncScope;
-use platter_vfs::model::Random;
 use std::ops::Range;
 
 /// How many files all callers share. The third is a named stream of the first, where the format has such.
@@ -19,8 +17,8 @@ pub enum Step {
     Write(usize, Range<u64>),
     /// One blocking read.
     Read(usize, Range<u64>),
-    /// Planned transfers of whole sectors, kept in flight together: `true` writes.
-    Planned(usize, Vec<(bool, Range<u64>)>),
+    /// Planned transfers of whole sectors, kept in flight together: `true` writes. They are to be durable or not.
+    Planned(usize, Vec<(bool, Range<u64>)>, bool),
     /// A look at the size.
     Size(usize),
     /// Another size.
@@ -39,8 +37,8 @@ pub enum Step {
     Shared(NameStep, usize, usize),
     /// All names in the directory.
     List,
-    /// The caller gives its hold of the file back and takes it anew.
-    Reopen(usize),
+    /// The caller gives its hold of the file back. It takes another when it needs the file next.
+    Release(usize),
     /// A name that all share is taken away from its file, which those go on using who hold it.
     Remove(usize),
     /// An entry of the caller's own: made, written to, and renamed or removed.
@@ -57,6 +55,23 @@ pub enum Step {
     SyncAll,
     /// The end of the volume. Every other call races with it or is refused.
     Unmount,
+}
+
+impl Step {
+    /// The files of those that all share that it needs a hold of.
+    pub fn files(&self) -> impl Iterator<Item = usize> {
+        use Step::{Allocate, Clone, Integrity, Planned, Punch, Read, Resize, Size, Snapshot, Sync, Write};
+        let files = match self {
+            Clone(..) => [Some(0), Some(1)],
+            Write(file, _) | Read(file, _) | Planned(file, ..) | Size(file) | Resize(file, _) => {
+                [Some(*file), None]
+            }
+            Punch(file, _) | Allocate(file, _) | Integrity(file, _) => [Some(*file), None],
+            Snapshot(file) | Sync(file, _) => [Some(*file), None],
+            _ => [None, None],
+        };
+        files.into_iter().flatten()
+    }
 }
 
 /// What is done with shared names.
@@ -103,8 +118,8 @@ pub struct Abilities {
     pub integrity: bool,
     /// Named streams.
     pub streams: bool,
-    /// Shared clusters, and the size of one.
-    pub clone: Option<u64>,
+    /// Shared clusters.
+    pub clone: bool,
     /// More than one name for a file.
     pub links: bool,
     /// Files besides those that all share, which are written all at once.
@@ -116,94 +131,4 @@ impl Abilities {
     pub fn files(self) -> usize {
         if self.streams { FILES } else { FILES - 1 }
     }
-}
-
-/// The steps of each caller.
-pub fn scripts(random: &mut Random, sector: u64, abilities: Abilities) -> Vec<Vec<Step>> {
-    let most = if random.chance(20) { 8 } else { 4 };
-    let callers = 2 + random.below(most - 1);
-    let steps = 24 / callers;
-    // Most callers meet in few places.
-    let narrow = random.chance(60);
-    let mut scripts: Vec<Vec<Step>> = (0..callers)
-        .map(|_| (0..1 + random.below(steps + 1)).map(|_| step(random, sector, abilities, narrow)).collect())
-        .collect();
-    if random.chance(15) {
-        let caller = random.below(callers) as usize;
-        let at = random.below(scripts[caller].len() as u64 + 1) as usize;
-        scripts[caller].insert(at, Step::Unmount);
-    }
-    // Once, because it takes long.
-    if abilities.crowd > 0 && random.chance(50) {
-        let caller = random.below(callers) as usize;
-        let at = random.below(scripts[caller].len() as u64 + 1) as usize;
-        scripts[caller].insert(at, Step::Crowd);
-    }
-    scripts
-}
-
-fn step(random: &mut Random, sector: u64, abilities: Abilities, narrow: bool) -> Step {
-    let file = random.below(abilities.files() as u64) as usize;
-    match random.below(106) {
-        0..22 => Step::Write(file, any_range(random, sector, narrow)),
-        22..34 => Step::Read(file, any_range(random, sector, narrow)),
-        34..56 => {
-            let count = 1 + random.below(3);
-            let part = |random: &mut Random| (random.chance(65), whole_sectors(random, sector, narrow));
-            Step::Planned(file, (0..count).map(|_| part(random)).collect())
-        }
-        56..60 => Step::Size(file),
-        60..68 => Step::Resize(file, any_range(random, sector, narrow).start),
-        68..72 if abilities.sparse => Step::Punch(file, any_range(random, sector, narrow)),
-        72..74 if abilities.sparse => Step::Allocate(file, any_range(random, sector, narrow)),
-        // A stream has the integrity and the snapshots of its file.
-        74..78 if abilities.integrity => Step::Integrity(file.min(1), random.chance(50)),
-        78 if abilities.integrity => Step::Snapshot(file.min(1)),
-        79 => match abilities.clone {
-            Some(cluster) => {
-                let start = random.below(FIRST_SIZE / cluster);
-                let end = start + 1 + random.below(2);
-                Step::Clone(random.below(2) as usize, start * cluster..end * cluster)
-            }
-            None => Step::List,
-        },
-        80..82 => Step::Reopen(file),
-        82..84 => Step::Name(random.number()),
-        84..90 => {
-            let steps = [
-                NameStep::Create,
-                NameStep::Create,
-                NameStep::Lookup,
-                NameStep::Unlink,
-                NameStep::Replace,
-                NameStep::Move,
-                if abilities.links { NameStep::Link } else { NameStep::Lookup },
-            ];
-            let (from, to) = (random.below(NAMES as u64) as usize, random.below(NAMES as u64) as usize);
-            Step::Shared(*random.pick(&steps), from, to)
-        }
-        90 => Step::List,
-        91..93 => Step::SyncAll,
-        100..102 => Step::Rest(10 + random.below(150)),
-        102 => Step::Look,
-        // The first file has a stream, and is cloned from.
-        103 if random.chance(30) => Step::Remove(1 + random.below(abilities.files() as u64 - 1) as usize),
-        _ => Step::Sync(file, if random.chance(50) { Scope::Data } else { Scope::All }),
-    }
-}
-
-fn whole_sectors(random: &mut Random, sector: u64, narrow: bool) -> Range<u64> {
-    let room = if narrow { 16 } else { LONGEST / sector };
-    let start = random.below(room);
-    let count = (1 + random.below(6)).min(room - start);
-    start * sector..(start + count) * sector
-}
-
-fn any_range(random: &mut Random, sector: u64, narrow: bool) -> Range<u64> {
-    let Range { start, end } = whole_sectors(random, sector, narrow);
-    if random.chance(25) {
-        return start..end;
-    }
-    let start = start + random.below(sector);
-    start..(start + 1 + random.below(end.saturating_sub(start).max(1))).min(LONGEST)
 }

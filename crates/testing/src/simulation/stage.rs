@@ -37,8 +37,11 @@ impl Stage {
         Moment { tick: history.ticks, writes }
     }
 
-    pub fn note(&self, call: Call) {
-        self.history().calls.push(call);
+    /// Notes a call. Returns how many there were before.
+    pub fn note(&self, call: Call) -> usize {
+        let calls = &mut self.history().calls;
+        calls.push(call);
+        calls.len() - 1
     }
 
     pub fn fault(&self, text: String) {

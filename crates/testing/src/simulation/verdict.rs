@@ -68,8 +68,13 @@ pub(super) fn judge_all(
         judge_unmounted(setting, &log, history, &end, fails)
             .map_err(|found| format!("after unmount: {found}"))?;
     }
-    for _ in 0..2 {
-        let write = random.below(log.writes() as u64 + 1) as usize;
+    let promised = history.promised();
+    for _ in 0..random.below(3) {
+        // At its strictest just after something was promised: what was not flushed is in doubt.
+        let write = match promised.is_empty() || random.chance(50) {
+            true => random.below(log.writes() as u64 + 1) as usize,
+            false => *random.pick(&promised),
+        };
         let survivors = match random.below(4) {
             0 => Survivors::None,
             1 => Survivors::All,

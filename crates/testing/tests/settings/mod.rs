@@ -26,9 +26,9 @@ pub const NAMES: [&str; 16] = [
 ];
 
 const PLAIN: Abilities =
-    Abilities { sparse: false, integrity: false, streams: false, clone: None, links: false, crowd: 0 };
+    Abilities { sparse: false, integrity: false, streams: false, clone: false, links: false, crowd: 0 };
 const SPARSE: Abilities = Abilities { sparse: true, streams: true, links: true, ..PLAIN };
-const SHARING: Abilities = Abilities { clone: Some(4096), ..SPARSE };
+const SHARING: Abilities = Abilities { clone: true, ..SPARSE };
 
 /// Files of a crowd: the log records of their sizes and times are more than the least log of NTFS has room for.
 const CROWD: usize = 260;
@@ -56,7 +56,7 @@ pub fn setting(name: &'static str) -> Arc<Setting> {
         size,
         abilities,
         repairs: !words[0].starts_with("refs") && words[0] != "ntfs",
-        left: has("full").then_some(24),
+        left: has("full").then_some(if words[0].starts_with("refs") { 8 } else { 24 }),
         mirrored: has("mirror"),
     }))
 }

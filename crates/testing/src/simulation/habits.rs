@@ -1,0 +1,248 @@
+//! What the callers of one schedule tend to do.
+//!
+//! Callers that do a little of everything everywhere rarely meet. So each seed leaves some kinds of steps out and prefers
+//! others, and draws where transfers lie and how they are aligned, and how long a file is held: then some schedules
+//! consist of just what has to come together.
+//!
+//! Source: Groce et al., "Swarm Testing", ISSTA 2012.
+
+use super::names::NAMES;
+use super::script::{Abilities, FIRST_SIZE, LONGEST, NameStep, Scope, Step};
+use platter_vfs::model::Random;
+use std::ops::Range;
+
+/// The steps of each caller, on a volume with such sectors and clusters, in bytes.
+pub(super) fn scripts(
+    random: &mut Random,
+    sector: u64,
+    cluster: u64,
+    abilities: Abilities,
+) -> Vec<Vec<Step>> {
+    let most = if random.chance(20) { 8 } else { 4 };
+    let callers = 2 + random.below(most - 1);
+    let steps = 24 / callers;
+    let habits = Habits::new(random, sector, cluster, abilities);
+    let mut scripts: Vec<Vec<Step>> = (0..callers)
+        .map(|_| {
+            let count = 1 + random.below(steps + 1);
+            habits.steps(random, count)
+        })
+        .collect();
+    if random.chance(15) {
+        insert(random, &mut scripts, Step::Unmount);
+    }
+    // Once, because it takes long.
+    if abilities.crowd > 0 && random.chance(50) {
+        insert(random, &mut scripts, Step::Crowd);
+    }
+    scripts
+}
+
+/// Puts a step somewhere.
+fn insert(random: &mut Random, scripts: &mut [Vec<Step>], step: Step) {
+    let caller = random.below(scripts.len() as u64) as usize;
+    let at = random.below(scripts[caller].len() as u64 + 1) as usize;
+    scripts[caller].insert(at, step);
+}
+
+/// Kinds of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Write,
+    Read,
+    Planned,
+    Size,
+    Resize,
+    Punch,
+    Allocate,
+    Integrity,
+    Snapshot,
+    Clone,
+    Release,
+    Own,
+    Shared,
+    List,
+    SyncAll,
+    Rest,
+    Look,
+    Remove,
+    Sync,
+}
+
+/// How often each comes, where none is left out.
+const USUAL: [(Kind, u64); 19] = [
+    (Kind::Write, 220),
+    (Kind::Read, 120),
+    (Kind::Planned, 220),
+    (Kind::Size, 40),
+    (Kind::Resize, 80),
+    (Kind::Punch, 40),
+    (Kind::Allocate, 20),
+    (Kind::Integrity, 80),
+    (Kind::Snapshot, 10),
+    (Kind::Clone, 10),
+    (Kind::Release, 20),
+    (Kind::Own, 20),
+    (Kind::Shared, 60),
+    (Kind::List, 10),
+    (Kind::SyncAll, 20),
+    (Kind::Rest, 20),
+    (Kind::Look, 10),
+    (Kind::Remove, 3),
+    (Kind::Sync, 110),
+];
+
+/// See the module.
+struct Habits {
+    abilities: Abilities,
+    cluster: u64,
+    kinds: Vec<(Kind, u64)>,
+    /// The bytes that transfers start and end at multiples of, and how many of these there are to start at.
+    unit: u64,
+    room: u64,
+    /// How many in a hundred blocking transfers do so too.
+    aligned: u64,
+    /// A file that most steps go to.
+    favourite: Option<usize>,
+    /// In how many of a hundred cases a file is let go after each step.
+    fleeting: u64,
+}
+
+impl Habits {
+    /// Those of a seed, on a volume with such sectors and clusters, in bytes.
+    fn new(random: &mut Random, sector: u64, cluster: u64, abilities: Abilities) -> Habits {
+        let mut kinds: Vec<(Kind, u64)> = USUAL
+            .into_iter()
+            .filter(|(kind, _)| match kind {
+                Kind::Punch | Kind::Allocate => abilities.sparse,
+                Kind::Integrity | Kind::Snapshot => abilities.integrity,
+                Kind::Clone => abilities.clone,
+                _ => true,
+            })
+            .collect();
+        if random.chance(65) {
+            kinds.retain_mut(|(kind, often)| {
+                *often *= *random.pick(&[1, 1, 2, 5]);
+                random.chance(if *kind == Kind::Integrity { 85 } else { 55 })
+            });
+            if !kinds.iter().any(|(kind, _)| matches!(kind, Kind::Write | Kind::Planned)) {
+                kinds.push((Kind::Planned, 300));
+            }
+        }
+        // Whole clusters are moved, taken and given up where parts of them are written over.
+        let (unit, most) = match random.chance(40) {
+            true => (sector, 16),
+            false => (cluster, *random.pick(&[1, 2, 4])),
+        };
+        // Most callers meet in few places.
+        let room = if random.chance(60) { most } else { LONGEST / unit };
+        Habits {
+            abilities,
+            cluster,
+            kinds,
+            unit,
+            room,
+            aligned: *random.pick(&[25, 25, 90]),
+            favourite: random.chance(50).then(|| random.below(abilities.files() as u64) as usize),
+            fleeting: *random.pick(&[0, 0, 60]),
+        }
+    }
+
+    /// So many steps of one caller.
+    fn steps(&self, random: &mut Random, count: u64) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for _ in 0..count {
+            let file = self.file(random);
+            steps.push(self.step(random, file));
+            if random.chance(self.fleeting) {
+                steps.push(Step::Release(file));
+            }
+        }
+        steps
+    }
+
+    fn file(&self, random: &mut Random) -> usize {
+        match self.favourite {
+            Some(file) if random.chance(80) => file,
+            _ => random.below(self.abilities.files() as u64) as usize,
+        }
+    }
+
+    fn kind(&self, random: &mut Random) -> Kind {
+        let mut left = random.below(self.kinds.iter().map(|(_, often)| often).sum());
+        for &(kind, often) in &self.kinds {
+            match left.checked_sub(often) {
+                None => return kind,
+                Some(rest) => left = rest,
+            }
+        }
+        Kind::Sync
+    }
+
+    fn step(&self, random: &mut Random, file: usize) -> Step {
+        match self.kind(random) {
+            Kind::Write => Step::Write(file, self.any_range(random)),
+            Kind::Read => Step::Read(file, self.any_range(random)),
+            Kind::Planned => {
+                let count = 1 + random.below(3);
+                let parts = (0..count).map(|_| (random.chance(65), self.units(random))).collect();
+                Step::Planned(file, parts, random.chance(30))
+            }
+            Kind::Size => Step::Size(file),
+            Kind::Resize => {
+                let Range { start, end } = self.any_range(random);
+                Step::Resize(file, if random.chance(50) { start } else { end })
+            }
+            Kind::Punch => Step::Punch(file, self.any_range(random)),
+            Kind::Allocate => Step::Allocate(file, self.any_range(random)),
+            // A stream has the integrity and the snapshots of its file.
+            Kind::Integrity => Step::Integrity(file.min(1), random.chance(50)),
+            Kind::Snapshot => Step::Snapshot(file.min(1)),
+            Kind::Clone => {
+                let start = random.below(FIRST_SIZE / self.cluster);
+                let end = start + 1 + random.below(2);
+                Step::Clone(random.below(2) as usize, start * self.cluster..end * self.cluster)
+            }
+            Kind::Release => Step::Release(file),
+            Kind::Own => Step::Name(random.number()),
+            Kind::Shared => self.shared(random),
+            Kind::List => Step::List,
+            Kind::SyncAll => Step::SyncAll,
+            Kind::Rest => Step::Rest(10 + random.below(150)),
+            Kind::Look => Step::Look,
+            // The first file has a stream, and is cloned from.
+            Kind::Remove => Step::Remove(1 + random.below(self.abilities.files() as u64 - 1) as usize),
+            Kind::Sync => Step::Sync(file, if random.chance(50) { Scope::Data } else { Scope::All }),
+        }
+    }
+
+    fn shared(&self, random: &mut Random) -> Step {
+        let steps = [
+            NameStep::Create,
+            NameStep::Create,
+            NameStep::Lookup,
+            NameStep::Unlink,
+            NameStep::Replace,
+            NameStep::Move,
+            if self.abilities.links { NameStep::Link } else { NameStep::Lookup },
+        ];
+        let (from, to) = (random.below(NAMES as u64) as usize, random.below(NAMES as u64) as usize);
+        Step::Shared(*random.pick(&steps), from, to)
+    }
+
+    /// A range of whole units.
+    fn units(&self, random: &mut Random) -> Range<u64> {
+        let start = random.below(self.room);
+        let count = (1 + random.below(6)).min(self.room - start);
+        start * self.unit..(start + count) * self.unit
+    }
+
+    fn any_range(&self, random: &mut Random) -> Range<u64> {
+        let Range { start, end } = self.units(random);
+        if random.chance(self.aligned) {
+            return start..end;
+        }
+        let start = start + random.below(self.unit);
+        start..(start + 1 + random.below(end.saturating_sub(start).max(1))).min(LONGEST)
+    }
+}
