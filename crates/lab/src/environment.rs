@@ -13,7 +13,7 @@ pub fn environment(device: DeviceInfo) -> Environment {
         Some(line.trim_start_matches([' ', '\t', ':', '=']).trim_matches('"').trim().to_owned())
     };
     Environment {
-        host: crate::kept::host(),
+        host: host(),
         cpu: after(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| std::env::consts::ARCH.into()),
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         memory_bytes: memory_bytes(),
@@ -57,4 +57,10 @@ pub fn device_info(device: &dyn Device, name: &str, kind: &str, place: &Path) ->
         rotational: hardware.as_ref().and_then(|hardware| hardware.rotational),
         host_file_system: if kind == "image" { platter_device::host_file_system(place) } else { None },
     }
+}
+
+/// The name of this machine.
+pub(crate) fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }

@@ -33,9 +33,3 @@ pub(crate) fn shares(time: &ProcessorTime) -> [f64; 3] {
     let all = (time.user + time.kernel + time.idle).max(1) as f64;
     [time.user, time.kernel, time.idle].map(|part| part as f64 * 100.0 / all)
 }
-
-/// The name of this machine.
-pub(crate) fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
-}

@@ -18,7 +18,7 @@
 //!         sparse: true,
 //!         integrity: false,
 //!         streams: true,
-//!         clone: None,
+//!         clone: false,
 //!         links: true,
 //!         crowd: 0,
 //!     },

@@ -2,7 +2,8 @@
 
 use super::profile::{Content, Length, Profile, Target, Throughput, TimeSpan};
 use super::xml::Writer;
-use crate::kept::{Run, Runs, host, shares};
+use crate::environment::host;
+use crate::kept::{Run, Runs, shares};
 use crate::report::Document;
 use crate::{Interval, Latencies, ProcessorTime, Tally, WorkerTally};
 use std::fmt::Write;

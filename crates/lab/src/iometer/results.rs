@@ -2,7 +2,8 @@
 
 use super::config::{Config, Spec, Worker};
 use super::load::{Load, Step};
-use crate::kept::{Run, Runs, host, shares};
+use crate::environment::host;
+use crate::kept::{Run, Runs, shares};
 use crate::report::Document;
 use crate::{Latencies, ProcessorTime, Tally, WorkerTally};
 use std::fmt::{Display, Write};
