@@ -122,7 +122,7 @@ pub struct Sample {
     pub resident: Option<u64>,
 }
 
-/// Column names of [`SAMPLES`], in its order.
+/// Column names of `samples.csv`, in its order.
 pub const COLUMNS: [&str; 19] = [
     "part",
     "clock",
