@@ -11,6 +11,12 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// Of sorted values the one that so large a part does not exceed; 0 for no values.
+pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
+    let at = sorted.len().saturating_sub(1) as f64 * part;
+    sorted.get(at.round() as usize).copied().unwrap_or(0.0)
+}
+
 /// A sum that a nonsensical document cannot overflow.
 pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)

@@ -132,6 +132,7 @@ impl Endurance {
             sample_seconds: self.sample.as_secs_f64(),
             goal: self.goal,
             ended: None,
+            failed: false,
         };
         let record = Record::begin(directory, plan)?;
         go_on(record, subjects, observer)
@@ -171,7 +172,7 @@ pub fn resume(directory: &Path, goal: Option<Goal>, force: bool, observer: &dyn 
         }
         _ => Subject::Device { device: recorder.clone(), free: None },
     };
-    record.plan.ended = None;
+    (record.plan.ended, record.plan.failed) = (None, false);
     record.save_plan()?;
     go_on(record, Subjects { stand, recorder, subject }, observer)
 }
@@ -245,7 +246,8 @@ fn go_on(mut record: Record, subjects: Subjects, observer: &dyn Observer) -> Res
     };
     let mut session = Session::new(subjects.subject.clone(), job)?;
     let mut counted = f64::NEG_INFINITY;
-    let ended = loop {
+    let mut failed = false;
+    let mut ended = loop {
         let (seconds, volumes) = (record.seconds(), record.volumes());
         if record.plan.goal.share(seconds, volumes) >= 1.0 {
             break "it reached its goal".to_string();
@@ -265,22 +267,27 @@ fn go_on(mut record: Record, subjects: Subjects, observer: &dyn Observer) -> Res
                 }
                 record.add(Sample { part, at: seconds, ..sample })?;
             }
-            Err(error) => break format!("it failed: {error}"),
+            Err(error) => {
+                failed = true;
+                break format!("it failed: {error}");
+            }
         }
     };
     drop(session);
-    let ended = match &subjects.subject {
-        Subject::File { system, .. } => match system.unmount() {
-            Ok(()) => ended,
-            Err(error) => format!("{ended}, and the volume could not be unmounted: {error}"),
-        },
-        Subject::Device { device, .. } => match device.flush() {
-            Ok(()) => ended,
-            Err(error) => format!("{ended}, and the device could not be flushed: {error}"),
-        },
+    let (left, what) = match &subjects.subject {
+        Subject::File { system, .. } => {
+            (system.unmount().map_err(Error::from), "the volume could not be unmounted")
+        }
+        Subject::Device { device, .. } => {
+            (device.flush().map_err(Error::from), "the device could not be flushed")
+        }
     };
+    if let Err(error) = left {
+        failed = true;
+        ended += &format!(", and {what}: {error}");
+    }
     drop(subjects.stand);
-    record.plan.ended = Some(ended);
+    (record.plan.ended, record.plan.failed) = (Some(ended), failed);
     record.save_plan()?;
     Ok(record)
 }

@@ -77,6 +77,9 @@ pub struct Plan {
     /// How its last part ended; nothing while it runs, or if it was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
+    /// Whether that was a failure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
 }
 
 /// What was measured in some seconds.

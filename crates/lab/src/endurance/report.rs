@@ -1,10 +1,11 @@
 //! What a run of hours says: sentences, the first tenth beside the last, and curves.
 
 use super::{Plan, Record, Sample};
-use crate::report::html::detail::{POINTS, figure, short_count, time_ticks};
+use crate::report::html::detail::{POINTS, figure, short_count, strokes, time_ticks};
 use crate::report::html::plot::{Band, Plot, Point, Series, Tick, linear_ticks, log_ticks};
-use crate::report::html::{STYLE, escape};
+use crate::report::html::{self, escape};
 use crate::report::{Cell, Column, Table, format};
+use crate::statistics;
 use std::fmt::Write;
 
 /// Parts of a run that are compared with each other.
@@ -52,8 +53,7 @@ fn stalls(samples: &[Sample]) -> Stalls {
 fn quantile(samples: &[Sample], part: f64, of: impl Fn(&Sample) -> f64) -> f64 {
     let mut values: Vec<f64> = samples.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
-    let at = (values.len().saturating_sub(1)) as f64 * part;
-    values.get(at.round() as usize).copied().unwrap_or(0.0)
+    statistics::quantile(&values, part)
 }
 
 /// The first tenth of the samples and the last, if there are enough.
@@ -206,17 +206,8 @@ fn line(
     Series { class: class.into(), name: name.into(), points: points.collect() }
 }
 
-/// Which stroke is which line.
 fn key(lines: &[(&str, &str)]) -> String {
-    let mut html = String::from("<ul class=key>");
-    for (class, name) in lines {
-        let _ = write!(
-            html,
-            "<li><svg viewBox=\"0 0 24 8\" width=24 height=8 aria-hidden=true><path class=\"line {class}\" d=\"M1 4H23\"/></svg>{}</li>",
-            escape(name)
-        );
-    }
-    html + "</ul>"
+    strokes(lines.iter().map(|(class, name)| (class.to_string(), *name)))
 }
 
 /// Stalls as stretches, and where the run was resumed.
@@ -304,17 +295,7 @@ fn low(record: &Record, name: &str, show: fn(f64) -> String, of: fn(&Sample) -> 
 /// A page by itself: the findings, curves over time, and the tenths as a table.
 pub fn html(record: &Record) -> String {
     let size = |bytes: f64| format::size(bytes as u64);
-    let title = escape(&title(record));
-    let mut page = format!(
-        "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
-         <meta name=viewport content=\"width=device-width,initial-scale=1\">\
-         <meta name=color-scheme content=\"light dark\"><title>{title}</title>\
-         <style>{STYLE}</style></head><body><header><h1>{title}</h1><div class=answer>",
-    );
-    for sentence in sentences(record) {
-        let _ = write!(page, "<p>{}</p>", escape(&sentence));
-    }
-    page.push_str("</div></header><main>");
+    let mut page = html::opening(&title(record), &html::sentences(&sentences(record)));
     if !record.samples.is_empty() {
         let _ = write!(
             page,
@@ -332,13 +313,11 @@ pub fn html(record: &Record) -> String {
             table(&record.samples).html()
         );
     }
-    let _ = writeln!(
-        page,
-        "</main><footer>Made by Platter {} from <code>{}</code> data of {}: {}</footer></body></html>",
+    page + &html::closing(&format!(
+        "Made by Platter {} from <code>{}</code> data of {}: {}",
         escape(&record.plan.platter_version),
         super::SCHEMA,
         escape(&record.plan.created),
         escape(&record.plan.command)
-    );
-    page
+    ))
 }

@@ -96,8 +96,6 @@ pub struct Cell {
 /// One machine: the reports of one device of one host.
 pub(crate) struct Machine {
     pub name: String,
-    /// Number of its group.
-    pub group: usize,
     /// For each cell, by number, what its reports have.
     pub rates: BTreeMap<u32, Vec<f64>>,
 }
@@ -113,9 +111,12 @@ impl Machine {
 pub struct Fleet {
     keys: Vec<Key>,
     groups: Vec<String>,
+    /// Of each group its machines, by number.
+    members: Vec<Vec<usize>>,
     cells: Vec<Cell>,
     machines: Vec<Machine>,
     known: BTreeMap<(String, usize), usize>,
+    known_groups: BTreeMap<String, usize>,
     numbers: BTreeMap<Cell, u32>,
     reports: u64,
 }
@@ -126,9 +127,11 @@ impl Fleet {
         Fleet {
             keys,
             groups: Vec::new(),
+            members: Vec::new(),
             cells: Vec::new(),
             machines: Vec::new(),
             known: BTreeMap::new(),
+            known_groups: BTreeMap::new(),
             numbers: BTreeMap::new(),
             reports: 0,
         }
@@ -149,20 +152,20 @@ impl Fleet {
             return Err(format!("its schema is {:?}; this version reads {SCHEMA:?}", report.schema));
         }
         let values: Vec<String> = self.keys.iter().map(|key| key.of(&report)).collect();
-        let group = values.join(", ");
-        let group = match self.groups.iter().position(|known| *known == group) {
-            Some(group) => group,
-            None => {
-                self.groups.push(group);
-                self.groups.len() - 1
-            }
-        };
+        let named = values.join(", ");
+        let next = self.groups.len();
+        let group = *self.known_groups.entry(named.clone()).or_insert(next);
+        if group == next {
+            self.groups.push(named);
+            self.members.push(Vec::new());
+        }
         let Environment { host, device: DeviceInfo { name: device, .. }, .. } = &report.environment;
         let name = if host.is_empty() { device.clone() } else { format!("{host} {device}") };
         let next = self.machines.len();
         let number = *self.known.entry((name.clone(), group)).or_insert(next);
         if number == next {
-            self.machines.push(Machine { name, group, rates: BTreeMap::new() });
+            self.machines.push(Machine { name, rates: BTreeMap::new() });
+            self.members[group].push(number);
         }
         for result in report.results.into_iter().filter(|result| result.iops > 0.0 && result.iops.is_finite())
         {
@@ -181,7 +184,7 @@ impl Fleet {
 
     /// Machines of a group that have a cell, with its rate.
     fn rates(&self, group: usize, cell: u32) -> Vec<(usize, f64)> {
-        let of_group = self.machines.iter().enumerate().filter(|(_, machine)| machine.group == group);
-        of_group.filter_map(|(number, machine)| Some((number, machine.rate(cell)?))).collect()
+        let rate = |&number: &usize| Some((number, self.machines[number].rate(cell)?));
+        self.members[group].iter().filter_map(rate).collect()
     }
 }

@@ -9,6 +9,7 @@
 use super::Fleet;
 use crate::statistics::median;
 use statrs::distribution::{ContinuousCDF, StudentsT};
+use std::collections::BTreeMap;
 
 /// The chance that any machine is named where all are alike.
 const ERRORS: f64 = 0.05;
@@ -62,7 +63,7 @@ impl Fleet {
         let single = whole / self.cells.len().max(1) as f64;
         let mut found = Vec::new();
         for group in (0..self.groups.len()).filter(|&group| self.size(group) >= LEAST) {
-            let mut logs: Vec<Vec<(u32, f64, f64)>> = vec![Vec::new(); self.machines.len()];
+            let mut logs: BTreeMap<usize, Vec<(u32, f64, f64)>> = BTreeMap::new();
             for cell in 0..self.cells.len() as u32 {
                 let rates = self.rates(group, cell);
                 if rates.len() < LEAST {
@@ -71,13 +72,12 @@ impl Fleet {
                 let values: Vec<f64> = rates.iter().map(|(_, rate)| rate.ln()).collect();
                 let middle = median(&values);
                 for ((machine, rate), distance) in rates.iter().zip(distances(&values)) {
-                    logs[*machine].push((cell, distance, rate.ln() - middle));
+                    logs.entry(*machine).or_default().push((cell, distance, rate.ln() - middle));
                 }
             }
-            let measured: Vec<usize> =
-                (0..self.machines.len()).filter(|&machine| !logs[machine].is_empty()).collect();
+            let measured: Vec<usize> = logs.keys().copied().collect();
             let over = |machine: usize, of: fn(&(u32, f64, f64)) -> f64| {
-                median(&logs[machine].iter().map(of).collect::<Vec<f64>>())
+                median(&logs[&machine].iter().map(of).collect::<Vec<f64>>())
             };
             let typical: Vec<f64> = measured.iter().map(|&machine| over(machine, |cell| cell.1)).collect();
             for (&machine, distance) in measured.iter().zip(distances(&typical)) {
@@ -92,7 +92,7 @@ impl Fleet {
                     found.push(outlier(over(machine, |cell| cell.2).exp(), distance, None));
                     continue;
                 }
-                let odd = logs[machine].iter().filter(|cell| chance(cell.1, measured.len()) < single);
+                let odd = logs[&machine].iter().filter(|cell| chance(cell.1, measured.len()) < single);
                 found.extend(odd.map(|&(cell, distance, log)| outlier(log.exp(), distance, Some(cell))));
             }
         }
@@ -102,6 +102,6 @@ impl Fleet {
 
     /// Machines of a group.
     pub(super) fn size(&self, group: usize) -> usize {
-        self.machines.iter().filter(|machine| machine.group == group).count()
+        self.members[group].len()
     }
 }

@@ -3,16 +3,10 @@
 use super::outliers::LEAST;
 use super::{Fleet, Outlier};
 use crate::estimate;
-use crate::report::html::{STYLE, escape};
+use crate::report::html;
 use crate::report::{Cell, Column, Table, Tone, format};
-use crate::statistics::{median, plural};
+use crate::statistics::{median, plural, quantile};
 use std::fmt::Write;
-
-/// Of sorted values the one that so large a part does not exceed.
-fn quantile(sorted: &[f64], part: f64) -> f64 {
-    let at = (sorted.len().saturating_sub(1)) as f64 * part;
-    sorted.get(at.round() as usize).copied().unwrap_or(0.0)
-}
 
 impl Fleet {
     /// `500 reports of 500 machines in 2 groups by device.model`.
@@ -147,26 +141,12 @@ impl Fleet {
 
     /// A page by itself.
     pub fn html(&self) -> String {
-        let title = escape(&self.title());
-        let mut page = format!(
-            "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
-             <meta name=viewport content=\"width=device-width,initial-scale=1\">\
-             <meta name=color-scheme content=\"light dark\"><title>{title}</title>\
-             <style>{STYLE}</style></head><body><header><h1>{title}</h1><div class=answer>"
-        );
-        for sentence in self.findings(&self.outliers()) {
-            let _ = write!(page, "<p>{}</p>", escape(&sentence));
-        }
-        page.push_str("</div></header><main>");
+        let findings = self.findings(&self.outliers());
+        let mut page = html::opening(&self.title(), &html::sentences(&findings));
         for table in self.tables() {
             let _ = write!(page, "<section>{}</section>", table.html());
         }
-        let _ = writeln!(
-            page,
-            "</main><footer>Made by Platter {} from {}.</footer></body></html>",
-            env!("CARGO_PKG_VERSION"),
-            plural(self.reports, "saved report")
-        );
-        page
+        let from = plural(self.reports, "saved report");
+        page + &html::closing(&format!("Made by Platter {} from {from}.", env!("CARGO_PKG_VERSION")))
     }
 }

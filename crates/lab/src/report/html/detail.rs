@@ -63,13 +63,17 @@ pub(crate) fn figure(
 
 /// Which colour and stroke is which target.
 fn key<'a>(document: &Document, targets: impl Iterator<Item = &'a str>) -> String {
+    strokes(targets.map(|target| (colour(document, target), target)))
+}
+
+/// Lines by their class and name.
+pub(crate) fn strokes<'a>(lines: impl Iterator<Item = (String, &'a str)>) -> String {
     let mut html = String::from("<ul class=key>");
-    for target in targets {
-        let class = colour(document, target);
+    for (class, name) in lines {
         let _ = write!(
             html,
             "<li><svg viewBox=\"0 0 24 8\" width=24 height=8 aria-hidden=true><path class=\"line {class}\" d=\"M1 4H23\"/></svg>{}</li>",
-            escape(target)
+            escape(name)
         );
     }
     html + "</ul>"

@@ -13,24 +13,16 @@ use super::{Table, answer, grid};
 use crate::published;
 use std::fmt::Write;
 
-pub(crate) const STYLE: &str = include_str!("page.css");
+const STYLE: &str = include_str!("page.css");
 
 /// Targets beyond this many share colours again; nobody tells more apart.
 const COLOURS: usize = 8;
 
 /// The page. `published` adds the tables of the published comparisons.
 pub fn render(document: &Document, published: bool) -> String {
-    let mut page = String::new();
-    let question = answer::question(document);
-    let _ = write!(
-        page,
-        "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
-         <meta name=viewport content=\"width=device-width,initial-scale=1\">\
-         <meta name=color-scheme content=\"light dark\"><title>{0}</title>\
-         <style>{STYLE}</style></head><body><header><h1>{0}</h1>{1}<p class=sub>{2}</p></header><main>",
-        escape(&question),
-        answer_section(document),
-        escape(&in_a_line(document)),
+    let mut page = opening(
+        &answer::question(document),
+        &format!("{}<p class=sub>{}</p>", answer_section(document), escape(&in_a_line(document))),
     );
     for (index, workload) in document.workloads().into_iter().enumerate() {
         page.push_str(&grids(document, workload, index));
@@ -50,13 +42,33 @@ pub fn render(document: &Document, published: bool) -> String {
         page.push_str(&published_section());
     }
     page.push_str(&environment(document));
-    let _ = writeln!(
-        page,
-        "</main><footer>Made by Platter {} from <code>{}</code> data.</footer></body></html>",
+    page + &closing(&format!(
+        "Made by Platter {} from <code>{}</code> data.",
         escape(&document.environment.platter_version),
         escape(&document.schema)
-    );
-    page
+    ))
+}
+
+/// The beginning of a page by itself, up to its main part: the title, and below it what it comes to.
+pub(crate) fn opening(title: &str, answer: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
+         <meta name=viewport content=\"width=device-width,initial-scale=1\">\
+         <meta name=color-scheme content=\"light dark\"><title>{0}</title>\
+         <style>{STYLE}</style></head><body><header><h1>{0}</h1>{answer}</header><main>",
+        escape(title),
+    )
+}
+
+/// Sentences as what a page comes to.
+pub(crate) fn sentences(all: &[String]) -> String {
+    let paragraphs: String = all.iter().map(|sentence| format!("<p>{}</p>", escape(sentence))).collect();
+    format!("<div class=answer>{paragraphs}</div>")
+}
+
+/// The end of a page, with where it comes from.
+pub(crate) fn closing(from: &str) -> String {
+    format!("</main><footer>{from}</footer></body></html>\n")
 }
 
 fn answer_section(document: &Document) -> String {

@@ -188,10 +188,9 @@ fn show(record: &Record) -> Outcome {
     output.bytes(summary(record, colour).as_bytes())?;
     output.bytes(format!("\n{}\n", path.display()).as_bytes())?;
     output.finish()?;
-    let is_failed = record.plan.ended.as_ref().is_some_and(|why| why.contains("failed"));
     Ok(match interrupt::is_asked() {
         true => INTERRUPTED,
-        false if is_failed => FAILED,
+        false if record.plan.failed => FAILED,
         false => 0,
     })
 }
