@@ -2,13 +2,15 @@
 //! has to write. One lock guards all of it; the data path does without.
 
 mod changes;
+mod family;
 mod room;
 
 pub(crate) use changes::Batch;
 pub use changes::Change;
+pub use family::{Content, Directory, Entry, Family, capabilities};
 
 use crate::file::{File, Files};
-use crate::{Directory, Entry, Family, FreeSpace, Heap, Runs};
+use crate::{FreeSpace, Heap, Runs};
 use platter_device::Device;
 use platter_vfs::{DosFlags, Error, Health, Kind, Result, Timestamp};
 use std::collections::{HashMap, VecDeque};

@@ -44,6 +44,7 @@ mod bitmap;
 mod check;
 mod directory;
 mod exfat;
+mod family;
 mod format;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -2,11 +2,12 @@
 
 use crate::bitmap::Bitmap;
 use crate::directory::rules;
+use crate::family::ExfatFamily;
 use crate::layout::{
-    Attributes, BitmapEntry, BootRegion, BootSector, FileInfo, Geometry, LARGEST_DIRECTORY, Primary, SLOT,
-    Upcase, UpcaseEntry, VolumeFlags, is_benign, kind, table_checksum,
+    Attributes, BitmapEntry, BootRegion, BootSector, FileInfo, Geometry, Primary, SLOT, Upcase, UpcaseEntry,
+    VolumeFlags, is_benign, kind, table_checksum,
 };
-use crate::volume::ExfatFamily;
+
 use platter_clusters::{Core, FreeSpace, Slots, Storage, TABLE_CACHE, Table, first_sector};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
@@ -92,7 +93,7 @@ pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     let heap = geometry.heap;
     let mut table = Table::new(device.clone(), geometry.clone(), geometry.fat_place(), TABLE_CACHE);
     let first = geometry.root_cluster;
-    let chain = table.walk(first, None, most_clusters(&geometry))?;
+    let chain = table.walk(first, None, geometry.most_of_a_directory())?;
     let slots = Slots::read(&*device, rules(geometry.sector), heap, Storage::Chain(chain))?;
     let found = find(&slots, geometry.active_fat, heap.offset(first))?;
     let missing = |what| Error::damaged("root directory", heap.offset(first), what, "none");
@@ -152,9 +153,4 @@ fn read_upcase(
         return Err(Error::damaged("up-case table", place, expected, found));
     }
     Upcase::from_bytes(&bytes, place)
-}
-
-/// The most clusters a directory can have.
-pub fn most_clusters(geometry: &Geometry) -> u32 {
-    ((LARGEST_DIRECTORY >> geometry.heap.shift) as u32).clamp(1, geometry.heap.count)
 }

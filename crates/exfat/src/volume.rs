@@ -4,15 +4,11 @@
 //! A file lies in one run as long as it can: then its entry says so (`NoFatChain`, 6.3.4.2) and the FAT says nothing of
 //! it. When it goes on elsewhere, its whole chain is written to the FAT first, and its entry says otherwise after that.
 
-use crate::bitmap::Bitmap;
 use crate::directory::{ExfatDirectory, rules};
-use crate::layout::{
-    Attributes, BootSector, FileInfo, Geometry, LARGEST_DIRECTORY, LabelEntry, Precision, Stamp, Upcase,
-    VolumeFlags,
-};
-use crate::open::most_clusters;
+use crate::family::ExfatFamily;
+use crate::layout::{Attributes, BootSector, FileInfo, Geometry, LARGEST_DIRECTORY, LabelEntry, VolumeFlags};
 use platter_clusters::{
-    Content, Core, Entry, Family, FileState, Images, ROOT, Runs, Slots, Storage, Table, Volume, capabilities,
+    Content, Core, Entry, Family, FileState, Images, ROOT, Runs, Slots, Storage, Volume, capabilities,
 };
 use platter_device::Device;
 use platter_vfs::{Capabilities, DosFlags, Error, Kind, Result, Timestamp, VolumeInfo};
@@ -22,103 +18,6 @@ use std::time::Duration;
 
 /// An open exFAT volume.
 pub type ExfatVolume = Volume<ExfatFamily>;
-
-/// What an exFAT volume has that others have not.
-pub struct ExfatFamily {
-    pub(crate) geometry: Geometry,
-    pub(crate) table: Table<Geometry>,
-    pub(crate) bitmap: Bitmap,
-    pub(crate) upcase: Arc<Upcase>,
-    /// The first sector, with what is to become of it.
-    pub(crate) boot: Vec<u8>,
-}
-
-impl Entry for FileInfo {
-    fn is_directory(&self) -> bool {
-        self.attributes.directory()
-    }
-
-    fn cluster(&self) -> u32 {
-        self.cluster
-    }
-
-    fn size(&self) -> u64 {
-        self.length
-    }
-
-    fn flags(&self) -> DosFlags {
-        DosFlags(u32::from(self.attributes.0) & DosFlags::SETTABLE.0)
-    }
-
-    fn set_flags(&mut self, flags: DosFlags) {
-        let settable = DosFlags::SETTABLE.0;
-        self.attributes.0 = self.attributes.0 & !(settable as u16) | (flags.0 & settable) as u16;
-    }
-
-    fn times(&self, offset: i32) -> [Option<Timestamp>; 3] {
-        [self.created, self.modified, self.accessed].map(|stamp| Some(stamp.to_timestamp(offset)))
-    }
-
-    fn set_times(&mut self, [created, modified, accessed]: [Option<Timestamp>; 3], offset: i32) {
-        let stamp = |time, precision| Stamp::from_timestamp(time, offset, precision);
-        self.created = created.map_or(self.created, |at| stamp(at, Precision::Hundredths));
-        self.modified = modified.map_or(self.modified, |at| stamp(at, Precision::Hundredths));
-        self.accessed = accessed.map_or(self.accessed, |at| stamp(at, Precision::TwoSeconds));
-    }
-}
-
-impl ExfatFamily {
-    fn boot_sector(&self) -> BootSector {
-        BootSector::from_bytes(self.boot[..BootSector::SIZE].try_into().expect("a boot sector's length"))
-    }
-
-    /// The clusters that hold so many bytes from `first` on.
-    fn runs(&mut self, contiguous: bool, first: u32, length: u64, whole: bool) -> Result<Runs> {
-        let heap = self.geometry.heap;
-        let needed = heap.clusters_for(length);
-        if first == 0 {
-            return match needed {
-                0 => Ok(Runs::default()),
-                _ => Err(Error::damaged(
-                    "stream extension",
-                    0,
-                    format!("{needed} clusters for {length} bytes"),
-                    "none",
-                )),
-            };
-        }
-        if needed > u64::from(heap.count) {
-            let expected = format!("at most the {} clusters there are", heap.count);
-            return Err(Error::damaged("stream extension", 0, expected, needed));
-        }
-        let needed = needed as u32;
-        if !contiguous {
-            return self.table.walk(first, Some(if whole { 0 } else { needed }), heap.count);
-        }
-        let last = u64::from(first) + u64::from(needed.max(1)) - 1;
-        if !heap.has(first) || last > u64::from(heap.last()) {
-            let expected = format!("{needed} clusters from 2 to {}", heap.last());
-            return Err(Error::damaged("stream extension", 0, expected, format!("those from {first}")));
-        }
-        let mut runs = Runs::default();
-        if needed > 0 {
-            runs.push(first, needed);
-        }
-        Ok(runs)
-    }
-
-    /// The clusters of a directory.
-    fn directory_runs(&mut self, entry: &FileInfo, root: bool) -> Result<Runs> {
-        if root {
-            return self.table.walk(entry.cluster, None, most_clusters(&self.geometry));
-        }
-        if entry.length > LARGEST_DIRECTORY {
-            let expected = format!("a directory of at most {LARGEST_DIRECTORY} bytes");
-            return Err(Error::damaged("stream extension", 0, expected, entry.length));
-        }
-        self.runs(entry.contiguous, entry.cluster, entry.length, false)
-    }
-}
 
 impl Family for ExfatFamily {
     type Entry = FileInfo;
@@ -351,14 +250,6 @@ impl Family for ExfatFamily {
     /// Nothing on disk keeps count.
     fn counted(_core: &mut Core<ExfatFamily>) -> Images {
         Images::new()
-    }
-}
-
-impl ExfatFamily {
-    /// What changed in the FAT, at device offsets.
-    fn take_table(&mut self) -> Images {
-        let start = self.geometry.active_fat_offset();
-        self.table.take_dirty().into_iter().map(|(at, data)| (start + at, data)).collect()
     }
 }
 

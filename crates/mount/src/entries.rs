@@ -1,7 +1,7 @@
 //! Names: looking them up, making, moving and removing them.
 
 use crate::errors::{Answer, Errno};
-use crate::owners::NewOwner;
+use crate::permissions::NewOwner;
 use crate::served::Served;
 use crate::stat::{Special, Stat};
 use platter_vfs::linux::{link_target, make_link};

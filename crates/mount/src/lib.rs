@@ -40,6 +40,7 @@ mod listing;
 mod names;
 mod options;
 mod owners;
+mod permissions;
 mod served;
 mod session;
 mod stat;

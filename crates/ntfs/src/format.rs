@@ -10,12 +10,13 @@
 //! else; the first boot sector last. What reads as zeroes already is not written again, so that formatting a sparse
 //! image of terabytes is quick and keeps it sparse.
 
+mod measures;
 mod plan;
 mod records;
 
 use crate::layout::{BootSector, fixup, timestamp_to_file_time};
 use crate::log::{Log, Place};
-use plan::{Measures, Piece};
+use measures::{Measures, Piece};
 use platter_clusters::{clear, overwrite};
 use platter_device::Device;
 use platter_vfs::{Error, FormatOptions, Progress, Result, Timestamp};

@@ -301,15 +301,15 @@ fn hibernated(core: &mut Core) -> Result<Option<String>> {
 
 /// Finds the indexes of `$Extend`, where they are, and the change journal.
 fn load_extend(core: &mut Core) {
-    let mut find = |name: &str, index: crate::index::Index| -> Option<u64> {
+    let mut find = |name: &str, index: crate::layout::Index| -> Option<u64> {
         let units: Vec<u16> = name.encode_utf16().collect();
         let entry = core.find_name(record_number::EXTEND, &units).ok()??;
         let number = u64_at(&entry, 0) & 0xFFFF_FFFF_FFFF;
         core.index_is_empty(number, index).ok()?;
         Some(number)
     };
-    let reparse = find("$Reparse", crate::index::Index::Reparse);
-    let ids = find("$ObjId", crate::index::Index::ObjectIds);
+    let reparse = find("$Reparse", crate::layout::Index::Reparse);
+    let ids = find("$ObjId", crate::layout::Index::ObjectIds);
     (core.reparse_index, core.object_ids) = (reparse, ids);
     let units: Vec<u16> = journal::NAME.encode_utf16().collect();
     let journal = core.find_name(record_number::EXTEND, &units).ok().flatten();

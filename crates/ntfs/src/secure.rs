@@ -2,7 +2,7 @@
 
 use crate::core::{Core, Key, PAGE};
 use crate::file::{Attr, Outside};
-use crate::index::Index;
+use crate::layout::Index;
 use crate::layout::{DescriptorHeader, Kind, descriptor_hash, record_number};
 use platter_vfs::{Error, Result};
 

@@ -3,8 +3,8 @@
 //! Source: forefst `docs/attributes/` and `docs/concepts/compression.md`; where attributes outside the record stand is
 //! what refsprogs reads.
 
+use crate::layout::attribute::{COUNTER, DATA, EFS, NAMED_DATA, REPARSE, SINGLE, STREAM_EXTENTS};
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
-use crate::layout::record::{DATA, EFS, NAMED_DATA, REPARSE, SINGLE, STREAM_EXTENTS};
 use crate::layout::{Attribute, PageReference, Record, Row, legacy};
 use crate::pages::{ANY_TABLE, Pages};
 use platter_vfs::{Error, Reparse, Result, reparse};
@@ -95,7 +95,7 @@ pub fn only_read(record: &Record, left: &[Attribute]) -> Option<&'static str> {
 
 /// Whether a row holds a version of the file's data, and is not their count.
 fn is_version(row: &Attribute) -> bool {
-    row.kind() == DATA && u64_at(row.rest(), 0) != crate::stream::COUNTER
+    row.kind() == DATA && u64_at(row.rest(), 0) != COUNTER
 }
 
 pub use platter_vfs::reparse::is_link;

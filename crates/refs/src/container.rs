@@ -1,6 +1,15 @@
 //! One container's clusters: which are in use, and which of those a checkpoint does not count.
 
-use crate::space::Tier;
+/// Which allocator has a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// Files, and most metadata.
+    Medium,
+    /// The pages of the medium allocator, and its own.
+    Container,
+    /// The container tables, and the pages of this tier: addressed by real numbers.
+    Small,
+}
 
 /// One bit for each cluster of a container.
 type Bits = Box<[u64]>;

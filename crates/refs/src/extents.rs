@@ -12,12 +12,13 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
+use crate::container::Tier;
 use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
 use crate::layout::{Node, NodeMut, PageReference};
 use crate::pages::{ANY_TABLE, Page, Pages};
-use crate::space::{Owed, Tier};
+use crate::space::Owed;
 use platter_vfs::{Error, Result};
 use smallvec::SmallVec;
 use stored::{Opening, readable_rows};

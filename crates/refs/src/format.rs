@@ -1,6 +1,7 @@
 //! Making a volume.
 
 use crate::container::Container;
+use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::put;
@@ -11,7 +12,7 @@ use crate::layout::{
 };
 use crate::layout::{make_index, make_object_link};
 use crate::pages::Pages;
-use crate::space::{Space, Tier};
+use crate::space::Space;
 use crate::system::{self, LOG_BLOCK, LogArea, LogControl};
 use crate::tree::{Order, Tree};
 use platter_device::{Buffer, Device};

@@ -95,6 +95,7 @@ mod open;
 mod pages;
 mod ranges;
 mod recover;
+mod reference_counts;
 mod refs;
 mod scrub;
 mod seen;

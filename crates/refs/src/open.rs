@@ -1,13 +1,14 @@
 //! Opening a volume: from the boot record to the trees, with every copy that the format keeps to fall back on.
 
 use crate::container::Container;
+use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::u64_at;
 use crate::layout::{AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock};
 use crate::pages::Pages;
 use crate::ranges::{Range, Ranges};
-use crate::space::{Space, Tier};
+use crate::space::Space;
 use crate::space_rows::ALLOCATORS;
 use crate::system;
 use crate::tree::{Order, Tree};

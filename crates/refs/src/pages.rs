@@ -4,11 +4,12 @@
 //! stores it in the page above, which therefore changes too, up to the root. Checksums are filled in from the leaves
 //! up when a commit seals the tree.
 
+use crate::container::Tier;
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::u32_at;
 use crate::layout::page::{HEADER, NODE};
 use crate::layout::{Algorithm, Checksum, Node, NodeMut, PageHeader, PageReference};
-use crate::space::{Run, Space, Tier};
+use crate::space::{Run, Space};
 use platter_device::{Buffer, Device, Kind, Request, Segment, Segments};
 use platter_vfs::{Error, Result};
 use std::collections::HashMap;

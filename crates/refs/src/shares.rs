@@ -9,48 +9,9 @@
 use crate::core::Core;
 use crate::extents::Extents;
 use crate::layout::{Root, ShareRow};
+use crate::reference_counts::Pin;
 use platter_vfs::{Error, Result};
-use std::collections::{BTreeSet, HashMap};
-
-/// What is known of shared clusters.
-#[derive(Default)]
-pub struct Shares {
-    /// Whether the table has rows.
-    pub any: bool,
-    /// Rows that were looked at since the last commit, by first cluster.
-    rows: HashMap<u64, ShareRow>,
-    changed: BTreeSet<u64>,
-    /// Clusters of files without a name that others have, or had.
-    pins: HashMap<u64, Pin>,
-    /// Clusters that have one owner now and had several, since the last commit was gathered and before that. On disk the
-    /// others still have them, so they are not overwritten before a commit that says otherwise is there.
-    lately: BTreeSet<u64>,
-    leaving: BTreeSet<u64>,
-}
-
-struct Pin {
-    count: u32,
-    /// Nothing on disk refers to it any more.
-    is_last: bool,
-}
-
-impl Shares {
-    /// A commit has been gathered. Forgets rows, which bounds memory: they are in the table as they are.
-    pub fn forget(&mut self) {
-        debug_assert!(self.changed.is_empty());
-        self.rows.clear();
-        self.leaving.append(&mut self.lately);
-    }
-
-    /// The commit that was gathered last is on disk.
-    pub fn settle(&mut self) {
-        self.leaving.clear();
-    }
-
-    fn is_trivial(&self) -> bool {
-        !self.any && self.pins.is_empty()
-    }
-}
+use std::collections::BTreeSet;
 
 /// Rows that are looked at when a volume is opened, to find out whether their form is known.
 const SAMPLE: usize = 4096;

@@ -11,23 +11,12 @@
 mod owed;
 mod room;
 
-use crate::container::{Container, Set};
+use crate::container::{Container, Set, Tier};
 use crate::geometry::Geometry;
 pub use owed::Owed;
 use platter_vfs::{Error, Result};
 use room::Room;
 use smallvec::SmallVec;
-
-/// Which allocator has a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
-    /// Files, and most metadata.
-    Medium,
-    /// The pages of the medium allocator, and its own.
-    Container,
-    /// The container tables, and the pages of this tier: addressed by real numbers.
-    Small,
-}
 
 /// A run of clusters in one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! What is free as a checkpoint tells it: the rows of the allocators and of the container tables.
 
 use crate::bulk::Bulk;
+use crate::container::Tier;
 use crate::core::Core;
 use crate::geometry::ContainerMap;
 use crate::layout::{AllocatorRow, ContainerRow, Root};
 use crate::ranges::{Range, Ranges, Use};
-use crate::space::Tier;
 use platter_vfs::Result;
 
 /// The allocators, by tier.

@@ -2,8 +2,9 @@
 
 use crate::extents::{Extents, Form};
 use crate::geometry::Geometry;
+use crate::layout::attribute::{Attribute, COUNTER, DATA, MULTIPLE, NAMED_DATA, SINGLE, STREAM_EXTENTS};
 use crate::layout::bytes::{put, u32_at, u64_at};
-use crate::layout::record::{self, Attribute, DATA, MULTIPLE, NAMED_DATA, SINGLE, STREAM_EXTENTS};
+use crate::layout::record::{self};
 use crate::layout::tree_header;
 use crate::pages::Pages;
 use crate::{attributes, layout};
@@ -14,8 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The extents of the live data among those of snapshots, whose numbers follow.
 pub const LIVE: u64 = 0x1000;
-/// The row that names the next of these numbers.
-pub const COUNTER: u64 = 8;
 /// Bytes of a stream summary.
 pub const SUMMARY: usize = 0x3C;
 /// Bytes of the row that names a stream whose content is not in the record.

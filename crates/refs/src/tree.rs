@@ -6,11 +6,11 @@
 mod order;
 mod removing;
 
+use crate::container::Tier;
 use crate::layout::bytes::{put, u64_at};
 use crate::layout::node::{INNER, ROOT, row_size};
 use crate::layout::{CHECKSUM_KIND, Node, PageReference, Row, tree_header};
 use crate::pages::{Page, Pages};
-use crate::space::Tier;
 pub use order::Order;
 use platter_vfs::{Error, Result};
 use std::cmp::Ordering;

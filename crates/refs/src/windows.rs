@@ -4,12 +4,13 @@
 mod log;
 mod sharing;
 
+use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
+use crate::layout::attribute::{DATA, EFS, MULTIPLE, NAMED_DATA, SINGLE};
 use crate::layout::bytes::{put, u32_at, u64_at};
-use crate::layout::record::{DATA, EFS, MULTIPLE, NAMED_DATA, SINGLE, key};
+use crate::layout::record::key;
 use crate::layout::{Attribute, Node as TreeNode, NodeMut, Record};
 use crate::pages::Page;
-use crate::space::Tier;
 use crate::{Refs, RefsVolume, attributes};
 use platter_device::{MemoryDevice, Sectors};
 use platter_vfs::{

@@ -6,8 +6,9 @@ mod damaged;
 use common::{VOLUMES, Volume, content, open};
 use damaged::{Did, Of, Surgeon, attribute, is_body, is_name, start, units};
 use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
+use platter_refs::layout::attribute::{DATA, OBJECT_LINK};
 use platter_refs::layout::bytes::{put, u32_at, u64_at};
-use platter_refs::layout::record::{self, key};
+use platter_refs::layout::record::key;
 use platter_refs::layout::{ContainerRow, Node as TreeNode, NodeMut, PageReference, ROOTS, Root, ShortEntry};
 use platter_refs::{Refs, walk_runs};
 use platter_vfs::model::{Random, seed, told};
@@ -305,7 +306,7 @@ const CASES: &[Case] = &[
             Of::Object(deep),
             |row| *row == key::OWN,
             |record| {
-                let link = attribute(record, record::OBJECT_LINK);
+                let link = attribute(record, OBJECT_LINK);
                 put(&mut link.key, 16, 0x520u64);
                 put(&mut link.value, 8, 0x520u64);
             },
@@ -317,7 +318,7 @@ const CASES: &[Case] = &[
             Of::Object(deep),
             |row| *row == key::OWN,
             |record| {
-                record.take(|row| row.kind() == record::OBJECT_LINK);
+                record.take(|row| row.kind() == OBJECT_LINK);
             },
         );
     }),
@@ -366,7 +367,7 @@ const CASES: &[Case] = &[
     }),
     linked("hard link without a link", &["link-missing", "link-count"], |surgeon| {
         surgeon.edit_record(ROOT, is_body, |record| {
-            let position = record.rows.iter().position(|row| row.kind() == record::OBJECT_LINK).unwrap();
+            let position = record.rows.iter().position(|row| row.kind() == OBJECT_LINK).unwrap();
             record.rows.remove(position);
         });
     }),
@@ -383,7 +384,7 @@ const CASES: &[Case] = &[
             ROOT,
             |row| is_body(row) && u64_at(row, 8) == u64_at(&small, 0),
             |record| {
-                record.take(|row| row.kind() == record::OBJECT_LINK);
+                record.take(|row| row.kind() == OBJECT_LINK);
             },
         );
     }),
@@ -401,7 +402,7 @@ const CASES: &[Case] = &[
             |row| is_name(&units("sparse"), row),
             |record| {
                 record.attributes &= !0x200;
-                attribute(record, record::DATA).value[0x53] = 0;
+                attribute(record, DATA).value[0x53] = 0;
             },
         );
     }),
@@ -410,7 +411,7 @@ const CASES: &[Case] = &[
             ROOT,
             |row| is_name(&units("scattered"), row),
             |record| {
-                let data = attribute(record, record::DATA);
+                let data = attribute(record, DATA);
                 put(&mut data.value, 0x18, 9u64);
                 put(&mut data.value, 0x20, 9u64);
                 put(&mut data.value, 0x30, 9u64);
@@ -422,7 +423,7 @@ const CASES: &[Case] = &[
             ROOT,
             |row| is_name(&units("empty"), row),
             |record| {
-                put(&mut attribute(record, record::DATA).key, 0, 9u64);
+                put(&mut attribute(record, DATA).key, 0, 9u64);
             },
         );
     }),
@@ -509,14 +510,14 @@ const CASES: &[Case] = &[
             ROOT,
             |row| is_name(&units("sparse"), row),
             |record| {
-                place = u64_at(&attribute(record, record::DATA).value, 0xB0);
+                place = u64_at(&attribute(record, DATA).value, 0xB0);
             },
         );
         surgeon.edit_record(
             ROOT,
             |row| is_name(&units("checked later"), row),
             |record| {
-                put(&mut attribute(record, record::DATA).value, 0xB0, place);
+                put(&mut attribute(record, DATA).value, 0xB0, place);
             },
         );
     }),
@@ -525,7 +526,7 @@ const CASES: &[Case] = &[
             ROOT,
             |row| is_name(&units("sparse"), row),
             |record| {
-                put(&mut attribute(record, record::DATA).value, 0xB0, u64::MAX >> 8);
+                put(&mut attribute(record, DATA).value, 0xB0, u64::MAX >> 8);
             },
         );
     }),
@@ -534,7 +535,7 @@ const CASES: &[Case] = &[
             ROOT,
             |row| is_name(&units("sparse"), row),
             |record| {
-                let value = &mut attribute(record, record::DATA).value;
+                let value = &mut attribute(record, DATA).value;
                 put(value, 0xB0 + 0x0C, 100u32);
                 let second = if value[0xB0 + 8] == 0xD0 { 32 } else { 24 };
                 put(value, 0xB0 + second + 0x0C, 100u32);

@@ -1,6 +1,6 @@
 //! Reading and writing in one call: the two halves in a row, as often as it takes.
 
-use crate::{Error, FileSystem, Node, Plan, Result};
+use crate::{Error, Result};
 use platter_device::Buffer;
 
 /// The most that one step of a blocking call plans: bounds the bounce buffer.
@@ -55,15 +55,17 @@ pub fn write_in_steps(
     Ok(())
 }
 
-/// [`FileSystem::read`] by the two halves.
-pub(crate) fn read<F: FileSystem + ?Sized>(
-    system: &F,
-    node: Node,
+/// Reads from any offset by transfers of whole sectors, of so many bytes: `transfer` reads from a sector on into the buffer
+/// it is given, and returns how many bytes the file had. What of a sector is not asked for goes through memory of its own.
+///
+/// # Errors
+/// The first that `transfer` gives; [`Error::InvalidArgument`] if the end of the range is beyond 2^64.
+pub(crate) fn read_in_steps(
     offset: u64,
     buffer: &mut [u8],
+    sector: u64,
+    mut transfer: impl FnMut(u64, &mut [u8]) -> Result<usize>,
 ) -> Result<usize> {
-    let sector = u64::from(system.device().sectors().logical);
-    let mut plan = Plan::default();
     let mut got = 0;
     while got < buffer.len() {
         let position = offset.checked_add(got as u64).ok_or(Error::InvalidArgument("offset overflows"))?;
@@ -71,16 +73,15 @@ pub(crate) fn read<F: FileSystem + ?Sized>(
         let head = (position % sector) as usize;
         if head == 0 && rest.len() as u64 >= sector {
             let length = (rest.len().min(STEP) as u64 / sector * sector) as usize;
-            let read = transfer(system, node, position, &mut rest[..length], &mut plan)?;
+            let read = transfer(position, &mut rest[..length])?;
             got += read;
             if read < length {
                 break;
             }
         } else {
-            // An unaligned head or tail goes through memory of our own.
             let length = (head + rest.len()).min(STEP).next_multiple_of(sector as usize);
             let mut bounce = Buffer::new(length);
-            let read = transfer(system, node, position - head as u64, &mut bounce, &mut plan)?;
+            let read = transfer(position - head as u64, &mut bounce)?;
             let useful = read.saturating_sub(head).min(rest.len());
             rest[..useful].copy_from_slice(&bounce[head..head + useful]);
             got += useful;
@@ -90,18 +91,6 @@ pub(crate) fn read<F: FileSystem + ?Sized>(
         }
     }
     Ok(got)
-}
-
-fn transfer<F: FileSystem + ?Sized>(
-    system: &F,
-    node: Node,
-    offset: u64,
-    buffer: &mut [u8],
-    plan: &mut Plan,
-) -> Result<usize> {
-    plan_when_free(|| system.plan_read(node, offset, buffer.len(), plan), || system.wait_until_free(node))?;
-    let done = plan.read_from(&**system.device(), buffer);
-    system.finish_read(plan, buffer, done)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The contract.
 
+use crate::blocking::{plan_when_free, read_in_steps};
 use crate::{
     Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, Integrity, Kind, Name, Node, NodeStream,
     Plan, Progress, RenameFlags, Reparse, Result, Space, SyncScope, VolumeInfo,
@@ -150,7 +151,17 @@ pub trait FileSystem: Send + Sync {
 
     /// Reads up to `buffer.len()` bytes from any `offset`; fewer only at the end of the file.
     fn read(&self, node: Node, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        crate::blocking::read(self, node, offset, buffer)
+        let mut plan = Plan::default();
+        let sector = u64::from(self.device().sectors().logical);
+        read_in_steps(offset, buffer, sector, |position, part| {
+            let length = part.len();
+            plan_when_free(
+                || self.plan_read(node, position, length, &mut plan),
+                || self.wait_until_free(node),
+            )?;
+            let done = plan.read_from(&**self.device(), part);
+            self.finish_read(&mut plan, part, done)
+        })
     }
 
     /// Writes all of `data` at any `offset`, extending the file as needed. Up to 1 MiB of whole clusters, or what lies in

@@ -1,6 +1,6 @@
 //! The boot regions (3), and where everything is.
 
-use super::{array, checksum32, le16, le32, le64};
+use super::{LARGEST_DIRECTORY, array, checksum32, le16, le32, le64};
 use platter_clusters::{Entries, Heap, Link, TablePlace};
 use platter_vfs::{Error, Result};
 
@@ -331,6 +331,11 @@ impl Geometry {
     pub const BAD: u32 = 0xFFFF_FFF7;
     /// What entry 0 of the FAT is (4.1.1).
     pub const MEDIA: u32 = 0xFFFF_FFF8;
+
+    /// The most clusters a directory can have.
+    pub fn most_of_a_directory(&self) -> u32 {
+        ((LARGEST_DIRECTORY >> self.heap.shift) as u32).clamp(1, self.heap.count)
+    }
 
     /// Device offset of the FAT that counts.
     pub fn active_fat_offset(&self) -> u64 {

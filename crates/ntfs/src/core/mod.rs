@@ -18,7 +18,7 @@ pub use runs::{data_runs, read_any, read_pieces, write_any};
 use crate::bits::Bits;
 use crate::file::{Ahead, Attr, Body, File, Outside};
 use crate::hash::Numbers;
-use crate::index::Index;
+use crate::layout::Index;
 use crate::layout::bytes::{put, u16_at, u64_at};
 use crate::layout::log::used_of_record;
 use crate::layout::runs::unpack;

@@ -1,6 +1,6 @@
 //! The system's files of a new volume.
 
-use super::plan::{Measures, Piece};
+use super::measures::{Measures, Piece};
 use crate::layout::index::{IndexBlock, collation, last_entry, name_entry, vcn_unit, view_entry};
 use crate::layout::runs::{Run, pack};
 use crate::layout::{

@@ -14,69 +14,12 @@ use crate::file::{Attr, File, Outside};
 use crate::layout::index::{
     Entry, IndexRoot, Node, block_node, collation, entries_of, entry_bytes, last_entry, root_node, vcn_unit,
 };
-use crate::layout::{FileName, Kind, StandardInformation};
+use crate::layout::{FileName, Index, Kind, StandardInformation};
 use order::Sought;
 use platter_vfs::{Error, Result};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::sync::Arc;
-
-/// The indexes that are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Index {
-    /// `$I30`: the names in a directory.
-    Names,
-    /// `$SII` of `$Secure`.
-    SecurityIds,
-    /// `$SDH` of `$Secure`.
-    SecurityHashes,
-    /// `$R` of `$Reparse`.
-    Reparse,
-    /// `$O` of `$ObjId`.
-    ObjectIds,
-}
-
-impl Index {
-    /// The name of its attributes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Index::Names => "$I30",
-            Index::SecurityIds => "$SII",
-            Index::SecurityHashes => "$SDH",
-            Index::Reparse => "$R",
-            Index::ObjectIds => "$O",
-        }
-    }
-
-    /// The same in UTF-16.
-    pub fn units(self) -> &'static [u16] {
-        const fn wide<const N: usize>(name: &[u8; N]) -> [u16; N] {
-            let mut units = [0; N];
-            let mut at = 0;
-            while at < N {
-                units[at] = name[at] as u16;
-                at += 1;
-            }
-            units
-        }
-        match self {
-            Index::Names => const { &wide(b"$I30") },
-            Index::SecurityIds => const { &wide(b"$SII") },
-            Index::SecurityHashes => const { &wide(b"$SDH") },
-            Index::Reparse => const { &wide(b"$R") },
-            Index::ObjectIds => const { &wide(b"$O") },
-        }
-    }
-
-    fn collation(self) -> u32 {
-        match self {
-            Index::Names => collation::FILE_NAME,
-            Index::SecurityIds => collation::NUMBER,
-            Index::SecurityHashes => collation::SECURITY_HASH,
-            Index::Reparse | Index::ObjectIds => collation::NUMBERS,
-        }
-    }
-}
 
 /// Deeper than any tree that fits on a volume.
 const DEEPEST: usize = 32;

@@ -1,7 +1,7 @@
 //! How the keys of an index are ordered.
 
-use super::collation;
 use crate::layout::FileName;
+use crate::layout::index::collation;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -408,7 +408,7 @@ impl NtfsVolume {
             let fresh =
                 FileName { parent: name.parent, namespace: name.namespace, name: name.name, ..now.clone() }
                     .to_bytes();
-            match core.index_update(directory, crate::index::Index::Names, &key, |entry| {
+            match core.index_update(directory, crate::layout::Index::Names, &key, |entry| {
                 entry[0x10 + 8..0x10 + 0x40].copy_from_slice(&fresh[8..0x40]);
             }) {
                 // A name that its directory lacks is for the check.

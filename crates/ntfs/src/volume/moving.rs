@@ -3,7 +3,7 @@
 use super::names::Found;
 use super::removal::deletable;
 use super::*;
-use crate::index::Index;
+use crate::layout::Index;
 
 impl NtfsVolume {
     /// Gives a file a further name.

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::format::security;
-use crate::index::{Index, name_key};
+use crate::index::name_key;
+use crate::layout::Index;
 use crate::layout::index::{Entry as IndexEntry, IndexRoot, collation, name_entry};
 use crate::layout::{CASE_SENSITIVE, Reference, attribute_flags, reparse_to_bytes};
 use crate::open::key_of;

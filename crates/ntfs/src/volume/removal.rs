@@ -1,7 +1,7 @@
 //! Names and files taken away, and files that go when nobody holds them any more.
 
 use super::*;
-use crate::index::Index;
+use crate::layout::Index;
 use crate::layout::ObjectId;
 use crate::space::Held;
 

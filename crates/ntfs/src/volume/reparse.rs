@@ -1,7 +1,7 @@
 //! Reparse points, and their index.
 
 use super::*;
-use crate::index::Index;
+use crate::layout::Index;
 use crate::layout::{Reference, reparse_entry, reparse_key, reparse_to_bytes};
 
 impl NtfsVolume {

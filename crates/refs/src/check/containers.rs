@@ -130,7 +130,7 @@ impl Check<'_> {
     /// A walk through the tree of a root.
     pub fn root_cursor(&self, root: Root) -> Cursor {
         use super::order::Order;
-        use crate::space::Tier;
+        use crate::container::Tier;
         let tier = match root {
             root if root.is_real() => Tier::Small,
             Root::MediumAllocator | Root::ContainerAllocator => Tier::Container,

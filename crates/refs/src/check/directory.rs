@@ -8,11 +8,11 @@ use super::page::Subject;
 use super::runs::nameless;
 use super::tree::{Cursor, TreeRow};
 use super::{Check, Task, links, reparse};
+use crate::container::Tier;
 use crate::core::ROOT_DIRECTORY;
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::record::key;
 use crate::layout::{Record, Root, ShortEntry};
-use crate::space::Tier;
 use platter_vfs::{Name, NameRules, Severity};
 use std::collections::{BTreeSet, HashSet};
 

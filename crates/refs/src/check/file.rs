@@ -4,12 +4,13 @@ use super::order::{Order, fold};
 use super::page::{Subject, plain, tidy};
 use super::runs::Owner;
 use super::{Check, Task};
-use crate::layout::bytes::{put, u32_at, u64_at};
-use crate::layout::record::{
-    Attribute, DATA, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, Record, SINGLE, STREAM_EXTENTS,
+use crate::container::Tier;
+use crate::layout::attribute::{
+    Attribute, COUNTER, DATA, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, SINGLE, STREAM_EXTENTS,
 };
+use crate::layout::bytes::{put, u32_at, u64_at};
+use crate::layout::record::Record;
 use crate::layout::{Node, PageReference, Version};
-use crate::space::Tier;
 use crate::stream;
 use platter_vfs::{Name, NameRules, Severity};
 use std::collections::HashSet;
@@ -22,8 +23,6 @@ const SUMMARY: usize = 0x3C;
 const MOST_IDS: usize = 1 << 16;
 /// The live data among the runs of a file.
 const LIVE: u64 = 0x1000;
-/// The row that counts them.
-const COUNTER: u64 = 8;
 /// Bytes of the summary of a stream that is not in the record.
 const OUTSIDE: usize = 0x74;
 

@@ -28,10 +28,10 @@ mod space;
 mod tree;
 mod used;
 
+use crate::container::Tier;
 use crate::core::ROOT_DIRECTORY;
 use crate::geometry::Geometry;
 use crate::layout::{Root, Superblock};
-use crate::space::Tier;
 use anchors::Anchors;
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity};

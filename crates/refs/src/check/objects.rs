@@ -5,10 +5,10 @@ use super::page::{Subject, plain};
 use super::repair::Mend;
 use super::tree::{Cursor, TreeRow};
 use super::{Check, copies, security};
+use crate::container::Tier;
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
 use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::{ObjectRow, PageReference, Root};
-use crate::space::Tier;
 use crate::system;
 use platter_vfs::Severity;
 

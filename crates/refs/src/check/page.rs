@@ -2,11 +2,11 @@
 
 use super::Check;
 use super::order::Order;
+use crate::container::Tier;
 use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
 use crate::layout::page::{HEADER, NODE};
 use crate::layout::{Algorithm, Node, PageHeader, PageReference};
-use crate::space::Tier;
 use platter_vfs::{Error, Result, Severity};
 
 /// Whose pages are walked.

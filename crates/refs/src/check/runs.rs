@@ -4,10 +4,10 @@ use super::file::Spot;
 use super::order::Order;
 use super::page::{Page, Role, Subject, plain, tidy};
 use super::{Check, directory};
+use crate::container::Tier;
 use crate::layout::bytes::{u16_at, u32_at, u64_at};
 use crate::layout::node::NODE_HEADER;
 use crate::layout::{Node, PageReference};
-use crate::space::Tier;
 use platter_device::Device;
 use platter_vfs::{Progress, Result, Severity};
 

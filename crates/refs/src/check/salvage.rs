@@ -4,7 +4,7 @@
 use super::Check;
 use super::lost::LostRow;
 use super::repair::relay;
-use crate::space::Tier;
+use crate::container::Tier;
 use platter_vfs::{Result, Severity};
 
 /// Has lost parts of directories made anew. Everything else has been walked, so that it is known which clusters belong to

@@ -3,9 +3,9 @@
 use super::Check;
 use super::page::{FIRST_CONTAINER, plain};
 use super::tree::TreeRow;
+use crate::container::Tier;
 use crate::layout::bytes::u16_at;
 use crate::layout::{AllocatorRow, Root};
-use crate::space::Tier;
 use platter_vfs::{Error, Result, Severity};
 use std::collections::HashMap;
 

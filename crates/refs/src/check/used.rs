@@ -1,6 +1,6 @@
 //! Which clusters something leads to: the check's own bitmap.
 
-use crate::space::Tier;
+use crate::container::Tier;
 
 /// A bit for each cluster of the device, in pieces as large as a container, each there only once something is in it.
 pub struct Used {

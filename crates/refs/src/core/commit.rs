@@ -83,7 +83,7 @@ impl Core {
                 let links: Vec<(u64, Vec<u16>)> = record
                     .rows
                     .iter()
-                    .filter(|row| row.kind() == record::OBJECT_LINK)
+                    .filter(|row| row.kind() == attribute::OBJECT_LINK)
                     .map(object_link)
                     .collect();
                 for (directory, name) in links {

@@ -137,7 +137,7 @@ impl Core {
         found.only_read = found.only_read.or(is_larger);
         let only_read = found.only_read;
         let named = self.open_named(found, &record);
-        let link = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK);
+        let link = record.rows.iter().find(|row| row.kind() == attribute::OBJECT_LINK);
         let (above, name) = link.map(object_link).unwrap_or((ROOT_DIRECTORY, Vec::new()));
         let number = (object == ROOT_DIRECTORY).then_some(Node::ROOT.0);
         let place = Place::Directory { above, name };

@@ -204,7 +204,7 @@ mod tests {
         let node = file(&volume, "large", &[1; 20_000]);
         let other = file(&volume, "other", b"before");
         volume.sync_all().unwrap();
-        let row = |length| Attribute::new(record::MULTIPLE, 0x70, 0, b"x", 0, vec![7; length]);
+        let row = |length| Attribute::new(attribute::MULTIPLE, 0x70, 0, b"x", 0, vec![7; length]);
         let put = |length| {
             let mut core = volume.core();
             let entity = core.entity_mut(node.0).unwrap();

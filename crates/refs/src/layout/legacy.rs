@@ -8,12 +8,12 @@
 //! `STANDARD_INFORMATION.md`. That the row of a stream outside the record has the kind of the stream, also if that has
 //! a name, is inferred.
 
-use super::bytes::{put, u16_at, u32_at, u64_at};
-use super::record::{
-    Attribute, DATA, EA, EA_INFORMATION, INDEX, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, Record, SINGLE,
+use super::attribute::{
+    Attribute, DATA, EA, EA_INFORMATION, INDEX, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, SINGLE,
     STREAM_EXTENTS,
 };
-use crate::layout::{make_object_link, object_link};
+use super::bytes::{put, u16_at, u32_at, u64_at};
+use super::{make_object_link, object_link};
 
 /// Type of the link from a directory's record to its name.
 const DIRECTORY_LINK: u16 = 0x38;
@@ -94,8 +94,9 @@ pub fn to_modern(rows: Vec<Attribute>) -> Vec<Attribute> {
     all
 }
 
-/// The attributes of a record as they stand in it, in order.
-pub fn to_legacy(record: &Record) -> Vec<Attribute> {
+/// Attributes as they stand in a record, in order. If it is a directory's, the link to its name repeats when it was `made`
+/// and these `flags`.
+pub fn to_legacy(rows: &[Attribute], made: u64, flags: u32) -> Vec<Attribute> {
     let new = |kind: u16, name: &[u8], flags: u16, value: Vec<u8>| {
         let mut key = vec![0; 12];
         put(&mut key, 0, value.len() as u64);
@@ -112,10 +113,10 @@ pub fn to_legacy(record: &Record) -> Vec<Attribute> {
     };
     // A name that is empty has its end.
     let nameless = [0; 2];
-    let mut all = Vec::with_capacity(record.rows.len());
-    for row in &record.rows {
+    let mut all = Vec::with_capacity(rows.len());
+    for row in rows {
         match row.kind() {
-            OBJECT_LINK => all.push(new(DIRECTORY_LINK, &nameless, 0, link(record, row))),
+            OBJECT_LINK => all.push(new(DIRECTORY_LINK, &nameless, 0, link(row, made, flags))),
             DATA if row.is_single() => {
                 let mut value = row.value.clone();
                 value.get_mut(0x38..0x3C).into_iter().for_each(|flags| flags.fill(0));
@@ -126,10 +127,9 @@ pub fn to_legacy(record: &Record) -> Vec<Attribute> {
             DATA => all.push(stream(DATA, &nameless, row)),
             NAMED_DATA => {
                 let number = u64_at(&row.value, 0x3C);
-                let runs = record
-                    .rows
-                    .iter()
-                    .find(|runs| runs.kind() == STREAM_EXTENTS && u64_at(runs.rest(), 0x20) == number);
+                let is_its =
+                    |runs: &&Attribute| runs.kind() == STREAM_EXTENTS && u64_at(runs.rest(), 0x20) == number;
+                let runs = rows.iter().find(is_its);
                 match runs.filter(|_| u32_at(&row.value, 0) & 0x1000_0000 != 0 && row.value.len() == 0x74) {
                     Some(runs) => all.push(stream(NAMED_DATA, row.rest(), runs)),
                     None => {
@@ -155,16 +155,16 @@ pub fn to_legacy(record: &Record) -> Vec<Attribute> {
     all
 }
 
-/// The value of the link from a directory to its name: it repeats times and attributes as they were in the beginning.
-fn link(record: &Record, row: &Attribute) -> Vec<u8> {
+/// The value of the link from a directory to its name: it repeats times and flags as they were in the beginning.
+fn link(row: &Attribute, made: u64, flags: u32) -> Vec<u8> {
     let (above, name) = object_link(row);
     let mut value = vec![0; LINK_NAME.0 + 2 * name.len() + 2];
     let length = value.len() as u32;
     put(&mut value, 0x04, length - 12);
     put(&mut value, 0x08, 0x0Cu32);
     put(&mut value, 0x14, above);
-    (0..4).for_each(|index| put(&mut value, 0x1C + 8 * index, record.times[0]));
-    put(&mut value, 0x4C, record.attributes | Record::DIRECTORY);
+    (0..4).for_each(|index| put(&mut value, 0x1C + 8 * index, made));
+    put(&mut value, 0x4C, flags);
     put(&mut value, LINK_NAME.1, name.len() as u16);
     name.iter().enumerate().for_each(|(index, unit)| put(&mut value, LINK_NAME.0 + 2 * index, *unit));
     value
@@ -181,7 +181,7 @@ fn set_schema(value: &mut [u8], schema: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::make_index;
+    use crate::layout::{Record, make_index};
 
     fn stored(rows: Vec<Attribute>) -> Record {
         let record = Record { rows, ..Record::new(0x180, 7, 0x20, 9) };
@@ -197,7 +197,7 @@ mod tests {
         let own = Attribute::new(SINGLE, DATA, 0, &[], 0, vec![0; 0x3C]);
         let rows = vec![own, small, make_index(), make_object_link(0x600, &[u16::from(b'.')])];
         let record = Record { rows, ..Record::new(0x180, 7, 0x20, 9) };
-        let keys: Vec<Vec<u8>> = to_legacy(&record).into_iter().map(|row| row.key).collect();
+        let keys: Vec<Vec<u8>> = to_legacy(&record.rows, 7, 0x20).into_iter().map(|row| row.key).collect();
         assert_eq!(keys[1], b"\x3C\0\0\0\0\0\0\0\x80\0\0\0\0\0");
         assert_eq!(keys[2], b"\x94\0\0\0\0\0\0\0\x90\0\0\0$\0I\x003\x000\0");
         assert_eq!(keys[3], b"\x4A\0\0\0\0\0\0\0\xB0\0\0\0m\0y\0a\0d\0s\0");

@@ -1,6 +1,7 @@
 //! What stands on disk: one type for each structure, read through checked code and written back byte for byte.
 
 mod allocator;
+pub mod attribute;
 mod boot;
 pub use platter_vfs::bytes;
 mod checkpoint;
@@ -14,6 +15,7 @@ mod share;
 mod superblock;
 
 pub use allocator::{AllocatorRow, ContainerRow, ObjectRow};
+pub use attribute::Attribute;
 pub(crate) use boot::checksum as boot_checksum;
 pub use boot::{BootRecord, Version};
 pub use checkpoint::{Checkpoint, ROOTS, Root};
@@ -21,7 +23,7 @@ pub(crate) use checksum::crc32c;
 pub use checksum::{Algorithm, Checksum};
 pub use node::{CHECKSUM_KIND, Node, NodeMut, Row, tree_header};
 pub use page::{PageHeader, PageReference};
-pub use record::{Attribute, Record, ShortEntry};
+pub use record::{Record, ShortEntry};
 pub use rows::{LIMIT, make_index, make_object_link, object_link};
 pub use share::ShareRow;
 pub use superblock::Superblock;

@@ -1,7 +1,7 @@
 //! Rows that records have: the links to a file's names, and what makes a directory.
 
+use super::attribute::{self, Attribute};
 use super::bytes::{put, u16_at, u64_at};
-use super::{Attribute, record};
 
 /// Why a record takes nothing more.
 pub const LIMIT: &str = "its names, streams, attributes and what else is in its record take 7 KiB at most";
@@ -16,8 +16,8 @@ pub fn object_link(row: &Attribute) -> (u64, Vec<u16>) {
 /// The link from a record to a name: its value is the end of its key.
 pub fn make_object_link(directory: u64, name: &[u16]) -> Attribute {
     let mut value = vec![0; 0x18 + 2 * name.len()];
-    put(&mut value, 0x00, record::MULTIPLE);
-    put(&mut value, 0x04, record::OBJECT_LINK);
+    put(&mut value, 0x00, attribute::MULTIPLE);
+    put(&mut value, 0x04, attribute::OBJECT_LINK);
     put(&mut value, 0x06, 0x0Du16);
     put(&mut value, 0x08, directory);
     name.iter().enumerate().for_each(|(index, unit)| put(&mut value, 0x18 + 2 * index, *unit));
@@ -34,5 +34,5 @@ pub fn make_index() -> Attribute {
         put(&mut value, 4 * index, word);
     }
     let name: Vec<u8> = "$I30".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    Attribute::new(record::MULTIPLE, record::INDEX, 5, &name, 0, value)
+    Attribute::new(attribute::MULTIPLE, attribute::INDEX, 5, &name, 0, value)
 }

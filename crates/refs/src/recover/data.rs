@@ -3,7 +3,7 @@
 use super::directory::{Leads, Row};
 use super::scan::Scan;
 use crate::extents::{self, Extent};
-use crate::layout::record::DATA;
+use crate::layout::attribute::DATA;
 use crate::layout::{Record, crc32c};
 use crate::stream::{self, Content, Found, StreamState};
 use platter_device::Buffer;

@@ -13,8 +13,9 @@ use crate::attributes;
 use crate::check::{LostRow, LostTree};
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
 use crate::layout::Record;
+use crate::layout::attribute;
 use crate::layout::object_link;
-use crate::layout::record::{self, key};
+use crate::layout::record::key;
 use crate::tree::Order;
 use data::Data;
 use directory::{Directory, Leads, Row};
@@ -104,7 +105,7 @@ impl Places {
             let mut put = |row: &Row, is_deleted: bool| {
                 if row.key.first() == Some(&0x10)
                     && let Ok(record) = Record::from_bytes(&row.value, 0)
-                    && let Some(link) = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK)
+                    && let Some(link) = record.rows.iter().find(|row| row.kind() == attribute::OBJECT_LINK)
                 {
                     own.entry(table).or_insert_with(|| object_link(link));
                 }

@@ -5,7 +5,7 @@
 //! pages of earlier commits. What has a checksum has been verified by then, and what of it no copy has is left as it is:
 //! each may hold a part that can still be of use.
 
-use super::data::Position;
+use super::position::Position;
 use super::reader::Reader;
 use super::structure;
 use crate::core::Core;

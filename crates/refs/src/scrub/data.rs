@@ -5,6 +5,7 @@
 
 use super::copies::{Decision, Outcome, Owned, Unlike};
 use super::metadata::Walked;
+use super::position::Position;
 use super::reader::{Piece, Reader};
 use super::{Lost, LostStreams, Owner, extents, has_record, sentence};
 use crate::attributes;
@@ -12,9 +13,7 @@ use crate::core::Core;
 use crate::extents::Extent;
 use crate::layout::{Node, PageReference, Record, crc32c};
 use crate::pages::ANY_TABLE;
-use platter_vfs::{Damaged, Error, Finding, Progress, Result, ScrubReport, Severity, Silent};
-use std::fmt;
-use std::str::FromStr;
+use platter_vfs::{Damaged, Error, Finding, Progress, ScrubReport, Severity, Silent};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -24,47 +23,6 @@ const BATCH: usize = 1 << 20;
 const MOST_LEVELS: usize = 12;
 /// Pages of a stream's runs that are read at once.
 const PAGES_AT_ONCE: usize = 64;
-
-/// A place in the order of the data: the directory, which of its records, and which of that record's clusters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    directory: u64,
-    record: u64,
-    cluster: u64,
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}.{}.{}", self.directory, self.record, self.cluster)
-    }
-}
-
-impl Position {
-    /// Behind all data: the copies have been compared up to this cluster of the device.
-    pub fn comparing(cluster: u64) -> Position {
-        Position { directory: u64::MAX, record: 0, cluster }
-    }
-
-    /// Up to which cluster of the device the copies have been compared.
-    pub fn compared(self) -> u64 {
-        if self.directory == u64::MAX { self.cluster } else { 0 }
-    }
-}
-
-impl FromStr for Position {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Position> {
-        let mut parts = text.split('.');
-        let mut next = |radix| parts.next().and_then(|part| u64::from_str_radix(part, radix).ok());
-        match (next(16), next(10), next(10), parts.next()) {
-            (Some(directory), Some(record), Some(cluster), None) => {
-                Ok(Position { directory, record, cluster })
-            }
-            _ => Err(Error::InvalidArgument("a position to go on from is one that an earlier scrub gave")),
-        }
-    }
-}
 
 /// A cluster of a batch.
 struct Cluster {

@@ -14,13 +14,15 @@ mod anchors;
 mod copies;
 mod data;
 mod metadata;
+mod position;
 pub(crate) mod reader;
 mod salvage;
 
 use crate::core::{Core, ROOT_DIRECTORY};
+use crate::layout::attribute;
 use crate::layout::bytes::u64_at;
 use crate::layout::object_link;
-use crate::layout::record::{self, key};
+use crate::layout::record::key;
 use crate::layout::{Attribute, Record};
 use crate::open::{self, Notes};
 use platter_device::Device;
@@ -96,7 +98,7 @@ impl Owner {
         if row_key.first() == Some(&0x30) {
             return vec![(directory, key::units(row_key))];
         }
-        record.rows.iter().filter(|row| row.kind() == record::OBJECT_LINK).map(object_link).collect()
+        record.rows.iter().filter(|row| row.kind() == attribute::OBJECT_LINK).map(object_link).collect()
     }
 
     /// Its path on the volume.
@@ -134,7 +136,7 @@ fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
     while at != ROOT_DIRECTORY {
         let (tree, pages) = core.tree(at).ok()?;
         let record = tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0)).ok()??.ok()?;
-        let link = record.rows.iter().find(|row| row.kind() == record::OBJECT_LINK).map(object_link);
+        let link = record.rows.iter().find(|row| row.kind() == attribute::OBJECT_LINK).map(object_link);
         let (above, name) = link?;
         names.push(name);
         at = above;
@@ -161,7 +163,7 @@ fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
     const NODE: usize = 0x88;
     let snapshot = |number: u64| {
         let is_its = |row: &&Attribute| {
-            row.kind() == record::NAMED_DATA
+            row.kind() == attribute::NAMED_DATA
                 && crate::stream::is_snapshot(&row.value)
                 && crate::stream::snapshot_number(&row.value) == number
         };
@@ -169,7 +171,9 @@ fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
     };
     let named = |number: u64| {
         let is_its = |row: &&Attribute| {
-            row.kind() == record::NAMED_DATA && row.value.len() == 0x74 && u64_at(&row.value, 0x3C) == number
+            row.kind() == attribute::NAMED_DATA
+                && row.value.len() == 0x74
+                && u64_at(&row.value, 0x3C) == number
         };
         record.rows.iter().find(is_its).map(Attribute::name)
     };
@@ -179,10 +183,10 @@ fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
         }
         let area = row.value.get(NODE..)?;
         match row.kind() {
-            record::DATA if u64_at(row.rest(), 0) == crate::stream::LIVE => Some((None, area)),
+            attribute::DATA if u64_at(row.rest(), 0) == crate::stream::LIVE => Some((None, area)),
             // A version that a snapshot names.
-            record::DATA => Some((Some(snapshot(u64_at(row.rest(), 0)).unwrap_or_default()), area)),
-            record::STREAM_EXTENTS => {
+            attribute::DATA => Some((Some(snapshot(u64_at(row.rest(), 0)).unwrap_or_default()), area)),
+            attribute::STREAM_EXTENTS => {
                 let number = u64_at(row.rest(), 0x20);
                 Some((Some(named(number).unwrap_or_default()), area))
             }

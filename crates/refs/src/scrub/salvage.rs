@@ -3,8 +3,9 @@
 use super::{Lost, LostStreams, Owner, has_record, shown};
 use crate::RefsVolume;
 use crate::core::Core;
+use crate::layout::attribute::{DATA, NAMED_DATA, STREAM_EXTENTS};
 use crate::layout::bytes::u64_at;
-use crate::layout::record::{DATA, NAMED_DATA, STREAM_EXTENTS, key};
+use crate::layout::record::key;
 use crate::layout::{Record, ShortEntry};
 use crate::stream;
 use platter_device::Device;

@@ -1,8 +1,8 @@
 //! How much room there is for pages, and which container has most for data, known without looking at all containers:
 //! a large volume has hundreds of thousands.
 
-use super::Tier;
 use crate::container::Container;
+use crate::container::Tier;
 
 /// What a container counts for.
 #[derive(Clone, Copy, Default)]

@@ -4,10 +4,10 @@
 
 use platter_device::Device;
 use platter_refs::layout::bytes::{put, u32_at, u64_at};
-use platter_refs::layout::record::{self, key};
+use platter_refs::layout::record::key;
 use platter_refs::layout::{
     Algorithm, AllocatorRow, BootRecord, Checkpoint, Node, NodeMut, ObjectRow, PageReference, Record, Root,
-    Superblock, page,
+    Superblock, attribute::Attribute, page,
 };
 
 /// Where a tree hangs.
@@ -356,7 +356,7 @@ pub fn is_body(row: &[u8]) -> bool {
 }
 
 /// The longest attribute of a kind, to be changed.
-pub fn attribute(record: &mut Record, kind: u16) -> &mut record::Attribute {
+pub fn attribute(record: &mut Record, kind: u16) -> &mut Attribute {
     let rows = record.rows.iter_mut().filter(|row| row.kind() == kind);
     rows.max_by_key(|row| row.value.len()).expect("the attribute")
 }

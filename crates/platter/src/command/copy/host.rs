@@ -9,7 +9,7 @@
 //! The names and forms are those of others: of Samba's `vfs_streams_xattr` (manual page, `streams_xattr:prefix` and
 //! `store_stream_type`), and of Wine and Samba.
 
-use super::source::{Extras, Layout, Stream, StreamContent};
+use super::extras::{Extras, Layout, Stream, StreamContent};
 use crate::command::failure::{Failure, shown};
 use platter_vfs::{DosFlags, Name};
 use rustix::fs::{

@@ -5,6 +5,7 @@
 //! directory it is copied to. What cannot be copied is named and the rest is copied; what is copied and not kept in full
 //! is counted ([`losses`]).
 
+mod extras;
 mod host;
 mod losses;
 mod source;
@@ -14,6 +15,7 @@ mod times;
 use crate::command::failure::{About, Failure};
 use crate::command::interrupt;
 use crate::command::progress::{Bar, Unit};
+use extras::Layout;
 use host::Usual;
 pub use host::host_name;
 use losses::{Loss, Losses};
@@ -21,7 +23,7 @@ use platter::{DEEPEST, Held};
 use platter_device::Buffer;
 use platter_vfs::{FileSystem, Name, Progress};
 pub use source::Source;
-use source::{Facts, Identity, Layout, Reader, What};
+use source::{Facts, Identity, Reader, What};
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;

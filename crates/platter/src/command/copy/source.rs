@@ -1,14 +1,14 @@
 //! What is copied: a file or directory of the host or of a volume, and everything about it.
 
+use super::extras::{Extras, Layout, Stream, StreamContent};
 use super::host::{self, host_name};
 use crate::command::failure::{About, Failure};
 use crate::command::volume::VolumePath;
 use platter::{DEEPEST, Held};
 use platter_vfs::linux::{LinuxAttributes, Special, link_target, mode};
-use platter_vfs::{Change, DosFlags, Entry, Error, Kind, Name, Place, Reparse, Timestamp};
+use platter_vfs::{Change, DosFlags, Entry, Error, Kind, Name, Place, Timestamp};
 use std::fmt;
 use std::fs::{self, File};
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::PathBuf;
@@ -53,50 +53,6 @@ pub struct Facts {
     pub owner: LinuxAttributes,
     /// Given if the file has further names.
     pub identity: Option<Identity>,
-}
-
-/// A named stream.
-pub struct Stream {
-    pub name: Name,
-    pub content: StreamContent,
-}
-
-/// Where a stream's content is.
-pub enum StreamContent {
-    /// Here.
-    Bytes(Vec<u8>),
-    /// On a volume.
-    Held(Held),
-}
-
-/// What a file or directory has besides its content.
-#[derive(Default)]
-pub struct Extras {
-    pub streams: Vec<Stream>,
-    pub extended: Vec<(String, Vec<u8>)>,
-    /// A reparse point that is no symbolic link and says nothing to Linux.
-    pub reparse: Option<Reparse>,
-    /// A security descriptor that is not one that everything gets.
-    pub security: Option<Vec<u8>>,
-    /// How many access lists and the like of the host there are.
-    pub rights: u64,
-    /// How many snapshots there are.
-    pub snapshots: u64,
-}
-
-/// Where the content of a file is.
-pub struct Layout {
-    /// The parts that are there, in order.
-    pub data: Vec<Range<u64>>,
-    /// Whether the others take no room.
-    pub has_holes: bool,
-}
-
-impl Layout {
-    /// Whether all of a file of so many bytes is there, in one part.
-    pub fn is_whole(&self, size: u64) -> bool {
-        matches!(self.data.as_slice(), [all] if *all == (0..size))
-    }
 }
 
 impl Source {

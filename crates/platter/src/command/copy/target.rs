@@ -1,8 +1,9 @@
 //! Where copies are made: a directory of the host or of a volume, and what is made in it.
 
+use super::extras::{Extras, StreamContent};
 use super::host::{self, Usual, host_path};
 use super::losses::{Loss, Losses};
-use super::source::{Extras, Facts, Source, StreamContent, What, held_layout, permissions};
+use super::source::{Facts, Source, What, held_layout, permissions};
 use super::times::set_times;
 use crate::command::failure::{About, Failure, shown};
 use crate::command::volume::VolumePath;

@@ -3,12 +3,13 @@
 use super::{Repair, names, relay, tables};
 use crate::check::{Anchors, Check};
 use crate::container::Container;
+use crate::container::Tier;
 use crate::core::Core;
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::{Root, ShareRow, Version};
 use crate::open::{CACHE, ranges, root_tree};
 use crate::pages::Pages;
-use crate::space::{Space, Tier};
+use crate::space::Space;
 use platter_device::Device;
 use platter_vfs::{CheckReport, Error, Result};
 use std::collections::{HashMap, HashSet};

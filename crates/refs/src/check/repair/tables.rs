@@ -3,12 +3,12 @@
 use super::apply::{Plan, tier};
 use super::{Mend, Row, Task};
 use crate::check::objects::{METADATA_DIRECTORY, SECURITY, TRASH};
+use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::parent_child;
 use crate::layout::bytes::put;
 use crate::layout::{Root, ShareRow};
 use crate::pages::Pages;
-use crate::space::Tier;
 use crate::system;
 use crate::tree::{Order, Tree};
 use platter_vfs::Result;

@@ -1,7 +1,7 @@
 //! What a format must say of itself to be a [`crate::Volume`]: its entries, its directories, and how it takes and links
 //! clusters.
 
-use crate::core::Core;
+use super::Core;
 use crate::{FileState, Images, Runs, Slots};
 use platter_device::Device;
 use platter_vfs::{Capabilities, Damage, DosFlags, Kind, Name, NameRules, Result, Timestamp, VolumeInfo};

@@ -1,0 +1,219 @@
+//! Owner, group and permissions as they are seen and changed through a mount; what is kept of them is in [`Owners`].
+
+use crate::errors::{Answer, Errno};
+use crate::owners::OwnerChange;
+use crate::served::Served;
+use crate::stat::{Special, Stat};
+use platter_vfs::linux::LinuxAttributes;
+use platter_vfs::{Attributes, Change, DosFlags, Kind, Node};
+
+/// The permissions of a mode, set-user-id and the like included.
+pub const PERMISSIONS: u32 = 0o7777;
+const SET_USER: u32 = libc::S_ISUID;
+const SET_GROUP: u32 = libc::S_ISGID;
+
+/// A device number as the kernel packs it into 32 bits: 12 bits of the major number, 20 of the minor one.
+fn packed((major, minor): (u32, u32)) -> u32 {
+    minor & 0xFF | (major & 0xFFF) << 8 | (minor & 0xFFF00) << 12
+}
+
+fn unpacked(device: u32) -> (u32, u32) {
+    (device >> 8 & 0xFFF, device & 0xFF | device >> 12 & 0xFFF00)
+}
+
+impl Served {
+    /// What is seen of a node with these attributes.
+    pub(crate) fn stat_of(&self, node: Node, attributes: &Attributes) -> Stat {
+        let mut stat = Stat::of(node.0, attributes);
+        let kept = self.owners.kept(&*self.system, node);
+        stat.uid = kept.uid.unwrap_or(self.owners.uid);
+        stat.gid = kept.gid.unwrap_or(self.owners.gid);
+        let usual = self.owners.usual(attributes.kind, attributes.flags);
+        stat.mode = usual;
+        if let Some(mode) = kept.mode {
+            stat.mode = mode & PERMISSIONS;
+            if attributes.kind == Kind::File {
+                stat.special = Special::of_mode(mode);
+                if attributes.flags.contains(DosFlags::READ_ONLY) {
+                    stat.mode &= !0o222;
+                }
+            }
+        }
+        if attributes.kind == Kind::SymbolicLink {
+            stat.mode = usual;
+        }
+        if matches!(stat.special, Some(Special::Character | Special::Block)) {
+            stat.device = kept.device.map_or(0, packed);
+        }
+        stat
+    }
+
+    /// Changes owner, group and permissions.
+    pub(crate) fn change_owner(&self, node: Node, change: OwnerChange) -> Answer<()> {
+        let attributes = self.told(self.system.attributes(node))?;
+        if !self.owners.has_modes {
+            return self.change_flags_instead(node, &attributes, change);
+        }
+        let before = self.stat_of(node, &attributes);
+        let mut mode = change.mode.map_or(before.mode, |mode| mode & PERMISSIONS);
+        let is_chown = change.uid.is_some() || change.gid.is_some();
+        if is_chown && change.mode.is_none() && attributes.kind == Kind::File {
+            mode = without_privileges(mode);
+        }
+        // Permission to write cannot be given to a file that the format protects.
+        let protected = attributes.kind == Kind::File && attributes.flags.contains(DosFlags::READ_ONLY);
+        if protected && change.mode.is_some_and(|mode| mode & 0o222 != 0) {
+            let flags = DosFlags(attributes.flags.0 & !DosFlags::READ_ONLY.0);
+            self.told(self.system.set_attributes(node, &Change { flags: Some(flags), ..Change::default() }))?;
+        }
+        let mut wanted = LinuxAttributes {
+            uid: change.uid.filter(|uid| *uid != before.uid),
+            gid: change.gid.filter(|gid| *gid != before.gid),
+            ..LinuxAttributes::default()
+        };
+        if mode != before.mode && attributes.kind != Kind::SymbolicLink {
+            wanted.mode = Some(mode | type_bits(&before));
+        }
+        self.keep(node, wanted)
+    }
+
+    /// Takes set-user-id and set-group-id from a file that is written to by somebody else, as POSIX wants it.
+    pub(crate) fn drop_privileges(&self, node: Node) -> Answer<()> {
+        if !self.owners.has_modes {
+            return Ok(());
+        }
+        let Some(mode) = self.owners.kept(&*self.system, node).mode else { return Ok(()) };
+        let dropped = without_privileges(mode);
+        if dropped == mode || mode & libc::S_IFMT == libc::S_IFDIR {
+            return Ok(());
+        }
+        self.keep(node, LinuxAttributes { mode: Some(dropped), ..LinuxAttributes::default() })
+    }
+
+    /// Gives a new node its owner and permissions, where they are not the usual ones. One in a directory with
+    /// set-group-id has the directory's group.
+    pub(crate) fn own(&self, node: Node, parent: Node, new: &NewOwner) -> Answer<()> {
+        if !self.owners.has_modes {
+            return Ok(());
+        }
+        let mut gid = new.gid;
+        let mut mode = new.mode;
+        let above = self.owners.kept(&*self.system, parent);
+        if above.mode.is_some_and(|mode| mode & SET_GROUP != 0) {
+            gid = above.gid.unwrap_or(self.owners.gid);
+            if new.kind == Kind::Directory {
+                mode |= SET_GROUP;
+            }
+        }
+        let usual = self.owners.usual(new.kind, DosFlags::default());
+        let mut wanted = LinuxAttributes {
+            uid: Some(new.uid).filter(|uid| *uid != self.owners.uid),
+            gid: Some(gid).filter(|gid| *gid != self.owners.gid),
+            ..LinuxAttributes::default()
+        };
+        if new.kind != Kind::SymbolicLink && (mode & PERMISSIONS != usual || new.special.is_some()) {
+            let bits = match (new.kind, new.special) {
+                (Kind::Directory, _) => libc::S_IFDIR,
+                (_, Some(special)) => special.mode(),
+                _ => libc::S_IFREG,
+            };
+            wanted.mode = Some(mode & PERMISSIONS | bits);
+        }
+        if matches!(new.special, Some(Special::Character | Special::Block)) {
+            wanted.device = Some(unpacked(new.device));
+        }
+        self.keep(node, wanted)
+    }
+
+    /// Writes what is wanted to the extended attributes.
+    fn keep(&self, node: Node, wanted: LinuxAttributes) -> Answer<()> {
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let mut part = self.owners.part(node);
+        part.remove(&node.0);
+        self.told(wanted.write(&*self.system, node))
+    }
+
+    /// Where a format keeps no owners and permissions: what changes nothing is done, an owner other than everybody's is
+    /// refused, and permissions that no file can have are ignored, except that of writing.
+    fn change_flags_instead(&self, node: Node, attributes: &Attributes, change: OwnerChange) -> Answer<()> {
+        let other = |wanted: Option<u32>, only: u32| wanted.is_some_and(|wanted| wanted != only);
+        if other(change.uid, self.owners.uid) || other(change.gid, self.owners.gid) {
+            return Err(Errno::NOT_PERMITTED);
+        }
+        let Some(mode) = change.mode else { return Ok(()) };
+        if mode & PERMISSIONS & !0o777 != 0 {
+            return Err(Errno::NOT_PERMITTED);
+        }
+        let all = self.owners.usual(attributes.kind, DosFlags::default());
+        let writing = all & 0o222;
+        let can_be =
+            attributes.kind == Kind::File && (mode & all & 0o222 == 0 || mode & all & 0o222 == writing);
+        if !can_be || (mode & all) & 0o555 != all & 0o555 {
+            return Ok(());
+        }
+        let read_only = mode & writing == 0;
+        let flags = match read_only {
+            true => DosFlags(attributes.flags.0 | DosFlags::READ_ONLY.0),
+            false => DosFlags(attributes.flags.0 & !DosFlags::READ_ONLY.0),
+        };
+        if flags != attributes.flags {
+            self.told(self.system.set_attributes(node, &Change { flags: Some(flags), ..Change::default() }))?;
+        }
+        Ok(())
+    }
+}
+
+/// Owner and permissions of something new.
+#[derive(Clone, Copy, Debug)]
+pub struct NewOwner {
+    /// What it is.
+    pub kind: Kind,
+    /// What it is beyond that.
+    pub special: Option<Special>,
+    /// Permissions.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number, packed.
+    pub device: u32,
+}
+
+/// A mode without set-user-id, and without set-group-id where that means running as the group.
+fn without_privileges(mode: u32) -> u32 {
+    let group = if mode & 0o010 != 0 { SET_GROUP } else { 0 };
+    mode & !(SET_USER | group)
+}
+
+/// The bits of a mode that say what a file is.
+fn type_bits(stat: &Stat) -> u32 {
+    match (stat.kind, stat.special) {
+        (_, Some(special)) => special.mode(),
+        (Kind::Directory, _) => libc::S_IFDIR,
+        (Kind::SymbolicLink, _) => libc::S_IFLNK,
+        (Kind::File, _) => libc::S_IFREG,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_numbers_are_packed_as_the_kernel_does() {
+        // makedev(8, 1) and one with a large minor number.
+        assert_eq!(packed((8, 1)), 0x801);
+        for device in [(0, 0), (8, 1), (259, 0x12345), (0xFFF, 0xFFFFF)] {
+            assert_eq!(unpacked(packed(device)), device);
+        }
+    }
+
+    #[test]
+    fn privileges_go_and_mandatory_locking_stays() {
+        assert_eq!(without_privileges(0o6755), 0o755);
+        assert_eq!(without_privileges(0o2745), 0o2745 & !SET_USER);
+    }
+}

@@ -1,0 +1,83 @@
+//! The measures of a new volume: what is how large, and where it stands.
+
+/// A row of clusters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Its first cluster.
+    pub start: u64,
+    /// Clusters.
+    pub length: u64,
+}
+
+/// The measures of a new volume.
+#[derive(Clone, Debug)]
+pub struct Measures {
+    /// Bytes of a sector.
+    pub sector: u32,
+    /// Sectors of the volume, the last of the device, which has the copy of the boot sector, not counted.
+    pub sectors: u64,
+    /// Bytes of a cluster.
+    pub cluster: u64,
+    pub clusters: u64,
+    /// Bytes of a file record.
+    pub record: u32,
+    /// Bytes of an index block.
+    pub index: u32,
+    pub boot: Piece,
+    /// `$MFT`'s bitmap.
+    pub records: Piece,
+    pub mft: Piece,
+    /// The root directory's index.
+    pub root: Piece,
+    pub definitions: Piece,
+    pub bitmap: Piece,
+    pub upcase: Piece,
+    /// The security descriptors, `$SDS`.
+    pub descriptors: Piece,
+    pub log: Piece,
+    pub mirror: Piece,
+}
+
+impl Measures {
+    /// All pieces.
+    pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        [
+            &self.boot,
+            &self.records,
+            &self.mft,
+            &self.root,
+            &self.definitions,
+            &self.bitmap,
+            &self.upcase,
+            &self.descriptors,
+            &self.log,
+            &self.mirror,
+        ]
+        .into_iter()
+    }
+
+    /// Where a piece begins and ends on the device, in bytes.
+    pub fn bytes_of(&self, piece: &Piece) -> (u64, u64) {
+        (piece.start * self.cluster, (piece.start + piece.length) * self.cluster)
+    }
+
+    /// Records that `$MFT` has.
+    pub fn record_count(&self) -> u64 {
+        self.mft.length * self.cluster / u64::from(self.record)
+    }
+
+    /// Records that `$MFTMirr` has: four, or as many as a cluster holds.
+    pub fn mirrored(&self) -> u64 {
+        (self.cluster / u64::from(self.record)).max(4)
+    }
+
+    /// Bytes of `$Bitmap`: whole groups of 64 clusters.
+    pub fn bitmap_bytes(&self) -> u64 {
+        self.clusters.div_ceil(64) * 8
+    }
+
+    /// Bytes of `$MFT`'s bitmap.
+    pub fn records_bytes(&self) -> u64 {
+        self.record_count().div_ceil(64) * 8
+    }
+}
