@@ -2,7 +2,7 @@
 
 use super::clusters::{Clusters, PIECE};
 use super::file::{Assembled, key, outside};
-use super::records::State;
+use super::record::State;
 use super::{Check, Severity};
 use crate::layout::{Content, Kind, Run, record_number as known};
 use platter_vfs::Result;

@@ -2,7 +2,7 @@
 
 use super::clusters::Clusters;
 use super::file::{Assembled, Key};
-use super::records::State;
+use super::record::State;
 use super::streams::told;
 use super::{Check, Severity};
 use crate::layout::runs::push;

@@ -1,10 +1,11 @@
 //! Directories: their indexes compared with the names of the records, and made anew from them.
 
 use super::file::{Assembled, Key, key};
+use super::names::Name;
 use super::tree::{self, Tree};
 use super::{Check, Severity, build, order};
 use crate::layout::index::{Entry, IndexRoot, collation};
-use crate::layout::{Content, FileName, Kind, Reference, Run, StandardInformation, file_flags};
+use crate::layout::{Content, FileName, Kind, Reference, Run, StandardInformation, file_flags, namespace};
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -179,7 +180,7 @@ fn rebuild(check: &mut Check<'_>, number: u64, children: Option<&BTreeSet<u64>>)
             format!("name: expected one file of it in directory {number}, found two"),
             true,
         );
-        super::orphans::rename(check, other, directory)?;
+        rename(check, other, directory)?;
     }
     let entries: Vec<Vec<u8>> = entries
         .iter()
@@ -236,4 +237,35 @@ pub fn names_in(file: &Assembled, directory: Reference) -> Vec<FileName> {
         names.push(name);
     }
     names
+}
+
+/// Gives a file another name in the directory where two have the same.
+pub fn rename(check: &mut Check<'_>, number: u64, directory: Reference) -> Result<()> {
+    give(check, number, directory, numbered(number))
+}
+
+/// The name of a file that has none.
+pub fn numbered(number: u64) -> Box<[u16]> {
+    format!("FILE{number:08}").encode_utf16().collect()
+}
+
+/// Makes this the only name of a file.
+pub fn give(check: &mut Check<'_>, number: u64, directory: Reference, units: Box<[u16]>) -> Result<()> {
+    let name = FileName {
+        parent: directory,
+        namespace: namespace::POSIX,
+        name: units.clone(),
+        ..FileName::default()
+    };
+    check.edit(number, |file| {
+        file.set_names(vec![name]);
+        // With times and sizes.
+        let names = names_in(file, directory);
+        file.set_names(names);
+        file.base_mut().links = 1;
+    })?;
+    if let Some(file) = check.files.get_mut(&number) {
+        file.names = vec![Name { parent: directory, units, space: namespace::POSIX, is_entered: true }];
+    }
+    Ok(())
 }

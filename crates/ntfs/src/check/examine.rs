@@ -1,7 +1,7 @@
 //! Looking at one file: its records, its attribute list, and then its attributes and names.
 
 use super::file::Assembled;
-use super::{Check, Severity, extended, names, records, streams};
+use super::{Check, Severity, extended, names, record, streams};
 use crate::layout::{Attribute, Kind, ListEntry, definitions};
 use platter_vfs::Result;
 
@@ -120,7 +120,7 @@ fn list(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
         }
         return Ok(());
     };
-    let listed = records::read_list(&check.disk, &check.geometry, file.attribute(place), file.at);
+    let listed = record::read_list(&check.disk, &check.geometry, file.attribute(place), file.at);
     let mut listed = match listed {
         Ok(listed) => listed,
         Err(error) => {

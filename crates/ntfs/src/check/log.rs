@@ -72,7 +72,7 @@ fn runs_of_log(disk: &Disk<'_>, geometry: &Geometry, table: &Table) -> Option<Ve
         let mut bytes = vec![0; size];
         disk.read(at, &mut bytes).ok()?;
         fixup::remove(&mut bytes, "file record", at).ok()?;
-        let (record, _) = super::records::salvage(&bytes, at).ok()?;
+        let (record, _) = super::record::salvage(&bytes, at).ok()?;
         let (kind, name) = key(Kind::DATA, "");
         let data = record.attributes.iter().find(|other| other.kind == kind && other.name == name)?;
         let Content::NonResident(outside) = &data.content else { return None };

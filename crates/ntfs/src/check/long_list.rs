@@ -2,7 +2,7 @@
 //! them under their names; names that are too many are taken away.
 
 use super::file::{Assembled, Part};
-use super::records::State;
+use super::record::State;
 use super::{Check, Pending, Severity};
 use crate::layout::{
     Attribute, Content, Kind, ListEntry, Record, Reference, record_flags, record_number as known,

@@ -30,8 +30,10 @@ mod mft;
 mod names;
 mod order;
 mod orphans;
+pub(crate) mod record;
 pub(crate) mod records;
 mod security;
+mod store;
 mod streams;
 mod surface;
 mod system;
@@ -45,7 +47,8 @@ use file::Assembled;
 use names::File;
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result};
-use records::{State, Table};
+use record::State;
+use records::Table;
 use std::collections::{BTreeMap, BTreeSet};
 use surface::Surface;
 
@@ -246,7 +249,7 @@ impl<'d> Check<'d> {
             self.table.read(&self.disk, &self.geometry, at, &mut bytes)?;
             for (index, record) in bytes.chunks_exact_mut(size as usize).enumerate() {
                 let number = at + index as u64;
-                let (state, sequence, base) = records::look(record, number * size);
+                let (state, sequence, base) = record::look(record, number * size);
                 self.states.push(state);
                 self.sequences.push(sequence);
                 if state == State::Extension {
@@ -272,7 +275,7 @@ impl<'d> Check<'d> {
                 if fixup::remove(&mut bytes, "file record", at).is_err() {
                     continue;
                 }
-                let Ok((mut record, _)) = records::salvage(&bytes, at) else { continue };
+                let Ok((mut record, _)) = record::salvage(&bytes, at) else { continue };
                 let is_own = record.base.sequence() == self.sequence(base) && self.state(base) == State::Base;
                 let is_known = is_own
                     && (listed.as_ref().is_none_or(|listed| listed.contains(&part))
@@ -312,7 +315,7 @@ impl<'d> Check<'d> {
         let Some(place) = file.of(Kind::ATTRIBUTE_LIST).first().copied() else {
             return Ok(faults.is_empty().then(BTreeSet::new));
         };
-        let entries = records::read_list(&self.disk, &self.geometry, file.attribute(place), file.at);
+        let entries = record::read_list(&self.disk, &self.geometry, file.attribute(place), file.at);
         Ok(entries.ok().map(|entries| entries.iter().map(|entry| entry.record.number()).collect()))
     }
 

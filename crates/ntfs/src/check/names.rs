@@ -2,13 +2,19 @@
 
 use super::file::{Assembled, Key, key};
 use super::streams::told;
-use super::{Check, Severity, system};
+use super::{Check, Severity};
 use crate::layout::{
     Attribute, Content, FileName, Kind, ObjectId, Reference, StandardInformation, file_flags, namespace,
     record_flags, record_number as known,
 };
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Names of the system files, by number.
+pub const NAMES: [&str; 12] = [
+    "$MFT", "$MFTMirr", "$LogFile", "$Volume", "$AttrDef", ".", "$Bitmap", "$Boot", "$BadClus", "$Secure",
+    "$UpCase", "$Extend",
+];
 
 /// What is remembered of a file.
 #[derive(Debug, Default)]
@@ -299,7 +305,7 @@ pub fn remove_names(file: &mut Assembled, names: &[Name]) {
 
 /// The name of a system file, which is always the same.
 fn system_name(check: &mut Check<'_>, number: u64) -> Result<()> {
-    let Some(name) = system::NAMES.get(number as usize) else { return Ok(()) };
+    let Some(name) = NAMES.get(number as usize) else { return Ok(()) };
     let message = format!("system file: expected the name \"{name}\" in the root, found another");
     check.find("system-name", Severity::Inconsistent, Some(number), message, check.is_repairing);
     check.rebuild.insert(known::ROOT);
@@ -321,7 +327,7 @@ fn system_name(check: &mut Check<'_>, number: u64) -> Result<()> {
 /// Whether a system file has its name and no other.
 fn has_system_name(check: &Check<'_>, number: u64, names: &[Name]) -> bool {
     let root = Reference::new(known::ROOT, check.sequence(known::ROOT));
-    match (names, system::NAMES.get(number as usize)) {
+    match (names, NAMES.get(number as usize)) {
         ([only], Some(name)) => only.parent == root && only.units.iter().copied().eq(name.encode_utf16()),
         _ => false,
     }

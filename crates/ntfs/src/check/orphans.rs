@@ -2,7 +2,7 @@
 
 use super::file::{Assembled, key};
 use super::names::{File, Name};
-use super::records::State;
+use super::record::State;
 use super::{Check, Severity, directory, order};
 use crate::layout::index::{IndexRoot, collation};
 use crate::layout::{
@@ -38,7 +38,7 @@ pub fn connect(check: &mut Check<'_>) -> Result<()> {
     for number in orphans {
         if let Some(name) = system_name(check, number)? {
             let extend = Reference::new(known::EXTEND, check.sequence(known::EXTEND));
-            give(check, number, extend, name)?;
+            directory::give(check, number, extend, name)?;
             check.rebuild.insert(known::EXTEND);
             continue;
         }
@@ -46,9 +46,11 @@ pub fn connect(check: &mut Check<'_>) -> Result<()> {
             let name = file.names.iter().find(|name| name.space != namespace::DOS)?;
             Some(name.units.clone())
         });
-        let name = units.filter(|units| !taken.contains(&fold(units))).unwrap_or_else(|| numbered(number));
+        let name = units
+            .filter(|units| !taken.contains(&fold(units)))
+            .unwrap_or_else(|| directory::numbered(number));
         taken.insert(fold(&name));
-        give(check, number, found, name)?;
+        directory::give(check, number, found, name)?;
     }
     check.rebuild.insert(found.number());
     Ok(())
@@ -76,36 +78,6 @@ fn system_name(check: &Check<'_>, number: u64) -> Result<Option<Box<[u16]>>> {
         name.parent.number() == known::EXTEND && check.directory(name.parent) && name.units == units
     });
     Ok((is_directory && !is_there).then_some(units))
-}
-
-/// Gives a file another name in the directory where two have the same.
-pub fn rename(check: &mut Check<'_>, number: u64, directory: Reference) -> Result<()> {
-    give(check, number, directory, numbered(number))
-}
-
-fn numbered(number: u64) -> Box<[u16]> {
-    format!("FILE{number:08}").encode_utf16().collect()
-}
-
-/// Makes this the only name of a file.
-fn give(check: &mut Check<'_>, number: u64, directory: Reference, units: Box<[u16]>) -> Result<()> {
-    let name = FileName {
-        parent: directory,
-        namespace: namespace::POSIX,
-        name: units.clone(),
-        ..FileName::default()
-    };
-    check.edit(number, |file| {
-        file.set_names(vec![name]);
-        // With times and sizes.
-        let names = directory::names_in(file, directory);
-        file.set_names(names);
-        file.base_mut().links = 1;
-    })?;
-    if let Some(file) = check.files.get_mut(&number) {
-        file.names = vec![Name { parent: directory, units, space: namespace::POSIX, is_entered: true }];
-    }
-    Ok(())
 }
 
 /// The directory, made if it is not there; the root if there is no room for it.

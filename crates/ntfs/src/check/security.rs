@@ -1,7 +1,7 @@
 //! `$Secure`: descriptors, their two indexes, and the numbers by which files name them.
 
 use super::file::{Assembled, key, outside};
-use super::records::State;
+use super::record::State;
 use super::{Check, Severity, build, directory, tree};
 use crate::layout::index::collation;
 use crate::layout::{

@@ -5,7 +5,7 @@
 
 use super::clusters::Clusters;
 use super::file::{Assembled, Key, key};
-use super::records::State;
+use super::record::State;
 use super::streams::told;
 use super::{Check, Severity};
 use crate::layout::runs::push;

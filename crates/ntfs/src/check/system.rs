@@ -1,8 +1,8 @@
 //! The volume's own files: made anew where their records are lost, and their content where it can only be one thing.
 
 use super::file::{Assembled, key, outside};
-use super::names::{File, Name};
-use super::records::State;
+use super::names::{File, NAMES, Name};
+use super::record::State;
 use super::{Check, Severity, security};
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::index::{IndexRoot, collation};
@@ -26,12 +26,6 @@ const UPCASE: usize = 2 << 16;
 
 /// Bytes at the beginning that `$Boot` has.
 const BOOT: u64 = 8192;
-
-/// Names of the system files, by number.
-pub const NAMES: [&str; 12] = [
-    "$MFT", "$MFTMirr", "$LogFile", "$Volume", "$AttrDef", ".", "$Bitmap", "$Boot", "$BadClus", "$Secure",
-    "$UpCase", "$Extend",
-];
 
 /// The first records have a copy in `$MFTMirr`: it is used where they are lost.
 pub fn restore_records(check: &mut Check<'_>) -> Result<()> {

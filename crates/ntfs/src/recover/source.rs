@@ -1,7 +1,7 @@
 //! Where records are found: in `$MFT`, or, if nothing leads to it, anywhere on the device.
 
 use crate::check::disk::Disk;
-use crate::check::{boot, records, records::Table};
+use crate::check::{boot, record, records::Table};
 use crate::layout::bytes::{u16_at, u32_at, u64_at};
 use crate::layout::{Content, Geometry, Kind, Record, fixup, record_flags, record_number as known, runs};
 use platter_device::Device;
@@ -95,7 +95,7 @@ impl<'d> Source<'d> {
             }
         };
         fixup::remove(&mut bytes, "file record", at).ok()?;
-        records::salvage(&bytes, at).ok().map(|(record, faults)| (record, !faults.is_empty()))
+        record::salvage(&bytes, at).ok().map(|(record, faults)| (record, !faults.is_empty()))
     }
 }
 
@@ -150,7 +150,7 @@ fn measure(disk: &Disk<'_>, found: &BTreeMap<u64, u64>, size: u32) -> Option<Geo
     let mut bytes = vec![0; size as usize];
     disk.read(at, &mut bytes).ok()?;
     fixup::remove(&mut bytes, "file record", at).ok()?;
-    let (record, _) = records::salvage(&bytes, at).ok()?;
+    let (record, _) = record::salvage(&bytes, at).ok()?;
     let Content::NonResident(outside) = &record.find(Kind::DATA, "")?.content else { return None };
     let mut runs_of_table = Vec::new();
     runs::unpack_into(&mut runs_of_table, &outside.pairs, 0, outside.end, u64::MAX >> 8, at).ok();

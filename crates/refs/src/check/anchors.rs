@@ -1,6 +1,6 @@
 //! The first structures: boot record, superblocks, checkpoints, each with its copies.
 
-use super::repair::Repair;
+use super::noted::Repair;
 use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u32_at};
 use crate::layout::{BootRecord, Checkpoint, PageReference, Superblock, page};

@@ -4,8 +4,8 @@
 //! they are walked side by side, and of rows that differ the one counts that leads somewhere.
 
 use super::Check;
+use super::noted::Mend;
 use super::page::named;
-use super::repair::Mend;
 use super::tree::{Cursor, TreeRow};
 use platter_vfs::Severity;
 use std::cmp::Ordering;

@@ -1,11 +1,10 @@
 //! The tree of directories: each one's rows, what they lead to, and what leads back.
 
-use super::file::{Spot, object_links};
+use super::known::{METADATA_DIRECTORY, is_directory};
 use super::lost::LostTree;
-use super::objects::{METADATA_DIRECTORY, is_directory};
 use super::order::Order;
+use super::owner::{Spot, nameless, object_links, units};
 use super::page::Subject;
-use super::runs::nameless;
 use super::tree::{Cursor, TreeRow};
 use super::{Check, Task, links, reparse};
 use crate::container::Tier;
@@ -20,11 +19,6 @@ use std::collections::{BTreeSet, HashSet};
 struct Waiting {
     object: u64,
     entry: Option<ShortEntry>,
-}
-
-/// The units of a text.
-pub fn units(text: &str) -> Vec<u16> {
-    text.encode_utf16().collect()
 }
 
 /// Walks all directories: from the root first, and then those that nothing leads to.

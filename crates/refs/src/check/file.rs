@@ -1,12 +1,12 @@
 //! A file's record: sizes, attributes, streams.
 
 use super::order::{Order, fold};
+use super::owner::{Owner, Spot};
 use super::page::{Subject, plain, tidy};
-use super::runs::Owner;
 use super::{Check, Task};
 use crate::container::Tier;
 use crate::layout::attribute::{
-    Attribute, COUNTER, DATA, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, SINGLE, STREAM_EXTENTS,
+    Attribute, COUNTER, DATA, MULTIPLE, NAMED_DATA, REPARSE, SINGLE, STREAM_EXTENTS,
 };
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::Record;
@@ -25,20 +25,6 @@ const MOST_IDS: usize = 1 << 16;
 const LIVE: u64 = 0x1000;
 /// Bytes of the summary of a stream that is not in the record.
 const OUTSIDE: usize = 0x74;
-
-/// Where a file's record stands, and which name of the file is known.
-#[derive(Clone, Copy)]
-pub struct Spot<'s> {
-    /// The directory in whose tree it is.
-    pub table: u64,
-    /// The key of its row.
-    pub row: &'s [u8],
-    /// A directory that the file has a name in, and the name.
-    pub directory: u64,
-    pub name: &'s [u16],
-    /// Where its value stands on the device.
-    pub at: u64,
-}
 
 /// Sizes as they are found, next to what the record says.
 struct Found {
@@ -406,15 +392,4 @@ impl Check<'_> {
             self.amend(spot, |record| record.attributes |= Record::SPARSE);
         }
     }
-}
-
-/// The links of a record: each directory and the name there.
-pub fn object_links(record: &Record) -> Vec<(u64, Vec<u16>)> {
-    let rows = record.rows.iter().filter(|row| row.kind() == OBJECT_LINK);
-    rows.map(|row| {
-        let units = row.rest().get(16..).unwrap_or(&[]).chunks_exact(2);
-        let name = units.map(|unit| u16::from_le_bytes([unit[0], unit[1]])).take_while(|&unit| unit != 0);
-        (u64_at(row.rest(), 0), name.collect())
-    })
-    .collect()
 }

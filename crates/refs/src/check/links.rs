@@ -1,7 +1,6 @@
 //! Files with several names: their records, and the entries that lead to them from anywhere.
 
-use super::file::object_links;
-use super::runs::nameless;
+use super::owner::{nameless, object_links};
 use super::{Check, Task};
 use crate::layout::{Record, ShortEntry};
 use platter_vfs::Severity;

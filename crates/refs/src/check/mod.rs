@@ -13,10 +13,13 @@ mod containers;
 mod copies;
 mod directory;
 mod file;
+mod known;
 mod links;
 mod lost;
+mod noted;
 mod objects;
 mod order;
+mod owner;
 mod page;
 mod repair;
 mod reparse;
@@ -33,9 +36,10 @@ use crate::core::ROOT_DIRECTORY;
 use crate::geometry::Geometry;
 use crate::layout::{Root, Superblock};
 use anchors::Anchors;
+use noted::{Repair, Task};
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity};
-use repair::{Log, Repair, Task};
+use repair::Log;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tree::TreeRow;
 use used::Used;
@@ -70,7 +74,7 @@ pub fn check(
     let is_repaired = options.repair && unknown.is_none();
     if is_repaired && check.repair.is_needed() {
         // A commit where used clusters are held to be free would make the damage worse.
-        let is_safe = check.is_space_known && !check.repair.is_space_wrong();
+        let is_safe = check.is_space_known && !check.repair.is_space_wrong;
         match repair::carry_out_log(device, is_safe) {
             Log::Empty => {}
             Log::CarriedOut => {

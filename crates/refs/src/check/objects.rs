@@ -1,12 +1,13 @@
 //! The object table, and the objects that are the volume's own.
 
+use super::known::{DOUBLED, SECURITY, TRASH, is_directory, own_cursor};
+use super::noted::Mend;
 use super::order::Order;
 use super::page::{Subject, plain};
-use super::repair::Mend;
-use super::tree::{Cursor, TreeRow};
+use super::tree::TreeRow;
 use super::{Check, copies, security};
 use crate::container::Tier;
-use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
+use crate::core::FIRST_OBJECT;
 use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::{ObjectRow, PageReference, Root};
 use crate::system;
@@ -22,28 +23,10 @@ pub struct Object {
     pub at: u64,
 }
 
-/// The volume's own objects that are kept twice: what they are, and the number of each copy.
-const DOUBLED: [(&str, u64, u64); 4] = [
-    ("upcase table", 0x07, 0x08),
-    ("logfile information", 0x09, 0x0A),
-    ("volume information", 0x500, 0x501),
-    ("reparse index", 0x540, 0x541),
-];
 /// Where the tree header of the object table has the highest number given out.
 const COUNTER: usize = 0x38;
-/// The security descriptors.
-pub const SECURITY: u64 = 0x530;
-/// A directory that has no name anywhere.
-pub const METADATA_DIRECTORY: u64 = 0x520;
-/// What is to be removed; empty but on volumes of Windows that were in use.
-pub const TRASH: u64 = 0x0D;
 /// More rows than any of these tables has that must be held in memory.
 const MOST_ROWS: usize = 1 << 16;
-
-/// Whether an object of this number is a directory.
-pub fn is_directory(number: u64) -> bool {
-    number >= FIRST_OBJECT || number == ROOT_DIRECTORY || number == METADATA_DIRECTORY
-}
 
 /// Reads both object tables.
 pub fn read_table(check: &mut Check<'_>) {
@@ -183,26 +166,6 @@ pub fn read_own(check: &mut Check<'_>) {
             }
         }
     }
-}
-
-/// A walk through an object that is not a directory.
-pub fn own_cursor(check: &Check<'_>, name: &str, number: u64) -> Option<Cursor> {
-    let object = check.objects.get(&number)?;
-    let order = match number {
-        SECURITY => Order::SecondWord,
-        0x07..=0x0D | 0x500 | 0x501 | 0x540 | 0x541 => Order::Words,
-        _ => Order::Unknown,
-    };
-    let subject = Subject {
-        name: format!("{name} ({number:#x})"),
-        path: None,
-        table: number,
-        order,
-        tier: Tier::Medium,
-        severity: Severity::Inconsistent,
-        renewable: DOUBLED.iter().any(|(_, first, second)| number == *first || number == *second),
-    };
-    Some(Cursor::new(subject, object.root, object.at))
 }
 
 fn upcase(check: &mut Check<'_>, table: Option<Box<[u16]>>) {

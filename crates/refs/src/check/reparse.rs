@@ -1,8 +1,8 @@
 //! The index of reparse points, and the files that have them.
 
 use super::Check;
-use super::objects::own_cursor;
-use super::repair::Mend;
+use super::known::own_cursor;
+use super::noted::Mend;
 use crate::layout::Record;
 use crate::system;
 use platter_vfs::Severity;

@@ -1,9 +1,9 @@
 //! The runs of a stream: where its clusters are.
 
-use super::file::Spot;
+use super::Check;
 use super::order::Order;
+use super::owner::Owner;
 use super::page::{Page, Role, Subject, plain, tidy};
-use super::{Check, directory};
 use crate::container::Tier;
 use crate::layout::bytes::{u16_at, u32_at, u64_at};
 use crate::layout::node::NODE_HEADER;
@@ -40,20 +40,6 @@ pub fn walk_runs(
     check.visitor = Some(each);
     check.run();
     Ok(())
-}
-
-/// Whose runs they are.
-pub struct Owner<'o> {
-    /// The file's record.
-    pub spot: Spot<'o>,
-    /// The name of the stream; empty for the file's own data.
-    pub stream: &'o [u16],
-    /// The key of the attribute that holds it.
-    pub attribute: &'o [u8],
-    /// The file has integrity.
-    pub integrity: bool,
-    /// Its clusters may belong to others too.
-    pub is_snapshot: bool,
 }
 
 /// What was found of a stream.
@@ -376,9 +362,4 @@ fn read_run(area: &[u8], offset: usize) -> Option<Run> {
     };
     let (at, count) = (u64::from(u32_at(bytes, 0x0C)), u64::from(u32_at(bytes, 0x14)));
     Some(Run { at, count, cluster: u64_at(bytes, 0x00), checksum, kind: u16_at(bytes, 0x08) })
-}
-
-/// The name that stands for a file whose names are not known.
-pub fn nameless(ordinal: u64) -> Vec<u16> {
-    directory::units(&format!("<file {ordinal:#x}>"))
 }

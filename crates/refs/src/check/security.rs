@@ -1,6 +1,6 @@
 //! The security descriptors, and the numbers by which files name them.
 
-use super::objects::SECURITY;
+use super::known::SECURITY;
 use super::tree::TreeRow;
 use super::{Check, Task};
 use crate::system;

@@ -1,47 +1,18 @@
 //! Carrying out what was noted.
 
-use super::{Repair, names, relay, tables};
-use crate::check::{Anchors, Check};
+use super::plan::Plan;
+use super::{names, relay, tables};
+use crate::check::Check;
 use crate::container::Container;
-use crate::container::Tier;
 use crate::core::Core;
-use crate::geometry::{ContainerMap, Geometry};
-use crate::layout::{Root, ShareRow, Version};
+use crate::geometry::ContainerMap;
+use crate::layout::{Root, Version};
 use crate::open::{CACHE, ranges, root_tree};
 use crate::pages::Pages;
 use crate::space::Space;
 use platter_device::Device;
 use platter_vfs::{CheckReport, Error, Result};
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Where the names of directories are.
-pub type Names = HashMap<u64, (u64, Box<[u16]>)>;
-
-/// What the changes go by: all that the check found out.
-pub struct Plan {
-    pub repair: Repair,
-    pub anchors: Anchors,
-    pub geometry: Geometry,
-    pub reached: Names,
-    pub orphans: Names,
-    /// Trees of which a part cannot be read: they are left alone.
-    pub damaged: HashSet<u64>,
-    /// The time.
-    pub now: Duration,
-    /// Clusters belong to several files.
-    pub is_crossed: bool,
-    /// The table of reference counts has rows.
-    pub is_shared: bool,
-    /// The rows of the table of reference counts, if they are known.
-    pub shares: Option<Vec<ShareRow>>,
-    /// A part of a directory is lost.
-    pub is_directory_lost: bool,
-    starts: Vec<u64>,
-    containers: Vec<Container>,
-    upper: Arc<[u16]>,
-}
 
 /// Puts right what a check noted, and returns what it found.
 ///
@@ -140,14 +111,5 @@ impl Plan {
         let roots = Root::ALL.iter().map(|&root| root_tree(root, checkpoint.roots[root as usize])).collect();
         let superblock = self.anchors.superblock.clone();
         Core::new(pages, roots, checkpoint, superblock, self.anchors.slot, self.upper.clone())
-    }
-}
-
-/// Which allocator a root's pages come from.
-pub fn tier(root: Root) -> Tier {
-    match root {
-        root if root.is_real() => Tier::Small,
-        Root::MediumAllocator | Root::ContainerAllocator => Tier::Container,
-        _ => Tier::Medium,
     }
 }

@@ -1,9 +1,9 @@
 //! Names, and the records that they lead to.
 
-use super::Task;
-use super::apply::Plan;
-use crate::check::file::object_links;
-use crate::check::objects::{METADATA_DIRECTORY, SECURITY};
+use super::plan::Plan;
+use crate::check::known::{METADATA_DIRECTORY, SECURITY};
+use crate::check::noted::Task;
+use crate::check::owner::object_links;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::file_time;
 use crate::layout::attribute::OBJECT_LINK;

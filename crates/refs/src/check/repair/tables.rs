@@ -1,8 +1,8 @@
 //! Whole tables: copies made alike, trees written anew.
 
-use super::apply::{Plan, tier};
-use super::{Mend, Row, Task};
-use crate::check::objects::{METADATA_DIRECTORY, SECURITY, TRASH};
+use super::plan::{Plan, tier};
+use crate::check::known::{METADATA_DIRECTORY, SECURITY, TRASH};
+use crate::check::noted::{Mend, Row, Task};
 use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::parent_child;

@@ -1,0 +1,115 @@
+//! One record of `$MFT` as it stands on the device: what it is at first sight, and what can be read of it.
+
+use super::disk::Disk;
+use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
+use crate::layout::{
+    Attribute, Content, Geometry, Kind, ListEntry, Record, Reference, fixup, record_flags, runs,
+};
+use platter_vfs::{Error, Result};
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has nothing.
+    Free,
+    /// It has a file.
+    Base,
+    /// It has a part of a file's attributes.
+    Extension,
+    /// It cannot be read.
+    Bad,
+}
+
+/// Reads what can be read of a record whose update sequence was removed: what is wrong is told, and left out.
+///
+/// # Errors
+/// [`Error::Damaged`] if it is no record at all.
+pub fn salvage(bytes: &[u8], at: u64) -> Result<(Record, Vec<String>)> {
+    match Record::from_bytes(bytes, at) {
+        Ok(record) => return Ok((record, Vec::new())),
+        Err(error) if bytes.get(..4) != Some(Record::SIGNATURE) => return Err(error),
+        Err(_) => {}
+    }
+    let mut faults = Vec::new();
+    let mut used = u32_at(bytes, 0x18) as usize;
+    if !(0x30..=bytes.len()).contains(&used) {
+        faults.push(format!("used bytes: expected 48 to {}, found {used}", bytes.len()));
+        used = bytes.len();
+    }
+    let usual = Record::header_length(bytes.len());
+    let mut position = usize::from(u16_at(bytes, 0x14));
+    if position < 0x28 || position + 8 > used || !position.is_multiple_of(8) {
+        faults.push(format!("first attribute: expected at {usual}, found {position}"));
+        position = usual;
+    }
+    // The header alone, as a record without attributes.
+    let mut header = bytes.to_vec();
+    put(&mut header, 0x14, usual as u16);
+    put(&mut header, 0x18, bytes.len() as u32);
+    put(&mut header, usual, Kind::END.0);
+    let mut record = Record::from_bytes(&header, at)?;
+    while position + 8 <= used && Kind(u32_at(bytes, position)) != Kind::END {
+        match Attribute::from_bytes(&bytes[position..used], at + position as u64) {
+            Ok((attribute, length)) => {
+                record.attributes.push(attribute);
+                position += length;
+            }
+            Err(error) => {
+                faults.push(error.to_string());
+                let length = u32_at(bytes, position + 4) as usize;
+                if length < 0x18 || !length.is_multiple_of(8) || length > used - position {
+                    break;
+                }
+                position += length;
+            }
+        }
+    }
+    if faults.is_empty() {
+        faults.push("attributes: expected an end mark, found none".into());
+    }
+    Ok((record, faults))
+}
+
+/// The entries of an attribute list.
+///
+/// # Errors
+/// [`Error::Damaged`] if it is not one as a whole; [`Error::Device`].
+pub fn read_list(disk: &Disk, geometry: &Geometry, attribute: &Attribute, at: u64) -> Result<Vec<ListEntry>> {
+    let bytes = match &attribute.content {
+        Content::Resident { value, .. } => value.clone(),
+        Content::NonResident(outside) => {
+            if outside.size > ListEntry::LONGEST || outside.first != 0 {
+                let found = format!("{} from virtual cluster {}", outside.size, outside.first);
+                return Err(Error::damaged(
+                    "attribute list",
+                    at,
+                    format!("at most {} bytes", ListEntry::LONGEST),
+                    found,
+                ));
+            }
+            let runs = runs::unpack(&outside.pairs, 0, outside.end, geometry.clusters, at)?;
+            let mut bytes = vec![0; outside.size as usize];
+            disk.read_runs(geometry, &runs, 0, &mut bytes)?;
+            bytes
+        }
+    };
+    ListEntry::read_all(&bytes, at)
+}
+
+/// What a record is at first sight: its state, its sequence number and the record that it extends.
+pub fn look(bytes: &mut [u8], at: u64) -> (State, u16, Reference) {
+    let sequence = u16_at(bytes, 0x10);
+    let none = Reference::default();
+    if bytes.iter().all(|&byte| byte == 0) {
+        return (State::Free, 0, none);
+    }
+    if !bytes.starts_with(Record::SIGNATURE) || fixup::remove(bytes, "file record", at).is_err() {
+        return (State::Bad, sequence, none);
+    }
+    let base = Reference(u64_at(bytes, 0x20));
+    match u16_at(bytes, 0x16) & record_flags::IN_USE {
+        0 => (State::Free, sequence, none),
+        _ if base.0 == 0 => (State::Base, sequence, none),
+        _ => (State::Extension, sequence, base),
+    }
+}

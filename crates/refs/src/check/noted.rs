@@ -1,0 +1,177 @@
+//! What is to be put right, noted while a volume is checked. What carries it out is in [`repair`](super::repair).
+
+use crate::layout::{Record, Root};
+use std::collections::BTreeSet;
+
+/// A change of a record.
+pub type Amendment = Box<dyn FnOnce(&mut Record) + Send>;
+
+/// Repairs that were noted.
+#[derive(Default)]
+pub struct Repair {
+    /// Bytes for places of the device.
+    pub writes: Vec<(u64, Vec<u8>)>,
+    /// Bytes for places of one of the device's copies.
+    pub copy_writes: Vec<(usize, u64, Vec<u8>)>,
+    /// Trees to be written anew from their own rows.
+    pub rebuilds: BTreeSet<u64>,
+    /// Tables kept twice that are to be made alike.
+    pub copies: Vec<Mend>,
+    /// Roots to be made anew from what the check found.
+    pub renewed: BTreeSet<usize>,
+    /// The allocators' rows do not tell what is free.
+    pub is_space_wrong: bool,
+    /// The clock that the checkpoint must have at least.
+    pub clock: u64,
+    /// The object table's count of numbers given out is too small.
+    pub is_counter_wrong: bool,
+    /// The directory that has no name is lost.
+    pub is_metadata_lost: bool,
+    /// The security descriptors are lost, and no file has one that is not known.
+    pub is_security_lost: bool,
+    /// Directories whose trees are made anew from what is left of them, with rows of what is not.
+    pub salvaged: Vec<(u64, Vec<Row>)>,
+    /// Changes of rows.
+    pub tasks: Vec<Task>,
+}
+
+/// A row: key, flags, value.
+pub type Row = (Vec<u8>, u16, Vec<u8>);
+
+/// Copies of a table that are to be written anew.
+pub struct Mend {
+    /// The number of the one that counts.
+    pub from: u64,
+    /// The numbers of those that get its rows.
+    pub to: Vec<u64>,
+    /// Rows of the other copy that count instead of, or besides, its own.
+    pub rows: Vec<Row>,
+    /// Keys of its own rows that do not count.
+    pub without: Vec<Vec<u8>>,
+    /// None of its own rows counts.
+    pub is_whole: bool,
+}
+
+/// A change of rows.
+pub enum Task {
+    /// The number last given to a child of a directory is at least this one.
+    Ordinal { directory: u64, least: u64 },
+    /// What a name leads to gets another number in its directory.
+    Renumber { directory: u64, key: Vec<u8> },
+    /// A directory gets a record of its own.
+    Own { directory: u64 },
+    /// A directory's own record links to the name that leads to it.
+    Link { directory: u64 },
+    /// The entry of a directory repeats what its record says.
+    Refresh { directory: u64 },
+    /// A second name leads to a directory: one of the two goes.
+    Twice { above: u64, name: Box<[u16]>, directory: u64 },
+    /// A directory without a name gets one.
+    Adopt { directory: u64 },
+    /// A record is changed; without a change it is only written anew.
+    Amend { directory: u64, key: Vec<u8>, change: Amendment },
+    /// A name leads to the record of a file with several names.
+    Enter { file: (u64, u64), directory: u64, name: Box<[u16]> },
+    /// A record without any name gets one.
+    Name { file: (u64, u64) },
+    /// The record of a file with several names links to one of them.
+    LinkBack { file: (u64, u64), directory: u64, name: Box<[u16]> },
+    /// A security descriptor gets its row, under the key that it must have.
+    Security { key: Vec<u8>, value: Vec<u8> },
+    /// The names of a file with several are counted.
+    Count { file: (u64, u64) },
+}
+
+/// Most changes of rows that are remembered. What is beyond them the next round finds again.
+const MOST_TASKS: usize = 1 << 18;
+
+/// Clocks beyond this one are damage, not time.
+const LATEST_CLOCK: u64 = 1 << 31;
+
+impl Repair {
+    /// Has bytes written to the device as they are.
+    pub fn write(&mut self, offset: u64, bytes: Vec<u8>) {
+        self.writes.push((offset, bytes));
+    }
+
+    /// Has bytes written over those of one of the device's copies.
+    pub fn write_copy(&mut self, copy: usize, offset: u64, bytes: Vec<u8>) {
+        if self.copy_writes.len() < MOST_TASKS / 16 {
+            self.copy_writes.push((copy, offset, bytes));
+        }
+    }
+
+    /// Has a tree written anew from its own rows.
+    pub fn rebuild(&mut self, table: u64) {
+        self.rebuilds.insert(table);
+    }
+
+    /// Has a directory's tree made anew from what can be read of it and these rows.
+    pub fn salvage(&mut self, table: u64, rows: Vec<Row>) {
+        self.salvaged.push((table, rows));
+    }
+
+    /// Has two copies of a table made alike.
+    pub fn mend(&mut self, mend: Mend) {
+        self.copies.push(mend);
+    }
+
+    /// Has a root made anew.
+    pub fn renew(&mut self, root: Root) {
+        self.renewed.insert(root as usize);
+    }
+
+    /// Has the allocators' rows written anew from the clusters in use.
+    pub fn space(&mut self) {
+        self.is_space_wrong = true;
+    }
+
+    /// Has the checkpoint's clock raised to that of a page.
+    pub fn raise_clock(&mut self, clock: u64) {
+        if clock < LATEST_CLOCK {
+            self.clock = self.clock.max(clock);
+        }
+    }
+
+    /// Has the object table's counter raised.
+    pub fn raise_counter(&mut self) {
+        self.is_counter_wrong = true;
+    }
+
+    /// Has the directory made anew that has no name.
+    pub fn renew_metadata(&mut self) {
+        self.is_metadata_lost = true;
+    }
+
+    /// Has the security descriptors made anew.
+    pub fn renew_security(&mut self) {
+        self.is_security_lost = true;
+    }
+
+    /// Has rows changed.
+    pub fn add(&mut self, task: Task) {
+        if self.tasks.len() < MOST_TASKS {
+            self.tasks.push(task);
+        }
+    }
+
+    /// Whether anything was noted.
+    pub fn is_needed(&self) -> bool {
+        !self.writes.is_empty() || !self.copy_writes.is_empty() || self.is_commit_needed()
+    }
+
+    /// Whether anything was noted that takes a commit.
+    pub fn is_commit_needed(&self) -> bool {
+        let trees = !self.salvaged.is_empty()
+            || !self.rebuilds.is_empty()
+            || !self.copies.is_empty()
+            || !self.renewed.is_empty();
+        trees
+            || self.is_metadata_lost
+            || self.is_security_lost
+            || self.is_space_wrong
+            || self.clock > 0
+            || self.is_counter_wrong
+            || !self.tasks.is_empty()
+    }
+}
