@@ -142,6 +142,11 @@ impl Log {
         Ok((log(Ring::new(bytes), greatest, place), state))
     }
 
+    /// Whether a log may have so many bytes.
+    pub fn is_possible(bytes: u64) -> bool {
+        Ring::check(bytes / PAGE as u64 * PAGE as u64).is_ok()
+    }
+
     /// Makes the log of a new volume, on clusters that read as zeroes: closed and empty.
     ///
     /// # Errors

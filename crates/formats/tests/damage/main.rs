@@ -98,6 +98,10 @@ fn what_a_repair_once_harmed_it_harms_no_more() {
         ("exfat", 8_664_000_005),
         ("exfat", 8_664_000_156),
         ("exfat", 8_664_000_888),
+        ("ntfs", 8_664_000_046),
+        ("ntfs", 8_664_000_384),
+        ("ntfs", 8_664_000_604),
+        ("ntfs", 8_664_000_873),
     ];
     let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, repair::one));
     judge(&failures.collect::<Vec<_>>());

@@ -273,6 +273,10 @@ pub fn allocate(check: &mut Check<'_>, count: u64) -> Option<Vec<Run>> {
             if let Some(lcn) = run.lcn {
                 check.used.add(lcn, run.length);
                 check.search = lcn + run.length;
+                if is_careful {
+                    let cluster = check.geometry.cluster;
+                    check.disk.give(lcn * cluster, run.length * cluster);
+                }
             }
         }
         return Some(runs);

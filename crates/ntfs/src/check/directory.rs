@@ -1,7 +1,7 @@
 //! Directories: their indexes compared with the names of the records, and made anew from them.
 
 use super::file::{Assembled, Key, key};
-use super::names::Name;
+use super::names::{self, Name};
 use super::tree::{self, Tree};
 use super::{Check, Severity, build, order};
 use crate::layout::index::{Entry, IndexRoot, collation};
@@ -70,7 +70,9 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
     }
     let mut dead: u64 = 0;
     let mut first: Option<String> = None;
+    let mut misled: Vec<(u64, Name)> = Vec::new();
     let faults = tree::walk(check, &tree, TOLD, &mut |check, entry, place| {
+        misled.extend(lead_back(check, own, entry, place));
         if let Err(fault) = name(check, own, entry, place) {
             dead += 1;
             first.get_or_insert(fault);
@@ -79,11 +81,39 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
     for fault in faults {
         told(check, "index", fault);
     }
+    for (child, name) in misled {
+        let message = format!(
+            "name \"{}\": expected directory {own}, which has it, found {}",
+            String::from_utf16_lossy(&name.units),
+            name.parent
+        );
+        check.find("name-parent", Severity::Inconsistent, Some(child), message, repairing);
+        check.edit(child, |file| names::set_parent(file, &name, own))?;
+    }
     if let Some(first) = first {
         let more = if dead > 1 { format!(", and {} more", dead - 1) } else { String::new() };
         told(check, "entry-dead", format!("{first}{more}"));
     }
     Ok(())
+}
+
+/// A name whose record says a directory that is not there is of the directory that has it. What it was is the answer.
+fn lead_back(
+    check: &mut Check<'_>,
+    directory: Reference,
+    entry: &Entry<'_>,
+    place: u64,
+) -> Option<(u64, Name)> {
+    let key = FileName::from_bytes(entry.key(), place).ok().filter(|key| key.parent == directory)?;
+    let reference = Reference(entry.head());
+    let file = check.files.get(&reference.number()).filter(|file| file.sequence == reference.sequence())?;
+    let is_it =
+        |name: &Name| name.units == key.name && name.space == key.namespace && !check.directory(name.parent);
+    let index = file.names.iter().position(is_it)?;
+    let name = &mut check.files.get_mut(&reference.number())?.names[index];
+    let before = name.clone();
+    name.parent = directory;
+    Some((reference.number(), before))
 }
 
 /// Compares an entry with the record that it leads to.

@@ -4,7 +4,11 @@ use crate::layout::{Geometry, Run};
 use platter_device::Device;
 use platter_vfs::Result;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
+
+/// Bytes of the longest record, and of an index's block as this check makes them.
+const STRUCTURE: u64 = 4096;
 
 /// See the module.
 pub struct Disk<'d> {
@@ -14,6 +18,22 @@ pub struct Disk<'d> {
     edits: BTreeMap<u64, Box<[u8]>>,
     /// Ranges that are to be filled with one byte, before the sectors are written.
     fills: Vec<(u64, u64, u8)>,
+    /// Ranges that nothing has which is on the device: where they begin, and where they end.
+    fresh: BTreeMap<u64, u64>,
+}
+
+/// Sectors that follow one another, and where they begin.
+pub type Piece = (u64, Vec<u8>);
+
+/// What is to be written, by what a power cut in between may do.
+#[derive(Default)]
+pub struct Edits {
+    /// To places that nothing leads to yet, or a sector that stands by itself.
+    pub before: Vec<Piece>,
+    /// To structures that are in use.
+    pub within: Vec<Piece>,
+    /// To the copy of the first records.
+    pub mirror: Vec<Piece>,
 }
 
 impl<'d> Disk<'d> {
@@ -23,7 +43,13 @@ impl<'d> Disk<'d> {
             sector: u64::from(device.sectors().logical),
             edits: BTreeMap::new(),
             fills: Vec::new(),
+            fresh: BTreeMap::new(),
         }
+    }
+
+    /// The device, as it is without what is to change.
+    pub fn device(&self) -> &'d dyn Device {
+        self.device
     }
 
     /// The time of the device's clock.
@@ -96,7 +122,52 @@ impl<'d> Disk<'d> {
         self.fills.push((offset, length, byte));
     }
 
-    /// Writes what changed.
+    /// Notes that nothing that is on the device leads to a range.
+    pub fn give(&mut self, start: u64, length: u64) {
+        self.fresh.insert(start, start + length);
+    }
+
+    /// Takes what is to change out, in pieces of neighbours that are not longer than `most`. `volume` is where the
+    /// volume's clusters end, `mirror` where the copy of the first records is.
+    pub fn take(&mut self, volume: u64, mirror: &Range<u64>, most: usize) -> Edits {
+        let mut edits = Edits::default();
+        for (number, bytes) in std::mem::take(&mut self.edits) {
+            let at = number * self.sector;
+            let end = at + self.sector;
+            let is_fresh = self.fresh.range(..=at).next_back().is_some_and(|(_, fresh)| *fresh >= end);
+            let pieces = if is_fresh || at == 0 || end > volume {
+                &mut edits.before
+            } else if at < mirror.end && end > mirror.start {
+                &mut edits.mirror
+            } else {
+                &mut edits.within
+            };
+            match pieces.last_mut() {
+                // Pieces end where structures do: those have at most so many bytes, and begin at multiples of them.
+                Some((start, piece))
+                    if *start + piece.len() as u64 == at
+                        && (piece.len() < most || !at.is_multiple_of(STRUCTURE)) =>
+                {
+                    piece.extend(bytes);
+                }
+                _ => pieces.push((at, bytes.into())),
+            }
+        }
+        edits
+    }
+
+    /// Writes pieces, and flushes.
+    pub fn put(&self, pieces: &[Piece]) -> Result<()> {
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        for (at, bytes) in pieces {
+            self.device.write_at(*at, bytes)?;
+        }
+        Ok(self.device.flush()?)
+    }
+
+    /// Writes what changed, in the order of the places.
     pub fn commit(&mut self) -> Result<()> {
         for (offset, length, byte) in std::mem::take(&mut self.fills) {
             let piece = vec![byte; (1 << 20).min(length) as usize];
@@ -107,23 +178,8 @@ impl<'d> Disk<'d> {
                 at += here;
             }
         }
-        // Neighbours in one write.
-        let mut run: Vec<u8> = Vec::new();
-        let mut start = 0;
-        for (number, bytes) in std::mem::take(&mut self.edits) {
-            let at = number * self.sector;
-            if run.is_empty() || start + run.len() as u64 != at || run.len() >= 1 << 20 {
-                if !run.is_empty() {
-                    self.device.write_at(start, &run)?;
-                }
-                run.clear();
-                start = at;
-            }
-            run.extend(bytes);
-        }
-        if !run.is_empty() {
-            self.device.write_at(start, &run)?;
-        }
+        let edits = self.take(0, &(0..0), 1 << 20);
+        self.put(&edits.before)?;
         Ok(self.device.flush()?)
     }
 

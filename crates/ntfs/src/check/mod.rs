@@ -9,7 +9,7 @@
 //! an index or a bitmap; it makes it anew from the records. Only a record that is gone is lost, with its file.
 //!
 //! A check works in rounds. Each reads the whole volume, reports, and notes repairs in memory (`disk`), which are
-//! written at its end. When a round finds nothing more to repair, that is the outcome.
+//! written through the log at its end (`log`). When a round finds nothing more to repair, that is the outcome.
 //!
 //! Memory: some hundred bytes for each file, a bit for each cluster in use, and what a round changes. Nothing recurses.
 
@@ -40,6 +40,7 @@ mod system;
 mod tree;
 mod views;
 
+use crate::layout::bytes::u64_at;
 use crate::layout::{Geometry, Kind, Record, Reference, Run, fixup, record_number as known};
 use clusters::Clusters;
 use disk::Disk;
@@ -100,8 +101,9 @@ fn rounds(
         round.surface = surface;
         round.run()?;
         surface = std::mem::take(&mut round.surface);
-        let again = round.disk.is_edited() && round.is_repairing;
+        let again = round.is_repairing && (round.disk.is_edited() || round.way.is_log_new);
         let mut disk = std::mem::replace(&mut round.disk, Disk::new(device));
+        let way = std::mem::take(&mut round.way);
         let mut found = round.into_report();
         // What took several rounds is told once.
         let before = found.findings.len();
@@ -116,7 +118,7 @@ fn rounds(
         if !again {
             break;
         }
-        disk.commit()?;
+        log::commit(&mut disk, &way)?;
     }
     Ok(report)
 }
@@ -137,8 +139,11 @@ pub struct Check<'d> {
     geometry: Geometry,
     table: Table,
     is_repairing: bool,
-    /// The log was carried out.
-    is_replayed: bool,
+    log: log::Found,
+    /// How what this round changes is written.
+    way: log::Way,
+    /// The greatest log sequence number of the system's records.
+    greatest: u64,
     /// Files are read a second time: nothing is reported or claimed.
     is_again: bool,
     report: CheckReport,
@@ -177,8 +182,8 @@ impl<'d> Check<'d> {
         let mut disk = Disk::new(device);
         let mut pending = Vec::new();
         let (mut geometry, mut table) = boot::find(&mut disk, &mut pending, is_repairing)?;
-        let is_replayed = log::replay(device, &mut disk, &geometry, &table, &mut pending, is_repairing)?;
-        if is_replayed {
+        let log = log::replay(device, &mut disk, &geometry, &table, &mut pending, is_repairing)?;
+        if log.is_replayed {
             (geometry, table) = boot::find(&mut disk, &mut Vec::new(), is_repairing)?;
         }
         Ok(Check {
@@ -187,7 +192,9 @@ impl<'d> Check<'d> {
             geometry,
             table,
             is_repairing,
-            is_replayed,
+            log,
+            way: log::Way::default(),
+            greatest: 0,
             is_again: false,
             report: CheckReport::default(),
             pending,
@@ -250,6 +257,9 @@ impl<'d> Check<'d> {
             for (index, record) in bytes.chunks_exact_mut(size as usize).enumerate() {
                 let number = at + index as u64;
                 let (state, sequence, base) = record::look(record, number * size);
+                if state == State::Base && number < known::FIRST_FREE {
+                    self.greatest = self.greatest.max(u64_at(record, 8));
+                }
                 self.states.push(state);
                 self.sequences.push(sequence);
                 if state == State::Extension {

@@ -285,6 +285,18 @@ fn drop_dead(check: &mut Check<'_>, number: u64, names: &[usize]) -> Result<()> 
     Ok(())
 }
 
+/// Gives one of a file's names another directory.
+pub fn set_parent(file: &mut Assembled, wrong: &Name, parent: Reference) {
+    for place in file.of(Kind::FILE_NAME) {
+        let Content::Resident { value, .. } = &mut file.attribute_mut(place).content else { continue };
+        let Ok(mut name) = FileName::from_bytes(value, 0) else { continue };
+        if (name.parent, &name.name, name.namespace) == (wrong.parent, &wrong.units, wrong.space) {
+            name.parent = parent;
+            *value = name.to_bytes();
+        }
+    }
+}
+
 /// Takes names out of a file's records.
 pub fn remove_names(file: &mut Assembled, names: &[Name]) {
     for part in &mut file.records {

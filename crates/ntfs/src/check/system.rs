@@ -11,7 +11,6 @@ use crate::layout::{
     VolumeInformation, definitions, file_flags, fixup, namespace, record_flags, record_number as known, runs,
     volume_flags,
 };
-use crate::log::Place;
 use platter_vfs::Result;
 
 /// Records that `$MFTMirr` has, if a cluster has no more.
@@ -353,9 +352,8 @@ pub fn finish(check: &mut Check<'_>) -> Result<()> {
     dirty(check)?;
     if check.is_repairing && check.disk.is_edited() {
         super::journal::stamp(check)?;
-        empty_log(check)?;
     }
-    Ok(())
+    super::log::finish(check)
 }
 
 fn mirror(check: &mut Check<'_>) -> Result<()> {
@@ -374,7 +372,7 @@ fn mirror(check: &mut Check<'_>) -> Result<()> {
         let message =
             format!("$MFTMirr at offset {at}: expected record {number} as it is in $MFT, found another");
         // A log has nothing about the copy: who replays renews it.
-        if !check.is_replayed {
+        if !check.log.is_replayed {
             check.find("mirror", Severity::Inconsistent, None, message, check.is_repairing);
         }
         if check.is_repairing {
@@ -418,28 +416,4 @@ fn dirty(check: &mut Check<'_>) -> Result<()> {
     let value =
         VolumeInformation { flags: information.flags & !volume_flags::DIRTY, ..information }.to_bytes();
     check.edit(known::VOLUME, |file| file.put(Attribute::resident(Kind::VOLUME_INFORMATION, value)))
-}
-
-/// What the log has was true before the repair: it must not be carried out any more. A log of ones is an empty one.
-fn empty_log(check: &mut Check<'_>) -> Result<()> {
-    if check.state(known::LOG_FILE) != State::Base {
-        return Ok(());
-    }
-    let file = Assembled::read(check, known::LOG_FILE, &mut Vec::new())?;
-    let Some((runs, _)) = file.runs(check.geometry.clusters, &key(Kind::DATA, "")) else { return Ok(()) };
-    if check.crossed.has_any_of(&runs) {
-        return Ok(());
-    }
-    let cluster = check.geometry.cluster;
-    let place = Place {
-        runs: runs.iter().filter_map(|run| Some((run.lcn? * cluster, run.length * cluster))).collect(),
-        cluster: cluster as u32,
-        record: check.geometry.record,
-    };
-    let mut head = [0; 8192];
-    check.disk.read_runs(&check.geometry, &runs, 0, &mut head)?;
-    if head.iter().any(|&byte| byte != 0xFF) {
-        super::log::empty(&mut check.disk, &place);
-    }
-    Ok(())
 }
