@@ -42,6 +42,7 @@
 
 mod blocks;
 mod compare;
+mod comparison;
 pub mod diskspd;
 pub mod endurance;
 mod engine;
@@ -54,10 +55,10 @@ pub mod fuzzing;
 pub mod iometer;
 pub mod jetstress;
 mod kept;
+mod loads;
 pub mod naspt;
 mod peer;
 mod plan;
-pub mod published;
 pub mod report;
 mod stand;
 pub mod statistics;
@@ -65,12 +66,15 @@ mod subject;
 mod target;
 pub mod workload;
 
-pub use compare::{Comparison, Observer, compare};
+pub use compare::{Observer, compare};
+pub use comparison::Comparison;
 pub use engine::*;
 pub use environment::{device_info, environment};
 pub use error::{Error, Result};
 pub use kept::Runs;
+pub use loads::load_workloads;
 pub use peer::Peer;
+pub use report::published;
 pub use stand::{Stand, device_path};
 pub use subject::Subject;
 pub use target::Target;

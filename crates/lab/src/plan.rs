@@ -5,7 +5,7 @@ mod room;
 use crate::environment::{memory_available, memory_bytes};
 use crate::stand::Stand;
 use crate::target::Target;
-use crate::workload::{Case, Workload};
+use crate::workload::{Case, MOST_DEPTH, MOST_WORKERS, Workload};
 use crate::{CELL, Comparison, Error, Portion, Result, Share};
 use platter_device::{Caching, show_size};
 use room::Room;
@@ -25,9 +25,6 @@ pub(crate) struct Plan {
 
 /// Outstanding memory of a case, in bytes, that nobody needs more of.
 const MOST_OUTSTANDING: u64 = 1 << 30;
-/// As many jobs as fio has, and I/Os as a queue of io_uring.
-pub(crate) const MOST_WORKERS: u32 = 4096;
-pub(crate) const MOST_DEPTH: u32 = 32_768;
 /// What all workers together may have outstanding: each I/O takes memory of its own besides its data.
 const MOST_IOS: u64 = 262_144;
 

@@ -153,22 +153,10 @@ const UPWARDS: &[&str] = &[
     "device: contents uses table",
     "device: positional uses file",
     "device: uring uses file",
-    "lab: plan uses compare",
-    "lab: report uses published",
-    "lab: workload uses diskspd",
-    "lab: workload uses iometer",
-    "lab: workload uses plan",
 ];
 
 /// Modules beside each other that import each other. What is taken from here must not come back.
 const CIRCLES: &[&str] = &[
-    "lab/engine: measure and worker",
-    "lab/report: grid and table",
-    "lab/report: html and grid",
-    "lab/report: html and table",
-    "lab/report: html and tables",
-    "lab/report: tables and grid",
-    "lab/report: tables and table",
     "testing/simulation: history and names",
     "testing/simulation: run and verdict",
 ];

@@ -137,8 +137,8 @@ impl Line {
             'L' => span.latency = true,
             'n' => span.affinity = false,
             'N' => return Err("I/O through mapped memory is not measured".into()),
-            'o' => target.requests = number(1, crate::plan::MOST_DEPTH.into())?,
-            'O' => span.requests = number(1, crate::plan::MOST_DEPTH.into())?,
+            'o' => target.requests = number(1, crate::workload::MOST_DEPTH.into())?,
+            'O' => span.requests = number(1, crate::workload::MOST_DEPTH.into())?,
             'p' => {
                 return Err("outstanding I/Os follow each other; they do not all begin at one offset".into());
             }

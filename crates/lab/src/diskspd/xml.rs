@@ -219,7 +219,7 @@ fn time_span(element: &Element, paths: &[String]) -> Parsed<TimeSpan> {
             "RandSeed" => span.seed = child.small()?,
             "RandomWriteData" => span.random_data = child.boolean()?,
             "ThreadCount" => span.threads = child.number(4096)? as u32,
-            "RequestCount" => span.requests = child.number(crate::plan::MOST_DEPTH.into())? as u32,
+            "RequestCount" => span.requests = child.number(crate::workload::MOST_DEPTH.into())? as u32,
             "GroupAffinity" => drop(child.boolean()?),
             "Affinity" => return Err(child.wrong(&"start platter itself with taskset")),
             "DisableAffinity" => span.affinity = !child.boolean()?,
@@ -249,7 +249,7 @@ fn target(element: &Element, paths: &[String]) -> Parsed<Target> {
             "RandomAccess" => target.random_access = child.boolean()?,
             "TemporaryFile" => target.temporary = child.boolean()?,
             "UseLargePages" => target.large_pages = child.boolean()?,
-            "RequestCount" => target.requests = child.number(crate::plan::MOST_DEPTH.into())? as u32,
+            "RequestCount" => target.requests = child.number(crate::workload::MOST_DEPTH.into())? as u32,
             "Random" => target.random = Some(child.number(u64::MAX)?).filter(|&align| align > 0),
             "DisableAllCache" if child.boolean()? => {
                 target.caches = Caches { no_buffering: true, write_through: true };

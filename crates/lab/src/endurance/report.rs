@@ -1,9 +1,10 @@
 //! What a run of hours says: sentences, the first tenth beside the last, and curves.
 
 use super::{Plan, Record, Sample};
+use crate::report::html;
 use crate::report::html::detail::{POINTS, figure, short_count, strokes, time_ticks};
 use crate::report::html::plot::{Band, Plot, Point, Series, Tick, linear_ticks, log_ticks};
-use crate::report::html::{self, escape};
+use crate::report::table::escape;
 use crate::report::{Cell, Column, Table, format};
 use crate::statistics;
 use std::fmt::Write;

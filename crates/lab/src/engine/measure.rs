@@ -1,8 +1,23 @@
 //! What a run measured.
 
-use super::{Corruption, CpuTime, Job, ProcessorTime, Stop, worker};
+use super::{Corruption, CpuTime, Job, ProcessorTime, Stop};
 use hdrhistogram::Histogram;
 use std::time::Duration;
+
+/// What one worker did.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub reads: Tally,
+    pub writes: Tally,
+    pub syncs: Latencies,
+    pub issued: Issued,
+    pub timeline: Vec<Interval>,
+    pub last: Duration,
+    pub verified: u64,
+    pub corrupted: u64,
+    pub corruptions: Vec<Corruption>,
+    pub touched: u64,
+}
 
 /// Latencies in nanoseconds, to three significant figures, from 1 ns to 10 minutes.
 #[derive(Clone)]
@@ -225,7 +240,7 @@ impl Measured {
 /// Puts the workers' outcomes together.
 pub(crate) fn gather(
     job: &Job,
-    outcomes: impl Iterator<Item = worker::Outcome>,
+    outcomes: impl Iterator<Item = Outcome>,
     free: &[Option<u64>],
     cpu: CpuTime,
     processors: &[ProcessorTime],
@@ -268,7 +283,7 @@ pub(crate) fn gather(
             sum.bytes += interval.bytes;
             sum.latency_sum += interval.latency_sum;
         }
-        let worker::Outcome { reads, writes, timeline, .. } = outcome;
+        let Outcome { reads, writes, timeline, .. } = outcome;
         all.workers.push(WorkerTally { reads, writes, timeline });
     }
     if let Stop::After(time) = job.stop {

@@ -247,7 +247,7 @@ impl Session {
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Number of the job, number of its worker, and what that one did.
-type Reports = std::sync::mpsc::Receiver<(usize, usize, Result<worker::Outcome>)>;
+type Reports = std::sync::mpsc::Receiver<(usize, usize, Result<measure::Outcome>)>;
 
 /// Starts the workers, samples free space while they run, and gathers what they report. Processor time is counted from
 /// before the workers begin until all have ended, as their I/Os are: [`Measured::issued`].
@@ -267,7 +267,7 @@ fn coordinate(
     let times = jobs.iter().map(|job| job.stop.time());
     let expected = times.collect::<Option<Vec<Duration>>>().and_then(|times| times.into_iter().max());
     let expected = expected.map(|time| ramp_up + time);
-    let mut outcomes: Vec<Vec<Option<worker::Outcome>>> =
+    let mut outcomes: Vec<Vec<Option<measure::Outcome>>> =
         jobs.iter().map(|job| (0..job.pattern.workers).map(|_| None).collect()).collect();
     let workers: usize = outcomes.iter().map(Vec::len).sum();
     let mut failure = None;

@@ -1,10 +1,10 @@
 //! One thread that keeps its I/Os outstanding.
 
 use super::cells::{self, CELL, Ledger};
-use super::measure::{Interval, Issued, Latencies, Tally};
+use super::measure::{Interval, Outcome};
 use super::pace::{Go, Pacer};
 use super::walk::{Layout, Step, Walk};
-use super::{Corruption, Durability, Job, Stop};
+use super::{Durability, Job, Stop};
 use crate::{Error, Result, Subject};
 use platter_device::{Buffer, Completion, Kind, Queue, Request, Segment, Segments};
 use platter_vfs::{Error as FsError, Plan, SyncNeed};
@@ -31,21 +31,6 @@ impl Clock {
         let measuring = start + job.ramp_up;
         Clock { start, measuring, end: job.stop.time().map(|time| measuring + time) }
     }
-}
-
-/// What one worker did.
-#[derive(Default)]
-pub(crate) struct Outcome {
-    pub reads: Tally,
-    pub writes: Tally,
-    pub syncs: Latencies,
-    pub issued: Issued,
-    pub timeline: Vec<Interval>,
-    pub last: Duration,
-    pub verified: u64,
-    pub corrupted: u64,
-    pub corruptions: Vec<Corruption>,
-    pub touched: u64,
 }
 
 /// An I/O's place between issue and completion.

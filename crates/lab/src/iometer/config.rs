@@ -223,7 +223,7 @@ impl Config {
                     );
                 }
                 let is_fixed = fields.get(3).is_some_and(|fixed| *fixed == "ENABLED");
-                let depth = between(fields[0], 1, crate::plan::MOST_DEPTH)?;
+                let depth = between(fields[0], 1, crate::workload::MOST_DEPTH)?;
                 let seed =
                     fields.get(4).filter(|_| is_fixed).map(|seed| number(seed, u64::MAX)).transpose()?;
                 let worker = self.worker()?;
@@ -275,7 +275,7 @@ fn cycle(words: &[&str], has_end: bool) -> Parsed<Cycle> {
         ([start, step, kind], false) => (start, start, step, kind),
         _ => return Err(wrong()),
     };
-    let small = |text: &str| between(text, 0, crate::plan::MOST_DEPTH);
+    let small = |text: &str| between(text, 0, crate::workload::MOST_DEPTH);
     let exponential = match *kind {
         "LINEAR" => false,
         "EXPONENTIAL" => true,

@@ -1,8 +1,8 @@
 //! The grids: rows are cases, columns are targets. All views show these tables.
 
 use super::document::{Case, CaseResult, Document, Estimate, Verdict};
+use super::published;
 use super::{Cell, Column, Table, Tone, format};
-use crate::published;
 
 /// Marks a ratio above the base that what reached the storage explains, and one that nothing explains.
 const EXPLAINED: &str = "*";

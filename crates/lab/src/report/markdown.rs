@@ -1,9 +1,9 @@
 //! Markdown, for an issue or a wiki.
 
+use super::published;
 use super::table::plain_markdown;
 use super::tables::{at_the_device, conditions, every_figure, in_a_line};
 use super::{Document, answer, grid};
-use crate::published;
 use std::fmt::Write;
 
 /// The report. `published` adds the tables of the published comparisons.

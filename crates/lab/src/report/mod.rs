@@ -12,7 +12,8 @@ pub(crate) mod format;
 mod grid;
 pub mod html;
 pub mod markdown;
-mod table;
+pub mod published;
+pub(crate) mod table;
 mod tables;
 pub mod terminal;
 

@@ -1,6 +1,5 @@
 //! A table that a terminal, Markdown and HTML can show.
 
-use super::html::escape;
 use std::fmt::Write;
 
 /// What a cell's figure means for the reader.
@@ -241,6 +240,23 @@ pub fn plain_markdown(text: &str) -> String {
         }
     }
     plain
+}
+
+/// Text as HTML shows it, inside an element or a quoted attribute.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c if c.is_control() && c != '\n' => escaped.push('\u{FFFD}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! For a terminal: the answer, the grids, what to know, and on demand everything else.
 
+use super::published;
 use super::table::{printable, styled};
 use super::tables::{at_the_device, conditions, every_figure, in_a_line};
 use super::{Document, Table, answer, grid};
-use crate::published;
 use std::fmt::Write;
 
 /// Columns that a report takes where nobody says how wide the terminal is, unless a single name is wider.

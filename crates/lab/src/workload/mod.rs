@@ -6,8 +6,6 @@
 
 mod fio;
 
-use crate::diskspd::Profile;
-use crate::iometer::Config;
 use crate::report::document::{Direction, Scoring};
 use crate::{CELL, Durability, Error, Pattern, Result};
 use platter_device::parse_size;
@@ -17,6 +15,10 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
+
+/// As many jobs as fio has, and I/Os as a queue of io_uring.
+pub(crate) const MOST_WORKERS: u32 = 4096;
+pub(crate) const MOST_DEPTH: u32 = 32_768;
 
 /// How much of a workload is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -186,35 +188,6 @@ impl Workload {
         }
     }
 
-    /// All workloads that a name stands for: a profile or a command line of DiskSpd (`diskspd -b4K …`) may have several
-    /// runs, everything else is one.
-    ///
-    /// # Errors
-    /// As [`Workload::load`].
-    pub fn load_all(name: impl AsRef<OsStr>, preset: Preset) -> Result<Vec<Workload>> {
-        let path = Path::new(name.as_ref());
-        let shown = path.display().to_string();
-        let wrong = |reason: String| input(&shown, reason);
-        if let Some(line) = path.to_str().and_then(|name| name.strip_prefix("diskspd ")) {
-            let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            return Profile::from_arguments(&arguments)
-                .and_then(|profile| profile.workloads())
-                .map_err(wrong);
-        }
-        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xml")) {
-            let text = read_text(path).map_err(|error| wrong(error.to_string()))?;
-            return Profile::from_xml(&text, &[]).and_then(|profile| profile.workloads()).map_err(wrong);
-        }
-        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("icf")) {
-            let stem = path.file_stem().map_or(shown.clone(), |stem| stem.to_string_lossy().into_owned());
-            return Config::load(path)
-                .and_then(|config| config.workload(&stem))
-                .map(|one| vec![one])
-                .map_err(wrong);
-        }
-        Ok(vec![Workload::load(name, preset)?])
-    }
-
     /// The built-in workload of this name, if there is one.
     fn built_in(name: &str, preset: Preset) -> Option<Result<Workload>> {
         let (title, profile) = name.split_once(':').map_or((name, None), |(name, rest)| (name, Some(rest)));
@@ -356,7 +329,7 @@ pub fn parse_durability(text: &str) -> std::result::Result<Durability, String> {
     }
 }
 
-fn input(name: &str, reason: impl std::fmt::Display) -> Error {
+pub(crate) fn input(name: &str, reason: impl std::fmt::Display) -> Error {
     Error::Input { name: name.into(), reason: reason.to_string() }
 }
 

@@ -4,7 +4,8 @@ use super::super::document::{Case, CaseResult, Document, Latency, Run, Second};
 use super::super::tables::Sides;
 use super::super::{Cell, Column, Table, format, grid};
 use super::plot::{Band, Plot, Point, Series, Tick, linear_ticks, log_ticks};
-use super::{colour, escape, ordered};
+use super::{colour, ordered};
+use crate::report::table::escape;
 use std::fmt::Write;
 
 /// Points of a line at most; a longer timeline is drawn in steps of several intervals.

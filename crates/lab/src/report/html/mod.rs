@@ -8,9 +8,10 @@ pub(crate) mod detail;
 pub(crate) mod plot;
 
 use super::document::{Case, Document, RAW};
+use super::published;
+use super::table::escape;
 use super::tables::{at_the_device, conditions, every_figure, in_a_line};
 use super::{Table, answer, grid};
-use crate::published;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
@@ -145,23 +146,6 @@ fn ordered(cases: Vec<&Case>) -> Vec<&Case> {
     let mut sorted = cases.clone();
     sorted.sort_by_key(|case| (first(case), case.direction));
     sorted
-}
-
-/// Text as HTML shows it, inside an element or a quoted attribute.
-pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() && c != '\n' => escaped.push('\u{FFFD}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 /// The class that gives a target its colour, the same everywhere on the page.

@@ -1,6 +1,6 @@
 //! Curves and columns: SVG that stretches to any width, with the labels in HTML so that they keep their size.
 
-use super::escape;
+use crate::report::table::escape;
 use std::fmt::Write;
 
 /// Size of the drawing in its own units; the page stretches it.

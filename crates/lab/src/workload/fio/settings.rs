@@ -8,8 +8,8 @@ use super::keys::{Meaning, is_off, meaning};
 use super::spread::spread;
 use super::text::Entry;
 use super::values::{self, KbBase, Size};
-use crate::plan::{MOST_DEPTH, MOST_WORKERS};
 use crate::report::document::Direction;
+use crate::workload::{MOST_DEPTH, MOST_WORKERS};
 use crate::{NextFile, Spread};
 use std::time::Duration;
 

@@ -14,7 +14,9 @@ use platter_lab::jetstress::{Jetstress, Volumes};
 use platter_lab::naspt::{Naspt, Policy, Set};
 use platter_lab::report::Document;
 use platter_lab::workload::{Case, built_in, parse_durability};
-use platter_lab::{Comparison, Durability, Measured, Preset, Stand, Target, Workload, device_path};
+use platter_lab::{
+    Comparison, Durability, Measured, Preset, Stand, Target, Workload, device_path, load_workloads,
+};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -163,7 +165,7 @@ impl Choices {
         workloads: &[OsString],
         directory: &Path,
     ) -> Result<Comparison, Failure> {
-        let loaded = workloads.iter().map(|name| Workload::load_all(name, self.preset()));
+        let loaded = workloads.iter().map(|name| load_workloads(name, self.preset()));
         let workloads = loaded.collect::<Result<Vec<_>, _>>()?.concat();
         self.comparison_of(targets, workloads, directory)
     }

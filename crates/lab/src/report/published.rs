@@ -4,8 +4,8 @@
 //! the same load on two targets. A measured case corresponds by its load, not by its name, so that a published ratio
 //! can stand beside a measured one.
 
-use crate::report::document::Case;
-use crate::report::{Cell, Column, Table};
+use super::document::Case;
+use super::{Cell, Column, Table};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
