@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "each test binary uses a part of this")]
 mod sample;
 
-use platter_lab::fleet::{Fleet, Key};
+use platter_lab::fleet::{Fleet, Key, Rates, Summary};
 use platter_lab::report::Document;
 use std::collections::BTreeSet;
 
@@ -26,7 +26,12 @@ fn report(number: u32, model: &str, speed: f64, rng: &mut fastrand::Rng) -> Docu
     document
 }
 
-fn names(fleet: &Fleet) -> BTreeSet<String> {
+/// What is kept of a report.
+fn rates(document: &Document) -> Rates {
+    Rates::of(document.to_json().as_bytes()).unwrap()
+}
+
+fn names(fleet: &Summary) -> BTreeSet<String> {
     fleet.outliers().into_iter().map(|outlier| outlier.machine.split(' ').next().unwrap().into()).collect()
 }
 
@@ -40,8 +45,9 @@ fn three_slow_machines_of_500_are_named_and_no_other() {
             // One model is far slower than the other, which makes none of its machines slow.
             let (model, speed) = if number < 300 { ("fast", 1.0) } else { ("slow", 0.4) };
             let speed = if slow.contains(&number) { speed * 0.75 } else { speed };
-            fleet.add(&report(number, model, speed, &mut rng).to_json()).unwrap();
+            fleet.add(rates(&report(number, model, speed, &mut rng)));
         }
+        let fleet = fleet.summary();
         let expected: BTreeSet<String> = slow.iter().map(|number| format!("node{number}")).collect();
         assert_eq!(names(&fleet), expected, "seed {seed}");
         assert!(fleet.outliers().iter().all(|outlier| (0.65..0.85).contains(&outlier.ratio)));
@@ -54,8 +60,8 @@ fn nobody_is_named_where_all_are_alike() {
     for seed in 0..40 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut fleet = Fleet::new(vec![Key::parse("device.model").unwrap()]);
-        (0..60).for_each(|number| fleet.add(&report(number, "disk", 1.0, &mut rng).to_json()).unwrap());
-        named += u32::from(!fleet.outliers().is_empty());
+        (0..60).for_each(|number| fleet.add(rates(&report(number, "disk", 1.0, &mut rng))));
+        named += u32::from(!fleet.summary().outliers().is_empty());
     }
     // One in twenty at most is meant; seeds are fixed.
     assert!(named <= 2, "{named} of 40");
@@ -65,18 +71,20 @@ fn nobody_is_named_where_all_are_alike() {
 fn one_odd_case_is_named_with_its_machine() {
     let mut rng = fastrand::Rng::with_seed(8664);
     let mut fleet = Fleet::new(vec![Key::parse("label.rack").unwrap(), Key::parse("host").unwrap()]);
-    fleet.add(&report(1, "disk", 1.0, &mut rng).to_json()).unwrap();
-    assert!(fleet.terminal(false).contains("Fewer than 8 machines"), "{}", fleet.terminal(false));
+    fleet.add(rates(&report(1, "disk", 1.0, &mut rng)));
+    let text = fleet.summary().terminal(false);
+    assert!(text.contains("Fewer than 8 machines"), "{text}");
     let mut fleet = Fleet::new(vec![Key::parse("cpu").unwrap()]);
     for number in 0..40 {
         let mut document = report(number, "disk", 1.0, &mut rng);
         if number == 9 {
             document.results[1].iops *= 0.5;
         }
-        fleet.add(&document.to_json()).unwrap();
+        fleet.add(rates(&document));
         // A second report of the same machine counts with the first.
-        fleet.add(&document.to_json()).unwrap();
+        fleet.add(rates(&document));
     }
+    let fleet = fleet.summary();
     let found = fleet.outliers();
     assert_eq!(found.len(), 1, "{found:?}");
     let document = sample::two_volumes();
@@ -96,9 +104,9 @@ fn two_groups_are_compared() {
     let mut fleet = Fleet::new(vec![Key::parse("label.rack").unwrap()]);
     for number in 0..60 {
         let speed = if number % 2 == 1 { 0.8 } else { 1.0 };
-        fleet.add(&report(number, "disk", speed, &mut rng).to_json()).unwrap();
+        fleet.add(rates(&report(number, "disk", speed, &mut rng)));
     }
-    let text = fleet.markdown();
+    let text = fleet.summary().markdown();
     assert!(
         text.contains("Second against first") && text.contains("−20 %") || text.contains("−19 %"),
         "{text}"
@@ -107,9 +115,38 @@ fn two_groups_are_compared() {
 
 #[test]
 fn what_is_no_report_is_refused() {
-    let mut fleet = Fleet::new(Vec::new());
     for text in ["", "{}", "[1]", "{\"schema\":\"other\",\"environment\":{},\"results\":[]}"] {
-        assert!(fleet.add(text).is_err(), "{text:?}");
+        assert!(Rates::of(text.as_bytes()).is_err(), "{text:?}");
     }
     assert!(Key::parse("label.").is_err() && Key::parse("colour").unwrap_err().contains("device.model"));
+}
+
+/// What a fleet of 10,000 takes: seconds, and memory that does not depend on how much there is in each report.
+#[test]
+#[ignore = "a campaign: gigabytes of reports"]
+fn ten_thousand_reports_take_seconds_and_little_memory() {
+    use std::time::Instant;
+    let here = tempfile::tempdir().unwrap();
+    let mut rng = fastrand::Rng::with_seed(8664);
+    let mut bytes = 0;
+    for number in 0..10_000 {
+        let mut document = report(number, "disk", 1.0, &mut rng);
+        // As many slices as a comparison of some minutes has.
+        let runs = document.results.iter_mut().flat_map(|result| &mut result.runs);
+        runs.for_each(|run| run.slices = run.slices.iter().copied().cycle().take(120).collect());
+        let text = document.to_json();
+        bytes += text.len();
+        std::fs::write(here.path().join(number.to_string()), text).unwrap();
+    }
+    let peak = || nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).unwrap().max_rss();
+    let (before, start) = (peak(), Instant::now());
+    let mut fleet = Fleet::new(vec![Key::parse("device.model").unwrap()]);
+    for number in 0..10_000 {
+        fleet.add(Rates::of(&std::fs::read(here.path().join(number.to_string())).unwrap()).unwrap());
+    }
+    let page = fleet.summary().html();
+    let (seconds, more) = (start.elapsed().as_secs_f64(), peak() - before);
+    println!("{bytes} bytes in {seconds:.1} s, {more} KiB more memory at most");
+    assert!(page.contains("10,000 reports of 10,000 machines"));
+    assert!(seconds < 60.0 && more < 100 << 10, "{seconds} s, {more} KiB");
 }

@@ -1,15 +1,16 @@
 //! Many machines: what many saved reports say together, by groups, and which machines fall out of theirs.
 //!
-//! Of each report only its rates are kept, so that thousands take little memory.
+//! Of each report only its rates are kept, 16 bytes each, so that thousands take little memory.
 
 mod outliers;
+mod rates;
 mod show;
 
 pub use outliers::Outlier;
+pub use rates::Rates;
 
-use crate::report::document::{Case, DeviceInfo, Environment, SCHEMA};
-use serde::Deserialize;
-use std::collections::BTreeMap;
+use crate::report::document::{DeviceInfo, Environment};
+use std::collections::HashMap;
 
 /// A property of a report that it is put into a group by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl Key {
         }
     }
 
-    fn of(&self, report: &Slim) -> String {
+    fn of(&self, report: &Rates) -> String {
         let value = match self {
             Key::Label(name) => report.labels.get(name).cloned().unwrap_or_default(),
             Key::Fact(name) => {
@@ -64,26 +65,8 @@ impl Key {
     }
 }
 
-/// What is read of a report; all else is passed over.
-#[derive(Deserialize)]
-struct Slim {
-    schema: String,
-    #[serde(default)]
-    labels: BTreeMap<String, String>,
-    environment: Environment,
-    results: Vec<SlimResult>,
-}
-
-#[derive(Deserialize)]
-struct SlimResult {
-    target: String,
-    #[serde(flatten)]
-    case: Case,
-    iops: f64,
-}
-
 /// What was measured of what: the same on every machine.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cell {
     /// The load.
     pub workload: String,
@@ -93,31 +76,32 @@ pub struct Cell {
     pub target: String,
 }
 
-/// One machine: the reports of one device of one host.
-pub(crate) struct Machine {
-    pub name: String,
-    /// For each cell, by number, what its reports have.
-    pub rates: BTreeMap<u32, Vec<f64>>,
+/// A rate of a machine in a cell, both by number.
+#[derive(Clone, Copy)]
+struct Figure {
+    cell: u32,
+    machine: u32,
+    rate: f64,
 }
 
-impl Machine {
-    /// The median over its reports.
-    pub fn rate(&self, cell: u32) -> Option<f64> {
-        self.rates.get(&cell).map(|rates| crate::statistics::median(rates))
-    }
+/// Machines that have the same values of the keys.
+#[derive(Default)]
+struct Group {
+    name: String,
+    machines: usize,
+    figures: Vec<Figure>,
 }
 
-/// Reports put together.
+/// Reports that are being put together.
 pub struct Fleet {
     keys: Vec<Key>,
-    groups: Vec<String>,
-    /// Of each group its machines, by number.
-    members: Vec<Vec<usize>>,
+    groups: Vec<Group>,
+    known_groups: HashMap<String, usize>,
     cells: Vec<Cell>,
-    machines: Vec<Machine>,
-    known: BTreeMap<(String, usize), usize>,
-    known_groups: BTreeMap<String, usize>,
-    numbers: BTreeMap<Cell, u32>,
+    known_cells: HashMap<Cell, u32>,
+    /// The names of devices of hosts.
+    machines: Vec<String>,
+    known_machines: HashMap<(String, usize), u32>,
     reports: u64,
 }
 
@@ -127,12 +111,11 @@ impl Fleet {
         Fleet {
             keys,
             groups: Vec::new(),
-            members: Vec::new(),
+            known_groups: HashMap::new(),
             cells: Vec::new(),
+            known_cells: HashMap::new(),
             machines: Vec::new(),
-            known: BTreeMap::new(),
-            known_groups: BTreeMap::new(),
-            numbers: BTreeMap::new(),
+            known_machines: HashMap::new(),
             reports: 0,
         }
     }
@@ -142,49 +125,68 @@ impl Fleet {
         self.reports
     }
 
-    /// Adds a saved report.
-    ///
-    /// # Errors
-    /// Why the text is none.
-    pub fn add(&mut self, json: &str) -> Result<(), String> {
-        let report: Slim = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        if report.schema != SCHEMA {
-            return Err(format!("its schema is {:?}; this version reads {SCHEMA:?}", report.schema));
-        }
+    /// Adds what a report has.
+    pub fn add(&mut self, report: Rates) {
         let values: Vec<String> = self.keys.iter().map(|key| key.of(&report)).collect();
-        let named = values.join(", ");
-        let next = self.groups.len();
-        let group = *self.known_groups.entry(named.clone()).or_insert(next);
-        if group == next {
-            self.groups.push(named);
-            self.members.push(Vec::new());
-        }
+        let name = values.join(", ");
+        let group = *self.known_groups.entry(name.clone()).or_insert_with(|| {
+            self.groups.push(Group { name, ..Group::default() });
+            self.groups.len() - 1
+        });
         let Environment { host, device: DeviceInfo { name: device, .. }, .. } = &report.environment;
         let name = if host.is_empty() { device.clone() } else { format!("{host} {device}") };
-        let next = self.machines.len();
-        let number = *self.known.entry((name.clone(), group)).or_insert(next);
-        if number == next {
-            self.machines.push(Machine { name, rates: BTreeMap::new() });
-            self.members[group].push(number);
-        }
-        for result in report.results.into_iter().filter(|result| result.iops > 0.0 && result.iops.is_finite())
-        {
-            let case = result.case.label();
-            let cell = Cell { workload: result.case.workload, case, target: result.target };
-            let next = self.cells.len() as u32;
-            let number_of_cell = *self.numbers.entry(cell.clone()).or_insert(next);
-            if number_of_cell == next {
-                self.cells.push(cell);
-            }
-            self.machines[number].rates.entry(number_of_cell).or_default().push(result.iops);
+        let machine = *self.known_machines.entry((name, group)).or_insert_with_key(|(name, _)| {
+            self.machines.push(name.clone());
+            self.groups[group].machines += 1;
+            self.machines.len() as u32 - 1
+        });
+        for rate in report.results.into_iter().filter(|rate| rate.iops > 0.0 && rate.iops.is_finite()) {
+            let cell = Cell { case: rate.label(), workload: rate.workload, target: rate.target };
+            let cell = *self.known_cells.entry(cell).or_insert_with_key(|cell| {
+                self.cells.push(cell.clone());
+                self.cells.len() as u32 - 1
+            });
+            self.groups[group].figures.push(Figure { cell, machine, rate: rate.iops });
         }
         self.reports += 1;
-        Ok(())
     }
 
-    /// Machines of a group that have a cell, with its rate.
-    fn rates(&self, group: usize, cell: u32) -> Vec<(usize, f64)> {
-        let rate = |&number: &usize| Some((number, self.machines[number].rate(cell)?));
-        self.members[group].iter().filter_map(rate).collect()
+    /// What they say together.
+    pub fn summary(self) -> Summary {
+        let Fleet { mut groups, cells, machines, reports, .. } = self;
+        groups.iter_mut().for_each(Group::settle);
+        Summary { groups, cells, machines, reports }
     }
+}
+
+impl Group {
+    /// Sorts the figures by cell, and makes one of those that a machine has of a cell: their median.
+    fn settle(&mut self) {
+        self.figures.sort_by_key(|figure| (figure.cell, figure.machine));
+        let mut kept: Vec<Figure> = Vec::new();
+        let same = |a: &Figure, b: &Figure| (a.cell, a.machine) == (b.cell, b.machine);
+        // A group of machines with one report each, as most are, stays as it is.
+        if self.figures.windows(2).any(|pair| same(&pair[0], &pair[1])) {
+            for of_one in self.figures.chunk_by(same) {
+                let rates: Vec<f64> = of_one.iter().map(|figure| figure.rate).collect();
+                kept.push(Figure { rate: crate::statistics::median(&rates), ..of_one[0] });
+            }
+            self.figures = kept;
+        }
+    }
+
+    /// What the machines have of a cell.
+    fn of(&self, cell: u32) -> &[Figure] {
+        let begin = self.figures.partition_point(|figure| figure.cell < cell);
+        let length = self.figures[begin..].partition_point(|figure| figure.cell == cell);
+        &self.figures[begin..begin + length]
+    }
+}
+
+/// Reports put together.
+pub struct Summary {
+    groups: Vec<Group>,
+    cells: Vec<Cell>,
+    machines: Vec<String>,
+    reports: u64,
 }

@@ -6,7 +6,7 @@
 //! those of Student's t, and corrected for the number of machines and cells (Bonferroni): where all machines are alike,
 //! the chance that any is named is one in twenty at most.
 
-use super::Fleet;
+use super::Summary;
 use crate::statistics::median;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
@@ -53,37 +53,36 @@ fn chance(distance: f64, machines: usize) -> f64 {
     2.0 * student.sf(distance.abs())
 }
 
-impl Fleet {
+impl Summary {
     /// The machines that fall out of their groups, the slowest first.
     pub fn outliers(&self) -> Vec<Outlier> {
         let judged: usize =
-            (0..self.groups.len()).map(|group| self.size(group)).filter(|size| *size >= LEAST).sum();
+            self.groups.iter().map(|group| group.machines).filter(|machines| *machines >= LEAST).sum();
         // Half of the errors for machines as a whole, half for their cells.
         let whole = ERRORS / 2.0 / judged.max(1) as f64;
         let single = whole / self.cells.len().max(1) as f64;
         let mut found = Vec::new();
-        for group in (0..self.groups.len()).filter(|&group| self.size(group) >= LEAST) {
-            let mut logs: BTreeMap<usize, Vec<(u32, f64, f64)>> = BTreeMap::new();
-            for cell in 0..self.cells.len() as u32 {
-                let rates = self.rates(group, cell);
-                if rates.len() < LEAST {
+        for group in self.groups.iter().filter(|group| group.machines >= LEAST) {
+            let mut logs: BTreeMap<u32, Vec<(u32, f64, f64)>> = BTreeMap::new();
+            for of_cell in group.figures.chunk_by(|a, b| a.cell == b.cell) {
+                if of_cell.len() < LEAST {
                     continue;
                 }
-                let values: Vec<f64> = rates.iter().map(|(_, rate)| rate.ln()).collect();
+                let values: Vec<f64> = of_cell.iter().map(|figure| figure.rate.ln()).collect();
                 let middle = median(&values);
-                for ((machine, rate), distance) in rates.iter().zip(distances(&values)) {
-                    logs.entry(*machine).or_default().push((cell, distance, rate.ln() - middle));
+                for ((figure, value), distance) in of_cell.iter().zip(&values).zip(distances(&values)) {
+                    logs.entry(figure.machine).or_default().push((figure.cell, distance, value - middle));
                 }
             }
-            let measured: Vec<usize> = logs.keys().copied().collect();
-            let over = |machine: usize, of: fn(&(u32, f64, f64)) -> f64| {
+            let measured: Vec<u32> = logs.keys().copied().collect();
+            let over = |machine: u32, of: fn(&(u32, f64, f64)) -> f64| {
                 median(&logs[&machine].iter().map(of).collect::<Vec<f64>>())
             };
             let typical: Vec<f64> = measured.iter().map(|&machine| over(machine, |cell| cell.1)).collect();
             for (&machine, distance) in measured.iter().zip(distances(&typical)) {
                 let outlier = |ratio: f64, distance: f64, cell: Option<u32>| Outlier {
-                    machine: self.machines[machine].name.clone(),
-                    group: self.groups[group].clone(),
+                    machine: self.machines[machine as usize].clone(),
+                    group: group.name.clone(),
                     ratio,
                     distance,
                     cell: cell.map(|cell| self.cells[cell as usize].clone()),
@@ -98,10 +97,5 @@ impl Fleet {
         }
         found.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
         found
-    }
-
-    /// Machines of a group.
-    pub(super) fn size(&self, group: usize) -> usize {
-        self.members[group].len()
     }
 }

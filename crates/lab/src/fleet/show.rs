@@ -1,14 +1,14 @@
 //! What a fleet says, as tables and as a page.
 
 use super::outliers::LEAST;
-use super::{Fleet, Outlier};
+use super::{Outlier, Summary};
 use crate::estimate;
 use crate::report::html;
 use crate::report::{Cell, Column, Table, Tone, format};
 use crate::statistics::{median, plural, quantile};
 use std::fmt::Write;
 
-impl Fleet {
+impl Summary {
     /// `500 reports of 500 machines in 2 groups by device.model`.
     fn title(&self) -> String {
         let many = |count: usize, noun: &str| {
@@ -42,10 +42,8 @@ impl Fleet {
         if outliers.is_empty() {
             all.push("No machine falls out of its group.".into());
         }
-        let small: Vec<&str> = (0..self.groups.len())
-            .filter(|&group| self.size(group) < LEAST)
-            .map(|group| self.groups[group].as_str())
-            .collect();
+        let small = self.groups.iter().filter(|group| group.machines < LEAST);
+        let small: Vec<&str> = small.map(|group| group.name.as_str()).collect();
         if !small.is_empty() {
             all.push(format!(
                 "Fewer than {LEAST} machines tell nothing of one of them: {}.",
@@ -73,14 +71,14 @@ impl Fleet {
         let mut rows = Vec::new();
         for (number, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.workload == workload) {
             let mut before: Vec<f64> = Vec::new();
-            for (group, name) in self.groups.iter().enumerate() {
-                let mut rates: Vec<f64> =
-                    self.rates(group, number as u32).into_iter().map(|(_, rate)| rate).collect();
+            for group in &self.groups {
+                let mut rates: Vec<f64> = group.of(number as u32).iter().map(|figure| figure.rate).collect();
                 rates.sort_by(f64::total_cmp);
                 if rates.is_empty() {
                     continue;
                 }
-                let mut row = vec![Cell::plain(&cell.case), Cell::plain(&cell.target), Cell::plain(name)];
+                let mut row =
+                    vec![Cell::plain(&cell.case), Cell::plain(&cell.target), Cell::plain(&group.name)];
                 row.push(Cell::plain(format::count(rates.len() as f64)));
                 row.extend(
                     [quantile(&rates, 0.05), median(&rates), quantile(&rates, 0.95)]

@@ -4,10 +4,13 @@ use super::lab::{Reports, load};
 use crate::command::failure::{About, Failure, Outcome, USAGE, tell};
 use crate::command::output::Output;
 use clap::Args;
-use platter_lab::fleet::{Fleet, Key};
+use platter_lab::fleet::{Fleet, Key, Rates};
 use platter_lab::report::terminal::{self, View};
 use platter_lab::report::{Diff, Document, markdown};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 /// Render a saved report again, compare two, or show published figures
 ///
@@ -75,6 +78,33 @@ fn files(path: &Path, all: &mut Vec<PathBuf>) -> Result<(), Failure> {
     below.iter().try_for_each(|path| files(path, all))
 }
 
+/// More than the report of any comparison has; a larger file is none.
+const LARGEST: u64 = 1 << 30;
+
+/// So many files are read at the same time, each by a thread.
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// What of a file is needed, or why it is no report; an error only if it cannot be read.
+fn rates(path: &Path) -> Result<Result<Rates, String>, Failure> {
+    let mut text = Vec::new();
+    let file = File::open(path).about(path.display())?;
+    file.take(LARGEST + 1).read_to_end(&mut text).about(path.display())?;
+    Ok(match text.len() as u64 > LARGEST {
+        true => Err(format!("it has more than {LARGEST} bytes")),
+        false => Rates::of(&text),
+    })
+}
+
+/// The same of several, at the same time and in their order.
+fn rates_of(paths: &[PathBuf]) -> Vec<Result<Result<Rates, String>, Failure>> {
+    thread::scope(|scope| {
+        let readers: Vec<_> = paths.iter().map(|path| scope.spawn(|| rates(path))).collect();
+        readers.into_iter().map(|reader| reader.join().expect("reading does not panic")).collect()
+    })
+}
+
 impl Arguments {
     /// Reports of many machines, together.
     fn many(self) -> Outcome {
@@ -82,13 +112,13 @@ impl Arguments {
         self.reports.iter().try_for_each(|path| files(path, &mut all))?;
         let mut fleet = Fleet::new(self.group_by);
         let mut others = 0;
-        for path in &all {
-            let text = std::fs::read_to_string(path).about(path.display())?;
-            if let Err(why) = fleet.add(&text) {
-                if self.reports.contains(path) {
-                    return Err(Failure::new(path.display(), why));
+        for paths in all.chunks(threads()) {
+            for (path, read) in paths.iter().zip(rates_of(paths)) {
+                match read? {
+                    Ok(rates) => fleet.add(rates),
+                    Err(why) if self.reports.contains(path) => return Err(Failure::new(path.display(), why)),
+                    Err(_) => others += 1,
                 }
-                others += 1;
             }
         }
         if others > 0 {
@@ -97,6 +127,7 @@ impl Arguments {
         if fleet.reports() == 0 {
             return Err(Failure::new("report", "there is no report among what was named"));
         }
+        let fleet = fleet.summary();
         let mut output = Output::new();
         match self.out {
             Some(out) => {
