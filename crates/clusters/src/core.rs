@@ -7,7 +7,7 @@ mod room;
 
 pub(crate) use changes::Batch;
 pub use changes::Change;
-pub use family::{Content, Directory, Entry, Family, capabilities};
+pub use family::{ContentRuns, Directory, DirectoryEntry, Family, capabilities};
 
 use crate::file::{File, Files};
 use crate::{FreeSpace, Heap, Runs};
@@ -335,7 +335,7 @@ impl<F: Family> Core<F> {
     }
 }
 
-impl<E: Entry> Entity<E> {
+impl<E: DirectoryEntry> Entity<E> {
     fn new(kind: Kind, parent: u64, slot: u32, entry: E) -> Entity<E> {
         Entity {
             kind,

@@ -44,7 +44,7 @@ mod volume;
 pub use bits::Bits;
 pub use blank::{clear, overwrite, serial_from};
 pub use chain::{Claims, Stop, claim_chain};
-pub use core::{Content, Core, Directory, Entity, Entry, Family, ROOT, capabilities};
+pub use core::{ContentRuns, Core, Directory, DirectoryEntry, Entity, Family, ROOT, capabilities};
 pub use disk::{Disk, first_sector};
 pub use file::FileState;
 pub use findings::{Findings, MOST_CHANGES};

@@ -251,7 +251,7 @@ impl<R: Remains> Recovery<'_, R> {
             accessed,
             target: None,
         };
-        (self.visit)(&found, &mut Content::none(&self.device, self.remains.heap()))
+        (self.visit)(&found, &mut FileContent::none(&self.device, self.remains.heap()))
     }
 
     fn file(&mut self, mut path: Vec<Name>, remnant: &Remnant) -> Result<()> {
@@ -286,7 +286,7 @@ impl<R: Remains> Recovery<'_, R> {
             target: None,
         };
         let (device, heap) = (self.device.clone(), self.remains.heap());
-        let mut content = Content { device, heap, runs, size: remnant.size, valid: remnant.valid };
+        let mut content = FileContent { device, heap, runs, size: remnant.size, valid: remnant.valid };
         (self.visit)(&found, &mut content)
     }
 
@@ -380,7 +380,7 @@ impl<R: Remains> Recovery<'_, R> {
 }
 
 /// The content of a file.
-struct Content {
+struct FileContent {
     device: Arc<dyn Device>,
     heap: Heap,
     runs: Runs,
@@ -388,13 +388,13 @@ struct Content {
     valid: u64,
 }
 
-impl Content {
-    fn none(device: &Arc<dyn Device>, heap: Heap) -> Content {
-        Content { device: device.clone(), heap, runs: Runs::default(), size: 0, valid: 0 }
+impl FileContent {
+    fn none(device: &Arc<dyn Device>, heap: Heap) -> FileContent {
+        FileContent { device: device.clone(), heap, runs: Runs::default(), size: 0, valid: 0 }
     }
 }
 
-impl RecoveredData for Content {
+impl RecoveredData for FileContent {
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let length = self.size.saturating_sub(offset).min(buffer.len() as u64) as usize;
         let written = self.valid.saturating_sub(offset).min(length as u64) as usize;

@@ -33,7 +33,7 @@ use entries::attributes_of;
 
 use crate::core::{Batch, Core, Entity, ROOT};
 use crate::file::{File, FileState, Files, IN_PLACE, PASS, PENDING, Remembered};
-use crate::{Directory, Entry as _, Family, Heap, Images, Run, Storage};
+use crate::{Directory, DirectoryEntry as _, Family, Heap, Images, Run, Storage};
 use platter_device::sync::{FILE, METADATA, Mutex, MutexGuard, RwLockWriteGuard};
 use platter_device::{Buffer, Device};
 use platter_vfs::blocking::plan_when_free;

@@ -2,7 +2,7 @@
 
 use crate::bitmap::Bitmap;
 use crate::layout::{BootSector, FileInfo, Geometry, LARGEST_DIRECTORY, Precision, Stamp, Upcase};
-use platter_clusters::{Entry, Images, Runs, Table};
+use platter_clusters::{DirectoryEntry, Images, Runs, Table};
 use platter_vfs::{DosFlags, Error, Result, Timestamp};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct ExfatFamily {
     pub(crate) boot: Vec<u8>,
 }
 
-impl Entry for FileInfo {
+impl DirectoryEntry for FileInfo {
     fn is_directory(&self) -> bool {
         self.attributes.directory()
     }

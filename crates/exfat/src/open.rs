@@ -28,14 +28,14 @@ pub fn read_boot(device: &dyn Device) -> Result<BootSector> {
 }
 
 /// What the root directory has besides names.
-struct Found {
+struct SystemEntries {
     bitmap: Option<BitmapEntry>,
     upcase: Option<UpcaseEntry>,
 }
 
 /// Finds bitmap and up-case table in the root directory.
-fn find(slots: &Slots, active: u32, place: u64) -> Result<Found> {
-    let mut found = Found { bitmap: None, upcase: None };
+fn find(slots: &Slots, active: u32, place: u64) -> Result<SystemEntries> {
+    let mut found = SystemEntries { bitmap: None, upcase: None };
     for at in 0..slots.end() {
         let slot = slots.slot(at);
         match Primary::of(slot) {

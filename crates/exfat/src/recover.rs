@@ -2,7 +2,7 @@
 
 use crate::check::find_boot;
 use crate::layout::{EntrySet, Geometry, LARGEST_DIRECTORY, Primary, SLOT, set_checksum};
-use platter_clusters::{Disk, Entry, Heap, Link, Remains, Remnant, TABLE_CACHE, Table};
+use platter_clusters::{DirectoryEntry, Disk, Heap, Link, Remains, Remnant, TABLE_CACHE, Table};
 use platter_device::Device;
 use platter_vfs::{Progress, RecoverReport, Result, Visit};
 use std::sync::Arc;

@@ -8,7 +8,8 @@ use crate::directory::{ExfatDirectory, rules};
 use crate::family::ExfatFamily;
 use crate::layout::{Attributes, BootSector, FileInfo, Geometry, LARGEST_DIRECTORY, LabelEntry, VolumeFlags};
 use platter_clusters::{
-    Content, Core, Entry, Family, FileState, Images, ROOT, Runs, Slots, Storage, Volume, capabilities,
+    ContentRuns, Core, DirectoryEntry, Family, FileState, Images, ROOT, Runs, Slots, Storage, Volume,
+    capabilities,
 };
 use platter_device::Device;
 use platter_vfs::{Capabilities, DosFlags, Error, Kind, Result, Timestamp, VolumeInfo};
@@ -134,9 +135,9 @@ impl Family for ExfatFamily {
         LARGEST_DIRECTORY
     }
 
-    fn content(core: &mut Core<ExfatFamily>, entry: &FileInfo, whole: bool) -> Result<Content> {
+    fn content(core: &mut Core<ExfatFamily>, entry: &FileInfo, whole: bool) -> Result<ContentRuns> {
         let runs = core.family.runs(entry.contiguous, entry.cluster, entry.length, whole)?;
-        Ok(Content { runs, size: entry.length, valid: entry.valid.min(entry.length) })
+        Ok(ContentRuns { runs, size: entry.length, valid: entry.valid.min(entry.length) })
     }
 
     fn link(

@@ -4,7 +4,7 @@ use crate::check::find_boot;
 use crate::layout::{
     Geometry, Link, LongName, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot, is_garbage, is_sound,
 };
-use platter_clusters::{Disk, Entry, Heap, Remains, Remnant, TABLE_CACHE, Table};
+use platter_clusters::{DirectoryEntry, Disk, Heap, Remains, Remnant, TABLE_CACHE, Table};
 use platter_device::Device;
 use platter_vfs::{Progress, RecoverReport, Result, Visit};
 use std::sync::Arc;

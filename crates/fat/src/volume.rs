@@ -7,8 +7,8 @@ use crate::layout::{
     ShortEntry, ShortName, is_sound,
 };
 use platter_clusters::{
-    Content, Core, Entries, Entry, Family, FileState, FreeSpace, Images, Link, ROOT, Runs, Slots, Storage,
-    TABLE_CACHE, Table, Volume, capabilities, first_sector,
+    ContentRuns, Core, DirectoryEntry, Entries, Family, FileState, FreeSpace, Images, Link, ROOT, Runs,
+    Slots, Storage, TABLE_CACHE, Table, Volume, capabilities, first_sector,
 };
 use platter_device::Device;
 use platter_vfs::{Capabilities, DosFlags, Error, Kind, Result, Timestamp, VolumeInfo};
@@ -93,7 +93,7 @@ fn not_fat(reason: &str) -> Error {
     Error::NotThisFormat { format: "FAT", reason: reason.into() }
 }
 
-impl Entry for ShortEntry {
+impl DirectoryEntry for ShortEntry {
     fn is_directory(&self) -> bool {
         self.attributes.directory()
     }
@@ -306,7 +306,7 @@ impl Family for FatFamily {
         u64::from(crate::layout::MOST_SLOTS) * crate::layout::SLOT as u64
     }
 
-    fn content(core: &mut Core<FatFamily>, entry: &ShortEntry, whole: bool) -> Result<Content> {
+    fn content(core: &mut Core<FatFamily>, entry: &ShortEntry, whole: bool) -> Result<ContentRuns> {
         let size = u64::from(entry.size);
         let needed = if whole { 0 } else { core.heap.clusters_for(size) as u32 };
         let runs = match entry.cluster {
@@ -317,7 +317,7 @@ impl Family for FatFamily {
             0 => Runs::default(),
             first => core.family.table.walk(first, Some(needed), core.heap.count)?,
         };
-        Ok(Content { runs, size, valid: size })
+        Ok(ContentRuns { runs, size, valid: size })
     }
 
     fn link(

@@ -75,7 +75,7 @@ pub(crate) struct OpenStand {
     /// What tells about the hardware below: the device, or the directory of a temporary image.
     pub place: PathBuf,
     /// Where targets are made: a region (or memory) for each, or the whole device for one after the other.
-    pub places: Vec<Place>,
+    pub places: Vec<Region>,
     mirror: Option<Arc<Mirror>>,
     made: Made,
     /// Keeps the kernel's block devices of all places; after those that use them.
@@ -83,7 +83,7 @@ pub(crate) struct OpenStand {
 }
 
 /// Where a target is made.
-pub(crate) struct Place {
+pub(crate) struct Region {
     pub device: Arc<dyn Device>,
     /// Bytes from the beginning whose space is provided before anything is measured and never given back: see
     /// [`OpenStand::provide`].
@@ -113,8 +113,8 @@ impl OpenStand {
         match stand {
             Stand::Memory(length) => {
                 let memory = || Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
-                let places: Vec<Place> =
-                    (0..targets).map(|_| Place { device: memory(), provided: 0, block: None }).collect();
+                let places: Vec<Region> =
+                    (0..targets).map(|_| Region { device: memory(), provided: 0, block: None }).collect();
                 Ok(OpenStand {
                     device: places[0].device.clone(),
                     kind: "memory",
@@ -172,7 +172,7 @@ impl OpenStand {
     fn nothing(caching: Caching) -> OpenStand {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(0, Sectors::SMALL));
         OpenStand {
-            places: vec![Place { device: device.clone(), provided: 0, block: None }],
+            places: vec![Region { device: device.clone(), provided: 0, block: None }],
             device,
             kind: NO_DEVICE,
             direct: true,
@@ -224,9 +224,9 @@ impl OpenStand {
         let region = |number: u64| {
             let block = blocks.part(number * length, length)?;
             let device = Arc::new(FileDevice::open(&block, options)?);
-            Ok(Place { device, provided, block: Some((block, blocks.directory.clone())) })
+            Ok(Region { device, provided, block: Some((block, blocks.directory.clone())) })
         };
-        let places = (0..count).map(region).collect::<Result<Vec<Place>>>()?;
+        let places = (0..count).map(region).collect::<Result<Vec<Region>>>()?;
         let kind = if is_image { "image" } else { "block device" };
         let place = place.clone();
         Ok(OpenStand {
@@ -322,13 +322,13 @@ pub(crate) fn region_length(device: u64, span: u64, targets: u64) -> Option<u64>
 
 /// A region for each target, made of stripes that alternate; the whole device where there is one target, or no room for
 /// all.
-fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> Result<Vec<Place>> {
+fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> Result<Vec<Region>> {
     let provided = |length: u64| if is_image { provided_length(length, span) } else { 0 };
     let length = match region_length(device.len(), span, targets) {
         Some(length) if targets > 1 => length,
         _ => {
             let provided = provided(device.len());
-            return Ok(vec![Place { device: device.clone(), provided, block: None }]);
+            return Ok(vec![Region { device: device.clone(), provided, block: None }]);
         }
     };
     let mut starts: Vec<Vec<u64>> = vec![Vec::new(); targets as usize];
@@ -344,12 +344,12 @@ fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> 
     let region = |starts: Vec<u64>| {
         let name = device.name().to_string();
         let device = Arc::new(Stripes::new(device.clone(), STRIPE, starts, name)?);
-        Ok(Place { device, provided: provided(length), block: None })
+        Ok(Region { device, provided: provided(length), block: None })
     };
     starts.into_iter().map(region).collect()
 }
 
-impl Place {
+impl Region {
     /// Its block device, and the directory that it may be mounted below.
     pub fn block(&self) -> Option<(&Path, &Path)> {
         self.block.as_ref().map(|(block, directory)| (block.as_path(), directory.as_path()))

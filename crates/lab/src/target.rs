@@ -2,7 +2,7 @@
 
 use crate::peer::{Mounted, Peer};
 use crate::report::document::{self as report, RAW};
-use crate::stand::{Place, typed};
+use crate::stand::{Region, typed};
 use crate::{Error, Result, Subject};
 use platter_device::{Caching, Device, FileDevice, FileOptions, Recorder, parse_size, show_size};
 use platter_vfs::{Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
@@ -117,7 +117,7 @@ impl Target {
 
     /// Makes the target ready: discards the place's content, formats it, makes the file. Nothing is written to the
     /// device for a directory. `name` is what reports call it.
-    pub(crate) fn set_up(&self, name: &str, place: &Place, caching: Caching, length: u64) -> Result<Ready> {
+    pub(crate) fn set_up(&self, name: &str, place: &Region, caching: Caching, length: u64) -> Result<Ready> {
         let device = &place.device;
         match self {
             Target::Raw | Target::Through { .. } => {

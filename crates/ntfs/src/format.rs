@@ -15,7 +15,7 @@ mod plan;
 mod records;
 
 use crate::layout::{BootSector, fixup, timestamp_to_file_time};
-use crate::log::{Log, Place};
+use crate::log::{Log, LogPlace};
 use measures::{Measures, Piece};
 use platter_clusters::{clear, overwrite};
 use platter_device::Device;
@@ -129,8 +129,11 @@ fn write(
     put(&measures.mft, &table)?;
     put(&measures.mirror, &table[..(measures.mirrored() * u64::from(measures.record)) as usize])?;
     let (start, end) = measures.bytes_of(&measures.log);
-    let place =
-        Place { runs: vec![(start, end - start)], cluster: measures.cluster as u32, record: measures.record };
+    let place = LogPlace {
+        runs: vec![(start, end - start)],
+        cluster: measures.cluster as u32,
+        record: measures.record,
+    };
     Log::create(device, place)?;
     device.write_at(backup, &boot)?;
     device.flush()?;

@@ -8,7 +8,7 @@ use crate::layout::{
     Attribute, BootSector, Content, ExtendedAttribute, FileName, Geometry, Kind as Type, ListEntry, Record,
     Reference, StandardInformation, fixup, index, log as log_page, record_number, reparse_from_bytes, runs,
 };
-use crate::log::{Change, Log, Place, State, Target};
+use crate::log::{Change, Log, LogPlace, LogState, Target};
 use crate::{Ntfs, NtfsVolume, lznt1};
 use platter_device::{Device, MemoryDevice, OverlayDevice, Sectors};
 use platter_vfs::model::fuzz;
@@ -113,13 +113,13 @@ impl Base {
 }
 
 /// A log with groups that no restart record covers, and where it stands.
-fn logged() -> &'static (Base, Place) {
-    static LOGGED: OnceLock<(Base, Place)> = OnceLock::new();
+fn logged() -> &'static (Base, LogPlace) {
+    static LOGGED: OnceLock<(Base, LogPlace)> = OnceLock::new();
     LOGGED.get_or_init(|| {
         const PAGES: u64 = 64;
         let device = Arc::new(MemoryDevice::new(1 << 20, Sectors::SMALL));
         let page = log_page::PAGE;
-        let place = Place { runs: vec![(0, PAGES * page as u64)], cluster: 4096, record: 1024 };
+        let place = LogPlace { runs: vec![(0, PAGES * page as u64)], cluster: 4096, record: 1024 };
         Log::create(&*device, place.clone()).expect("memory does not fail");
         let (mut log, _) = Log::open(&*device, place.clone()).expect("memory does not fail");
         log.begin(&*device, 0).expect("memory does not fail");
@@ -154,7 +154,7 @@ pub fn log(input: &[u8]) {
     let (base, place) = logged();
     let Ok(device) = base.patched(input) else { return };
     let Ok((mut log, state)) = Log::open(&*device, place.clone()) else { return };
-    if let State::Unclean(replay) = state {
+    if let LogState::Unclean(replay) = state {
         drop(replay.apply(&*device));
     }
     let record = Record::new(3).to_bytes(1024).unwrap_or_default();
@@ -164,7 +164,7 @@ pub fn log(input: &[u8]) {
         drop(log.checkpoint(&*device));
         drop(log.end(&*device));
         let again = Log::open(&*device, place.clone());
-        assert!(matches!(again, Ok((_, State::Clean))), "a log that was closed: {again:?}");
+        assert!(matches!(again, Ok((_, LogState::Clean))), "a log that was closed: {again:?}");
     }
 }
 

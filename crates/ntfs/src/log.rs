@@ -20,7 +20,7 @@ mod place;
 mod replay;
 mod scan;
 
-pub use place::Place;
+pub use place::LogPlace;
 pub use replay::Replay;
 
 use crate::layout::Reference;
@@ -87,7 +87,7 @@ pub struct Change<'a> {
 
 /// What the log says of the volume.
 #[derive(Debug)]
-pub enum State {
+pub enum LogState {
     /// It was closed, or the log is empty.
     Clean,
     /// It was not closed; this puts it right.
@@ -99,7 +99,7 @@ pub enum State {
 /// The log of an open volume. Whoever calls makes sure that only one thread does.
 #[derive(Debug)]
 pub struct Log {
-    place: Place,
+    place: LogPlace,
     ring: Ring,
     /// No LSN of the log is greater.
     greatest: u64,
@@ -126,16 +126,16 @@ impl Log {
     /// Reads the log and says what state the volume is in.
     ///
     /// # Errors
-    /// What the device gives. A damaged log is [`State::Foreign`].
-    pub fn open(device: &dyn Device, place: Place) -> Result<(Log, State)> {
+    /// What the device gives. A damaged log is [`LogState::Foreign`].
+    pub fn open(device: &dyn Device, place: LogPlace) -> Result<(Log, LogState)> {
         let bytes = place.bytes() / PAGE as u64 * PAGE as u64;
         let log = |ring, greatest, place| Log { place, ring, greatest, session: None };
         if let Err(reason) = Ring::check(bytes) {
-            return Ok((log(Ring::new(bytes), 0, place), State::Foreign(reason)));
+            return Ok((log(Ring::new(bytes), 0, place), LogState::Foreign(reason)));
         }
         let (page, state) = scan::state(device, &place, bytes)?;
         let greatest = match (&page, &state) {
-            (_, State::Unclean(replay)) => replay.greatest(),
+            (_, LogState::Unclean(replay)) => replay.greatest(),
             (Some(page), _) => page.current,
             (None, _) => 0,
         };
@@ -151,7 +151,7 @@ impl Log {
     ///
     /// # Errors
     /// What the device gives.
-    pub fn create(device: &dyn Device, place: Place) -> Result<()> {
+    pub fn create(device: &dyn Device, place: LogPlace) -> Result<()> {
         let bytes = place.bytes() / PAGE as u64 * PAGE as u64;
         if let Err(reason) = Ring::check(bytes) {
             return Err(Error::CannotMake { format: "NTFS", reason });
@@ -318,7 +318,7 @@ impl Log {
 }
 
 /// Writes pages, those that follow one another together.
-fn write_pages(place: &Place, device: &dyn Device, pages: &[Sealed]) -> Result<()> {
+fn write_pages(place: &LogPlace, device: &dyn Device, pages: &[Sealed]) -> Result<()> {
     for row in pages.chunk_by(|(one, _), (next, _)| one + 1 == *next) {
         for part in row.chunks(MOST_TOGETHER) {
             let bytes: Vec<&[u8]> = part.iter().map(|(_, bytes)| &bytes[..]).collect();
@@ -357,7 +357,7 @@ fn opening(target: &Target, entry: u32, lsn: u64) -> Operation {
 }
 
 /// The step that makes a change.
-fn redo(change: &Change, target: u32, place: &Place) -> Result<Operation> {
+fn redo(change: &Change, target: u32, place: &LogPlace) -> Result<Operation> {
     let cluster = u64::from(place.cluster);
     let within = change.offset % cluster;
     let whole = match change.target {

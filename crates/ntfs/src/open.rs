@@ -7,7 +7,7 @@ use crate::layout::{
     BootSector, Content, Geometry, Kind, ListEntry, NonResident, Record, Run, VolumeInformation, fixup,
     index, journal, record_number, runs, volume_flags,
 };
-use crate::log::{Log, Place, State};
+use crate::log::{Log, LogPlace, LogState};
 use crate::space::Space;
 use platter_device::{Device, OverlayDevice};
 use platter_vfs::{Error, Health, OpenOptions, Result};
@@ -179,12 +179,12 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
     let of_device = device.why_read_only();
     let mut reason = of_device.clone().filter(|_| device.end() < device.len());
     let (mut log, was_open) = match open_log(&device, geometry) {
-        Ok((log, State::Clean)) => (Some(log), false),
-        Ok((log, State::Foreign(why))) => {
+        Ok((log, LogState::Clean)) => (Some(log), false),
+        Ok((log, LogState::Foreign(why))) => {
             reason = reason.or(Some(format!("it was not closed, and its log cannot be replayed: {why}")));
             (Some(log), true)
         }
-        Ok((log, State::Unclean(replay))) => {
+        Ok((log, LogState::Unclean(replay))) => {
             if is_read_only {
                 device = Arc::new(OverlayDevice::new(device));
             }
@@ -223,7 +223,7 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
     Ok(Opened { device, boot, core, log, was_open, information })
 }
 
-fn open_log(device: &Arc<dyn Device>, geometry: Geometry) -> Result<(Log, State)> {
+fn open_log(device: &Arc<dyn Device>, geometry: Geometry) -> Result<(Log, LogState)> {
     let mut core = Core::new(device.clone(), geometry, mft_runs(device, geometry)?);
     let file = core.file(record_number::LOG_FILE)?;
     let cluster = geometry.cluster;
@@ -234,7 +234,7 @@ fn open_log(device: &Arc<dyn Device>, geometry: Geometry) -> Result<(Log, State)
         };
         runs.push((lcn * cluster, run.length * cluster));
     }
-    Log::open(&**device, Place { runs, cluster: cluster as u32, record: geometry.record })
+    Log::open(&**device, LogPlace { runs, cluster: cluster as u32, record: geometry.record })
 }
 
 fn load_upcase(core: &mut Core) -> Result<()> {
@@ -291,7 +291,7 @@ pub fn label(core: &mut Core) -> Result<String> {
 fn hibernated(core: &mut Core) -> Result<Option<String>> {
     let name: Vec<u16> = "hiberfil.sys".encode_utf16().collect();
     let Ok(Some(entry)) = core.find_name(record_number::ROOT, &name) else { return Ok(None) };
-    let reference = index::Entry { bytes: &entry, offset: 0 }.head();
+    let reference = index::IndexEntry { bytes: &entry, offset: 0 }.head();
     let Ok(file) = core.file_at(crate::layout::Reference(reference)) else { return Ok(None) };
     let Some(data) = file.find(Kind::DATA, &[]).and_then(Attr::outside) else { return Ok(None) };
     let start = core.read_runs(&data.runs, 0, data.size.min(4))?;

@@ -85,7 +85,7 @@ impl Core {
         let Some(entry) = entry else {
             return Err(Error::damaged("$SII", 0, format!("security descriptor {id:#x}"), "none"));
         };
-        let data = crate::layout::index::Entry { bytes: &entry, offset: 0 }.data();
+        let data = crate::layout::index::IndexEntry { bytes: &entry, offset: 0 }.data();
         let header = DescriptorHeader::from_bytes(data)
             .filter(|header| header.length as usize <= LONGEST + DescriptorHeader::LENGTH)
             .ok_or_else(|| {

@@ -16,7 +16,7 @@ pub const LARGEST: u64 = 1 << 53;
 pub struct Stream {
     /// Its node.
     pub node: u64,
-    state: RwLock<State, FILE>,
+    state: RwLock<StreamState, FILE>,
     /// Plans under way, and what keeps them from a range.
     ranges: RangeLock,
     /// How often clusters were exchanged under plans of writes, which then have to write again.
@@ -33,7 +33,7 @@ pub struct Stream {
 
 /// Where the content is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
+pub enum StreamPlace {
     /// In the record.
     Resident(Vec<u8>),
     /// In clusters, from virtual cluster 0 without a gap.
@@ -42,9 +42,9 @@ pub enum Place {
 
 /// What changes while a stream is open.
 #[derive(Debug)]
-pub struct State {
+pub struct StreamState {
     /// Where the content is.
-    pub place: Place,
+    pub place: StreamPlace,
     /// Bytes of content.
     pub size: u64,
     /// Bytes from the start that were written, or are holes; the rest reads as zeroes.
@@ -64,28 +64,28 @@ pub struct State {
     pub left: Vec<Run>,
 }
 
-impl State {
+impl StreamState {
     /// The state of an attribute.
-    pub fn of(attr: Option<&Attr>) -> State {
+    pub fn of(attr: Option<&Attr>) -> StreamState {
         let (place, size, valid, unit) = match attr.map(|attr| &attr.body) {
-            None => (Place::Resident(Vec::new()), 0, 0, 0),
+            None => (StreamPlace::Resident(Vec::new()), 0, 0, 0),
             Some(Body::Resident { value, .. }) => {
                 let size = value.len() as u64;
-                (Place::Resident(value.clone()), size, size, 0)
+                (StreamPlace::Resident(value.clone()), size, size, 0)
             }
             Some(Body::Outside(outside)) => {
-                (Place::Runs(outside.runs.clone()), outside.size, outside.valid, outside.unit)
+                (StreamPlace::Runs(outside.runs.clone()), outside.size, outside.valid, outside.unit)
             }
         };
         let flags = attr.map_or(0, |attr| attr.flags);
         let (done, left) = (SmallVec::new(), Vec::new());
-        State { place, size, valid, planned: valid, done, flags, unit, is_ahead: false, left }
+        StreamState { place, size, valid, planned: valid, done, flags, unit, is_ahead: false, left }
     }
 
     /// Another one like it, for a change that may fail.
-    pub fn copy(&self) -> State {
+    pub fn copy(&self) -> StreamState {
         let (place, done, left) = (self.place.clone(), self.done.clone(), self.left.clone());
-        State { place, done, left, ..*self }
+        StreamState { place, done, left, ..*self }
     }
 
     /// Whether it is compressed.
@@ -109,8 +109,8 @@ impl State {
     /// Its runs; none if it is resident.
     pub fn runs(&self) -> &RunList {
         match &self.place {
-            Place::Resident(_) => RunList::NONE,
-            Place::Runs(runs) => runs,
+            StreamPlace::Resident(_) => RunList::NONE,
+            StreamPlace::Runs(runs) => runs,
         }
     }
 
@@ -144,7 +144,7 @@ impl State {
 
 impl Stream {
     /// An open stream.
-    pub fn new(node: u64, state: State) -> Stream {
+    pub fn new(node: u64, state: StreamState) -> Stream {
         Stream {
             node,
             state: RwLock::new(state),
@@ -158,12 +158,12 @@ impl Stream {
     }
 
     /// The state, to be read.
-    pub fn read(&self) -> RwLockReadGuard<'_, State, FILE> {
+    pub fn read(&self) -> RwLockReadGuard<'_, StreamState, FILE> {
         self.state.read()
     }
 
     /// The state, to be changed.
-    pub fn write(&self) -> RwLockWriteGuard<'_, State, FILE> {
+    pub fn write(&self) -> RwLockWriteGuard<'_, StreamState, FILE> {
         self.state.write()
     }
 
@@ -188,7 +188,7 @@ impl Stream {
     }
 
     /// [`RangeLock::claim`].
-    pub fn claim(&self, range: impl Fn(&State) -> Range<u64>, waits_for: Access) -> Claim<'_> {
+    pub fn claim(&self, range: impl Fn(&StreamState) -> Range<u64>, waits_for: Access) -> Claim<'_> {
         self.ranges.claim(&self.state, range, waits_for)
     }
 

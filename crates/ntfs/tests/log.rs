@@ -7,7 +7,7 @@ use platter_ntfs::layout::index::{IndexBlock, Node, name_entry};
 use platter_ntfs::layout::{
     BootSector, Content, Geometry, Kind, Record, Reference, fixup, record_number, runs,
 };
-use platter_ntfs::log::{Change, Log, Place, State, Target};
+use platter_ntfs::log::{Change, Log, LogPlace, LogState, Target};
 use platter_vfs::Result;
 use platter_vfs::model::{ImageFile, Random, linux};
 use std::process::Command;
@@ -72,9 +72,9 @@ impl Volume {
         self.runs(record, kind, name).into_iter().flat_map(each).collect()
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> LogPlace {
         let (record, _) = self.record(record_number::LOG_FILE);
-        Place {
+        LogPlace {
             runs: self.runs(&record, Kind::DATA, ""),
             cluster: self.geometry.cluster as u32,
             record: self.geometry.record,
@@ -117,7 +117,7 @@ impl Volume {
 fn replay_texts(cluster: u32) {
     let volume = Volume::new(64 << 20, cluster);
     let (mut log, state) = Log::open(&volume.device, volume.place()).unwrap();
-    assert!(matches!(state, State::Clean), "{state:?}");
+    assert!(matches!(state, LogState::Clean), "{state:?}");
     log.begin(&volume.device, 0).unwrap();
     for number in 0..20 {
         volume.log_text(&mut log, &format!("the text after, {number}"));
@@ -207,7 +207,7 @@ fn block(number: u64, text: &str) -> Vec<u8> {
 /// A log on a device in memory, with blocks of an index in the clusters from 1000 on.
 struct Bench {
     device: MemoryDevice,
-    place: Place,
+    place: LogPlace,
 }
 
 const CLUSTER: u32 = 4096;
@@ -217,12 +217,12 @@ impl Bench {
         let device = MemoryDevice::new(8 << 20, Sectors::SMALL);
         // In two parts.
         let runs = vec![(64 << 12, 30 << 12), (400 << 12, 34 << 12)];
-        let place = Place { runs, cluster: CLUSTER, record: 1024 };
+        let place = LogPlace { runs, cluster: CLUSTER, record: 1024 };
         Log::create(&device, place.clone()).unwrap();
         Bench { device, place }
     }
 
-    fn open(&self) -> (Log, State) {
+    fn open(&self) -> (Log, LogState) {
         Log::open(&self.device, self.place.clone()).unwrap()
     }
 
@@ -255,7 +255,7 @@ impl Bench {
 fn a_log_is_replayed_whatever_its_length_and_however_often_it_went_round() {
     let bench = Bench::new();
     let (mut log, state) = bench.open();
-    assert!(matches!(state, State::Clean));
+    assert!(matches!(state, LogState::Clean));
     log.begin(&bench.device, 0).unwrap();
     let mut last = 0;
     for number in 0..300u64 {
@@ -264,13 +264,13 @@ fn a_log_is_replayed_whatever_its_length_and_however_often_it_went_round() {
         if Bench::append(&mut log, &bench.device, &blocks).is_err() {
             // Full: everything is put in its place, and the log is empty again.
             assert!(log.used() * 2 > log.capacity(), "{} of {}", log.used(), log.capacity());
-            let (_, State::Unclean(replay)) = bench.open() else { panic!("group {number}") };
+            let (_, LogState::Unclean(replay)) = bench.open() else { panic!("group {number}") };
             replay.apply(&bench.device).unwrap();
             log.checkpoint(&bench.device).unwrap();
             assert_eq!(log.used(), 0);
             Bench::append(&mut log, &bench.device, &blocks).unwrap();
         }
-        let (_, State::Unclean(replay)) = bench.open() else { panic!("group {number}") };
+        let (_, LogState::Unclean(replay)) = bench.open() else { panic!("group {number}") };
         let over =
             OverlayDevice::new(Arc::new(MemoryDevice::from_image(&bench.device.to_image(), Sectors::SMALL)));
         replay.apply(&over).unwrap();
@@ -279,10 +279,10 @@ fn a_log_is_replayed_whatever_its_length_and_however_often_it_went_round() {
         last = number;
     }
     assert_eq!(last, 299);
-    let (_, State::Unclean(replay)) = bench.open() else { panic!("the last") };
+    let (_, LogState::Unclean(replay)) = bench.open() else { panic!("the last") };
     replay.apply(&bench.device).unwrap();
     log.end(&bench.device).unwrap();
-    assert!(matches!(bench.open().1, State::Clean));
+    assert!(matches!(bench.open().1, LogState::Clean));
 }
 
 /// What blocks hold in place once the log was replayed.
@@ -300,7 +300,7 @@ fn a_group_is_there_or_not_wherever_the_power_is_cut() {
     let mut states = vec![(0, vec![None; 6])];
     for session in 0..3 {
         let (mut log, state) = Log::open(&faults, bench.place.clone()).unwrap();
-        assert!(matches!(state, State::Clean));
+        assert!(matches!(state, LogState::Clean));
         log.begin(&faults, 0).unwrap();
         for number in 0..40 {
             let text = format!("text{session}.{number}");
@@ -311,7 +311,7 @@ fn a_group_is_there_or_not_wherever_the_power_is_cut() {
             (0..count as usize).for_each(|number| now[number] = Some(text.clone()));
             states.push((faults.log().writes(), now));
             if log.used() * 2 > log.capacity() || number == 39 {
-                let (_, State::Unclean(replay)) = Log::open(&faults, bench.place.clone()).unwrap() else {
+                let (_, LogState::Unclean(replay)) = Log::open(&faults, bench.place.clone()).unwrap() else {
                     panic!("it was not closed")
                 };
                 replay.apply(&faults).unwrap();
@@ -327,15 +327,15 @@ fn a_group_is_there_or_not_wherever_the_power_is_cut() {
         for survivors in [Survivors::None, Survivors::All, some, Survivors::Random(random.number())] {
             let device = log.cut(k, survivors);
             match Log::open(&device, bench.place.clone()).unwrap().1 {
-                State::Unclean(replay) => {
+                LogState::Unclean(replay) => {
                     assert!(
                         !replay.is_torn(),
                         "write {k}, {survivors:?}: others would redo a part of a group"
                     );
                     replay.apply(&device).unwrap();
                 }
-                State::Clean => {}
-                State::Foreign(reason) => panic!("write {k}, {survivors:?}: {reason}"),
+                LogState::Clean => {}
+                LogState::Foreign(reason) => panic!("write {k}, {survivors:?}: {reason}"),
             }
             let found = texts(&device);
             let allowed = &states[done..(done + 2).min(states.len())];

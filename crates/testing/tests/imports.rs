@@ -149,14 +149,8 @@ fn reaches(beside: &BTreeMap<&String, BTreeSet<&String>>, from: &String, to: &St
 }
 
 /// Imports that go up all the same. What is taken from here must not come back.
-const UPWARDS: &[&str] = &[
-    "device: contents uses table",
-    "device: positional uses file",
-    "device: uring uses file",
-];
+const UPWARDS: &[&str] =
+    &["device: contents uses table", "device: positional uses file", "device: uring uses file"];
 
 /// Modules beside each other that import each other. What is taken from here must not come back.
-const CIRCLES: &[&str] = &[
-    "testing/simulation: history and names",
-    "testing/simulation: run and verdict",
-];
+const CIRCLES: &[&str] = &["testing/simulation: history and names", "testing/simulation: run and verdict"];

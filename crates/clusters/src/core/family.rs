@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What a directory says of a file or directory: everything but its name.
-pub trait Entry: Clone + PartialEq + Send + 'static {
+pub trait DirectoryEntry: Clone + PartialEq + Send + 'static {
     /// Whether it is a directory.
     fn is_directory(&self) -> bool;
 
@@ -37,7 +37,7 @@ pub trait Entry: Clone + PartialEq + Send + 'static {
 /// A directory in memory: its slots and an index of its names. An entry is known by a slot, its key.
 pub trait Directory: Send + 'static {
     /// A file or directory in it: name, attributes, size, first cluster and times.
-    type Entry: Entry;
+    type Entry: DirectoryEntry;
 
     /// Its slots.
     fn slots(&self) -> &Slots;
@@ -90,7 +90,7 @@ pub trait Directory: Send + 'static {
 
 /// Where a file's content lies, as a format reads it from disk.
 #[derive(Default)]
-pub struct Content {
+pub struct ContentRuns {
     /// Its clusters, those behind its size aside.
     pub runs: Runs,
     /// Its size in bytes.
@@ -102,7 +102,7 @@ pub struct Content {
 /// A format: its entries, and how it takes and links clusters. What it needs beyond the [`Core`] it keeps in itself.
 pub trait Family: Send + Sized + 'static {
     /// What a directory says of what it holds.
-    type Entry: Entry;
+    type Entry: DirectoryEntry;
     /// A directory in memory.
     type Directory: Directory<Entry = Self::Entry>;
 
@@ -180,7 +180,7 @@ pub trait Family: Send + Sized + 'static {
     ///
     /// # Errors
     /// [`Error::Damaged`](platter_vfs::Error::Damaged) and what reading gives.
-    fn content(core: &mut Core<Self>, entry: &Self::Entry, whole: bool) -> Result<Content>;
+    fn content(core: &mut Core<Self>, entry: &Self::Entry, whole: bool) -> Result<ContentRuns>;
 
     /// Makes the clusters from number `linked` to number `to` on disk those of a file or directory that has the ones
     /// before them, with the next commit.

@@ -302,7 +302,7 @@ impl<F: Family> Volume<F> {
 }
 
 /// What users see of an entry.
-pub(super) fn attributes_of<E: crate::Entry>(
+pub(super) fn attributes_of<E: crate::DirectoryEntry>(
     entry: &E,
     linked: bool,
     allocated: u64,

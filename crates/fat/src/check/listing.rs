@@ -9,10 +9,10 @@ use std::ops::Range;
 /// All slots of a directory.
 pub struct Listing {
     pub bytes: Vec<u8>,
-    place: Place,
+    place: ListingPlace,
 }
 
-enum Place {
+enum ListingPlace {
     /// The fixed root directory, from this offset.
     Fixed(u64),
     /// Clusters of this size from these offsets.
@@ -34,7 +34,7 @@ impl Listing {
             let offset = geometry.root_offset();
             let mut bytes = vec![0; geometry.root_entries as usize * SLOT];
             disk.read_slots(offset, &mut bytes)?;
-            return Ok(Listing { bytes, place: Place::Fixed(offset) });
+            return Ok(Listing { bytes, place: ListingPlace::Fixed(offset) });
         }
         let size = geometry.cluster_size as usize;
         let most = (MOST_SLOTS as usize * SLOT).div_ceil(size);
@@ -51,12 +51,12 @@ impl Listing {
             cluster = next;
         }
         bytes.truncate(MOST_SLOTS as usize * SLOT);
-        Ok(Listing { bytes, place: Place::Clusters(size, offsets) })
+        Ok(Listing { bytes, place: ListingPlace::Clusters(size, offsets) })
     }
 
     /// Adds an empty cluster.
     pub fn extend(&mut self, geometry: &Geometry, cluster: u32) {
-        if let Place::Clusters(size, offsets) = &mut self.place {
+        if let ListingPlace::Clusters(size, offsets) = &mut self.place {
             offsets.push(geometry.cluster_offset(cluster));
             self.bytes.resize(self.bytes.len() + *size, 0);
         }
@@ -77,8 +77,8 @@ impl Listing {
     /// Device offset of a slot.
     pub fn offset(&self, at: usize) -> u64 {
         match &self.place {
-            Place::Fixed(offset) => offset + (at * SLOT) as u64,
-            Place::Clusters(size, offsets) => offsets[at * SLOT / size] + (at * SLOT % size) as u64,
+            ListingPlace::Fixed(offset) => offset + (at * SLOT) as u64,
+            ListingPlace::Clusters(size, offsets) => offsets[at * SLOT / size] + (at * SLOT % size) as u64,
         }
     }
 

@@ -13,7 +13,7 @@ mod rest;
 use crate::environment::{device_info, environment};
 use crate::plan::{self, Plan};
 use crate::report::document::{self as report, Document, RAW, Settings, WorkloadSettings};
-use crate::stand::{OpenStand, Place};
+use crate::stand::{OpenStand, Region};
 use crate::target::{Ready, Target};
 use crate::workload::{Case, Workload};
 use crate::{Comparison, Error, Issued, Job, Measured, Result, Session, Stop, Watch};
@@ -379,7 +379,7 @@ impl<'a> Course<'a> {
     }
 
     /// Makes a target ready.
-    fn make(&mut self, target: &Target, name: &str, place: &Place) -> Result<Member> {
+    fn make(&mut self, target: &Target, name: &str, place: &Region) -> Result<Member> {
         self.observer.stage(&format!("{name}: formatting"), self.spent, self.expected);
         let ready = target.set_up(name, place, self.stand.caching, self.span)?;
         if !self.targets.iter().any(|target| target.name == name) {

@@ -1,6 +1,6 @@
 //! A profile as workloads.
 
-use super::profile::{Content, Length, Profile, Target, Throughput, TimeSpan};
+use super::profile::{Length, Profile, Target, Throughput, TimeSpan, WriteContent};
 use crate::report::document::Direction;
 use crate::workload::{Case, Part, Share, Workload};
 use crate::{Begin, Durability, Pace, PartLength, Pattern, Pause, Rate, Shape, Spread, SpreadPart};
@@ -50,7 +50,7 @@ impl Profile {
         let writes = span.targets.iter().any(|target| target.write_ratio > 0);
         if writes
             && !span.random_data
-            && span.targets.iter().any(|target| target.content == Content::Sequence)
+            && span.targets.iter().any(|target| target.content == WriteContent::Sequence)
         {
             notes.push(
                 "what is written is random, and no sector is like another; DiskSpd writes the bytes 0 to 255 again and \

@@ -1,6 +1,6 @@
 //! A command line.
 
-use super::profile::{Caches, Content, Length, Profile, Target, Throughput, TimeSpan};
+use super::profile::{Caches, Length, Profile, Target, Throughput, TimeSpan, WriteContent};
 use std::path::Path;
 
 type Parsed<T> = Result<T, String>;
@@ -186,7 +186,7 @@ impl Line {
                 rest if rest.contains(',') => {
                     return Err("the content of writes is random, and not taken from a file".into());
                 }
-                rest => target.content = Content::Random(nonzero(size_of(rest, block)?)?),
+                rest => target.content = WriteContent::Random(nonzero(size_of(rest, block)?)?),
             },
             _ => return Err("this option is not understood".into()),
         }

@@ -66,7 +66,7 @@ pub(super) struct Caches {
 
 /// What writes hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum WriteContent {
     /// The bytes 0 to 255 again and again.
     #[default]
     Sequence,
@@ -96,7 +96,7 @@ pub(super) struct Target {
     pub threads: u32,
     pub write_ratio: u8,
     pub caches: Caches,
-    pub content: Content,
+    pub content: WriteContent,
     pub burst: u32,
     /// Milliseconds.
     pub think: u32,
@@ -140,7 +140,7 @@ impl Default for Target {
             threads: 1,
             write_ratio: 0,
             caches: Caches::default(),
-            content: Content::default(),
+            content: WriteContent::default(),
             burst: 0,
             think: 0,
             throughput: None,

@@ -1,6 +1,6 @@
 //! What a profile's runs measured, as DiskSpd prints it.
 
-use super::profile::{Content, Length, Profile, Target, Throughput, TimeSpan};
+use super::profile::{Length, Profile, Target, Throughput, TimeSpan, WriteContent};
 use super::xml::Writer;
 use crate::environment::host;
 use crate::kept::{Run, Runs, shares};
@@ -264,7 +264,7 @@ fn write_target(span: &TimeSpan, target: &Target, out: &mut String) {
         (true, false) => "\t\thardware and software write caches disabled, writethrough on",
         (false, _) => "\t\tusing hardware write cache, writethrough off",
     });
-    if let Content::Random(bytes @ 1..) = target.content {
+    if let WriteContent::Random(bytes @ 1..) = target.content {
         line(&format!("\t\twrite buffer size: {}\n\t\twrite buffer source: random fill", size(bytes)));
     }
     line(&match target.write_ratio {

@@ -3,7 +3,7 @@
 //! Facts: `XmlProfileParser/diskspd.xsd` of DiskSpd 2.2, which says what elements there are and what they hold; and the order in
 //! which its unit tests expect them.
 
-use super::profile::{Caches, Content, Length, Profile, Target, Throughput, TimeSpan};
+use super::profile::{Caches, Length, Profile, Target, Throughput, TimeSpan, WriteContent};
 use quick_xml::escape::escape;
 use quick_xml::events::{BytesStart, Event};
 use std::fmt::{Display, Write};
@@ -321,19 +321,19 @@ fn path(element: &Element, paths: &[String]) -> Parsed<String> {
     found.cloned().ok_or_else(|| element.wrong(&format_args!("the command line has no target {number}")))
 }
 
-fn content(element: &Element) -> Parsed<Content> {
-    let mut content = Content::default();
+fn content(element: &Element) -> Parsed<WriteContent> {
+    let mut content = WriteContent::default();
     for child in &element.children {
         match (child.name.as_str(), child.text.as_str()) {
             ("Pattern", "sequential") => {}
-            ("Pattern", "random") => content = Content::Random(0),
+            ("Pattern", "random") => content = WriteContent::Random(0),
             ("Pattern", _) => {
                 return Err(child.wrong(&"writes are never zeros here, as devices may not store those"));
             }
             ("RandomDataSource", _) => {
                 for part in &child.children {
                     match part.name.as_str() {
-                        "SizeInBytes" => content = Content::Random(part.number(u64::MAX)?),
+                        "SizeInBytes" => content = WriteContent::Random(part.number(u64::MAX)?),
                         _ => {
                             return Err(
                                 part.wrong(&"the content of writes is random, and not taken from a file")
@@ -444,8 +444,8 @@ fn write_target(target: &Target, out: &mut Writer) {
     }
     out.open("WriteBufferContent");
     match target.content {
-        Content::Sequence => out.value("Pattern", "sequential"),
-        Content::Random(bytes) => {
+        WriteContent::Sequence => out.value("Pattern", "sequential"),
+        WriteContent::Random(bytes) => {
             out.value("Pattern", "random");
             if bytes > 0 {
                 out.open("RandomDataSource");

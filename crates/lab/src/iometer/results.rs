@@ -54,11 +54,11 @@ const BINS: [u64; 20] = [
 ];
 
 /// One row, column by column.
-struct Row(Vec<String>);
+struct ResultRow(Vec<String>);
 
-impl Row {
-    fn new(kind: &str, name: &str) -> Row {
-        let mut row = Row(vec![String::new(); COLUMNS.split(',').count()]);
+impl ResultRow {
+    fn new(kind: &str, name: &str) -> ResultRow {
+        let mut row = ResultRow(vec![String::new(); COLUMNS.split(',').count()]);
         row.set("Target Type", kind);
         // A comma would be a column of its own.
         row.set("Target Name", name.replace(',', " "));
@@ -94,7 +94,7 @@ impl Sum {
         sum
     }
 
-    fn write(&self, row: &mut Row) {
+    fn write(&self, row: &mut ResultRow) {
         let seconds = self.elapsed.as_secs_f64().max(1e-9);
         let mut latencies = self.reads.latencies.clone();
         latencies.add(&self.writes.latencies);
@@ -226,7 +226,7 @@ fn write_specs(step: &Step<'_>, out: &mut String) {
     let _ = writeln!(out, "'End access specifications");
 }
 
-fn rows(done: &[(&Load<'_>, &Run)]) -> Vec<Row> {
+fn rows(done: &[(&Load<'_>, &Run)]) -> Vec<ResultRow> {
     let each =
         || done.iter().flat_map(|(load, run)| run.workers.iter().map(move |worker| (*run, worker, *load)));
     let workers = || done.iter().flat_map(|(load, _)| load.workers.iter().copied());
@@ -239,10 +239,12 @@ fn rows(done: &[(&Load<'_>, &Run)]) -> Vec<Row> {
     disks.sort_unstable();
     disks.dedup();
     let mut rows = Vec::new();
-    let mut all = Row::new("ALL", "All");
+    let mut all = ResultRow::new("ALL", "All");
     all.set("# Managers", managers.len());
-    let mut manager =
-        Row::new("MANAGER", managers.first().copied().filter(|name| !name.is_empty()).unwrap_or(&host()));
+    let mut manager = ResultRow::new(
+        "MANAGER",
+        managers.first().copied().filter(|name| !name.is_empty()).unwrap_or(&host()),
+    );
     for row in [&mut all, &mut manager] {
         row.set("Access Specification Name", &spec);
         row.set("# Workers", distinct(workers()));
@@ -254,7 +256,7 @@ fn rows(done: &[(&Load<'_>, &Run)]) -> Vec<Row> {
     rows.push(all);
     rows.push(manager);
     for (number, processor) in processors.iter().enumerate() {
-        let mut row = Row::new("PROCESSOR", &format!("CPU {number}"));
+        let mut row = ResultRow::new("PROCESSOR", &format!("CPU {number}"));
         utilization(&mut row, std::slice::from_ref(processor));
         row.set("Processor Speed", TICKS);
         rows.push(row);
@@ -273,14 +275,14 @@ fn rows(done: &[(&Load<'_>, &Run)]) -> Vec<Row> {
                     .map(move |(_, tally)| (*load, *run, tally))
             })
         };
-        let mut row = Row::new("WORKER", &worker.name);
+        let mut row = ResultRow::new("WORKER", &worker.name);
         row.set("Access Specification Name", common(own().map(|(load, ..)| load.spec.name.as_str())));
         row.set("# Disks", own().count());
         Sum::of(own().map(|(_, run, tally)| (run, tally))).write(&mut row);
         settings(&mut row, std::iter::once(worker), own().map(|(load, ..)| load.depth));
         rows.push(row);
         for (load, run, tally) in own() {
-            let mut row = Row::new("DISK", load.target);
+            let mut row = ResultRow::new("DISK", load.target);
             Sum::of(std::iter::once((run, tally))).write(&mut row);
             settings(&mut row, std::iter::once(worker), std::iter::once(load.depth));
             rows.push(row);
@@ -297,7 +299,7 @@ fn distinct<'c>(workers: impl Iterator<Item = &'c Worker>) -> usize {
 }
 
 fn settings<'c>(
-    row: &mut Row,
+    row: &mut ResultRow,
     workers: impl Iterator<Item = &'c Worker> + Clone,
     depths: impl Iterator<Item = u32>,
 ) {
@@ -306,7 +308,7 @@ fn settings<'c>(
     row.set("Queue Depth", common(depths));
 }
 
-fn utilization(row: &mut Row, processors: &[ProcessorTime]) {
+fn utilization(row: &mut ResultRow, processors: &[ProcessorTime]) {
     let number = processors.len().max(1) as f64;
     let mean = |index: usize| processors.iter().map(|time| shares(time)[index]).sum::<f64>() / number;
     row.real("% CPU Utilization", 100.0 - mean(2));

@@ -85,7 +85,7 @@ impl Frame {
 }
 
 #[derive(Default)]
-struct State {
+struct DatabaseState {
     frames: HashMap<u64, Frame>,
     /// Pages of the cache, in the order in which they are looked at to be given up.
     clock: VecDeque<u64>,
@@ -100,7 +100,7 @@ struct State {
     sequence: u64,
 }
 
-impl State {
+impl DatabaseState {
     fn insert(&mut self, number: u64, page: Page) {
         self.frames.insert(number, Frame::clean(page));
         self.clock.push_back(number);
@@ -120,7 +120,7 @@ pub struct Database {
     pub log: Log,
     stamp: u64,
     shape: Shape,
-    state: Mutex<State>,
+    state: Mutex<DatabaseState>,
     changed: Condvar,
     /// Held while a head is written: of the two one is always whole.
     heads: Mutex<()>,
@@ -225,7 +225,7 @@ impl Database {
         Ok(database)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DatabaseState> {
         self.state.lock().expect("no panic while locked")
     }
 
@@ -251,7 +251,7 @@ impl Database {
     }
 
     /// Logs a change and makes it. All its pages are in the cache, or new.
-    fn make(&self, state: &mut State, change: &Change) -> u64 {
+    fn make(&self, state: &mut DatabaseState, change: &Change) -> u64 {
         let (begin, end) = self.log.append(change);
         if let Some(made) = change.made() {
             state.insert(made, Page::new(Kind::Leaf, made, self.stamp));
@@ -272,7 +272,7 @@ impl Database {
     }
 
     /// A page was changed.
-    fn mark(&self, state: &mut State, number: u64, begin: u64, end: u64) {
+    fn mark(&self, state: &mut DatabaseState, number: u64, begin: u64, end: u64) {
         let Some(frame) = state.frames.get_mut(&number) else { return };
         frame.page.set_position(end);
         frame.is_used = true;
@@ -285,7 +285,7 @@ impl Database {
     }
 
     /// Does something under the lock, with the pages that it asks for in the cache.
-    fn with<T>(&self, mut act: impl FnMut(&mut State) -> Result<Outcome<T>>) -> Result<T> {
+    fn with<T>(&self, mut act: impl FnMut(&mut DatabaseState) -> Result<Outcome<T>>) -> Result<T> {
         loop {
             let outcome = act(&mut self.lock())?;
             match outcome {
@@ -296,7 +296,7 @@ impl Database {
     }
 
     /// The leaf that a key belongs to, and the branches above it, from the root.
-    fn way(&self, state: &mut State, key: u64) -> Result<Outcome<Vec<u64>>> {
+    fn way(&self, state: &mut DatabaseState, key: u64) -> Result<Outcome<Vec<u64>>> {
         let mut way = vec![ROOT];
         loop {
             let number = way[way.len() - 1];
@@ -365,7 +365,7 @@ impl Database {
     }
 
     /// What makes room in a full page on the way.
-    fn divide(&self, state: &State, way: &[u64], full: usize) -> Result<Change> {
+    fn divide(&self, state: &DatabaseState, way: &[u64], full: usize) -> Result<Change> {
         let made = state.last + 1;
         if made > self.shape.pages {
             return Err(Error::Job(format!("the database is full: it has {} pages", self.shape.pages)));

@@ -21,7 +21,7 @@ pub const CONTENT: u64 = (SEGMENT - HEADER) as u64;
 /// Segments that are read at once when the log is replayed.
 const READ: u64 = 64;
 
-struct State {
+struct LogState {
     /// What nobody writes yet.
     group: Vec<u8>,
     /// Where that will be.
@@ -40,7 +40,7 @@ pub struct Log {
     segments: u64,
     /// What is before it is needed no more.
     needed: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     changed: Condvar,
 }
 
@@ -48,12 +48,12 @@ impl Log {
     /// A log that goes on at a segment.
     pub fn new(store: Store, stamp: u64, segments: u64, first: u64) -> Log {
         let start = first * CONTENT;
-        let state = State { group: Vec::new(), start, durable: start, is_writing: false, failure: None };
+        let state = LogState { group: Vec::new(), start, durable: start, is_writing: false, failure: None };
         let needed = AtomicU64::new(start);
         Log { store, stamp, segments, needed, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LogState> {
         self.state.lock().expect("no panic while locked")
     }
 

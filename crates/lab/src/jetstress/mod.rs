@@ -13,7 +13,7 @@ mod store;
 
 use crate::environment::{device_info, environment};
 use crate::report::document::{self as report, CaseResult, Document, Settings, WorkloadSettings};
-use crate::stand::{OpenStand, Place, Stand};
+use crate::stand::{OpenStand, Region, Stand};
 use crate::target::{Ready, Target};
 use crate::{Error, Observer, Preset, Result};
 use database::{Database, Shape};
@@ -326,7 +326,7 @@ impl Course<'_> {
     fn ready<'p>(
         &self,
         target: &Target,
-        places: &mut impl Iterator<Item = &'p Place>,
+        places: &mut impl Iterator<Item = &'p Region>,
         length: u64,
     ) -> Result<Ready> {
         // A directory needs no place on the device; any will do.

@@ -75,14 +75,14 @@ impl std::str::FromStr for Policy {
 
 /// A folder or a file, where it is.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum ItemPlace {
     Node(Node),
     Path(PathBuf),
 }
 
 /// An open file.
 pub(super) struct Open {
-    place: Place,
+    place: ItemPlace,
     file: Option<File>,
     is_changed: bool,
 }
@@ -90,7 +90,7 @@ pub(super) struct Open {
 /// A target's files, and what was done with them.
 pub(super) struct Files {
     system: Option<Arc<dyn FileSystem>>,
-    root: Place,
+    root: ItemPlace,
     /// What a file system of the host is mounted from, if it was for this.
     block: Option<PathBuf>,
     rules: Rules,
@@ -128,7 +128,7 @@ impl Files {
         let root = system.create(Node::ROOT, &Name::from("NASPT"), Kind::Directory)?;
         Ok(Files {
             system: Some(system.clone()),
-            root: Place::Node(root),
+            root: ItemPlace::Node(root),
             block: None,
             rules: Rules::of(policy, format),
             done: Done::default(),
@@ -139,65 +139,65 @@ impl Files {
     pub fn of_directory(path: &Path, block: Option<PathBuf>, policy: Policy, format: &str) -> Files {
         Files {
             system: None,
-            root: Place::Path(path.into()),
+            root: ItemPlace::Path(path.into()),
             block,
             rules: Rules::of(policy, format),
             done: Done::default(),
         }
     }
 
-    pub fn root(&self) -> Place {
+    pub fn root(&self) -> ItemPlace {
         self.root.clone()
     }
 
-    pub fn folder(&self, parent: &Place, name: &str) -> Result<Place> {
+    pub fn folder(&self, parent: &ItemPlace, name: &str) -> Result<ItemPlace> {
         match (parent, &self.system) {
-            (Place::Node(node), Some(system)) => {
-                Ok(Place::Node(system.create(*node, &Name::from(name), Kind::Directory)?))
+            (ItemPlace::Node(node), Some(system)) => {
+                Ok(ItemPlace::Node(system.create(*node, &Name::from(name), Kind::Directory)?))
             }
-            (Place::Path(path), _) => {
+            (ItemPlace::Path(path), _) => {
                 let path = path.join(name);
                 std::fs::create_dir(&path).map_err(failed(&path))?;
-                Ok(Place::Path(path))
+                Ok(ItemPlace::Path(path))
             }
-            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+            (ItemPlace::Node(_), None) => unreachable!("nodes are of volumes"),
         }
     }
 
-    pub fn create(&mut self, folder: &Place, name: &str) -> Result<Open> {
+    pub fn create(&mut self, folder: &ItemPlace, name: &str) -> Result<Open> {
         self.timed(|files| match (folder, &files.system) {
-            (Place::Node(node), Some(system)) => {
+            (ItemPlace::Node(node), Some(system)) => {
                 let node = system.create(*node, &Name::from(name), Kind::File)?;
                 if files.rules.at_change {
                     system.sync(node, SyncScope::All)?;
                 }
-                Ok(Open { place: Place::Node(node), file: None, is_changed: true })
+                Ok(Open { place: ItemPlace::Node(node), file: None, is_changed: true })
             }
-            (Place::Path(path), _) => {
+            (ItemPlace::Path(path), _) => {
                 let path = path.join(name);
                 let options = File::options().read(true).write(true).create_new(true).open(&path);
                 let file = options.map_err(failed(&path))?;
                 if files.rules.at_change {
                     file.sync_all().map_err(failed(&path))?;
                 }
-                Ok(Open { place: Place::Path(path), file: Some(file), is_changed: true })
+                Ok(Open { place: ItemPlace::Path(path), file: Some(file), is_changed: true })
             }
-            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+            (ItemPlace::Node(_), None) => unreachable!("nodes are of volumes"),
         })
     }
 
-    pub fn open(&mut self, folder: &Place, name: &str) -> Result<Open> {
+    pub fn open(&mut self, folder: &ItemPlace, name: &str) -> Result<Open> {
         self.timed(|files| match (folder, &files.system) {
-            (Place::Node(node), Some(system)) => {
+            (ItemPlace::Node(node), Some(system)) => {
                 let node = system.lookup(*node, &Name::from(name))?;
-                Ok(Open { place: Place::Node(node), file: None, is_changed: false })
+                Ok(Open { place: ItemPlace::Node(node), file: None, is_changed: false })
             }
-            (Place::Path(path), _) => {
+            (ItemPlace::Path(path), _) => {
                 let path = path.join(name);
                 let file = File::options().read(true).write(true).open(&path).map_err(failed(&path))?;
-                Ok(Open { place: Place::Path(path), file: Some(file), is_changed: false })
+                Ok(Open { place: ItemPlace::Path(path), file: Some(file), is_changed: false })
             }
-            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+            (ItemPlace::Node(_), None) => unreachable!("nodes are of volumes"),
         })
     }
 
@@ -213,8 +213,8 @@ impl Files {
     pub fn read(&mut self, open: &Open, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let start = Instant::now();
         let read = match (&open.place, &open.file, &self.system) {
-            (Place::Node(node), _, Some(system)) => system.read(*node, offset, buffer)?,
-            (Place::Path(path), Some(file), _) => file.read_at(buffer, offset).map_err(failed(path))?,
+            (ItemPlace::Node(node), _, Some(system)) => system.read(*node, offset, buffer)?,
+            (ItemPlace::Path(path), Some(file), _) => file.read_at(buffer, offset).map_err(failed(path))?,
             _ => unreachable!("an open file is of a volume or of the host"),
         };
         if read != buffer.len() {
@@ -229,13 +229,13 @@ impl Files {
     pub fn write(&mut self, open: &mut Open, offset: u64, data: &[u8]) -> Result<()> {
         let start = Instant::now();
         match (&open.place, &open.file, &self.system) {
-            (Place::Node(node), _, Some(system)) => {
+            (ItemPlace::Node(node), _, Some(system)) => {
                 system.write(*node, offset, data)?;
                 if self.rules.at_write {
                     system.sync(*node, SyncScope::All)?;
                 }
             }
-            (Place::Path(path), Some(file), _) => {
+            (ItemPlace::Path(path), Some(file), _) => {
                 file.write_all_at(data, offset).map_err(failed(path))?;
                 if self.rules.at_write {
                     file.sync_all().map_err(failed(path))?;
@@ -255,13 +255,13 @@ impl Files {
         // Some day in 2009.
         let then = Duration::from_secs(1_240_531_200);
         match (&open.place, &open.file, &self.system) {
-            (Place::Node(node), _, Some(system)) => {
+            (ItemPlace::Node(node), _, Some(system)) => {
                 system.set_attributes(*node, &Change { modified: Some(then.into()), ..Change::default() })?;
                 if self.rules.at_change {
                     system.sync(*node, SyncScope::All)?;
                 }
             }
-            (Place::Path(path), Some(file), _) => {
+            (ItemPlace::Path(path), Some(file), _) => {
                 file.set_modified(std::time::UNIX_EPOCH + then).map_err(failed(path))?;
                 if self.rules.at_change {
                     file.sync_all().map_err(failed(path))?;
@@ -276,8 +276,8 @@ impl Files {
     pub fn sync_file(&mut self, open: &Open) -> Result<()> {
         let start = Instant::now();
         match (&open.place, &open.file, &self.system) {
-            (Place::Node(node), _, Some(system)) => system.sync(*node, SyncScope::Data)?,
-            (Place::Path(path), Some(file), _) => file.sync_data().map_err(failed(path))?,
+            (ItemPlace::Node(node), _, Some(system)) => system.sync(*node, SyncScope::Data)?,
+            (ItemPlace::Path(path), Some(file), _) => file.sync_data().map_err(failed(path))?,
             _ => unreachable!("an open file is of a volume or of the host"),
         }
         self.done.syncs += 1;
@@ -289,9 +289,9 @@ impl Files {
     pub fn has_clones(&self) -> bool {
         match (&self.system, &self.root) {
             (Some(system), _) => system.capabilities().clone,
-            (None, Place::Path(path)) => platter_device::host_file_system(path)
+            (None, ItemPlace::Path(path)) => platter_device::host_file_system(path)
                 .is_some_and(|kind| ["btrfs", "xfs", "bcachefs"].contains(&kind.as_str())),
-            (None, Place::Node(_)) => false,
+            (None, ItemPlace::Node(_)) => false,
         }
     }
 
@@ -306,10 +306,10 @@ impl Files {
     ) -> Result<()> {
         let start = Instant::now();
         match (&from.place, &to.place, &from.file, &to.file, &self.system) {
-            (Place::Node(from), Place::Node(to), .., Some(system)) => {
+            (ItemPlace::Node(from), ItemPlace::Node(to), .., Some(system)) => {
                 system.clone_range(*from, offset, *to, at, length)?;
             }
-            (_, Place::Path(path), Some(from), Some(to), _) => {
+            (_, ItemPlace::Path(path), Some(from), Some(to), _) => {
                 // These file systems share what is copied inside the kernel.
                 let (mut offset, mut at) = (offset as i64, at as i64);
                 let copied = copy_file_range(from, Some(&mut offset), to, Some(&mut at), length as usize)
@@ -330,7 +330,7 @@ impl Files {
     /// Whether files have snapshots.
     pub fn has_snapshots(&self) -> bool {
         // Asked of a file, as directories have none.
-        let (Some(system), Place::Node(root)) = (&self.system, &self.root) else { return false };
+        let (Some(system), ItemPlace::Node(root)) = (&self.system, &self.root) else { return false };
         let name = Name::from("snapshots");
         let Ok(node) = system.create(*root, &name, Kind::File) else { return false };
         let has = system.snapshots(node).is_ok();
@@ -339,7 +339,7 @@ impl Files {
     }
 
     pub fn snapshot(&mut self, open: &Open, name: &str) -> Result<()> {
-        if let (Place::Node(node), Some(system)) = (&open.place, &self.system) {
+        if let (ItemPlace::Node(node), Some(system)) = (&open.place, &self.system) {
             let start = Instant::now();
             system.create_snapshot(*node, &Name::from(name))?;
             self.done.changes += 1;
@@ -349,7 +349,7 @@ impl Files {
     }
 
     pub fn remove_snapshots(&self, open: &Open) -> Result<()> {
-        if let (Place::Node(node), Some(system)) = (&open.place, &self.system) {
+        if let (ItemPlace::Node(node), Some(system)) = (&open.place, &self.system) {
             // What has no snapshots has none to remove.
             for name in system.snapshots(*node).unwrap_or_default() {
                 system.remove_snapshot(*node, &name)?;
@@ -361,35 +361,35 @@ impl Files {
     pub fn close(&mut self, open: Open) -> Result<()> {
         let flushes = open.is_changed && self.rules.at_close;
         match (open.place, open.file, &self.system) {
-            (Place::Node(node), _, Some(system)) => {
+            (ItemPlace::Node(node), _, Some(system)) => {
                 if flushes {
                     system.sync(node, SyncScope::All)?;
                 }
                 system.forget(node, 1);
             }
-            (Place::Path(path), Some(file), _) if flushes => file.sync_all().map_err(failed(&path))?,
+            (ItemPlace::Path(path), Some(file), _) if flushes => file.sync_all().map_err(failed(&path))?,
             _ => {}
         }
         Ok(())
     }
 
     /// Looks at every file of a folder, as a listing with sizes does; returns how many there are.
-    pub fn list(&mut self, folder: &Place) -> Result<u64> {
+    pub fn list(&mut self, folder: &ItemPlace) -> Result<u64> {
         let start = Instant::now();
         let mut count = 0;
         match (folder, &self.system) {
-            (Place::Node(node), Some(system)) => {
+            (ItemPlace::Node(node), Some(system)) => {
                 let mut entries = Vec::new();
                 system.read_directory(*node, Cursor::START, usize::MAX, &mut entries)?;
                 count = entries.iter().filter(|entry| entry.attributes.kind == Kind::File).count() as u64;
             }
-            (Place::Path(path), _) => {
+            (ItemPlace::Path(path), _) => {
                 for entry in std::fs::read_dir(path).map_err(failed(path))? {
                     let data = entry.and_then(|entry| entry.metadata()).map_err(failed(path))?;
                     count += u64::from(data.is_file());
                 }
             }
-            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+            (ItemPlace::Node(_), None) => unreachable!("nodes are of volumes"),
         }
         self.done.looks += count;
         self.done.latencies.record(start.elapsed());
@@ -397,42 +397,42 @@ impl Files {
     }
 
     /// The size of a file by its name.
-    pub fn size(&mut self, folder: &Place, name: &str) -> Result<u64> {
+    pub fn size(&mut self, folder: &ItemPlace, name: &str) -> Result<u64> {
         let start = Instant::now();
         let size = match (folder, &self.system) {
-            (Place::Node(node), Some(system)) => {
+            (ItemPlace::Node(node), Some(system)) => {
                 let node = system.lookup(*node, &Name::from(name))?;
                 let size = system.attributes(node)?.size;
                 system.forget(node, 1);
                 size
             }
-            (Place::Path(path), _) => {
+            (ItemPlace::Path(path), _) => {
                 let path = path.join(name);
                 std::fs::metadata(&path).map_err(failed(&path))?.len()
             }
-            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+            (ItemPlace::Node(_), None) => unreachable!("nodes are of volumes"),
         };
         self.done.looks += 1;
         self.done.latencies.record(start.elapsed());
         Ok(size)
     }
 
-    pub fn rename(&mut self, folder: &Place, name: &str, new: &str) -> Result<()> {
+    pub fn rename(&mut self, folder: &ItemPlace, name: &str, new: &str) -> Result<()> {
         let start = Instant::now();
         match (folder, &self.system) {
-            (Place::Node(node), Some(system)) => {
+            (ItemPlace::Node(node), Some(system)) => {
                 system.rename(*node, &Name::from(name), *node, &Name::from(new), RenameFlags::default())?;
                 if self.rules.at_change {
                     system.sync(*node, SyncScope::All)?;
                 }
             }
-            (Place::Path(path), _) => {
+            (ItemPlace::Path(path), _) => {
                 std::fs::rename(path.join(name), path.join(new)).map_err(failed(path))?;
                 if self.rules.at_change {
                     File::open(path).and_then(|folder| folder.sync_all()).map_err(failed(path))?;
                 }
             }
-            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+            (ItemPlace::Node(_), None) => unreachable!("nodes are of volumes"),
         }
         self.done.changes += 1;
         self.done.latencies.record(start.elapsed());
@@ -440,16 +440,16 @@ impl Files {
     }
 
     /// Removes a file as a part of a load.
-    pub fn delete(&mut self, folder: &Place, name: &str) -> Result<()> {
+    pub fn delete(&mut self, folder: &ItemPlace, name: &str) -> Result<()> {
         let start = Instant::now();
         self.remove(folder, name)?;
         if self.rules.at_change {
             match (folder, &self.system) {
-                (Place::Node(node), Some(system)) => system.sync(*node, SyncScope::All)?,
-                (Place::Path(path), _) => {
+                (ItemPlace::Node(node), Some(system)) => system.sync(*node, SyncScope::All)?,
+                (ItemPlace::Path(path), _) => {
                     File::open(path).and_then(|folder| folder.sync_all()).map_err(failed(path))?;
                 }
-                (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+                (ItemPlace::Node(_), None) => unreachable!("nodes are of volumes"),
             }
         }
         self.done.changes += 1;
@@ -457,14 +457,14 @@ impl Files {
         Ok(())
     }
 
-    pub fn remove(&self, folder: &Place, name: &str) -> Result<()> {
+    pub fn remove(&self, folder: &ItemPlace, name: &str) -> Result<()> {
         match (folder, &self.system) {
-            (Place::Node(node), Some(system)) => Ok(system.unlink(*node, &Name::from(name))?),
-            (Place::Path(path), _) => {
+            (ItemPlace::Node(node), Some(system)) => Ok(system.unlink(*node, &Name::from(name))?),
+            (ItemPlace::Path(path), _) => {
                 let path = path.join(name);
                 std::fs::remove_file(&path).map_err(failed(&path))
             }
-            (Place::Node(_), None) => unreachable!("nodes are of volumes"),
+            (ItemPlace::Node(_), None) => unreachable!("nodes are of volumes"),
         }
     }
 
@@ -472,20 +472,20 @@ impl Files {
     pub fn sync(&self) -> Result<()> {
         match (&self.system, &self.root) {
             (Some(system), _) => Ok(system.sync_all()?),
-            (None, Place::Path(path)) => {
+            (None, ItemPlace::Path(path)) => {
                 let directory = File::open(path).map_err(failed(path))?;
                 nix::unistd::syncfs(&directory).map_err(|error| failed(path)(error.into()))
             }
-            (None, Place::Node(_)) => unreachable!("nodes are of volumes"),
+            (None, ItemPlace::Node(_)) => unreachable!("nodes are of volumes"),
         }
     }
 
     /// Has the host's page cache forget what it holds of a file that was synced: a machine with little memory has it on its
     /// storage alone. A volume of ours holds no data.
-    pub fn forget_content(&self, folder: &Place, name: &str) -> Result<()> {
+    pub fn forget_content(&self, folder: &ItemPlace, name: &str) -> Result<()> {
         match folder {
-            Place::Path(path) => forget(&path.join(name)),
-            Place::Node(_) => Ok(()),
+            ItemPlace::Path(path) => forget(&path.join(name)),
+            ItemPlace::Node(_) => Ok(()),
         }
     }
 
@@ -501,21 +501,21 @@ impl Files {
                 let space = system.space()?;
                 Ok((space.free * space.cluster, space.cluster))
             }
-            (None, Place::Path(path)) => {
+            (None, ItemPlace::Path(path)) => {
                 let space = nix::sys::statvfs::statvfs(path).map_err(|error| failed(path)(error.into()))?;
                 Ok((
                     space.blocks_available() as u64 * space.fragment_size() as u64,
                     space.fragment_size() as u64,
                 ))
             }
-            (None, Place::Node(_)) => unreachable!("nodes are of volumes"),
+            (None, ItemPlace::Node(_)) => unreachable!("nodes are of volumes"),
         }
     }
 
     /// In how many pieces a file lies, where that can be asked.
     pub fn pieces(&self, open: &Open) -> Result<Option<usize>> {
         match (&open.place, &self.system) {
-            (Place::Node(node), Some(system)) => Ok(Some(system.extents(*node)?.len())),
+            (ItemPlace::Node(node), Some(system)) => Ok(Some(system.extents(*node)?.len())),
             _ => Ok(None),
         }
     }

@@ -8,7 +8,7 @@ mod today;
 
 pub(super) use today::{BACKUP_LOADS, COMMIT_LOADS, IMAGE_LOADS, TREE_LOADS, Today};
 
-use super::files::{Files, Open, Place};
+use super::files::{Files, ItemPlace, Open};
 use crate::report::document::Direction;
 use crate::{Error, Result};
 use fastrand::Rng;
@@ -176,7 +176,7 @@ impl What {
 
 /// A load that was made ready: its files are there.
 pub(super) struct Ready {
-    folders: Vec<Place>,
+    folders: Vec<ItemPlace>,
     /// Folder, name and size of each.
     files: Vec<(usize, String, u64)>,
     /// Whether they are there before the load.

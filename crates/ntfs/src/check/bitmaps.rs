@@ -2,7 +2,7 @@
 
 use super::clusters::{Clusters, PIECE};
 use super::file::{Assembled, key, outside};
-use super::record::State;
+use super::record::RecordState;
 use super::{Check, Severity};
 use crate::layout::{Content, Kind, Run, record_number as known};
 use platter_vfs::Result;
@@ -37,7 +37,7 @@ pub fn read_taken(check: &mut Check<'_>) -> Result<()> {
 
 /// Where the bitmap of a system file is.
 fn place(check: &Check<'_>, number: u64, kind: Kind) -> Result<Option<(Vec<Run>, u64)>> {
-    if check.state(number) != State::Base {
+    if check.state(number) != RecordState::Base {
         return Ok(None);
     }
     let file = Assembled::read(check, number, &mut Vec::new())?;
@@ -98,7 +98,7 @@ pub fn compare(check: &mut Check<'_>) -> Result<()> {
 
 /// Gives `$Bitmap` other clusters. The next round fills it.
 fn renew(check: &mut Check<'_>) -> Result<()> {
-    if !check.is_repairing || check.state(known::BITMAP) != State::Base {
+    if !check.is_repairing || check.state(known::BITMAP) != RecordState::Base {
         return Ok(());
     }
     let bytes = check.geometry.clusters.div_ceil(64) * 8;
@@ -125,7 +125,7 @@ pub fn bad_records(check: &mut Check<'_>) -> Result<()> {
     let bits = record_bits(check)?;
     let repairing = check.is_repairing;
     for number in 0..check.table.count {
-        if check.states[number as usize] != State::Bad {
+        if check.states[number as usize] != RecordState::Bad {
             continue;
         }
         let is_set = bits.get((number / 8) as usize).is_some_and(|byte| byte >> (number % 8) & 1 == 1);
@@ -169,7 +169,7 @@ pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
     for number in 0..check.table.count {
         let (byte, bit) = ((number / 8) as usize, number % 8);
         let is_set = bits.get(byte).is_some_and(|byte| byte >> bit & 1 == 1);
-        let in_use = matches!(check.states[number as usize], State::Base | State::Extension);
+        let in_use = matches!(check.states[number as usize], RecordState::Base | RecordState::Extension);
         // The reserved ones may be set whatever they have.
         if is_set == in_use || (known::UPCASE..known::FIRST_FREE).contains(&number) && is_set {
             continue;

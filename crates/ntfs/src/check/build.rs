@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::file::{Assembled, Key, key, outside};
-use crate::layout::index::{self, Entry, IndexBlock, IndexRoot, Node, vcn_unit};
+use crate::layout::index::{self, IndexBlock, IndexEntry, IndexRoot, Node, vcn_unit};
 use crate::layout::{Attribute, Kind, Record, Run, fixup};
 use platter_vfs::Result;
 
@@ -164,7 +164,7 @@ fn pack(level: Level, room: usize, blocks: &mut Vec<Node>, step: u64) -> Level {
 fn node<'e>(entries: impl Iterator<Item = (Option<u64>, &'e Vec<u8>)>, last: Option<u64>) -> Node {
     let mut bytes = Vec::new();
     for (child, entry) in entries {
-        bytes.extend(Entry { bytes: entry, offset: 0 }.with_child(child));
+        bytes.extend(IndexEntry { bytes: entry, offset: 0 }.with_child(child));
     }
     bytes.extend(index::last_entry(last));
     Node { entries: bytes }

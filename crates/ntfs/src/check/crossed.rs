@@ -2,7 +2,7 @@
 
 use super::clusters::Clusters;
 use super::file::{Assembled, Key};
-use super::record::State;
+use super::record::RecordState;
 use super::streams::told;
 use super::{Check, Severity};
 use crate::layout::runs::push;
@@ -21,7 +21,7 @@ pub fn resolve(check: &mut Check<'_>) -> Result<()> {
     let mut settled = Clusters::default();
     let mut owners: BTreeMap<u64, u64> = BTreeMap::new();
     for number in 0..check.table.count {
-        if check.states[number as usize] != State::Base {
+        if check.states[number as usize] != RecordState::Base {
             continue;
         }
         let mut file = Assembled::read(check, number, &mut Vec::new())?;

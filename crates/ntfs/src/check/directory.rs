@@ -4,7 +4,7 @@ use super::file::{Assembled, Key, key};
 use super::names::{self, Name};
 use super::tree::{self, Tree};
 use super::{Check, Severity, build, order};
-use crate::layout::index::{Entry, IndexRoot, collation};
+use crate::layout::index::{IndexEntry, IndexRoot, collation};
 use crate::layout::{Content, FileName, Kind, Reference, Run, StandardInformation, file_flags, namespace};
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,7 +101,7 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
 fn lead_back(
     check: &mut Check<'_>,
     directory: Reference,
-    entry: &Entry<'_>,
+    entry: &IndexEntry<'_>,
     place: u64,
 ) -> Option<(u64, Name)> {
     let key = FileName::from_bytes(entry.key(), place).ok().filter(|key| key.parent == directory)?;
@@ -120,7 +120,7 @@ fn lead_back(
 fn name(
     check: &mut Check<'_>,
     directory: Reference,
-    entry: &Entry<'_>,
+    entry: &IndexEntry<'_>,
     place: u64,
 ) -> std::result::Result<(), String> {
     let key = FileName::from_bytes(entry.key(), place).map_err(|error| error.to_string())?;

@@ -37,7 +37,7 @@ const MOST_ATTRIBUTES: usize = 1 << 16;
 pub type Key = (Kind, Box<[u16]>);
 
 /// Where an attribute, or a piece of it, is: which part, and which of its attributes.
-pub type Place = (usize, usize);
+pub type AttributePlace = (usize, usize);
 
 /// The attribute names that matter to a directory.
 pub fn key(kind: Kind, name: &str) -> Key {
@@ -82,18 +82,18 @@ impl Assembled {
         Reference::new(self.number, self.base().sequence)
     }
 
-    pub fn attribute(&self, place: Place) -> &Attribute {
+    pub fn attribute(&self, place: AttributePlace) -> &Attribute {
         &self.records[place.0].record.attributes[place.1]
     }
 
-    pub fn attribute_mut(&mut self, place: Place) -> &mut Attribute {
+    pub fn attribute_mut(&mut self, place: AttributePlace) -> &mut Attribute {
         self.records[place.0].is_changed = true;
         &mut self.records[place.0].record.attributes[place.1]
     }
 
     /// All attributes but names, with their pieces in order.
-    pub fn streams(&self) -> BTreeMap<Key, Vec<Place>> {
-        let mut streams: BTreeMap<Key, Vec<Place>> = BTreeMap::new();
+    pub fn streams(&self) -> BTreeMap<Key, Vec<AttributePlace>> {
+        let mut streams: BTreeMap<Key, Vec<AttributePlace>> = BTreeMap::new();
         for place in self.places() {
             let attribute = self.attribute(place);
             if attribute.kind != Kind::FILE_NAME {
@@ -105,11 +105,11 @@ impl Assembled {
     }
 
     /// All attributes of a type.
-    pub fn of(&self, kind: Kind) -> Vec<Place> {
+    pub fn of(&self, kind: Kind) -> Vec<AttributePlace> {
         self.places().filter(|&place| self.attribute(place).kind == kind).collect()
     }
 
-    fn places(&self) -> impl Iterator<Item = Place> + '_ {
+    fn places(&self) -> impl Iterator<Item = AttributePlace> + '_ {
         self.records
             .iter()
             .enumerate()
@@ -117,17 +117,17 @@ impl Assembled {
     }
 
     /// The pieces of the attribute of this type and name, in order.
-    pub fn find(&self, key: &Key) -> Vec<Place> {
-        let is_it = |place: &Place| {
+    pub fn find(&self, key: &Key) -> Vec<AttributePlace> {
+        let is_it = |place: &AttributePlace| {
             let attribute = self.attribute(*place);
             attribute.kind == key.0 && attribute.name == key.1
         };
-        let mut places: Vec<Place> = self.places().filter(is_it).collect();
+        let mut places: Vec<AttributePlace> = self.places().filter(is_it).collect();
         self.sort(&mut places);
         places
     }
 
-    fn sort(&self, places: &mut [Place]) {
+    fn sort(&self, places: &mut [AttributePlace]) {
         places.sort_by_key(|place| match &self.attribute(*place).content {
             Content::NonResident(piece) => piece.first,
             Content::Resident { .. } => 0,

@@ -5,7 +5,7 @@ use super::file::{Assembled, key};
 use super::records::Table;
 use super::{Check, Pending, Severity};
 use crate::layout::{Content, Geometry, Kind, Reference, Run, fixup, record_number as known, runs};
-use crate::log::{Change, Log, Place, State, Target};
+use crate::log::{Change, Log, LogPlace, LogState, Target};
 use crate::open::refresh_mirror;
 use platter_device::{Device, Immediate, Queue, Sectors};
 use platter_vfs::{Error, Result};
@@ -14,9 +14,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// The log, as a check finds it.
 #[derive(Default)]
-pub struct Found {
+pub struct CheckedLog {
     /// Where it is on the device, as whoever checks next will find it.
-    pub place: Option<Place>,
+    pub place: Option<LogPlace>,
     /// It was carried out.
     pub is_replayed: bool,
     /// Nobody knows what it holds: the reason.
@@ -31,19 +31,19 @@ pub fn replay(
     table: &Table,
     pending: &mut Vec<Pending>,
     is_repairing: bool,
-) -> Result<Found> {
-    let Some(runs) = runs_of_log(disk, geometry, table) else { return Ok(Found::default()) };
+) -> Result<CheckedLog> {
+    let Some(runs) = runs_of_log(disk, geometry, table) else { return Ok(CheckedLog::default()) };
     let cluster = geometry.cluster;
-    let place = Place {
+    let place = LogPlace {
         runs: runs.iter().filter_map(|run| Some((run.lcn? * cluster, run.length * cluster))).collect(),
         cluster: cluster as u32,
         record: geometry.record,
     };
-    let mut found = Found { place: Some(place.clone()), ..Found::default() };
+    let mut found = CheckedLog { place: Some(place.clone()), ..CheckedLog::default() };
     let (_, state) = Log::open(device, place.clone())?;
     match state {
-        State::Clean => {}
-        State::Unclean(replay) => {
+        LogState::Clean => {}
+        LogState::Unclean(replay) => {
             pending.push(Pending {
                 code: "log",
                 severity: Severity::Notice,
@@ -64,14 +64,15 @@ pub fn replay(
             }
             found.is_replayed = true;
         }
-        State::Foreign(reason) => found.lost = Some(reason),
+        LogState::Foreign(reason) => found.lost = Some(reason),
     }
     Ok(found)
 }
 
 /// Where the log is after this round's repairs, if it is there already, and nothing else has its clusters.
-fn place(check: &Check<'_>) -> Result<Option<Place>> {
-    let Some(known) = check.log.place.clone().filter(|_| check.state(known::LOG_FILE) == super::State::Base)
+fn place(check: &Check<'_>) -> Result<Option<LogPlace>> {
+    let Some(known) =
+        check.log.place.clone().filter(|_| check.state(known::LOG_FILE) == super::RecordState::Base)
     else {
         return Ok(None);
     };
@@ -108,7 +109,7 @@ pub fn finish(check: &mut Check<'_>) -> Result<()> {
 #[derive(Default)]
 pub struct Way {
     /// The log, if it is known where it is.
-    log: Option<Place>,
+    log: Option<LogPlace>,
     /// It says nothing yet that can be read.
     pub is_log_new: bool,
     /// Where the volume's clusters end.
@@ -159,7 +160,7 @@ pub fn commit(disk: &mut Disk<'_>, way: &Way) -> Result<()> {
 }
 
 /// The log, begun; `None` if it cannot be written to.
-fn open(device: &dyn Device, place: &Place, floor: u64) -> Result<Option<(Log, u64)>> {
+fn open(device: &dyn Device, place: &LogPlace, floor: u64) -> Result<Option<(Log, u64)>> {
     let (mut log, _) = Log::open(device, place.clone())?;
     match log.begin(device, floor) {
         Ok(()) => Ok(Some((log, u64::from(place.cluster)))),
@@ -221,7 +222,7 @@ fn runs_of_log(disk: &Disk<'_>, geometry: &Geometry, table: &Table) -> Option<Ve
 }
 
 /// Notes that a log is to be made empty: a log of ones is one.
-fn empty(disk: &mut Disk<'_>, place: &Place) {
+fn empty(disk: &mut Disk<'_>, place: &LogPlace) {
     place.runs.iter().for_each(|&(start, length)| disk.fill(start, length, 0xFF));
 }
 

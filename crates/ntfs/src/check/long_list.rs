@@ -2,7 +2,7 @@
 //! them under their names; names that are too many are taken away.
 
 use super::file::{Assembled, Part};
-use super::record::State;
+use super::record::RecordState;
 use super::{Check, Pending, Severity};
 use crate::layout::{
     Attribute, Content, Kind, ListEntry, Record, Reference, record_flags, record_number as known,
@@ -59,7 +59,8 @@ fn part_with_streams(check: &mut Check<'_>, file: &mut Assembled) -> Result<bool
         bytes += attributes.iter().map(|other| ListEntry::length_of(other.name.len()) as u64).sum::<u64>();
         moved.push(file.records.remove(index));
     }
-    let free = (known::FIRST_FREE..check.table.count).find(|&number| check.state(number) == State::Free);
+    let free =
+        (known::FIRST_FREE..check.table.count).find(|&number| check.state(number) == RecordState::Free);
     let (Some(number), false) = (free, moved.is_empty()) else {
         file.records.append(&mut moved);
         return Ok(false);
@@ -73,7 +74,7 @@ fn part_with_streams(check: &mut Check<'_>, file: &mut Assembled) -> Result<bool
     }
     record.add(Attribute::resident(Kind::DATA, Vec::new()));
     let reference = Reference::new(number, record.sequence);
-    check.states[number as usize] = State::Base;
+    check.states[number as usize] = RecordState::Base;
     check.sequences[number as usize] = record.sequence;
     let count: usize = moved.iter().map(|part| part.record.attributes.len()).sum();
     for part in &mut moved {
@@ -90,7 +91,7 @@ fn part_with_streams(check: &mut Check<'_>, file: &mut Assembled) -> Result<bool
     file.records[0].is_changed = true;
     if !further.store(check)? {
         // Nothing is written of either.
-        check.states[number as usize] = State::Free;
+        check.states[number as usize] = RecordState::Free;
         let parts = further.records.split_off(1);
         let own = check.extensions.entry(file.number).or_default();
         own.extend(parts.iter().map(|part| part.number));

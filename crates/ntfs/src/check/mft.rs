@@ -5,7 +5,7 @@
 //! that extends `$MFT`, with the runs that are wanted next, at the place that its own number and these runs lead to.
 
 use super::disk::Disk;
-use super::record::{self, State};
+use super::record::{self, RecordState};
 use super::{Check, Severity};
 use crate::layout::bytes::{u16_at, u32_at, u64_at};
 use crate::layout::{
@@ -288,7 +288,7 @@ fn movable(check: &Check<'_>, number: u64) -> Result<Option<Record>> {
     let mut bytes = vec![0; check.geometry.record as usize];
     check.table.read(&check.disk, &check.geometry, number, &mut bytes)?;
     let at = check.table.place(&check.geometry, number);
-    if record::look(&mut bytes, at).0 == State::Free {
+    if record::look(&mut bytes, at).0 == RecordState::Free {
         let mut record = Record::new(number);
         record.sequence = u16_at(&bytes, 0x10);
         return Ok(Some(record));

@@ -48,7 +48,7 @@ use file::Assembled;
 use names::File;
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result};
-use record::State;
+use record::RecordState;
 use records::Table;
 use std::collections::{BTreeMap, BTreeSet};
 use surface::Surface;
@@ -139,7 +139,7 @@ pub struct Check<'d> {
     geometry: Geometry,
     table: Table,
     is_repairing: bool,
-    log: log::Found,
+    log: log::CheckedLog,
     /// How what this round changes is written.
     way: log::Way,
     /// The greatest log sequence number of the system's records.
@@ -150,7 +150,7 @@ pub struct Check<'d> {
     pending: Vec<Pending>,
     /// More was found than is kept.
     dropped: u64,
-    states: Vec<State>,
+    states: Vec<RecordState>,
     sequences: Vec<u16>,
     /// The records that extend each base record.
     extensions: BTreeMap<u64, Vec<u64>>,
@@ -223,7 +223,7 @@ impl<'d> Check<'d> {
         self.look()?;
         system::restore_records(self)?;
         for number in 0..self.table.count {
-            if self.states[number as usize] == State::Base {
+            if self.states[number as usize] == RecordState::Base {
                 self.progress.progress("checking files", number, self.table.count);
                 examine::file(self, number)?;
             }
@@ -257,12 +257,12 @@ impl<'d> Check<'d> {
             for (index, record) in bytes.chunks_exact_mut(size as usize).enumerate() {
                 let number = at + index as u64;
                 let (state, sequence, base) = record::look(record, number * size);
-                if state == State::Base && number < known::FIRST_FREE {
+                if state == RecordState::Base && number < known::FIRST_FREE {
                     self.greatest = self.greatest.max(u64_at(record, 8));
                 }
                 self.states.push(state);
                 self.sequences.push(sequence);
-                if state == State::Extension {
+                if state == RecordState::Extension {
                     self.extensions.entry(base.number()).or_default().push(number);
                 }
             }
@@ -286,7 +286,8 @@ impl<'d> Check<'d> {
                     continue;
                 }
                 let Ok((mut record, _)) = record::salvage(&bytes, at) else { continue };
-                let is_own = record.base.sequence() == self.sequence(base) && self.state(base) == State::Base;
+                let is_own =
+                    record.base.sequence() == self.sequence(base) && self.state(base) == RecordState::Base;
                 let is_known = is_own
                     && (listed.as_ref().is_none_or(|listed| listed.contains(&part))
                         || mft::is_own(self, record.base, part));
@@ -300,7 +301,7 @@ impl<'d> Check<'d> {
                     record.base
                 );
                 self.find("extension-lone", Severity::Inconsistent, Some(part), message, self.is_repairing);
-                self.states[part as usize] = if is_file { State::Base } else { State::Free };
+                self.states[part as usize] = if is_file { RecordState::Base } else { RecordState::Free };
                 if is_file {
                     // Only the base record has this: so it is one.
                     record.base = Reference::default();
@@ -318,7 +319,7 @@ impl<'d> Check<'d> {
     /// The records that a file's attribute list names; `None` if what it should name is not known.
     fn listed(&self, base: u64) -> Result<Option<BTreeSet<u64>>> {
         let mut faults = Vec::new();
-        if self.state(base) != State::Base {
+        if self.state(base) != RecordState::Base {
             return Ok(None);
         }
         let Ok(file) = Assembled::read(self, base, &mut faults) else { return Ok(None) };
@@ -339,12 +340,12 @@ impl<'d> Check<'d> {
         Ok(())
     }
 
-    fn state(&self, number: u64) -> State {
+    fn state(&self, number: u64) -> RecordState {
         usize::try_from(number)
             .ok()
             .and_then(|number| self.states.get(number))
             .copied()
-            .unwrap_or(State::Free)
+            .unwrap_or(RecordState::Free)
     }
 
     fn sequence(&self, number: u64) -> u16 {
@@ -416,7 +417,7 @@ impl<'d> Check<'d> {
             next => next,
         };
         if let Some(state) = self.states.get_mut(number as usize) {
-            *state = State::Free;
+            *state = RecordState::Free;
         }
         self.put_record(number, &Record { sequence, ..Record::new(number) })
     }

@@ -2,7 +2,7 @@
 
 use super::file::{Assembled, key};
 use super::names::{File, Name};
-use super::record::State;
+use super::record::RecordState;
 use super::{Check, Severity, directory, order};
 use crate::layout::index::{IndexRoot, collation};
 use crate::layout::{
@@ -94,7 +94,8 @@ fn found(check: &mut Check<'_>) -> Result<Reference> {
     if let Some((number, file)) = there {
         return Ok(Reference::new(*number, file.sequence));
     }
-    let free = (known::FIRST_FREE..check.table.count).find(|&number| check.state(number) == State::Free);
+    let free =
+        (known::FIRST_FREE..check.table.count).find(|&number| check.state(number) == RecordState::Free);
     let Some(number) = free else { return Ok(root) };
     let sequence = check.sequence(number).wrapping_add(1).max(1);
     let above = Assembled::read(check, known::ROOT, &mut Vec::new())?;
@@ -124,7 +125,7 @@ fn found(check: &mut Check<'_>) -> Result<Reference> {
         IndexRoot::new(Kind::FILE_NAME, collation::FILE_NAME, check.geometry.index, check.geometry.cluster);
     record.add(Attribute::resident(Kind::INDEX_ROOT, index.to_bytes()).named("$I30"));
     check.put_record(number, &record)?;
-    check.states[number as usize] = State::Base;
+    check.states[number as usize] = RecordState::Base;
     check.sequences[number as usize] = sequence;
     let names = vec![Name { parent: root, units, space: namespace::POSIX, is_entered: true }];
     check.files.insert(number, File { sequence, is_directory: true, names, links: 1, ..File::default() });

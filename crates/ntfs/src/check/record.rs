@@ -9,7 +9,7 @@ use platter_vfs::{Error, Result};
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum RecordState {
     /// It has nothing.
     Free,
     /// It has a file.
@@ -97,19 +97,19 @@ pub fn read_list(disk: &Disk, geometry: &Geometry, attribute: &Attribute, at: u6
 }
 
 /// What a record is at first sight: its state, its sequence number and the record that it extends.
-pub fn look(bytes: &mut [u8], at: u64) -> (State, u16, Reference) {
+pub fn look(bytes: &mut [u8], at: u64) -> (RecordState, u16, Reference) {
     let sequence = u16_at(bytes, 0x10);
     let none = Reference::default();
     if bytes.iter().all(|&byte| byte == 0) {
-        return (State::Free, 0, none);
+        return (RecordState::Free, 0, none);
     }
     if !bytes.starts_with(Record::SIGNATURE) || fixup::remove(bytes, "file record", at).is_err() {
-        return (State::Bad, sequence, none);
+        return (RecordState::Bad, sequence, none);
     }
     let base = Reference(u64_at(bytes, 0x20));
     match u16_at(bytes, 0x16) & record_flags::IN_USE {
-        0 => (State::Free, sequence, none),
-        _ if base.0 == 0 => (State::Base, sequence, none),
-        _ => (State::Extension, sequence, base),
+        0 => (RecordState::Free, sequence, none),
+        _ if base.0 == 0 => (RecordState::Base, sequence, none),
+        _ => (RecordState::Extension, sequence, base),
     }
 }

@@ -1,7 +1,7 @@
 //! `$Secure`: descriptors, their two indexes, and the numbers by which files name them.
 
 use super::file::{Assembled, key, outside};
-use super::record::State;
+use super::record::RecordState;
 use super::{Check, Severity, build, directory, tree};
 use crate::layout::index::collation;
 use crate::layout::{
@@ -31,7 +31,7 @@ const EVERYTHING: [u8; 0x68] = [
 
 /// Compares the descriptors with their indexes and with what files name.
 pub fn examine(check: &mut Check<'_>) -> Result<()> {
-    if check.state(known::SECURE) != State::Base {
+    if check.state(known::SECURE) != RecordState::Base {
         return Ok(());
     }
     let mut file = Assembled::read(check, known::SECURE, &mut Vec::new())?;

@@ -3,7 +3,7 @@
 use super::Check;
 use super::file::{Assembled, Part, key, outside};
 use super::long_list;
-use super::record::State;
+use super::record::RecordState;
 use crate::layout::record_number as known;
 use crate::layout::runs;
 use crate::layout::{Attribute, Content, Kind, ListEntry, NonResident, Record, Run};
@@ -33,7 +33,7 @@ impl Assembled {
             }
             // Attributes are moved to another record until all fit.
             if !may_have_list(self.number) || !self.spill(check, &mut spilled) {
-                spilled.iter().for_each(|&number| check.states[number as usize] = State::Free);
+                spilled.iter().for_each(|&number| check.states[number as usize] = RecordState::Free);
                 return Ok(false);
             }
         }
@@ -92,10 +92,10 @@ impl Assembled {
                 if !check.is_used_known {
                     return false;
                 }
-                let free =
-                    (known::FIRST_FREE..check.table.count).find(|&number| check.state(number) == State::Free);
+                let free = (known::FIRST_FREE..check.table.count)
+                    .find(|&number| check.state(number) == RecordState::Free);
                 let Some(number) = free else { return false };
-                check.states[number as usize] = State::Extension;
+                check.states[number as usize] = RecordState::Extension;
                 spilled.push(number);
                 let mut record = Record::new(number);
                 record.sequence = check.sequence(number).wrapping_add(1).max(1);

@@ -1,6 +1,6 @@
 //! Attributes and their clusters: runs, sizes, and who else has them.
 
-use super::file::{Assembled, Key, Place, taken};
+use super::file::{Assembled, AttributePlace, Key, taken};
 use super::{Check, Severity};
 use crate::layout::record_number as known;
 use crate::layout::runs;
@@ -77,7 +77,7 @@ fn flags_of_file(check: &mut Check<'_>, file: &mut Assembled) {
     }
 }
 
-fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Place]) {
+fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[AttributePlace]) {
     let Some((runs, fault)) = unpack(check, file, places) else { return };
     let (first, attribute_flags) = (places[0], file.attribute(places[0]).flags);
     let Content::NonResident(header) = file.attribute(first).content.clone() else { return };
@@ -143,7 +143,11 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Pla
 }
 
 /// The runs of all pieces as far as they are right, and what is not.
-fn unpack(check: &Check<'_>, file: &Assembled, places: &[Place]) -> Option<(Vec<Run>, Option<String>)> {
+fn unpack(
+    check: &Check<'_>,
+    file: &Assembled,
+    places: &[AttributePlace],
+) -> Option<(Vec<Run>, Option<String>)> {
     let mut found: Vec<Run> = Vec::new();
     let mut end = 0;
     for &place in places {

@@ -5,7 +5,7 @@
 
 use super::clusters::Clusters;
 use super::file::{Assembled, Key, key};
-use super::record::State;
+use super::record::RecordState;
 use super::streams::told;
 use super::{Check, Severity};
 use crate::layout::runs::push;
@@ -32,7 +32,7 @@ impl Surface {
 
 /// Reads the surface in the first round, and puts right what it can in each.
 pub fn examine(check: &mut Check<'_>) -> Result<()> {
-    if !check.surface.is_wanted || check.state(known::BAD_CLUSTERS) != State::Base {
+    if !check.surface.is_wanted || check.state(known::BAD_CLUSTERS) != RecordState::Base {
         return Ok(());
     }
     let file = Assembled::read(check, known::BAD_CLUSTERS, &mut Vec::new())?;
@@ -85,7 +85,7 @@ fn resolve(check: &mut Check<'_>, bad: &Clusters, noted: &Clusters) -> Result<()
     }
     let mut stuck = Clusters::default();
     for number in (0..check.table.count).filter(|number| *number != known::BAD_CLUSTERS) {
-        if check.states[number as usize] != State::Base {
+        if check.states[number as usize] != RecordState::Base {
             continue;
         }
         let mut file = Assembled::read(check, number, &mut Vec::new())?;

@@ -2,7 +2,7 @@
 
 use super::file::{Assembled, key, outside};
 use super::names::{File, NAMES, Name};
-use super::record::State;
+use super::record::RecordState;
 use super::{Check, Severity, security};
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::index::{IndexRoot, collation};
@@ -45,7 +45,7 @@ pub fn restore_records(check: &mut Check<'_>) -> Result<()> {
             "record {number} ({}): expected a whole file record, found another",
             NAMES[number as usize]
         );
-        if !is_whole && check.state(number) == State::Base {
+        if !is_whole && check.state(number) == RecordState::Base {
             // What is left of it is examined.
             continue;
         }
@@ -58,7 +58,7 @@ pub fn restore_records(check: &mut Check<'_>) -> Result<()> {
         if check.is_repairing {
             let runs = check.table.runs.clone();
             check.disk.write_runs(&check.geometry, &runs, number * size, &copy)?;
-            check.states[number as usize] = State::Base;
+            check.states[number as usize] = RecordState::Base;
             check.sequences[number as usize] = u16_at(&bytes, 0x10);
         }
     }
@@ -68,7 +68,8 @@ pub fn restore_records(check: &mut Check<'_>) -> Result<()> {
 /// Whether one of the first records is as a whole what it should be.
 fn is_sound(check: &Check<'_>, number: u64) -> bool {
     let mut faults = Vec::new();
-    let file = (check.state(number) == State::Base).then(|| Assembled::read(check, number, &mut faults));
+    let file =
+        (check.state(number) == RecordState::Base).then(|| Assembled::read(check, number, &mut faults));
     let Some(Ok(file)) = file else { return false };
     let needs = if number == known::VOLUME { Kind::VOLUME_INFORMATION } else { Kind::DATA };
     faults.is_empty()
@@ -80,8 +81,8 @@ fn is_sound(check: &Check<'_>, number: u64) -> bool {
 /// Looks at what the system files have, now that all claims are known.
 pub fn examine(check: &mut Check<'_>) -> Result<()> {
     for number in MIRRORED..known::FIRST_FREE.min(check.table.count) {
-        let is_needed = number <= known::EXTEND || check.state(number) == State::Bad;
-        if is_needed && check.state(number) != State::Base {
+        let is_needed = number <= known::EXTEND || check.state(number) == RecordState::Bad;
+        if is_needed && check.state(number) != RecordState::Base {
             remake(check, number)?;
         }
     }
@@ -103,7 +104,7 @@ fn content(
     usual: &[u8],
     is_right: impl Fn(&[u8]) -> bool,
 ) -> Result<Option<Vec<u8>>> {
-    if check.state(number) != State::Base {
+    if check.state(number) != RecordState::Base {
         return Ok(None);
     }
     let mut file = Assembled::read(check, number, &mut Vec::new())?;
@@ -167,7 +168,7 @@ fn is_upcase(bytes: &[u8]) -> bool {
 /// `$Boot` has the beginning of the volume, and `$BadClus` knows all clusters.
 fn boot(check: &mut Check<'_>) -> Result<()> {
     let data = key(Kind::DATA, "");
-    if check.state(known::MFT_MIRROR) == State::Base {
+    if check.state(known::MFT_MIRROR) == RecordState::Base {
         let file = Assembled::read(check, known::MFT_MIRROR, &mut Vec::new())?;
         let runs = file.runs(check.geometry.clusters, &data).map(|(runs, _)| runs);
         if runs.is_none_or(|runs| runs.first().is_none_or(|run| run.lcn != Some(check.geometry.mirror))) {
@@ -190,7 +191,7 @@ fn boot(check: &mut Check<'_>) -> Result<()> {
             check.edit(known::MFT_MIRROR, |file| file.put(attribute))?;
         }
     }
-    if check.state(known::BOOT) == State::Base {
+    if check.state(known::BOOT) == RecordState::Base {
         let file = Assembled::read(check, known::BOOT, &mut Vec::new())?;
         let runs = file.runs(check.geometry.clusters, &data).map(|(runs, _)| runs);
         if runs.is_none_or(|runs| runs.first().is_none_or(|run| run.vcn != 0 || run.lcn != Some(0))) {
@@ -202,7 +203,7 @@ fn boot(check: &mut Check<'_>) -> Result<()> {
             check.edit(known::BOOT, |file| file.put(attribute))?;
         }
     }
-    if check.state(known::BAD_CLUSTERS) == State::Base {
+    if check.state(known::BAD_CLUSTERS) == RecordState::Base {
         let bad = key(Kind::DATA, "$Bad");
         let file = Assembled::read(check, known::BAD_CLUSTERS, &mut Vec::new())?;
         let end =
@@ -245,7 +246,7 @@ fn bad_clusters(check: &Check<'_>) -> Attribute {
 
 /// `$Volume`: version and flags.
 fn volume(check: &mut Check<'_>) -> Result<()> {
-    if check.state(known::VOLUME) != State::Base {
+    if check.state(known::VOLUME) != RecordState::Base {
         return Ok(());
     }
     let file = Assembled::read(check, known::VOLUME, &mut Vec::new())?;
@@ -333,7 +334,7 @@ fn remake(check: &mut Check<'_>, number: u64) -> Result<()> {
         }
     }
     if let Some(state) = check.states.get_mut(number as usize) {
-        *state = if number < 16 { State::Base } else { State::Free };
+        *state = if number < 16 { RecordState::Base } else { RecordState::Free };
     }
     if let Some(sequence) = check.sequences.get_mut(number as usize) {
         *sequence = record.sequence;
@@ -384,7 +385,7 @@ fn mirror(check: &mut Check<'_>) -> Result<()> {
 
 /// How many records `$MFTMirr` says that it has.
 fn mirrored(check: &Check<'_>) -> Result<u64> {
-    if check.state(known::MFT_MIRROR) != State::Base {
+    if check.state(known::MFT_MIRROR) != RecordState::Base {
         return Ok(MIRRORED);
     }
     let file = Assembled::read(check, known::MFT_MIRROR, &mut Vec::new())?;
@@ -394,7 +395,7 @@ fn mirrored(check: &Check<'_>) -> Result<u64> {
 
 /// The mark is taken away once nothing else is left.
 fn dirty(check: &mut Check<'_>) -> Result<()> {
-    if check.state(known::VOLUME) != State::Base {
+    if check.state(known::VOLUME) != RecordState::Base {
         return Ok(());
     }
     let file = Assembled::read(check, known::VOLUME, &mut Vec::new())?;

@@ -4,7 +4,7 @@ use super::Check;
 use super::clusters::Clusters;
 use super::order;
 use crate::layout::bytes::u32_at;
-use crate::layout::index::{Entry, IndexBlock, IndexRoot, Node, vcn_unit};
+use crate::layout::index::{IndexBlock, IndexEntry, IndexRoot, Node, vcn_unit};
 use crate::layout::{Run, fixup};
 use std::cmp::Ordering;
 
@@ -46,7 +46,7 @@ pub fn walk(
     check: &mut Check<'_>,
     tree: &Tree,
     most: usize,
-    visit: &mut dyn FnMut(&mut Check<'_>, &Entry<'_>, u64),
+    visit: &mut dyn FnMut(&mut Check<'_>, &IndexEntry<'_>, u64),
 ) -> Vec<String> {
     let mut faults: Vec<String> = Vec::new();
     let mut seen = Clusters::default();

@@ -88,7 +88,7 @@ fn compare(
         return Ok(());
     }
     let mut entries = entries(check)?;
-    let key = |entry: &Vec<u8>| crate::layout::index::Entry { bytes: entry, offset: 0 }.key().to_vec();
+    let key = |entry: &Vec<u8>| crate::layout::index::IndexEntry { bytes: entry, offset: 0 }.key().to_vec();
     entries.sort_by(|left, right| {
         order::compare(collation::NUMBERS, &[], &key(left), &key(right)).unwrap_or(std::cmp::Ordering::Equal)
     });

@@ -15,7 +15,7 @@ impl Core {
     /// [`Error::Exists`] if there is one of this key.
     pub fn index_insert(&mut self, file: u64, index: Index, entry: &[u8]) -> Result<()> {
         let tree = self.tree(file, index)?;
-        let key = Entry { bytes: entry, offset: 0 }.key();
+        let key = IndexEntry { bytes: entry, offset: 0 }.key();
         let sought = Sought::new(index.collation(), &self.upcase, key);
         let (path, found) = self.descend(&tree, |other| sought.order(other))?;
         if found {
@@ -169,7 +169,7 @@ impl Core {
         let mut at = self.child_at(&tree, child);
         let (leaf, last) = loop {
             let below = self.node(&tree, Some(at))?;
-            let entries: Vec<Entry<'_>> = below.iter().collect();
+            let entries: Vec<IndexEntry<'_>> = below.iter().collect();
             let end = entries[entries.len() - 1];
             match end.child() {
                 Some(vcn) if path.len() < DEEPEST => {
@@ -187,7 +187,7 @@ impl Core {
         let offset = below.entries.len() - last_length(&below) - last.len();
         below.replace(offset, &[]);
         self.store_block(&tree, leaf, below)?;
-        let lead = Entry { bytes: &last, offset: 0 };
+        let lead = IndexEntry { bytes: &last, offset: 0 };
         node.replace(step.offset, &lead.with_child(Some(child)));
         let depth = path.iter().position(|known| known.at == step.at).unwrap_or(0);
         self.store_node(tree, &path[..=depth], node)?;

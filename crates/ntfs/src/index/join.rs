@@ -10,12 +10,12 @@ use crate::layout::Record;
 use crate::layout::index::IndexBlock;
 
 /// The entry that ends a node.
-fn end_of(node: &Node) -> Entry<'_> {
+fn end_of(node: &Node) -> IndexEntry<'_> {
     entry_in(&node.entries, node.entries.len() - last_length(node))
 }
 
 /// What two neighbours and the entry between them make together.
-fn joined(low: &Node, lead: &Entry<'_>, high: &Node) -> Node {
+fn joined(low: &Node, lead: &IndexEntry<'_>, high: &Node) -> Node {
     let mut entries = low.entries[..low.entries.len() - last_length(low)].to_vec();
     entries.extend(lead.with_child(end_of(low).child()));
     entries.extend(&high.entries);
@@ -88,7 +88,7 @@ impl Core {
                 continue;
             }
             let parent = self.node(&tree, path[level - 1].at)?;
-            let entries: Vec<Entry<'_>> = parent.iter().collect();
+            let entries: Vec<IndexEntry<'_>> = parent.iter().collect();
             let Some(here) = entries.iter().position(|entry| entry.offset == path[level - 1].offset) else {
                 continue;
             };
@@ -123,7 +123,7 @@ impl Core {
                 && let Some((one, between, two)) = parted(&whole)
             {
                 let mut parent = parent.clone();
-                let between = Entry { bytes: &between, offset: 0 }.with_child(lead.child());
+                let between = IndexEntry { bytes: &between, offset: 0 }.with_child(lead.child());
                 parent.replace(lead.offset, &between);
                 self.store_block(&tree, low, one)?;
                 self.store_block(&tree, high, two)?;
@@ -315,7 +315,7 @@ mod tests {
         for number in 0..400u64 {
             let name = key(&format!("name {number:05}"));
             let entry = core.transact(|core| core.index_remove(ROOT, Index::Names, &name)).unwrap();
-            let plain = Entry { bytes: &entry, offset: 0 }.with_child(None);
+            let plain = IndexEntry { bytes: &entry, offset: 0 }.with_child(None);
             // The first time may join; then nothing more is made anew.
             core.transact(|core| core.index_insert(ROOT, Index::Names, &plain)).unwrap();
             core.transact(|core| core.index_remove(ROOT, Index::Names, &name)).unwrap();

@@ -12,7 +12,8 @@ mod order;
 use crate::core::{Core, Key};
 use crate::file::{Attr, File, Outside};
 use crate::layout::index::{
-    Entry, IndexRoot, Node, block_node, collation, entries_of, entry_bytes, last_entry, root_node, vcn_unit,
+    IndexEntry, IndexRoot, Node, block_node, collation, entries_of, entry_bytes, last_entry, root_node,
+    vcn_unit,
 };
 use crate::layout::{FileName, Index, Kind, StandardInformation};
 use order::Sought;
@@ -196,7 +197,7 @@ impl Core {
         file: u64,
         index: Index,
         after: Option<&[u8]>,
-        visit: impl FnMut(&Entry<'_>) -> bool,
+        visit: impl FnMut(&IndexEntry<'_>) -> bool,
     ) -> Result<()> {
         match self.index_scan_past_damage(file, index, after, visit)? {
             None => Ok(()),
@@ -211,7 +212,7 @@ impl Core {
         file: u64,
         index: Index,
         after: Option<&[u8]>,
-        mut visit: impl FnMut(&Entry<'_>) -> bool,
+        mut visit: impl FnMut(&IndexEntry<'_>) -> bool,
     ) -> Result<Option<Error>> {
         let tree = self.tree(file, index)?;
         let sought = after.map(|after| Sought::new(index.collation(), &self.upcase, after));
@@ -252,7 +253,7 @@ impl Core {
             // the wrong order one is left out: the first, if the second is in order without it.
             if comes_behind(waiting.as_ref().map(key_in).or(before.as_deref())) {
                 if let Some(next) = waiting.replace(entry.bytes.to_vec()) {
-                    if !visit(&Entry { bytes: &next, offset: 0 }) {
+                    if !visit(&IndexEntry { bytes: &next, offset: 0 }) {
                         return Ok(damage);
                     }
                     before = Some(key_in(&next).to_vec());
@@ -291,7 +292,7 @@ impl Core {
             }
         }
         if let Some(last) = waiting {
-            visit(&Entry { bytes: &last, offset: 0 });
+            visit(&IndexEntry { bytes: &last, offset: 0 });
         }
         Ok(damage)
     }
@@ -341,16 +342,16 @@ impl Core {
 
 /// The key in the bytes of an entry.
 fn key_in(entry: &Vec<u8>) -> &[u8] {
-    Entry { bytes: entry, offset: 0 }.key()
+    IndexEntry { bytes: entry, offset: 0 }.key()
 }
 
-fn entry_at(node: &[u8], offset: usize) -> Option<Entry<'_>> {
+fn entry_at(node: &[u8], offset: usize) -> Option<IndexEntry<'_>> {
     entries_of(node).find(|entry| entry.offset == offset)
 }
 
 /// The entry at an offset where there is one.
-fn entry_in(entries: &[u8], offset: usize) -> Entry<'_> {
-    Entry { bytes: &entries[offset..offset + entry_length(entries, offset)], offset }
+fn entry_in(entries: &[u8], offset: usize) -> IndexEntry<'_> {
+    IndexEntry { bytes: &entries[offset..offset + entry_length(entries, offset)], offset }
 }
 
 fn entry_length(entries: &[u8], offset: usize) -> usize {

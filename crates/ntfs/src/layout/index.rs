@@ -39,14 +39,14 @@ const BLOCK_SEQUENCE: usize = 0x28;
 
 /// One entry of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct IndexEntry<'a> {
     /// All its bytes.
     pub bytes: &'a [u8],
     /// Where it stands among the node's entries.
     pub offset: usize,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> IndexEntry<'a> {
     /// The first 8 bytes: in an index of file names the reference of the file.
     pub fn head(&self) -> u64 {
         u64_at(self.bytes, 0)
@@ -127,7 +127,7 @@ pub fn last_entry(child: Option<u64>) -> Vec<u8> {
     let mut bytes = vec![0; ENTRY_HEADER];
     put(&mut bytes, 8, ENTRY_HEADER as u16);
     put(&mut bytes, 0x0C, LAST);
-    let plain = Entry { bytes: &bytes, offset: 0 };
+    let plain = IndexEntry { bytes: &bytes, offset: 0 };
     plain.with_child(child)
 }
 
@@ -146,12 +146,12 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+    type Item = IndexEntry<'a>;
 
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<IndexEntry<'a>> {
         let rest = self.bytes.get(self.offset..).filter(|rest| rest.len() >= ENTRY_HEADER)?;
         let bytes = rest.get(..usize::from(u16_at(rest, 8)).max(ENTRY_HEADER))?;
-        let entry = Entry { bytes, offset: self.offset };
+        let entry = IndexEntry { bytes, offset: self.offset };
         self.offset += bytes.len();
         Some(entry)
     }
@@ -508,7 +508,7 @@ mod tests {
     fn a_view_entry_has_its_data() {
         let bytes = view_entry(&[1; 8], &[2; 20]);
         assert_eq!(bytes.len(), 0x30);
-        let entry = Entry { bytes: &bytes, offset: 0 };
+        let entry = IndexEntry { bytes: &bytes, offset: 0 };
         assert_eq!((entry.key(), entry.data()), (&[1; 8][..], &[2; 20][..]));
     }
 }

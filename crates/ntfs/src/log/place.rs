@@ -5,7 +5,7 @@ use platter_vfs::{Error, Result};
 
 /// Where the log stands on the device, and the sizes of what it is about.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct LogPlace {
     /// The log's data in its order: offset and length in bytes on the device, multiples of the cluster.
     pub runs: Vec<(u64, u64)>,
     /// Bytes of a cluster.
@@ -14,7 +14,7 @@ pub struct Place {
     pub record: u32,
 }
 
-impl Place {
+impl LogPlace {
     /// Bytes of the log.
     pub fn bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.1).sum()

@@ -1,7 +1,7 @@
 //! Reading the log of a volume that is opened.
 
 use super::compose::Ring;
-use super::{Place, Replay, State};
+use super::{LogPlace, LogState, Replay};
 use crate::layout::log::{
     Operation, PAGE, PAGE_DATA, RECORD_HEADER, RecordHeader, RecordPage, RestartPage, RestartRecord,
 };
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 const MOST: u64 = 128 << 20;
 
 /// The restart page that counts, if one is whole, and the volume's state. `bytes` is the log's length in whole pages.
-pub fn state(device: &dyn Device, place: &Place, bytes: u64) -> Result<(Option<RestartPage>, State)> {
+pub fn state(device: &dyn Device, place: &LogPlace, bytes: u64) -> Result<(Option<RestartPage>, LogState)> {
     let mut best: Option<RestartPage> = None;
     let mut damage = None;
     let mut blank = true;
@@ -29,12 +29,12 @@ pub fn state(device: &dyn Device, place: &Place, bytes: u64) -> Result<(Option<R
     }
     let Some(page) = best else {
         let reason = damage.map_or_else(String::new, |error| error.to_string());
-        return Ok((None, if blank { State::Clean } else { State::Foreign(reason) }));
+        return Ok((None, if blank { LogState::Clean } else { LogState::Foreign(reason) }));
     };
     if !page.in_use || page.flags & RestartPage::CLEAN != 0 {
-        return Ok((Some(page), State::Clean));
+        return Ok((Some(page), LogState::Clean));
     }
-    let foreign = |reason: String| State::Foreign(format!("the volume was not closed, and {reason}"));
+    let foreign = |reason: String| LogState::Foreign(format!("the volume was not closed, and {reason}"));
     let state = if page.version != (1, 1) {
         let (major, minor) = page.version;
         foreign(format!("its log is of version {major}.{minor}, which only Windows replays"))
@@ -42,7 +42,7 @@ pub fn state(device: &dyn Device, place: &Place, bytes: u64) -> Result<(Option<R
         foreign(format!("its log says that it has {} bytes, not {bytes}", page.file_size))
     } else {
         match collect(&Reader::new(device, place, Ring::new(bytes)), &page)? {
-            Ok(replay) => State::Unclean(replay),
+            Ok(replay) => LogState::Unclean(replay),
             Err(reason) => foreign(reason),
         }
     };
@@ -90,14 +90,14 @@ const AHEAD: u64 = 16;
 
 struct Reader<'a> {
     device: &'a dyn Device,
-    place: &'a Place,
+    place: &'a LogPlace,
     ring: Ring,
     /// The pages read last, as they stand on the device: the number of the first, and their bytes.
     window: RefCell<(u64, Vec<u8>)>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(device: &'a dyn Device, place: &'a Place, ring: Ring) -> Reader<'a> {
+    fn new(device: &'a dyn Device, place: &'a LogPlace, ring: Ring) -> Reader<'a> {
         Reader { device, place, ring, window: RefCell::default() }
     }
 

@@ -6,8 +6,8 @@
 
 use super::*;
 use crate::runlist::{RunList, Runs};
-use crate::stream::Place;
-use platter_vfs::{Place as Where, range_of_write};
+use crate::stream::StreamPlace;
+use platter_vfs::{Place, range_of_write};
 
 /// What a plan remembers between its halves, kept from request to request.
 struct Memory {
@@ -43,7 +43,7 @@ impl NtfsVolume {
                 Error::IsADirectory
             });
         }
-        let stream = Stream::new(node, State::of(file.find(Type::DATA, &name)));
+        let stream = Stream::new(node, StreamState::of(file.find(Type::DATA, &name)));
         stream.read_only.store(standard(&file)?.flags & file_flags::READ_ONLY != 0, Ordering::SeqCst);
         stream.is_link.store(name.is_empty() && is_link(core, &file)?, Ordering::SeqCst);
         let stream = Arc::new(stream);
@@ -114,15 +114,15 @@ impl NtfsVolume {
         }
         match &state.place {
             _ if covered == 0 => {}
-            Place::Resident(content) => {
+            StreamPlace::Resident(content) => {
                 memory.bounce.extend_from_slice(&content[offset as usize..end as usize]);
                 plan.notes[0] = BOUNCED;
             }
-            Place::Runs(_) if state.is_compressed() => {
+            StreamPlace::Runs(_) if state.is_compressed() => {
                 memory.bounce = self.read_compressed(&state, offset, covered as usize)?;
                 plan.notes[0] = BOUNCED;
             }
-            Place::Runs(runs) => {
+            StreamPlace::Runs(runs) => {
                 let valid = state.valid.clamp(offset, end);
                 self.fill_segments(runs, offset, offset..valid, length, plan)?;
                 let mut at = valid;
@@ -248,7 +248,7 @@ impl NtfsVolume {
             let state = stream.read();
             plan.start(stream.node, offset, data.len());
             state.check_plain()?;
-            if let Place::Runs(runs) = &state.place
+            if let StreamPlace::Runs(runs) = &state.place
                 && end <= state.valid.min(state.size)
                 && !state.is_compressed()
                 && !data.is_empty()
@@ -280,7 +280,7 @@ impl NtfsVolume {
         let mut state = stream.write();
         let cluster = self.cluster;
         let first = offset / cluster;
-        let is_plain = matches!(state.place, Place::Runs(_)) && !state.is_compressed();
+        let is_plain = matches!(state.place, StreamPlace::Runs(_)) && !state.is_compressed();
         let known = state.clusters().min(end.div_ceil(cluster));
         let is_slow = !is_plain || length == 0 || first < known && !is_there(state.runs(), first, known);
         let pass = stream.enter(
@@ -365,11 +365,11 @@ impl NtfsVolume {
         let state = stream.read();
         let size = state.size;
         let runs = match &state.place {
-            Place::Resident(_) if size == 0 => return Ok(Vec::new()),
-            Place::Resident(_) => {
-                return Ok(vec![Extent { offset: 0, length: size, place: Where::Resident }]);
+            StreamPlace::Resident(_) if size == 0 => return Ok(Vec::new()),
+            StreamPlace::Resident(_) => {
+                return Ok(vec![Extent { offset: 0, length: size, place: Place::Resident }]);
             }
-            Place::Runs(runs) => runs,
+            StreamPlace::Runs(runs) => runs,
         };
         let mut extents: Vec<Extent> = Vec::new();
         for run in runs.iter() {
@@ -378,7 +378,7 @@ impl NtfsVolume {
                 break;
             }
             let Some(lcn) = run.lcn else {
-                extents.push(Extent { offset: start, length: end - start, place: Where::Hole });
+                extents.push(Extent { offset: start, length: end - start, place: Place::Hole });
                 continue;
             };
             let at = |offset: u64| lcn * self.cluster + (offset - start);
@@ -387,11 +387,11 @@ impl NtfsVolume {
                 extents.push(Extent {
                     offset: start,
                     length: valid - start,
-                    place: Where::Device(at(start)),
+                    place: Place::Device(at(start)),
                 });
             }
             if valid < end {
-                let place = Where::Unwritten(at(valid));
+                let place = Place::Unwritten(at(valid));
                 extents.push(Extent { offset: valid, length: end - valid, place });
             }
         }

@@ -32,7 +32,7 @@ use crate::layout::{
 };
 use crate::log::Log;
 use crate::open::{self, Opened};
-use crate::stream::{LARGEST, State, Stream};
+use crate::stream::{LARGEST, Stream, StreamState};
 use platter_device::Device;
 use platter_device::sync::{METADATA, Mutex, MutexGuard, RwLock};
 use platter_vfs::{

@@ -1,6 +1,6 @@
 //! Further names, and names that move.
 
-use super::names::Found;
+use super::names::NamedEntry;
 use super::removal::deletable;
 use super::*;
 use crate::layout::Index;
@@ -86,7 +86,7 @@ impl NtfsVolume {
         if target.as_ref().is_some_and(|target| target.reference.number() < record_number::FIRST_FREE) {
             return Err(Error::Exists);
         }
-        let is_same_entry = |target: &Found| {
+        let is_same_entry = |target: &NamedEntry| {
             target.reference == source.reference
                 && (old == new)
                 && (target.name.name == source.name.name || is_pair(&target.name, &source.name))

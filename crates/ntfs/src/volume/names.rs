@@ -4,12 +4,12 @@ use super::*;
 use crate::format::security;
 use crate::index::name_key;
 use crate::layout::Index;
-use crate::layout::index::{Entry as IndexEntry, IndexRoot, collation, name_entry};
+use crate::layout::index::{IndexEntry, IndexRoot, collation, name_entry};
 use crate::layout::{CASE_SENSITIVE, Reference, attribute_flags, reparse_to_bytes};
 use crate::open::key_of;
 
 /// An entry of a directory.
-pub(super) struct Found {
+pub(super) struct NamedEntry {
     pub(super) reference: Reference,
     pub(super) name: FileName,
 }
@@ -40,7 +40,7 @@ impl Listing {
 }
 
 impl NtfsVolume {
-    pub(super) fn entry(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<Found>> {
+    pub(super) fn entry(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<NamedEntry>> {
         if name.units().is_empty() || name.units().len() > 255 || directory >= DETACHED {
             return Ok(None);
         }
@@ -53,7 +53,7 @@ impl NtfsVolume {
         let Some(entry) = found else { return Ok(None) };
         let reference = Reference(IndexEntry { bytes: &entry, offset: 0 }.head());
         let name = FileName::from_bytes(key_of(&entry), 0)?;
-        Ok(Some(Found { reference, name }))
+        Ok(Some(NamedEntry { reference, name }))
     }
 
     /// Looks for a name in a directory that is known to be damaged from end to end: the way that leads to it in an index
@@ -74,7 +74,7 @@ impl NtfsVolume {
     }
 
     /// The entry of a name that is to be shown: the system's own files are not.
-    pub(super) fn shown(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<Found>> {
+    pub(super) fn shown(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<NamedEntry>> {
         let found = self.entry(core, directory, name)?;
         Ok(found.filter(|found| found.reference.number() >= record_number::FIRST_FREE))
     }

@@ -6,7 +6,7 @@ use crate::file::Outside;
 use crate::lznt1;
 use crate::runlist::Runs;
 use crate::space::Held;
-use crate::stream::Place;
+use crate::stream::StreamPlace;
 
 /// Exponent of two of the clusters in a compression unit.
 pub(super) const UNIT: u8 = 4;
@@ -14,12 +14,12 @@ pub(super) const UNIT: u8 = 4;
 pub(super) const LARGEST_COMPRESSED: u64 = 4096;
 
 impl NtfsVolume {
-    pub(super) fn unit_clusters(&self, state: &State) -> u64 {
+    pub(super) fn unit_clusters(&self, state: &StreamState) -> u64 {
         1 << state.unit.clamp(1, 16)
     }
 
     /// The content of one compression unit.
-    pub(super) fn read_unit(&self, state: &State, unit: u64) -> Result<Vec<u8>> {
+    pub(super) fn read_unit(&self, state: &StreamState, unit: u64) -> Result<Vec<u8>> {
         let bytes = self.unit_clusters(state) * self.cluster;
         let start = unit * bytes;
         if start >= state.valid {
@@ -31,7 +31,7 @@ impl NtfsVolume {
     }
 
     /// What is stored of a unit, past the valid length too.
-    fn stored_unit(&self, state: &State, unit: u64) -> Result<Vec<u8>> {
+    fn stored_unit(&self, state: &StreamState, unit: u64) -> Result<Vec<u8>> {
         let clusters = self.unit_clusters(state);
         let mut content = vec![0; (clusters * self.cluster) as usize];
         let runs = state.runs().part(unit * clusters, (unit + 1) * clusters);
@@ -54,7 +54,13 @@ impl NtfsVolume {
     /// Moves the valid length of a compressed stream up to `end`, or to its size if that is less. What is stored up to
     /// `end` and was not valid becomes zeroes, whoever wrote it. A compressed stream's valid length is always its size
     /// so: ntfs-3g does not append to one where it is less.
-    pub(super) fn clear_to(&self, core: &mut Core, node: u64, state: &mut State, end: u64) -> Result<()> {
+    pub(super) fn clear_to(
+        &self,
+        core: &mut Core,
+        node: u64,
+        state: &mut StreamState,
+        end: u64,
+    ) -> Result<()> {
         let cluster = self.cluster;
         let clusters = self.unit_clusters(state);
         let bytes = clusters * cluster;
@@ -83,7 +89,7 @@ impl NtfsVolume {
         })
     }
 
-    pub(super) fn read_compressed(&self, state: &State, offset: u64, length: usize) -> Result<Vec<u8>> {
+    pub(super) fn read_compressed(&self, state: &StreamState, offset: u64, length: usize) -> Result<Vec<u8>> {
         let bytes = self.unit_clusters(state) * self.cluster;
         let end = offset + length as u64;
         let mut content = Vec::with_capacity(length);
@@ -101,7 +107,7 @@ impl NtfsVolume {
         &self,
         core: &mut Core,
         node: u64,
-        state: &mut State,
+        state: &mut StreamState,
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
@@ -142,7 +148,7 @@ impl NtfsVolume {
                 }
                 core.write_runs(&new.runs, start, &image)?;
                 new.push(None, clusters - wanted);
-                let Place::Runs(runs) = &mut state.place else { return Ok(()) };
+                let StreamPlace::Runs(runs) = &mut state.place else { return Ok(()) };
                 let known = runs.end();
                 if known < (unit + 1) * clusters {
                     runs.push(Run { vcn: known, lcn: None, length: (unit + 1) * clusters - known });

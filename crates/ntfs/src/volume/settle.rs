@@ -8,7 +8,7 @@
 use super::*;
 use crate::file::Outside;
 use crate::space::Held;
-use crate::stream::Place;
+use crate::stream::StreamPlace;
 
 impl NtfsVolume {
     /// Makes everything up to now of one node survive a power cut.
@@ -72,7 +72,13 @@ impl NtfsVolume {
     }
 
     /// Gives a gap new clusters, which hold zeroes there and around it what the old ones hold.
-    fn exchange(&self, core: &mut Core, state: &mut State, gap: Range<u64>, on_disk: bool) -> Result<()> {
+    fn exchange(
+        &self,
+        core: &mut Core,
+        state: &mut StreamState,
+        gap: Range<u64>,
+        on_disk: bool,
+    ) -> Result<()> {
         let cluster = self.cluster;
         let (first, last) = (gap.start / cluster, gap.end.div_ceil(cluster));
         let mut new = Outside::default();
@@ -87,7 +93,7 @@ impl NtfsVolume {
             }
         }
         let new = new.runs.part(first, last);
-        let Place::Runs(runs) = &mut state.place else { return Ok(()) };
+        let StreamPlace::Runs(runs) = &mut state.place else { return Ok(()) };
         let old = runs.splice(first, last, &new);
         if on_disk {
             core.hide_runs(&old);

@@ -6,7 +6,7 @@ use crate::file::Outside;
 use crate::layout::attribute_flags;
 use crate::runlist::Runs;
 use crate::space::Held;
-use crate::stream::Place;
+use crate::stream::StreamPlace;
 
 impl NtfsVolume {
     /// Makes a stream shorter or longer.
@@ -32,7 +32,7 @@ impl NtfsVolume {
     fn while_alone<T>(
         &self,
         stream: &Stream,
-        change: impl FnOnce(&mut Core, &mut State) -> Result<T>,
+        change: impl FnOnce(&mut Core, &mut StreamState) -> Result<T>,
     ) -> Result<T> {
         let _claim = stream.claim(|_| 0..u64::MAX, Access::Read);
         let mut core = self.change()?;
@@ -40,12 +40,12 @@ impl NtfsVolume {
         change(&mut core, &mut state)
     }
 
-    fn resize_locked(&self, core: &mut Core, node: u64, state: &mut State, size: u64) -> Result<()> {
+    fn resize_locked(&self, core: &mut Core, node: u64, state: &mut StreamState, size: u64) -> Result<()> {
         let cluster = self.cluster;
-        if matches!(state.place, Place::Resident(_)) {
+        if matches!(state.place, StreamPlace::Resident(_)) {
             if self.may_be_resident(core, node, usize::try_from(size).unwrap_or(usize::MAX / 2))? {
                 return self.remake(core, node, state, |_, state| {
-                    if let Place::Resident(content) = &mut state.place {
+                    if let StreamPlace::Resident(content) = &mut state.place {
                         content.resize(size as usize, 0);
                     }
                     (state.size, state.valid, state.planned) = (size, size, size);
@@ -70,7 +70,7 @@ impl NtfsVolume {
         }
         self.remake(core, node, state, |core, state| {
             let is_compressed = state.is_compressed();
-            let Place::Runs(runs) = &mut state.place else { return Ok(()) };
+            let StreamPlace::Runs(runs) = &mut state.place else { return Ok(()) };
             let known = runs.end();
             if size < state.size {
                 let old = runs.cut(wanted);
@@ -86,7 +86,7 @@ impl NtfsVolume {
                 } else {
                     core.extend(&mut outside, wanted - known, on_disk, false)?;
                 }
-                state.place = Place::Runs(outside.runs);
+                state.place = StreamPlace::Runs(outside.runs);
             }
             state.size = size;
             state.valid = state.valid.min(size);
@@ -110,7 +110,7 @@ impl NtfsVolume {
         let on_disk = self.is_on_disk(core, node)?;
         let wanted = state.size.div_ceil(self.cluster);
         self.remake(core, node, &mut state, |core, state| {
-            if let Place::Runs(runs) = &mut state.place {
+            if let StreamPlace::Runs(runs) = &mut state.place {
                 let old = runs.cut(wanted);
                 core.give_runs(&old, Held::Data, on_disk);
             }
@@ -132,7 +132,7 @@ impl NtfsVolume {
         let mut core = self.change()?;
         let mut state = stream.write();
         state.check_plain()?;
-        if matches!(state.place, Place::Resident(_)) {
+        if matches!(state.place, StreamPlace::Resident(_)) {
             self.move_out(&mut core, node.0, &mut state)?;
         }
         let grows = !keep_size && range.end > state.size;
@@ -173,14 +173,20 @@ impl NtfsVolume {
         Ok(())
     }
 
-    fn punch_locked(&self, core: &mut Core, node: u64, state: &mut State, range: Range<u64>) -> Result<()> {
+    fn punch_locked(
+        &self,
+        core: &mut Core,
+        node: u64,
+        state: &mut StreamState,
+        range: Range<u64>,
+    ) -> Result<()> {
         state.check_plain()?;
         if range.is_empty() {
             return Ok(());
         }
-        if matches!(state.place, Place::Resident(_)) {
+        if matches!(state.place, StreamPlace::Resident(_)) {
             return self.remake(core, node, state, |_, state| {
-                if let Place::Resident(content) = &mut state.place {
+                if let StreamPlace::Resident(content) = &mut state.place {
                     content[range.start as usize..range.end as usize].fill(0);
                 }
                 Ok(())
@@ -224,14 +230,14 @@ impl NtfsVolume {
         &self,
         core: &mut Core,
         node: u64,
-        state: &mut State,
+        state: &mut StreamState,
         range: Range<u64>,
     ) -> Result<()> {
         let cluster = self.cluster;
         let on_disk = self.is_on_disk(core, node)?;
         self.remake(core, node, state, |core, state| {
             let is_compressed = state.is_compressed();
-            let Place::Runs(runs) = &mut state.place else { return Ok(()) };
+            let StreamPlace::Runs(runs) = &mut state.place else { return Ok(()) };
             let (from, to) = (range.start / cluster, (range.end / cluster).min(runs.end()));
             if from < to {
                 let old = runs.splice(from, to, &[Run { vcn: from, lcn: None, length: to - from }]);

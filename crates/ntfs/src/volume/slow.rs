@@ -7,7 +7,7 @@ use crate::core::write_any;
 use crate::file::Outside;
 use crate::layout::{Record, attribute_flags};
 use crate::runlist::RunList;
-use crate::stream::Place;
+use crate::stream::StreamPlace;
 use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
 use platter_vfs::range_of_write;
 
@@ -24,12 +24,12 @@ impl NtfsVolume {
     }
 
     /// Stores where a stream's content is.
-    fn store_data(&self, core: &mut Core, node: u64, state: &State) -> Result<()> {
+    fn store_data(&self, core: &mut Core, node: u64, state: &StreamState) -> Result<()> {
         let (number, name) = self.place_of(core, node)?;
         let mut file = (*core.file(number)?).clone();
         let body = match &state.place {
-            Place::Resident(value) => Body::Resident { value: value.clone(), indexed: false },
-            Place::Runs(runs) => Body::Outside(Outside {
+            StreamPlace::Resident(value) => Body::Resident { value: value.clone(), indexed: false },
+            StreamPlace::Runs(runs) => Body::Outside(Outside {
                 runs: runs.clone(),
                 size: state.size,
                 valid: state.valid.min(state.size),
@@ -57,8 +57,8 @@ impl NtfsVolume {
         &self,
         core: &mut Core,
         node: u64,
-        state: &mut State,
-        change: impl FnOnce(&mut Core, &mut State) -> Result<T>,
+        state: &mut StreamState,
+        change: impl FnOnce(&mut Core, &mut StreamState) -> Result<T>,
     ) -> Result<T> {
         let mut new = state.copy();
         let outcome = core.transact(|core| {
@@ -77,7 +77,7 @@ impl NtfsVolume {
         &self,
         core: &mut Core,
         node: u64,
-        state: &mut State,
+        state: &mut StreamState,
         range: Range<u64>,
         written: Range<u64>,
         ahead: bool,
@@ -90,7 +90,7 @@ impl NtfsVolume {
         }
         let on_disk = self.is_on_disk(core, node)?;
         self.remake(core, node, state, |core, state| {
-            let Place::Runs(runs) = &mut state.place else { return Ok(()) };
+            let StreamPlace::Runs(runs) = &mut state.place else { return Ok(()) };
             for hole in runs.part(first, last.min(known)).into_iter().filter(|run| run.lcn.is_none()) {
                 self.fill_hole(core, runs, hole, on_disk, written.clone())?;
             }
@@ -113,7 +113,7 @@ impl NtfsVolume {
             } else {
                 state.is_ahead = true;
             }
-            state.place = Place::Runs(outside.runs);
+            state.place = StreamPlace::Runs(outside.runs);
             Ok(())
         })
     }
@@ -151,7 +151,7 @@ impl NtfsVolume {
     }
 
     /// Writes zeroes over the clusters of a range; holes are zeroes already.
-    pub(super) fn write_zeroes(&self, state: &State, range: Range<u64>) -> Result<()> {
+    pub(super) fn write_zeroes(&self, state: &StreamState, range: Range<u64>) -> Result<()> {
         let runs = state.runs().part(range.start / self.cluster, range.end.div_ceil(self.cluster));
         self.write_zeroes_to(&runs, range)
     }
@@ -173,7 +173,7 @@ impl NtfsVolume {
     }
 
     /// Writes bytes over clusters that are there.
-    pub(super) fn write_bytes(&self, state: &State, offset: u64, data: &[u8]) -> Result<()> {
+    pub(super) fn write_bytes(&self, state: &StreamState, offset: u64, data: &[u8]) -> Result<()> {
         let end = offset + data.len() as u64;
         for run in state.runs().part(offset / self.cluster, end.div_ceil(self.cluster)) {
             let Some(lcn) = run.lcn else { continue };
@@ -193,7 +193,7 @@ impl NtfsVolume {
         // What goes in several steps, or into part of a sector, is for the caller alone: nobody is to cut the file short
         // between two steps, and what is in flight to the rest of the sector would be lost.
         let claim = (!is_one_step(offset, data.len(), sector)).then(|| {
-            let range = |state: &State| range_of_write(state.planned, offset, data.len(), self.sector);
+            let range = |state: &StreamState| range_of_write(state.planned, offset, data.len(), self.sector);
             stream.claim(range, Access::Write)
         });
         if claim.is_some() && !data.is_empty() {
@@ -216,13 +216,13 @@ impl NtfsVolume {
             let state = stream.read();
             state.check_plain()?;
             let (first, last) = (range.start / self.cluster, range.end.div_ceil(self.cluster));
-            if matches!(state.place, Place::Runs(_)) && is_there(state.runs(), first, last) {
+            if matches!(state.place, StreamPlace::Runs(_)) && is_there(state.runs(), first, last) {
                 return Ok(());
             }
         }
         let mut core = self.change()?;
         let mut state = stream.write();
-        if let Place::Resident(content) = &state.place {
+        if let StreamPlace::Resident(content) = &state.place {
             let grown = usize::try_from(range.end).unwrap_or(usize::MAX).max(content.len());
             if self.may_be_resident(&mut core, stream.node, grown)? {
                 return Ok(());
@@ -246,7 +246,7 @@ impl NtfsVolume {
             // What is there is overwritten without the core, and readers go on.
             let state = stream.read();
             let end = offset + data.len() as u64;
-            if matches!(state.place, Place::Runs(_))
+            if matches!(state.place, StreamPlace::Runs(_))
                 && end <= state.valid.min(state.size)
                 && state.flags & (attribute_flags::COMPRESSION_MASK | attribute_flags::ENCRYPTED) == 0
                 && is_there(state.runs(), offset / self.cluster, end.div_ceil(self.cluster))
@@ -270,17 +270,17 @@ impl NtfsVolume {
         &self,
         core: &mut Core,
         node: u64,
-        state: &mut State,
+        state: &mut StreamState,
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
         state.check_plain()?;
         let end = offset + data.len() as u64;
-        if let Place::Resident(content) = &state.place {
+        if let StreamPlace::Resident(content) = &state.place {
             let grown = (end as usize).max(content.len());
             if self.may_be_resident(core, node, grown)? {
                 return self.remake(core, node, state, |_, state| {
-                    if let Place::Resident(content) = &mut state.place {
+                    if let StreamPlace::Resident(content) = &mut state.place {
                         content.resize(grown, 0);
                         content[offset as usize..end as usize].copy_from_slice(data);
                     }
@@ -320,11 +320,11 @@ impl NtfsVolume {
     }
 
     /// Moves resident content out into clusters.
-    pub(super) fn move_out(&self, core: &mut Core, node: u64, state: &mut State) -> Result<()> {
-        let Place::Resident(content) = &state.place else { return Ok(()) };
+    pub(super) fn move_out(&self, core: &mut Core, node: u64, state: &mut StreamState) -> Result<()> {
+        let StreamPlace::Resident(content) = &state.place else { return Ok(()) };
         if content.is_empty() && !state.is_compressed() {
             // Nothing moves; its record says so with the clusters that come.
-            state.place = Place::Runs(RunList::default());
+            state.place = StreamPlace::Runs(RunList::default());
             return Ok(());
         }
         let content = content.clone();
@@ -332,7 +332,7 @@ impl NtfsVolume {
         let cluster = self.cluster;
         let is_compressed = state.is_compressed();
         self.remake(core, node, state, |core, state| {
-            state.place = Place::Runs(RunList::default());
+            state.place = StreamPlace::Runs(RunList::default());
             if is_compressed {
                 state.unit = UNIT;
                 (state.size, state.valid, state.planned) = (0, 0, 0);
@@ -344,7 +344,7 @@ impl NtfsVolume {
             whole.resize((outside.clusters() * cluster) as usize, 0);
             // New clusters: nothing on disk leads to them yet.
             core.write_runs(&outside.runs, 0, &whole)?;
-            state.place = Place::Runs(outside.runs);
+            state.place = StreamPlace::Runs(outside.runs);
             Ok(())
         })?;
         if is_compressed && !content.is_empty() {

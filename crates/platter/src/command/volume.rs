@@ -184,16 +184,16 @@ pub struct VolumePath {
 
 /// What a path argument means.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum Location {
     /// A file of the host.
     Host(PathBuf),
     /// A file on a volume.
     Volume(VolumePath),
 }
 
-impl Place {
+impl Location {
     /// Tells host paths from paths on a volume, as the help of the whole program describes.
-    pub fn parse(argument: &OsStr) -> Result<Place, Failure> {
+    pub fn parse(argument: &OsStr) -> Result<Location, Failure> {
         let bytes = argument.as_bytes();
         let colon_after = |start: usize| {
             bytes[start..].windows(2).position(|pair| pair == b":/").map(|colon| start + colon)
@@ -207,28 +207,30 @@ impl Place {
             first => first,
         };
         let Some(colon) = colon.filter(|&colon| !is_host(colon)) else {
-            return Ok(Place::Host(PathBuf::from(argument)));
+            return Ok(Location::Host(PathBuf::from(argument)));
         };
         let image = PathBuf::from(OsStr::from_bytes(&bytes[..colon]));
         let names = names(&bytes[colon + 1..]);
-        Ok(Place::Volume(VolumePath { image, names }))
+        Ok(Location::Volume(VolumePath { image, names }))
     }
 }
 
 impl VolumePath {
     /// A path on a volume and nothing else.
     pub fn parse(argument: &OsStr) -> Result<VolumePath, Failure> {
-        match Place::parse(argument)? {
-            Place::Volume(path) => Ok(path),
-            Place::Host(path) => Err(Failure::new(shown(&path), "a path on a volume is written IMAGE:/PATH")),
+        match Location::parse(argument)? {
+            Location::Volume(path) => Ok(path),
+            Location::Host(path) => {
+                Err(Failure::new(shown(&path), "a path on a volume is written IMAGE:/PATH"))
+            }
         }
     }
 
     /// A path on a volume; an image by itself means its root directory.
     pub fn parse_or_root(argument: &OsStr) -> Result<VolumePath, Failure> {
-        match Place::parse(argument)? {
-            Place::Volume(path) => Ok(path),
-            Place::Host(image) => Ok(VolumePath { image, names: Vec::new() }),
+        match Location::parse(argument)? {
+            Location::Volume(path) => Ok(path),
+            Location::Host(image) => Ok(VolumePath { image, names: Vec::new() }),
         }
     }
 
@@ -271,9 +273,9 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> String {
-        match Place::parse(OsStr::new(text)).unwrap() {
-            Place::Host(path) => format!("host {}", path.display()),
-            Place::Volume(path) => format!("volume {path}"),
+        match Location::parse(OsStr::new(text)).unwrap() {
+            Location::Host(path) => format!("host {}", path.display()),
+            Location::Volume(path) => format!("volume {path}"),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::keys::{Meaning, is_off, meaning};
 use super::spread::spread;
-use super::text::Entry;
+use super::text::Setting;
 use super::values::{self, KbBase, Size};
 use crate::report::document::Direction;
 use crate::workload::{MOST_DEPTH, MOST_WORKERS};
@@ -160,12 +160,12 @@ impl Settings {
     ///
     /// # Errors
     /// A sentence that names line and key.
-    pub fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Result<Settings, String> {
-        let named = |entry: &Entry, reason: String| format!("{entry}: {reason}");
+    pub fn of<'a>(entries: impl Iterator<Item = &'a Setting>) -> Result<Settings, String> {
+        let named = |entry: &Setting, reason: String| format!("{entry}: {reason}");
         let mut settings = Settings::default();
         let mut base = KbBase::default();
         // These two first, wherever they stand: what numbers mean, and what most other keys are for.
-        let (first, others): (Vec<&Entry>, Vec<&Entry>) =
+        let (first, others): (Vec<&Setting>, Vec<&Setting>) =
             entries.partition(|entry| matches!(entry.key.as_str(), "kb_base" | "ioengine"));
         for entry in first.into_iter().chain(others) {
             let taken = entry.expanded().and_then(|value| {

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// Where a key stands.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct TextPlace {
     /// The included file, if it is one.
     file: Option<String>,
     line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}", self.line)?;
         self.file.iter().try_for_each(|file| write!(f, " of {file}"))
@@ -22,13 +22,13 @@ impl fmt::Display for Place {
 }
 
 /// A key with its value; `None` where nothing but the key stands there.
-pub struct Entry {
+pub struct Setting {
     pub key: String,
     pub value: Option<String>,
-    pub place: Place,
+    pub place: TextPlace,
 }
 
-impl Entry {
+impl Setting {
     /// The value with `${NAME}` replaced by the environment's variable. fio takes nothing for one that is not set; what the
     /// job then is nobody meant.
     ///
@@ -54,7 +54,7 @@ impl Entry {
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.key)?;
         self.value.iter().try_for_each(|value| write!(f, "={value}"))
@@ -64,8 +64,8 @@ impl fmt::Display for Entry {
 /// One job section.
 pub struct Section {
     pub name: String,
-    pub place: Place,
-    entries: Vec<Entry>,
+    pub place: TextPlace,
+    entries: Vec<Setting>,
     /// How many of the file's global entries stand above it.
     above: usize,
 }
@@ -73,7 +73,7 @@ pub struct Section {
 /// A job file, taken apart.
 #[derive(Default)]
 pub struct JobFile {
-    global: Vec<Entry>,
+    global: Vec<Setting>,
     pub sections: Vec<Section>,
     entries: usize,
 }
@@ -102,7 +102,7 @@ impl JobFile {
     }
 
     /// What holds for a section, in the order in which it counts: what comes later outdoes what came before.
-    pub fn entries<'a>(&'a self, section: &'a Section) -> impl Iterator<Item = &'a Entry> {
+    pub fn entries<'a>(&'a self, section: &'a Section) -> impl Iterator<Item = &'a Setting> {
         self.global[..section.above].iter().chain(&section.entries)
     }
 
@@ -115,7 +115,7 @@ impl JobFile {
         depth: usize,
     ) -> Result<(), String> {
         for (line, number) in text.lines().zip(1..) {
-            let place = Place { file: file.map(str::to_owned), line: number };
+            let place = TextPlace { file: file.map(str::to_owned), line: number };
             let line = line.split([';', '#']).next().unwrap_or_default().trim();
             if line.is_empty() {
                 continue;
@@ -149,7 +149,7 @@ impl JobFile {
         Ok(())
     }
 
-    fn section(&mut self, name: &str, place: Place) -> Result<Current, String> {
+    fn section(&mut self, name: &str, place: TextPlace) -> Result<Current, String> {
         if name == "global" {
             return Ok(Current::Global);
         }
@@ -164,7 +164,7 @@ impl JobFile {
     fn include(
         &mut self,
         path: &str,
-        place: &Place,
+        place: &TextPlace,
         folder: Option<&Path>,
         current: &mut Current,
         depth: usize,
@@ -189,12 +189,12 @@ enum Current {
     Job,
 }
 
-fn entry(line: &str, place: Place) -> Entry {
+fn entry(line: &str, place: TextPlace) -> Setting {
     let (key, value) = match line.split_once('=') {
         Some((key, value)) => (key.trim(), Some(value.trim().to_owned())),
         None => (line, None),
     };
-    Entry { key: key.to_owned(), value, place }
+    Setting { key: key.to_owned(), value, place }
 }
 
 #[cfg(test)]
@@ -242,8 +242,8 @@ mod tests {
     #[test]
     fn a_variable_of_the_environment_is_put_in_its_place() {
         let expanded = |value: &str| {
-            let place = Place { file: None, line: 1 };
-            Entry { key: "x".into(), value: Some(value.into()), place }.expanded()
+            let place = TextPlace { file: None, line: 1 };
+            Setting { key: "x".into(), value: Some(value.into()), place }.expanded()
         };
         let path = std::env::var("PATH").unwrap();
         assert_eq!(expanded("<${PATH}${PATH}>"), Ok(Some(format!("<{path}{path}>"))));

@@ -115,7 +115,7 @@ impl FromStr for What {
 
 /// One of them, for scripts.
 #[derive(Serialize)]
-struct Row {
+struct AttributeRow {
     what: String,
     size: u64,
     /// Where a symbolic link or junction leads.
@@ -179,7 +179,7 @@ impl List {
 }
 
 /// What a file has besides its content, and what of that cannot be read.
-fn rows(held: &Held) -> (Vec<Row>, Vec<Error>) {
+fn rows(held: &Held) -> (Vec<AttributeRow>, Vec<Error>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
     for kind in [streams, snapshots, extended, reparse, security] {
         match kind(held) {
@@ -190,16 +190,16 @@ fn rows(held: &Held) -> (Vec<Row>, Vec<Error>) {
     (rows, faults)
 }
 
-fn row(what: String, size: u64) -> Row {
-    Row { what, size, target: None, tag: None }
+fn row(what: String, size: u64) -> AttributeRow {
+    AttributeRow { what, size, target: None, tag: None }
 }
 
-fn streams(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+fn streams(held: &Held) -> platter_vfs::Result<Vec<AttributeRow>> {
     let streams = or_none(held.system.streams(held.node))?.unwrap_or_default().into_iter();
     Ok(streams.map(|NodeStream { name, size }| row(format!("stream:{name}"), size)).collect())
 }
 
-fn snapshots(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+fn snapshots(held: &Held) -> platter_vfs::Result<Vec<AttributeRow>> {
     let (system, mut rows) = (&held.system, Vec::new());
     for name in or_none(system.snapshots(held.node))?.unwrap_or_default() {
         let part = Held::new(system, system.stream(held.node, &name, false)?);
@@ -208,7 +208,7 @@ fn snapshots(held: &Held) -> platter_vfs::Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn extended(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+fn extended(held: &Held) -> platter_vfs::Result<Vec<AttributeRow>> {
     let mut rows = Vec::new();
     for name in or_none(held.system.extended_attributes(held.node))?.unwrap_or_default() {
         let size = held.system.extended_attribute(held.node, &name)?.len() as u64;
@@ -217,16 +217,16 @@ fn extended(held: &Held) -> platter_vfs::Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn reparse(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+fn reparse(held: &Held) -> platter_vfs::Result<Vec<AttributeRow>> {
     let (system, node) = (&held.system, held.node);
     let Some(Some(point)) = or_none(system.reparse_point(node))? else { return Ok(Vec::new()) };
     let is_link = system.attributes(node)?.kind == Kind::SymbolicLink;
     let target = if is_link { Some(system.read_link(node)?) } else { None };
     let size = HEADER as u64 + point.data.len() as u64;
-    Ok(vec![Row { what: "reparse".into(), size, target, tag: Some(point.tag) }])
+    Ok(vec![AttributeRow { what: "reparse".into(), size, target, tag: Some(point.tag) }])
 }
 
-fn security(held: &Held) -> platter_vfs::Result<Vec<Row>> {
+fn security(held: &Held) -> platter_vfs::Result<Vec<AttributeRow>> {
     let descriptor = or_none(held.system.security_descriptor(held.node))?;
     Ok(descriptor.map(|descriptor| row("security".into(), descriptor.len() as u64)).into_iter().collect())
 }

@@ -69,11 +69,11 @@ struct Document<'a> {
     unread_bytes: u64,
     /// The file that takes the repair back, if it wrote anything.
     undo: Option<String>,
-    findings: Vec<Found<'a>>,
+    findings: Vec<CheckedFinding<'a>>,
 }
 
 #[derive(Serialize)]
-struct Found<'a> {
+struct CheckedFinding<'a> {
     code: &'a str,
     severity: &'static str,
     path: Option<&'a str>,
@@ -171,7 +171,7 @@ fn document<'a>(
         findings: report
             .findings
             .iter()
-            .map(|finding| Found {
+            .map(|finding| CheckedFinding {
                 code: finding.code,
                 severity: word(finding.severity),
                 path: finding.path.as_deref(),

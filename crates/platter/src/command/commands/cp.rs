@@ -3,7 +3,7 @@
 use crate::command::copy::{Copy, Options, Source, Target, host_name, leads_into};
 use crate::command::failure::{About, Failure, INTERRUPTED, Outcome, shown, tell};
 use crate::command::interrupt;
-use crate::command::volume::{Place, Volumes, WriteOptions};
+use crate::command::volume::{Location, Volumes, WriteOptions};
 use clap::Args;
 use platter::Access;
 use platter_device::show_size;
@@ -50,9 +50,10 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let mut places = self.paths.iter().map(|path| Place::parse(path)).collect::<Result<Vec<_>, _>>()?;
+        let mut places =
+            self.paths.iter().map(|path| Location::parse(path)).collect::<Result<Vec<_>, _>>()?;
         let target = places.pop().expect("clap asks for two");
-        if places.iter().chain([&target]).all(|place| matches!(place, Place::Host(_))) {
+        if places.iter().chain([&target]).all(|place| matches!(place, Location::Host(_))) {
             return Err(Failure::new(
                 "cp",
                 "no argument is a path on a volume, which is written IMAGE:/PATH",
@@ -77,8 +78,8 @@ impl Arguments {
 
     fn copy(
         &self,
-        places: &[Place],
-        target: &Place,
+        places: &[Location],
+        target: &Location,
         volumes: &mut Volumes,
     ) -> Result<crate::command::copy::Outcome, Failure> {
         // The target's volume first, because a source on the same volume then shares it, writable.
@@ -112,8 +113,8 @@ impl Arguments {
     /// The directory to copy into, and the name there if it is not the source's own.
     fn target(
         &self,
-        target: &Place,
-        sources: &[Place],
+        target: &Location,
+        sources: &[Location],
         volumes: &mut Volumes,
     ) -> Result<(Target, Option<Name>), Failure> {
         let several = |what: &dyn std::fmt::Display| -> Result<(), Failure> {
@@ -123,8 +124,8 @@ impl Arguments {
             Ok(())
         };
         match target {
-            Place::Host(path) if path.is_dir() => Ok((Target::Host(path.clone()), None)),
-            Place::Host(path) => {
+            Location::Host(path) if path.is_dir() => Ok((Target::Host(path.clone()), None)),
+            Location::Host(path) => {
                 several(&shown(path))?;
                 let parent = match path.parent() {
                     Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
@@ -132,7 +133,7 @@ impl Arguments {
                 };
                 Ok((Target::Host(parent), Some(host_name(path)?)))
             }
-            Place::Volume(path) => {
+            Location::Volume(path) => {
                 let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
                 match path.lookup(&system) {
                     Ok(held) if system.attributes(held.node).about(path)?.kind == Kind::Directory => {
@@ -151,18 +152,22 @@ impl Arguments {
 }
 
 /// A source, and the name it has. A root has none, and of a path that ends in "." or ".." what is in it is meant.
-fn source(place: &Place, argument: &OsStr, volumes: &mut Volumes) -> Result<(Source, Option<Name>), Failure> {
+fn source(
+    place: &Location,
+    argument: &OsStr,
+    volumes: &mut Volumes,
+) -> Result<(Source, Option<Name>), Failure> {
     let last = argument.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
     let is_content = matches!(last, b"." | b"..");
     match place {
-        Place::Host(path) => {
+        Location::Host(path) => {
             std::fs::metadata(path).about(shown(path))?;
             let name = host_name(path).ok().filter(|_| !is_content);
             // What a link leads to is copied, with everything that belongs to it.
             let path = if path.is_symlink() { path.canonicalize().about(shown(path))? } else { path.clone() };
             Ok((Source::Host(path), name))
         }
-        Place::Volume(path) => {
+        Location::Volume(path) => {
             let system = volumes.volume(&path.image, Access::Read)?;
             let held = path.find(&system)?;
             let name = path.names.last().cloned().filter(|_| !is_content);

@@ -63,7 +63,7 @@ struct Set {
 
 /// One file or directory, for scripts.
 #[derive(Serialize)]
-struct Row {
+struct IntegrityRow {
     path: String,
     kind: &'static str,
     /// Whether its data is checksummed; for a directory, whether that of new entries will be.
@@ -93,7 +93,7 @@ impl Get {
                 walk(&path, &path.find(&system)?, self.recursive, &mut |path, held, kind| {
                     let Integrity { enabled, enforced } = held.system.integrity(held.node).about(path)?;
                     let kind = if kind == Kind::Directory { "directory" } else { "file" };
-                    rows.push(Row { path: path.to_string(), kind, enabled, enforced });
+                    rows.push(IntegrityRow { path: path.to_string(), kind, enabled, enforced });
                     if self.json {
                         return Ok(());
                     }
