@@ -65,6 +65,11 @@ impl Volume {
         }
     }
 
+    /// Whether a volume like this one can be opened.
+    pub fn opens(&self, device: &Arc<dyn Device>) -> bool {
+        self.format.open(device.clone(), READ_ONLY).is_ok()
+    }
+
     /// What the checker of others complains of, if the format has one and it does.
     pub fn complaint(&self, device: &dyn Device) -> Option<String> {
         const PROGRAMS: Programs = Programs { from: "dosfstools, exfatprogs or ntfs-3g", environment: &[] };
