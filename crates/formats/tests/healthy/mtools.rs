@@ -56,10 +56,11 @@ fn use_it(image: &ImageFile, random: &mut Random) {
                 run("mdel", &[&files.swap_remove(index)]);
             }
             8 => {
-                let name = new.rsplit_once('/').map_or("", |(_, name)| name);
-                let inside = files[index].rsplit_once('/').map_or("", |(inside, _)| inside).to_owned();
-                run("mren", &[&files[index], &format!("{inside}/{name}")]);
-                files[index] = format!("{inside}/{name}");
+                // A long new name can end mren 4.0.32 by an assertion of its own.
+                let inside = files[index].rsplit_once('/').map_or("", |(inside, _)| inside);
+                let new = format!("{inside}/N{number}.TXT");
+                run("mren", &[&files[index], &new]);
+                files[index] = new;
             }
             _ => {
                 run("mattrib", &["+h", "+s", &files[index]]);
