@@ -83,8 +83,16 @@ pub(crate) fn refresh_mirror(device: &dyn Device, geometry: &Geometry) -> Result
     let (mut first, mut copy) = (vec![0; length as usize], vec![0; length as usize]);
     read_any(device, at, &mut first)?;
     read_any(device, geometry.mirror * geometry.cluster, &mut copy)?;
-    if first != copy {
-        write_any(device, geometry.mirror * geometry.cluster, &first)?;
+    let before = copy.clone();
+    let size = geometry.record as usize;
+    for (record, copy) in first.chunks_exact(size).zip(copy.chunks_exact_mut(size)) {
+        // The copy of a damaged record may be the only good one.
+        if fixup::remove(&mut record.to_vec(), "file record", at).is_ok() {
+            copy.copy_from_slice(record);
+        }
+    }
+    if before != copy {
+        write_any(device, geometry.mirror * geometry.cluster, &copy)?;
         device.flush()?;
     }
     Ok(())

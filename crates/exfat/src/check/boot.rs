@@ -192,10 +192,10 @@ pub fn reserved_entries(
     Ok(())
 }
 
-/// Checks how much is said to be in use.
+/// Checks how much is said to be in use. It is to be rounded down (exFAT 3.1.17), and exfat-fuse rounds to the nearest.
 pub fn percent(boot: &mut Boot, percent: u8, report: &mut CheckReport, repair: bool) {
     let found = boot.sector.percent;
-    if found != percent && found != BootSector::PERCENT_UNKNOWN {
+    if !(percent..=percent + 1).contains(&found) && found != BootSector::PERCENT_UNKNOWN {
         let message = format!("{found} of 100 clusters are said to be in use, {percent} are");
         finding(report, "percent-in-use", Severity::Notice, message, repair);
     }

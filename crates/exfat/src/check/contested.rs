@@ -88,6 +88,8 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: &[Claimant]) -> Result<()
             info.length,
             info.valid,
             (stamp.local.date, stamp.local.time, stamp.local.hundredths),
+            // A sector of a directory that was written over with one of another.
+            !walk.dirs[claimant.dir as usize].is_damaged,
             Reverse((claimant.dir, claimant.slots.start)),
         )
     };

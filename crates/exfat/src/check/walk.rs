@@ -29,6 +29,8 @@ pub struct Dir {
     pub contiguous: bool,
     /// Its name.
     pub name: Name,
+    /// Slots of it are not what one entry after the other leaves.
+    pub is_damaged: bool,
 }
 
 /// A file or directory whose clusters are partly another's, or all of which are.
@@ -94,7 +96,14 @@ impl<'a, 'd> Walk<'a, 'd> {
         let first = self.clusters.geometry.root_cluster;
         let most = (LARGEST_DIRECTORY >> self.clusters.heap.shift).max(1);
         let (count, last, stop) = claim_chain(self.clusters, first, most)?;
-        let root = Dir { parent: 0, first, count, contiguous: false, name: Name::from_units(&[]) };
+        let root = Dir {
+            parent: 0,
+            first,
+            count,
+            contiguous: false,
+            name: Name::from_units(&[]),
+            is_damaged: false,
+        };
         self.dirs.push(root);
         let broken = match stop {
             Stop::End => false,
@@ -152,7 +161,7 @@ impl<'a, 'd> Walk<'a, 'd> {
     fn enter(&mut self, parent: u32, name: &Name, info: &FileInfo, count: u32) {
         let (first, contiguous) = (info.cluster, info.contiguous);
         self.todo.push(self.dirs.len() as u32);
-        self.dirs.push(Dir { parent, first, count, contiguous, name: name.clone() });
+        self.dirs.push(Dir { parent, first, count, contiguous, name: name.clone(), is_damaged: false });
     }
 
     /// Whether a cluster is the first of a directory or of one above it.

@@ -124,6 +124,8 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<
             size <= held,
             size,
             (claimant.short.modified.date, claimant.short.modified.time),
+            // A sector of a directory that was written over with one of another.
+            !parent.is_damaged,
             Reverse((claimant.dir, claimant.slots.start)),
         )
     };

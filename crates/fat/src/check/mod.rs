@@ -292,8 +292,15 @@ fn soundness(disk: &mut Disk, geometry: &Geometry, table: &mut Table) -> Result<
 
 /// Makes the label in the boot sector the one in the root directory, which is the one that counts.
 fn check_label(boot: &mut BootSector, label: Option<[u8; 11]>, report: &mut CheckReport, repair: bool) {
-    let Some(label) = label.filter(|&label| boot.is_extended() && label != boot.label) else { return };
-    let message = format!("the label is \"{}\", in the boot sector \"{}\"", Label(label), Label(boot.label));
+    let is_none = |label: [u8; 11]| label == BootSector::NO_NAME || Label(label).to_string().is_empty();
+    let is_same = label.map_or_else(|| is_none(boot.label), |label| label == boot.label);
+    if is_same || !boot.is_extended() {
+        return;
+    }
+    let told =
+        label.map_or("the volume has no label".into(), |label| format!("the label is \"{}\"", Label(label)));
+    let label = label.unwrap_or(BootSector::NO_NAME);
+    let message = format!("{told}, in the boot sector \"{}\"", Label(boot.label));
     // Windows changes only the one in the root directory, so this is how many sound volumes are.
     report.add(Finding {
         code: "label-differs",

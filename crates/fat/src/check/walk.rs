@@ -29,6 +29,8 @@ pub struct Dir {
     pub slot: u64,
     /// Its name.
     pub name: Name,
+    /// Slots of it are not what one entry after the other leaves.
+    pub is_damaged: bool,
 }
 
 /// Clusters that a file shares with another.
@@ -123,6 +125,7 @@ impl<'a, 'd> Walk<'a, 'd> {
             count: 0,
             slot: 0,
             name: Name::from_units(&[]),
+            is_damaged: false,
         };
         self.dirs.push(root);
         self.todo.push(0);

@@ -232,6 +232,30 @@ impl fmt::Debug for ShortName {
 pub struct Label(pub [u8; 11]);
 
 impl Label {
+    /// What a label has none of, besides control characters.
+    const FORBIDDEN: &[u8] = b"\"*+,./:;<=>?[\\]|";
+
+    /// Whether it is what a label may be. Small letters are: not all systems turn them into capitals.
+    pub fn is_valid(&self) -> bool {
+        self.0[0] != b' ' && (0..self.0.len()).all(|at| self.is_valid_at(at))
+    }
+
+    fn is_valid_at(&self, at: usize) -> bool {
+        let byte = self.0[at];
+        (byte >= 0x20 || byte == 0x05 && at == 0) && byte != 0x7F && !Label::FORBIDDEN.contains(&byte)
+    }
+
+    /// The same with other characters for those that it may not have.
+    pub fn sanitised(&self) -> Label {
+        let mut bytes = self.0;
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            if !self.is_valid_at(at) || *byte == b' ' && at == 0 {
+                *byte = if *byte < 0x20 && at > 0 { b' ' } else { b'_' };
+            }
+        }
+        Label(bytes)
+    }
+
     /// The label of this text, in upper case as DOS and Windows keep it.
     ///
     /// # Errors
@@ -256,7 +280,7 @@ impl Label {
                 Some(0..=0x1F | 0x7F) => {
                     return invalid(NameRule::Characters, "a label contains no control characters");
                 }
-                Some(byte) if b"\"*+,./:;<=>?[\\]|".contains(&byte) => {
+                Some(byte) if Label::FORBIDDEN.contains(&byte) => {
                     return invalid(NameRule::Characters, "a label contains none of \"*+,./:;<=>?[\\]|");
                 }
                 Some(byte) => bytes[at] = byte,

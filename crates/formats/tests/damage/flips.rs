@@ -2,7 +2,7 @@
 //! means to tell; and what a repair leaves is good to a second check and to the checker of others.
 
 use crate::volumes::Volume;
-use crate::{Failures, Tally};
+use crate::{Failures, Tally, memory};
 use platter_device::{Device, OverlayDevice};
 use platter_vfs::model::{Random, told};
 use platter_vfs::{ScrubOptions, Silent};
@@ -18,12 +18,17 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     let device: Arc<dyn Device> = damaged;
     let mut failures = Failures::new();
     let (mut found, mut tree) = (Err(String::new()), Default::default());
-    let memory = allocation_counter::measure(|| {
+    let memory = memory::measure(|| {
         found = volume.check(&*device, false);
         tree = volume.read(&device);
     });
-    if memory.bytes_max > MEMORY {
-        failures.push(format!("checking and reading took {} bytes of memory", memory.bytes_max));
+    if memory > MEMORY {
+        failures.push(format!("checking and reading took {memory} bytes of memory"));
+    }
+    if let Err(error) = &found
+        && volume.opens(&device)
+    {
+        failures.push(format!("it opens, and cannot be checked: {error}"));
     }
     let where_ = if damage.is_data { "content" } else { "metadata" };
     let is_clean = found.as_ref().is_ok_and(|report| report.is_clean());
@@ -55,7 +60,9 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
             failures.push("the scrub passes what is not read".into());
         }
     }
-    if is_clean && let Some(complaint) = volume.complaint(&*device) {
+    if found.as_ref().is_ok_and(|report| report.found == 0)
+        && let Some(complaint) = volume.complaint(&*device)
+    {
         failures.push(format!("the check passes what others object to:\n{complaint}"));
     }
     failures.extend(repair(volume, &device, is_clean, seed, tally));
@@ -72,9 +79,12 @@ fn repair(
 ) -> Failures {
     let mut failures = Failures::new();
     let repaired = Arc::new(OverlayDevice::new(device.clone()));
-    let Ok(report) = volume.check(&*repaired, true) else {
-        tally.note("cannot be checked", seed);
-        return failures;
+    let report = match volume.check(&*repaired, true) {
+        Ok(report) => report,
+        Err(error) => {
+            tally.note(format!("cannot be checked: {}", without_numbers(&error)), seed);
+            return failures;
+        }
     };
     if report.found == 0 && repaired.kept() > 0 {
         failures.push("what the check passes is repaired".into());
@@ -100,4 +110,13 @@ fn repair(
         failures.push(format!("after a repair others object:\n{}{complaint}", told(&report)));
     }
     failures
+}
+
+/// A message with all numbers alike, so that those of one kind are counted together.
+fn without_numbers(message: &str) -> String {
+    message
+        .split(' ')
+        .map(|word| if word.contains(|letter: char| letter.is_ascii_digit()) { "#" } else { word })
+        .collect::<Vec<_>>()
+        .join(" ")
 }

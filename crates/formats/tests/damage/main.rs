@@ -1,6 +1,7 @@
 //! Damage to volumes of every format: what a check says of it, what a reader says of it, and what a repair does to it.
 
 mod flips;
+mod memory;
 mod places;
 mod repair;
 mod tree;
@@ -92,16 +93,23 @@ fn what_a_repair_once_harmed_it_harms_no_more() {
         ("fat12", 8_664_001_363),
         ("fat12", 8_664_001_806),
         ("fat16", 8_664_000_951),
+        ("fat16", 8_664_001_549),
         ("fat32", 8_664_000_006),
         ("fat32", 8_664_000_015),
         ("fat32", 8_664_000_691),
+        ("fat32", 8_664_001_187),
         ("exfat", 8_664_000_005),
         ("exfat", 8_664_000_156),
         ("exfat", 8_664_000_888),
+        ("exfat", 8_664_001_720),
         ("ntfs", 8_664_000_046),
         ("ntfs", 8_664_000_384),
         ("ntfs", 8_664_000_604),
         ("ntfs", 8_664_000_873),
+        ("ntfs", 8_664_001_151),
+        ("ntfs", 8_664_002_165),
+        ("ntfs", 8_664_003_080),
+        ("ntfs", 8_664_004_329),
     ];
     let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, repair::one));
     judge(&failures.collect::<Vec<_>>());
@@ -117,6 +125,20 @@ fn five_thousand_repairs_harm_nothing() {
 #[test]
 fn what_the_check_passes_is_read() {
     slice(40, flips::one);
+}
+
+/// Flips of the campaign that were once passed, or led to what others object to.
+#[test]
+fn what_flips_once_hid_is_found() {
+    let once = [
+        ("fat16", 8_664_000_391),
+        ("fat16", 8_664_000_395),
+        ("fat32", 8_664_000_147),
+        ("fat32", 8_664_000_354),
+        ("refs", 8_664_000_003),
+    ];
+    let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, flips::one));
+    judge(&failures.collect::<Vec<_>>());
 }
 
 /// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture flips_are`

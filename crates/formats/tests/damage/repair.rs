@@ -3,7 +3,7 @@
 
 use crate::tree::Tree;
 use crate::volumes::Volume;
-use crate::{Failures, Tally};
+use crate::{Failures, Tally, memory};
 use platter_device::{
     Device, Fault, Faults, Grain, Operation, OverlayDevice, Survivors, UndoDevice, UndoFile, When,
 };
@@ -37,7 +37,7 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     let recorded = Arc::new(Faults::recording(damaged.clone(), seed, Grain::Logical));
     let begun = Instant::now();
     let mut repaired = Err(String::new());
-    let memory = allocation_counter::measure(|| repaired = volume.check(&*recorded, true)).bytes_max;
+    let memory = memory::measure(|| repaired = volume.check(&*recorded, true));
     let taken = begun.elapsed();
     if memory > MEMORY {
         failures.push(format!("the repair took {memory} bytes of memory"));

@@ -65,6 +65,11 @@ impl Volume {
         }
     }
 
+    /// Whether a volume like this one can be opened.
+    pub fn opens(&self, device: &Arc<dyn Device>) -> bool {
+        self.format.open(device.clone(), READ_ONLY).is_ok()
+    }
+
     /// What the checker of others complains of, if the format has one and it does.
     pub fn complaint(&self, device: &dyn Device) -> Option<String> {
         const PROGRAMS: Programs = Programs { from: "dosfstools, exfatprogs or ntfs-3g", environment: &[] };
@@ -81,6 +86,9 @@ impl Volume {
             !line.contains("unknown entry type 0xa")
                 && ["ERROR", "corrupted", "Fix", "FAILED", "orrupt"].iter().any(|word| line.contains(word))
         };
+        if self.name.starts_with("fat") && is_about_letters_of_a_label(&output) {
+            return None;
+        }
         let is_quiet = self.name.starts_with("fat") || !output.lines().any(objects);
         let is_content = status.success() || self.name == "exfat" && is_quiet && output.contains("clean");
         (!is_content || !is_quiet).then_some(output)
@@ -176,4 +184,17 @@ fn more(system: &dyn FileSystem, directory: Node, write: &mut dyn FnMut(Node, u6
             write(file, 300_000 + 100_000 * number, 5000);
         }
     }
+}
+
+/// Whether all that fsck.fat says is that a label has letters outside ASCII, of which it takes some for wrong.
+fn is_about_letters_of_a_label(output: &str) -> bool {
+    let is_label = |line: &str| line.starts_with("Volume label '") && line.ends_with("is not valid.");
+    let is_frame = |line: &str| {
+        ["fsck.fat ", "  Auto-removing label.", "Leaving filesystem unchanged.", "/"]
+            .iter()
+            .any(|start| line.starts_with(start))
+            || line.is_empty()
+    };
+    output.lines().any(|line| is_label(line) && !line.is_ascii())
+        && output.lines().all(|line| is_label(line) || is_frame(line))
 }

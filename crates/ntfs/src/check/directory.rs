@@ -5,7 +5,10 @@ use super::names::{self, Name};
 use super::tree::{self, Tree};
 use super::{Check, Severity, build, order};
 use crate::layout::index::{IndexEntry, IndexRoot, collation};
-use crate::layout::{Content, FileName, Kind, Reference, Run, StandardInformation, file_flags, namespace};
+use crate::layout::{
+    Content, FileName, Kind, Reference, Run, StandardInformation, file_flags, namespace,
+    record_number as known,
+};
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +73,7 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
     }
     let mut dead: u64 = 0;
     let mut first: Option<String> = None;
-    let mut misled: Vec<(u64, Name)> = Vec::new();
+    let mut misled = Vec::new();
     let faults = tree::walk(check, &tree, TOLD, &mut |check, entry, place| {
         misled.extend(lead_back(check, own, entry, place));
         if let Err(fault) = name(check, own, entry, place) {
@@ -81,14 +84,26 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
     for fault in faults {
         told(check, "index", fault);
     }
-    for (child, name) in misled {
-        let message = format!(
-            "name \"{}\": expected directory {own}, which has it, found {}",
-            String::from_utf16_lossy(&name.units),
-            name.parent
-        );
-        check.find("name-parent", Severity::Inconsistent, Some(child), message, repairing);
-        check.edit(child, |file| names::set_parent(file, &name, own))?;
+    for (child, name, before) in misled {
+        let shown = String::from_utf16_lossy(&name.name);
+        let (code, message) = match &before {
+            Some(before) => {
+                let found = before.parent;
+                (
+                    "name-parent",
+                    format!("name \"{shown}\": expected directory {own}, which has it, found {found}"),
+                )
+            }
+            None => (
+                "name-lost",
+                format!("name \"{shown}\": expected in its record too, found in directory {own} only"),
+            ),
+        };
+        check.find(code, Severity::Inconsistent, Some(child), message, repairing);
+        check.edit(child, |file| match &before {
+            Some(before) => names::set_parent(file, before, own),
+            None => names::add(file, name),
+        })?;
     }
     if let Some(first) = first {
         let more = if dead > 1 { format!(", and {} more", dead - 1) } else { String::new() };
@@ -97,23 +112,38 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// A name whose record says a directory that is not there is of the directory that has it. What it was is the answer.
+/// A name that a directory has and its record has not: its record says another directory, which is not there, or has lost
+/// it. The file has it from then on; the answer is its record, the name, and what that was in the record.
 fn lead_back(
     check: &mut Check<'_>,
     directory: Reference,
     entry: &IndexEntry<'_>,
     place: u64,
-) -> Option<(u64, Name)> {
+) -> Option<(u64, FileName, Option<Name>)> {
     let key = FileName::from_bytes(entry.key(), place).ok().filter(|key| key.parent == directory)?;
-    let reference = Reference(entry.head());
-    let file = check.files.get(&reference.number()).filter(|file| file.sequence == reference.sequence())?;
-    let is_it =
-        |name: &Name| name.units == key.name && name.space == key.namespace && !check.directory(name.parent);
-    let index = file.names.iter().position(is_it)?;
-    let name = &mut check.files.get_mut(&reference.number())?.names[index];
-    let before = name.clone();
-    name.parent = directory;
-    Some((reference.number(), before))
+    let number = Reference(entry.head()).number();
+    let file = check.files.get(&number).filter(|file| file.sequence == Reference(entry.head()).sequence())?;
+    let is_it = |name: &Name| name.units == key.name && name.space == key.namespace;
+    let index = file.names.iter().position(|name| is_it(name) && !check.directory(name.parent));
+    let is_lost = number >= known::FIRST_FREE
+        && !file.names.iter().any(is_it)
+        && file.names.len() < usize::from(file.links.max(1))
+        && names::is_possible(&key, number);
+    if index.is_none() && !is_lost {
+        return None;
+    }
+    let names = &mut check.files.get_mut(&number)?.names;
+    let before = index.map(|index| names[index].clone());
+    match index {
+        Some(index) => names[index].parent = directory,
+        None => names.push(Name {
+            parent: directory,
+            units: key.name.clone(),
+            space: key.namespace,
+            is_entered: false,
+        }),
+    }
+    Some((number, key, before))
 }
 
 /// Compares an entry with the record that it leads to.

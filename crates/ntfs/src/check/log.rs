@@ -6,7 +6,6 @@ use super::records::Table;
 use super::{Check, Pending, Severity};
 use crate::layout::{Content, Geometry, Kind, Reference, Run, fixup, record_number as known, runs};
 use crate::log::{Change, Log, LogPlace, LogState, Target};
-use crate::open::refresh_mirror;
 use platter_device::{Device, Immediate, Queue, Sectors};
 use platter_vfs::{Error, Result};
 use std::ops::Range;
@@ -54,13 +53,11 @@ pub fn replay(
             });
             if is_repairing {
                 replay.apply(device)?;
-                refresh_mirror(device, geometry)?;
                 empty(disk, &place);
                 disk.commit()?;
             } else {
                 let shown = Shown(Mutex::new(disk), device);
                 replay.apply(&shown)?;
-                refresh_mirror(&shown, geometry)?;
             }
             found.is_replayed = true;
         }

@@ -158,7 +158,8 @@ fn is_index(key: &Key) -> bool {
 /// No record of 64 KiB has more.
 const MOST_NAMES: usize = 100_000;
 
-fn is_possible(name: &FileName, number: u64) -> bool {
+/// Whether the file of this record may have this name.
+pub fn is_possible(name: &FileName, number: u64) -> bool {
     let units = &name.name;
     let is_dot = **units == [u16::from(b'.')];
     let is_bad = |unit: &u16| *unit == 0 || *unit == u16::from(b'/');
@@ -295,6 +296,13 @@ pub fn set_parent(file: &mut Assembled, wrong: &Name, parent: Reference) {
             *value = name.to_bytes();
         }
     }
+}
+
+/// Gives a file one more name.
+pub fn add(file: &mut Assembled, name: FileName) {
+    let known = file.of(Kind::FILE_NAME).into_iter();
+    let known = known.filter_map(|place| FileName::from_bytes(file.attribute(place).value()?, 0).ok());
+    file.set_names(known.chain([name]).collect());
 }
 
 /// Takes names out of a file's records.

@@ -52,8 +52,10 @@ const FIRST_CLUSTERS: u64 = 0x40;
 
 /// Checks a volume that is not open, and repairs it if asked to, with `find_lost` for what directories have lost.
 ///
+/// Where no copy of one of the first structures is usable, that is all that it finds.
+///
 /// # Errors
-/// [`Error::NotThisFormat`] or [`Error::Damaged`] if no copy of the first structures is usable; [`Error::Device`].
+/// [`Error::NotThisFormat`]; [`Error::Device`]; [`Error::ReadOnly`] for a repair of a device that cannot be written.
 pub fn check(
     device: &dyn Device,
     options: CheckOptions,
@@ -64,7 +66,10 @@ pub fn check(
     if options.repair && device.read_only() {
         return Err(Error::ReadOnly("its device is".into()));
     }
-    let mut check = Check::checked(device, progress, find_lost)?;
+    let mut check = match Check::checked(device, progress, find_lost) {
+        Err(error @ Error::Damaged(_)) => return Ok(nothing_usable(&error)),
+        checked => checked?,
+    };
     let mut rounds = Vec::new();
     let unknown = check.anchors.checkpoint.unknown();
     if let Some(what) = &unknown {
@@ -98,6 +103,24 @@ pub fn check(
         }
     }
     Ok(merge(rounds, check.into_report()))
+}
+
+/// What is told where nothing leads into the volume.
+fn nothing_usable(error: &Error) -> CheckReport {
+    let message = format!(
+        "{}; no copy of it is good, so the volume cannot be opened and nothing else was looked at: `platter recover` copies \
+         out what can still be read",
+        page::plain(error)
+    );
+    let mut report = CheckReport::default();
+    report.add(Finding {
+        code: "unusable",
+        severity: Severity::DataLoss,
+        path: None,
+        message,
+        repaired: false,
+    });
+    report
 }
 
 /// Whether a row is one of those that a new volume has, or has a key that none of them has.

@@ -38,6 +38,7 @@ impl Walk<'_, '_> {
                 },
             };
         }
+        self.dirs[index as usize].is_damaged |= sets + other > 0;
         let message = || {
             let what = format!("{sets} sound entries, which are kept, and {other} others");
             format!("slot {end} says that nothing follows, but up to slot {} there are {what}", after.end - 1)
@@ -68,6 +69,7 @@ impl Walk<'_, '_> {
                 Primary::Unused => {}
                 Primary::File => at = self.set(index, listing, &mut names, here)?,
                 Primary::Secondary(other) => {
+                    self.dirs[index as usize].is_damaged = true;
                     let message =
                         || format!("slot {here}, of type {other:02X}, belongs to no entry before it");
                     if self.find("orphan-entry", Severity::Inconsistent, Some((index, None)), message) {

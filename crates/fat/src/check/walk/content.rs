@@ -34,7 +34,8 @@ impl Walk<'_, '_> {
             return;
         }
         self.claimed.set(start);
-        let dir = Dir { parent: index, first: start, count: 0, slot: listing.offset(at), name };
+        let dir =
+            Dir { parent: index, first: start, count: 0, slot: listing.offset(at), name, is_damaged: false };
         self.todo.push(self.dirs.len() as u32);
         self.dirs.push(dir);
     }

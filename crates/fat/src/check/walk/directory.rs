@@ -163,6 +163,7 @@ impl Walk<'_, '_> {
         let end = listing.end();
         let live: Vec<_> = (end..listing.len()).filter(|&at| listing.is_live(at)).collect();
         let Some(&last) = live.last() else { return };
+        self.dirs[index as usize].is_damaged = true;
         let is_kept = |at: usize| {
             let sector = at / SECTOR * SECTOR;
             (sector.max(end)..(sector + SECTOR).min(listing.len()))
@@ -226,6 +227,7 @@ impl Walk<'_, '_> {
         for item in items {
             match item {
                 Item::Orphan { slots, fault } => {
+                    self.dirs[index as usize].is_damaged = true;
                     let message = || {
                         let Range { start, end } = &slots;
                         format!(

@@ -1,7 +1,7 @@
 //! An entry of a directory: whether it can be believed, and its names.
 
 use super::*;
-use crate::layout::{Attributes, NtCase, ShortEntry, is_garbage};
+use crate::layout::{Attributes, Label, NtCase, ShortEntry, ShortName, is_garbage};
 use platter_vfs::CaseRule;
 use std::ops::Range;
 
@@ -78,7 +78,16 @@ impl Walk<'_, '_> {
     fn label_entry(&mut self, index: u32, listing: &mut Listing, slots: Range<usize>, short: &ShortEntry) {
         let code = match (index, self.label) {
             (0, None) => {
-                self.label = Some(short.name.0);
+                let label = Label(short.name.0);
+                self.label = Some(label.0);
+                let message = || format!("the volume label \"{label}\" has characters that it may not");
+                if !label.is_valid()
+                    && self.find("bad-label", Severity::Inconsistent, Some((0, None)), message)
+                {
+                    let name = ShortName(label.sanitised().0);
+                    self.label = Some(name.0);
+                    listing.change(self.disk, slots.end - 1, ShortEntry { name, ..short.clone() }.to_bytes());
+                }
                 return;
             }
             (0, Some(_)) => "second-label",

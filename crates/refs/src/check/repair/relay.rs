@@ -15,13 +15,14 @@ struct Relay {
     requests: Mutex<Sender<Request>>,
 }
 
+/// What to do, and who waits for it. A buffer goes there and back, so that its memory is that of whoever asks.
 struct Request {
     what: What,
     reply: Sender<Result<Vec<u8>>>,
 }
 
 enum What {
-    Read(u64, usize),
+    Read(u64, Vec<u8>),
     Write(u64, Vec<u8>),
     Flush,
 }
@@ -44,11 +45,8 @@ pub fn lend<T: Send + 'static>(
     // Ends when the worker lets go of the device.
     for request in requests {
         let done = match request.what {
-            What::Read(offset, length) => {
-                let mut buffer = vec![0; length];
-                device.read_at(offset, &mut buffer).map(|()| buffer)
-            }
-            What::Write(offset, data) => device.write_at(offset, &data).map(|()| Vec::new()),
+            What::Read(offset, mut buffer) => device.read_at(offset, &mut buffer).map(|()| buffer),
+            What::Write(offset, data) => device.write_at(offset, &data).map(|()| data),
             What::Flush => device.flush().map(|()| Vec::new()),
         };
         // A worker that does not wait has come to an end.
@@ -80,7 +78,7 @@ impl Device for Relay {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        buffer.copy_from_slice(&self.ask(What::Read(offset, buffer.len()))?);
+        buffer.copy_from_slice(&self.ask(What::Read(offset, vec![0; buffer.len()]))?);
         Ok(())
     }
 
