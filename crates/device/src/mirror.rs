@@ -540,7 +540,7 @@ impl Device for Mirror {
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
         check_transfer(self, Operation::Discard, offset, length)?;
         self.note(&(offset..offset + length));
-        // Nobody expects anything of what was discarded, so a copy that fails is none the worse for it.
+        // What was discarded may hold anything afterwards, so a copy that could not discard is still as good as the others.
         let (mut done, mut first) = (false, Ok(()));
         for copy in self.serving().1 {
             match self.device(copy).discard(offset, length) {

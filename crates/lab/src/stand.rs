@@ -70,7 +70,7 @@ pub(crate) struct OpenStand {
     pub kind: &'static str,
     pub direct: bool,
     pub caching: Caching,
-    /// As people call it.
+    /// Its name in messages and reports.
     pub name: String,
     /// What tells about the hardware below: the device, or the directory of a temporary image.
     pub place: PathBuf,

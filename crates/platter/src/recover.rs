@@ -101,7 +101,7 @@ fn recover_source(
     let formats: Vec<&dyn Format> = match (&options.format, recognised) {
         (Some(name), _) => vec![known_format(name)?],
         (None, Some((format, _))) => vec![format],
-        // Beyond recognition: whoever finds something.
+        // Nothing says which format it was, so each is tried.
         (None, None) => platter_formats::registry().to_vec(),
     };
     let is_one = formats.len() == 1;

@@ -265,7 +265,7 @@ impl Core {
         self.whole()
     }
 
-    /// Whether so many pages can be taken now, and the next commit finds what it needs.
+    /// Whether so many pages can be taken now and enough are left for the next commit.
     pub fn spares(&self, pages: u64) -> bool {
         self.pages.space.spares(pages)
     }

@@ -46,7 +46,7 @@ fn cannot(reason: String) -> Error {
     Error::CannotMake { format: "ReFS", reason }
 }
 
-/// What the options come to on this device.
+/// The boot record, geometry and identifier that these options give on this device.
 fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geometry, [u8; 16])> {
     let version = match options.variant.as_deref() {
         None | Some("3.14") => Version::V3_14,

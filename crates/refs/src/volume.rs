@@ -250,8 +250,8 @@ impl Volume {
         file_time(self.device.now())
     }
 
-    /// Runs an operation that allocates, and says how many clusters it lacks if that is known. If there is no room, and a
-    /// commit may bring enough, then once more.
+    /// Runs an operation that takes clusters; it sets its argument to how many it lacks, if it knows. When there is no room,
+    /// and a commit may give enough clusters back, commits and runs it once more.
     fn with_space<T>(&self, mut operation: impl FnMut(&mut u64) -> Result<T>) -> Result<T> {
         let mut lacks = 0;
         match operation(&mut lacks) {

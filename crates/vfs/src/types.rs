@@ -15,11 +15,11 @@ impl Node {
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Bytes.
+    /// It holds bytes.
     File,
-    /// Names.
+    /// It holds names of other nodes.
     Directory,
-    /// A path.
+    /// It holds a path.
     SymbolicLink,
 }
 

@@ -42,7 +42,7 @@ pub trait Directory: Send + 'static {
     /// Its slots.
     fn slots(&self) -> &Slots;
 
-    /// Whether nothing would be lost with it.
+    /// Whether it holds no names, so that it may be removed.
     fn is_empty(&self) -> bool {
         self.slots().is_empty()
     }

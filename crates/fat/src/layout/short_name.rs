@@ -132,7 +132,7 @@ impl ShortName {
         allowed(first) && rest.iter().all(|&byte| allowed(byte) || byte == b' ')
     }
 
-    /// The same name with "_" in place of what it may not have.
+    /// The same name with "_" in place of each character that a short name may not have.
     pub fn sanitised(&self) -> ShortName {
         let upper = self.0.map(|byte| byte.to_ascii_uppercase());
         let mut clean = ShortName(upper.map(|byte| if allowed(byte) || byte == b' ' { byte } else { b'_' }));

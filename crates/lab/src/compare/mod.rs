@@ -26,7 +26,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Told how a comparison goes.
 pub trait Observer: Sync {
-    /// Something begins: "fat32: formatting". `done` of `total` units of the whole comparison's expected time.
+    /// A step begins, for example "fat32: formatting"; `done` of the `total` time that the comparison is expected to take
+    /// has passed.
     fn stage(&self, what: &str, done: Duration, total: Duration);
     /// A case ended on a target.
     fn result(&self, target: &str, workload: &str, case: &str, iops: f64, mb_per_s: f64);

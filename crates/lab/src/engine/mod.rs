@@ -243,7 +243,7 @@ impl Session {
     }
 }
 
-/// How often it is asked whether to end.
+/// How often the engine asks whether it is to end.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Number of the job, number of its worker, and what that one did.

@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(run(Pace { limits, ..Pace::default() }, 1000, || true).len(), 500);
         let limits = [None, None, Some(Rate::Bytes(4096.0 * 200.0))];
         assert_eq!(run(Pace { limits, ..Pace::default() }, 1000, || true).len(), 200);
-        // As many by chance, within four deviations.
+        // Intervals drawn at random give the same rate on average: within four standard deviations of it.
         let limits = [Some(Rate::Ios(500.0)), None, None];
         let by_chance = run(Pace { limits, poisson: true, ..Pace::default() }, 1000, || true).len();
         assert!(by_chance != 500 && by_chance.abs_diff(500) < 90, "{by_chance}");

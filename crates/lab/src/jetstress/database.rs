@@ -110,7 +110,7 @@ impl DatabaseState {
 /// What an operation came to under the lock.
 enum Outcome<T> {
     Done(T),
-    /// It needs this page first.
+    /// The operation stopped: this page must be read first.
     Needs(u64),
 }
 

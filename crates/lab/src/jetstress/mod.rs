@@ -88,11 +88,12 @@ enum Threads {
     Autotune,
 }
 
-/// The published ones.
+/// The cases of the published runs.
 const CASES: [(&str, Threads); 3] =
     [("8 threads", Threads::Number(8)), ("16 threads", Threads::Number(16)), ("autotune", Threads::Autotune)];
-/// Autotune tries no more threads than these, and ends where so much more of them gain less than this.
+/// Autotune tries no more threads than these.
 const MOST_THREADS: u32 = 256;
+/// Autotune ends where twice the threads do less than so many times the operations.
 const LEAST_GAIN: f64 = 1.03;
 
 /// What a preset means.

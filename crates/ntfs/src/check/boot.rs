@@ -86,7 +86,7 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
 
 /// Fields of older formats, which are zero.
 const ZERO: [std::ops::Range<usize>; 3] = [0x0E..0x15, 0x16..0x18, 0x20..0x24];
-/// What ends a boot sector.
+/// The last two bytes of a boot sector.
 const MARK: [u8; 2] = [0x55, 0xAA];
 
 fn is_sound(boot: &BootSector) -> bool {

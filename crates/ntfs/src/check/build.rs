@@ -38,7 +38,7 @@ pub fn index(
         file.remove(key);
     }
     drop_unknown(file, shape.siblings);
-    // Where the root goes, and what is left there.
+    // The root goes into this record. How many bytes of the record are left for it?
     let size = check.geometry.record as usize;
     let header = 0x20 + IndexRoot::HEADER + index::NODE_HEADER + shape.name.len() * 2;
     let room = Record::room(size).saturating_sub(file.records[part].record.length() + header);

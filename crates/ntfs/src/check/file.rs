@@ -26,7 +26,7 @@ pub struct Part {
     pub number: u64,
     pub record: Record,
     pub is_changed: bool,
-    /// What is wrong with sizes in its header that nothing else is made of.
+    /// What is wrong with the sizes in its header, which are computed anew when it is written.
     pub header: Option<String>,
 }
 

@@ -387,9 +387,9 @@ pub struct Operation {
     pub attribute_offset: u16,
     /// The clusters on the volume that hold it.
     pub lcns: Vec<u64>,
-    /// What redoing takes.
+    /// The bytes that redoing the change writes.
     pub redo_data: Vec<u8>,
-    /// What undoing takes.
+    /// The bytes that undoing the change writes.
     pub undo_data: Vec<u8>,
 }
 

@@ -94,7 +94,7 @@ impl Stream {
 pub struct Data<'s, 'd> {
     source: &'s Source<'d>,
     stream: Option<&'s Stream>,
-    /// The unit that was unpacked last.
+    /// The compression unit that was unpacked last: its number and its bytes.
     unpacked: Option<(u64, Vec<u8>)>,
 }
 

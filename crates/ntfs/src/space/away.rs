@@ -17,11 +17,11 @@ pub type ReadBitmap = Box<dyn Fn(u64, &mut [u8]) -> Result<()> + Send + Sync>;
 pub struct Summary {
     /// Free clusters.
     pub free: u16,
-    /// Those of the longest run of them.
+    /// Clusters of its longest free run.
     pub longest: u16,
-    /// Those that it begins with.
+    /// Free clusters at its beginning.
     pub first: u16,
-    /// Those that it ends with.
+    /// Free clusters at its end.
     pub last: u16,
 }
 

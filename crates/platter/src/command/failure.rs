@@ -105,7 +105,7 @@ impl From<platter_device::Error> for Failure {
     }
 }
 
-/// What helps against [`platter_device::Error::Protected`].
+/// Appended to messages about a device whose content is protected from being overwritten.
 pub const FORCE: &str = "; use --force to write to it all the same";
 
 /// The library's errors name what they are about. Where a command can be told to do it all the same, or otherwise, it says

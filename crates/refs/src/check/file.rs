@@ -326,7 +326,7 @@ impl Check<'_> {
         }
     }
 
-    /// What names a version of the data that was kept. Its runs are walked with the file's own.
+    /// Checks the row that names a snapshot of the file's data. Its runs are walked with the file's own.
     fn snapshot(&mut self, spot: &Spot<'_>, record: &Record, row: &Attribute, name: &[u16]) {
         let owner = Owner::new(spot, name, row, record);
         let number = stream::snapshot_number(&row.value);

@@ -157,7 +157,7 @@ impl Check<'_> {
 }
 
 impl Walk<'_> {
-    /// Walks what is below an inner node. Levels fall by one each time, so their number bounds the depth.
+    /// Walks the nodes below an inner node. Levels fall by one each time, so their number bounds the depth.
     fn below(&mut self, check: &mut Check<'_>, area: &[u8], at: u64) {
         enum Place<'a> {
             Row(&'a [u8], u64),

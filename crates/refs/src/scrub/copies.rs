@@ -119,7 +119,7 @@ pub fn compare(
     (unlike, (start < end).then(|| Position::comparing(start / cluster)))
 }
 
-/// What became of clusters that differ between the copies.
+/// The clusters that differ between the copies and could not be made alike.
 #[derive(Default)]
 pub struct Outcome {
     /// Clusters of which no content is in most copies. Nothing of them was written.
@@ -128,7 +128,7 @@ pub struct Outcome {
     failed: BTreeSet<u64>,
 }
 
-/// How a cluster that differs between the copies ended.
+/// What was done with a cluster that differs between the copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// All copies now hold what most of them held.
@@ -140,7 +140,7 @@ pub enum Decision {
 }
 
 impl Outcome {
-    /// How the cluster at a place of the device ended.
+    /// What was done with the cluster at a place of the device.
     pub fn of(&self, place: u64) -> Decision {
         if self.undecided.contains(&place) {
             Decision::Undecided

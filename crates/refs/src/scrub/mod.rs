@@ -195,7 +195,7 @@ fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
     })
 }
 
-/// The sentence for what is wrong, and what was done.
+/// A sentence that says what is wrong with a place, on which copies, and what was done.
 fn sentence(why: Option<&Error>, bad: &[usize], copies: usize) -> String {
     let why = why.map_or_else(|| "damaged".into(), ToString::to_string);
     if copies < 2 {

@@ -106,7 +106,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes the row of a child out of an inner node; the new last one takes everything greater.
+    /// Takes the row of a child out of an inner node; the row that is last then leads to all greater keys.
     fn drop_child(&self, pages: &mut Pages, above: &PageReference, position: usize) {
         let mut node = pages.dirty(above, self.tier).node_mut();
         node.remove(position);

@@ -171,7 +171,7 @@ impl Volume {
         }
         let table = core.table_of(stream.node);
         if state.extents().is_none() {
-            // No entry of the log can tell of clusters of a file that has none on disk.
+            // The file has no clusters on disk, so no entry of the log of syncs can describe a change of them: a commit does.
             core.mark(stream.node);
         }
         self.move_outside(core, state, table)

@@ -24,7 +24,7 @@ impl Walk<'_, '_> {
         };
         let after = at + set.slots().len();
         if let Some(Fault::Unknown(_)) = fault {
-            // It stays as it is, with all that it has (8.2).
+            // A set with an unknown entry is left as it is, and so are its clusters (8.2).
             let info = set.info();
             self.claim_part(info.contiguous, info.cluster, info.length)?;
             for part in info.parts() {

@@ -17,11 +17,11 @@ pub enum Today {
     Commit,
     /// A full backup made of an older one and of increments, by copying or by sharing their clusters.
     Backup { clones: bool },
-    /// A tree of sources.
+    /// One step of the work on a source tree.
     Tree(Step),
 }
 
-/// What is done with a tree of sources.
+/// What is done with a source tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Unpack,
