@@ -93,7 +93,7 @@ const CASES: [(&str, Threads); 3] =
     [("8 threads", Threads::Number(8)), ("16 threads", Threads::Number(16)), ("autotune", Threads::Autotune)];
 /// Autotune tries no more threads than these.
 const MOST_THREADS: u32 = 256;
-/// Autotune ends where twice the threads do less than so many times the operations.
+/// Autotune ends where half as many threads more do less than so many times the operations.
 const LEAST_GAIN: f64 = 1.03;
 
 /// What a preset means.
