@@ -29,6 +29,11 @@ pub(super) fn scripts(
             habits.steps(random, count)
         })
         .collect();
+    if let Some(file) = habits.converted {
+        // One caller turns it on and off, and does nothing else. What is written to the other file goes to new clusters.
+        let turns = (0..3 + random.below(5)).map(|turn| Step::Integrity(file, turn % 2 == 0));
+        scripts[0] = std::iter::once(Step::Integrity(1 - file, true)).chain(turns).collect();
+    }
     if random.chance(15) {
         insert(random, &mut scripts, [Step::Unmount]);
     }
@@ -107,15 +112,14 @@ const CONTENT: [(Kind, u64); 6] = [
     (Kind::Sync, 300),
 ];
 
-/// Integrity is turned on and off under callers who read and write, and what moves is made durable, so that others take
-/// the clusters.
-const CONVERSION: [(Kind, u64); 6] = [
-    (Kind::Integrity, 120),
+/// Integrity of a file is turned on and off under callers who read and write, and what moves is made durable, so that
+/// another file takes the clusters.
+const CONVERSION: [(Kind, u64); 5] = [
     (Kind::Planned, 400),
     (Kind::Write, 150),
     (Kind::Rest, 40),
-    (Kind::SyncAll, 80),
-    (Kind::Sync, 120),
+    (Kind::SyncAll, 60),
+    (Kind::Sync, 80),
 ];
 
 /// See the module.
@@ -128,8 +132,11 @@ struct Habits {
     room: u64,
     /// How many in a hundred blocking transfers do so too.
     aligned: u64,
-    /// A file that most steps go to.
+    /// A file that most steps go to, and how many in a hundred.
     favourite: Option<usize>,
+    share: u64,
+    /// The file whose integrity one caller turns on and off.
+    converted: Option<usize>,
     /// In how many of a hundred cases a file is let go after each step.
     fleeting: u64,
     /// How long planned transfers are on their way at most, and how many in a hundred of them are reads.
@@ -149,11 +156,12 @@ impl Habits {
                 _ => true,
             })
             .collect();
-        let scene = match random.below(100) {
-            0..15 => Some(&CONTENT),
-            15..50 if abilities.integrity => Some(&CONVERSION),
+        let scene: Option<&[_]> = match random.below(100) {
+            0..20 => Some(&CONTENT),
+            20..70 if abilities.integrity => Some(&CONVERSION),
             _ => None,
         };
+        let converted = scene.filter(|scene| *scene == CONVERSION).map(|_| random.below(2) as usize);
         if let Some(scene) = scene {
             kinds = scene.to_vec();
         } else if random.chance(65) {
@@ -166,7 +174,7 @@ impl Habits {
             }
         }
         // Whole clusters are moved, taken and given up where parts of them are written over.
-        let (unit, most) = match random.chance(40) {
+        let (unit, most) = match converted.is_none() && random.chance(40) {
             true => (sector, 16),
             false => (cluster, *random.pick(&[1, 2, 4])),
         };
@@ -180,9 +188,12 @@ impl Habits {
             unit,
             room,
             aligned: *random.pick(&[25, 25, 90]),
-            favourite: random.chance(50).then(|| random.below(abilities.files() as u64) as usize),
+            favourite: converted
+                .or_else(|| random.chance(50).then(|| random.below(abilities.files() as u64) as usize)),
+            share: if converted.is_some() { 60 } else { 80 },
+            converted,
             fleeting: *random.pick(&[0, 0, 60]),
-            late: *random.pick(&[0, 0, 20, 300]),
+            late: *random.pick(if converted.is_some() { &[30, 100, 300] } else { &[0, 0, 20, 300] }),
             reads: *random.pick(&[35, 35, 70]),
         }
     }
@@ -202,7 +213,7 @@ impl Habits {
 
     fn file(&self, random: &mut Random) -> usize {
         match self.favourite {
-            Some(file) if random.chance(80) => file,
+            Some(file) if random.chance(self.share) => file,
             _ => random.below(self.abilities.files() as u64) as usize,
         }
     }
