@@ -114,9 +114,6 @@ impl Mirror {
     /// share what is read at a time.
     const STRIPE: u64 = 256 << 10;
 
-    /// Bytes at a time when copies are made alike.
-    const PIECE: u64 = 1 << 20;
-
     /// A mirror over 1 to [`Mirror::MOST`] devices that hold the same content. It is as long as the shortest of them
     /// and read-only if one is; its physical sector is the largest.
     ///
@@ -227,6 +224,22 @@ impl Mirror {
         // Not in turn: large transfers at even offsets would all go to one copy.
         let pick = mix(0, offset / Mirror::STRIPE) % u64::from(serving.count_ones().max(1));
         copies.nth(pick as usize).unwrap_or(0)
+    }
+
+    /// Whether a read of this range from the copy that has its beginning would see another copy than others see, in a
+    /// place that is being written: what one copy has already the other may not have yet.
+    fn is_ahead(&self, copy: usize, range: &Range<u64>) -> bool {
+        let stripes = range.start / Mirror::STRIPE..=range.end.saturating_sub(1) / Mirror::STRIPE;
+        stripes.into_iter().any(|stripe| self.reader(stripe * Mirror::STRIPE) != copy) && self.busy.meets(range)
+    }
+
+    /// Reads each stripe from the copy that has it.
+    fn read_by_stripe(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        for (at, length) in pieces(offset, buffer.len() as u64, Mirror::STRIPE) {
+            let place = offset + at;
+            self.read_from(self.reader(place), place, &mut buffer[at as usize..][..length as usize])?;
+        }
+        Ok(())
     }
 
     fn device(&self, copy: usize) -> &dyn Device {
@@ -398,15 +411,18 @@ impl Mirror {
         outcome
     }
 
-    /// Gives all copies what one of them holds, for good: the writes it is made of may have been durable ones.
+    /// Gives all copies what the one holds that is read there, for good: the writes it is made of may have been durable
+    /// ones.
     fn make_alike(&self, alone: &Alone) -> Result<()> {
         let Range { start, end } = alone.range;
-        let mut data = vec![0; Mirror::PIECE.min(end - start) as usize];
-        for (at, length) in pieces(start, end - start, Mirror::PIECE) {
-            let (serving, mut copies) = self.serving();
+        let mut data = vec![0; Mirror::STRIPE.min(end - start) as usize];
+        for (at, length) in pieces(start, end - start, Mirror::STRIPE) {
+            let (serving, copies) = self.serving();
             if serving.count_ones() < 2 {
                 return Ok(());
             }
+            let seen = self.reader(start + at);
+            let mut copies = std::iter::once(seen).chain(copies.filter(|&copy| copy != seen));
             let data = &mut data[..length as usize];
             let mut reads = |copy: usize| {
                 self.device(copy).read_at(start + at, data).inspect_err(|_| self.count_failure(copy)).is_ok()
@@ -462,7 +478,11 @@ impl Device for Mirror {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
-        self.read_from(self.reader(offset), offset, buffer)
+        let copy = self.reader(offset);
+        if self.is_ahead(copy, &range(offset, buffer.len())) {
+            return self.read_by_stripe(offset, buffer);
+        }
+        self.read_from(copy, offset, buffer)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
@@ -478,7 +498,12 @@ impl Device for Mirror {
         }
         let mut shares: [Vec<(u64, &mut [u8])>; Mirror::MOST] = Default::default();
         for (offset, buffer) in reads {
-            shares[self.reader(*offset)].push((*offset, &mut **buffer));
+            let copy = self.reader(*offset);
+            if self.is_ahead(copy, &range(*offset, buffer.len())) {
+                self.read_by_stripe(*offset, buffer)?;
+            } else {
+                shares[copy].push((*offset, &mut **buffer));
+            }
         }
         for (copy, share) in shares.iter_mut().enumerate().filter(|(_, share)| !share.is_empty()) {
             if share.len() > 1 {

@@ -541,6 +541,75 @@ fn writes_that_overtake_each_other_leave_copies_alike() {
     assert_eq!(mirror.failed(), [0, 0]);
 }
 
+/// The first place of each stripe, and which copy it is read from.
+fn stripes(faults: &[Arc<Faults>; 2], mirror: &Mirror) -> Vec<(u64, usize)> {
+    let of = |place| {
+        let before = faults[1].count(Operation::Read);
+        mirror.read_at(place, &mut [0; SECTOR]).unwrap();
+        (place, (faults[1].count(Operation::Read) - before) as usize)
+    };
+    (0..SIZE).step_by(256 << 10).map(of).collect()
+}
+
+#[test]
+fn of_writes_that_meet_the_one_counts_that_was_seen() {
+    let (below, faults, mirror) = faulty();
+    let stripes = stripes(&faults, &mirror);
+    for copy in 0..2 {
+        let place = stripes.iter().find(|(_, read)| *read == copy).unwrap().0;
+        let seen = || {
+            let mut data = [0; SECTOR];
+            mirror.read_at(place, &mut data).unwrap();
+            data[0]
+        };
+        // Copy 0 has it at once, and of copy 1 it is the last.
+        let writing = next(&faults[1], Operation::Write, Fault::Delay(LONG));
+        let mirror = &mirror;
+        std::thread::scope(|scope| {
+            let slow = scope.spawn(move || mirror.write_at(place, &[1; SECTOR]));
+            writing();
+            mirror.write_at(place, &[2; SECTOR]).unwrap();
+            assert_eq!(seen(), 2);
+            slow.join().unwrap().unwrap();
+        });
+        assert_eq!(seen(), if copy == 0 { 2 } else { 1 }, "what copy {copy} has is seen from the first to the last");
+        let both = below.each_ref().map(|device| device.to_image()[place as usize]);
+        assert_eq!(both, [seen(); 2]);
+    }
+}
+
+#[test]
+fn a_read_across_stripes_sees_what_others_have_seen() {
+    let (_, faults, mirror) = faulty();
+    let stripes = stripes(&faults, &mirror);
+    let place = stripes.windows(2).find(|pair| (pair[0].1, pair[1].1) == (1, 0)).unwrap()[1].0;
+    let writing = next(&faults[1], Operation::Write, Fault::Delay(LONG));
+    let (start, length) = (place - SECTOR as u64, 2 * SECTOR);
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| mirror.write_at(place, &[7; SECTOR]));
+        writing();
+        let mut data = vec![0; length];
+        mirror.read_at(place, &mut data[SECTOR..]).unwrap();
+        assert_eq!(data[SECTOR], 7, "copy 0 has it already");
+        let is_seen = |data: &[u8]| data[..SECTOR] == [0; SECTOR] && data[SECTOR..] == [7; SECTOR];
+        data.fill(0xEE);
+        mirror.read_at(start, &mut data).unwrap();
+        assert!(is_seen(&data));
+        data.fill(0xEE);
+        mirror.read_batch(&mut [(start, &mut data)]).unwrap();
+        assert!(is_seen(&data));
+        let mut queue = mirror.queue(1).unwrap();
+        queue.submit(request(1, Kind::Read, start, &data));
+        let mut done = Vec::new();
+        queue.wait(1, &mut done).unwrap();
+        assert!(done[0].result.is_ok() && is_seen(&done[0].buffer));
+        slow.join().unwrap().unwrap();
+    });
+    let mut data = vec![0xEE; length];
+    mirror.read_at(start, &mut data).unwrap();
+    assert_eq!((data[0], data[SECTOR]), (0, 7));
+}
+
 #[test]
 fn copies_are_alike_after_writes_that_met() {
     let below = [memory(), memory(), memory()];

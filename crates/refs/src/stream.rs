@@ -11,7 +11,8 @@ use crate::{attributes, layout};
 use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use platter_vfs::{Access, Claim, Error, Pass, RangeLock, Result};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The extents of the live data among those of snapshots, whose numbers follow.
 pub const LIVE: u64 = 0x1000;
@@ -47,7 +48,24 @@ pub struct StreamState {
     /// Nothing leads to it any more: what it takes is given back when it is let go.
     pub orphan: bool,
     /// Changes whenever clusters of it move.
-    pub generation: u64,
+    pub generation: Generation,
+}
+
+/// How often clusters of a stream moved. Whoever has read them without a checksum that vouches for them looks whether
+/// they were still the stream's, without its lock.
+#[derive(Clone, Debug, Default)]
+pub struct Generation(Arc<AtomicU64>);
+
+impl Generation {
+    /// The present one.
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Some have moved. Said before they are given up, with the stream locked.
+    pub fn advance(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 /// What cannot be done with a stream, and why.
@@ -64,6 +82,8 @@ pub struct Stream {
     /// The node that it is the data of.
     pub node: u64,
     state: RwLock<StreamState, FILE>,
+    /// That of the state.
+    pub generation: Generation,
     /// Plans under way, and what keeps them from a range.
     ranges: RangeLock,
     /// When it was last written, in units of 100 ns since 1601, if that is not in the record yet.
@@ -87,6 +107,7 @@ impl Stream {
     pub fn new(node: u64, state: StreamState, read_only: bool, limits: Limits) -> Stream {
         Stream {
             node,
+            generation: state.generation.clone(),
             state: RwLock::new(state),
             ranges: RangeLock::default(),
             modified: AtomicU64::new(0),
@@ -141,10 +162,14 @@ impl Stream {
 }
 
 impl StreamState {
-    /// Whether what is written at an offset leaves a part of the cluster unwritten that the stream ends inside of: that
-    /// part must become zeroes.
-    pub fn is_gap_before(&self, offset: u64, geometry: &Geometry) -> bool {
-        offset > self.size && !self.size.is_multiple_of(u64::from(geometry.cluster))
+    /// Whether a write of whole clusters takes the stream alone: where it leaves a part of the cluster unwritten that the
+    /// stream ends inside of, that part must become zeroes, and so must what was never written before it. And without
+    /// integrity that last cluster stays where it is, for others who write to it; but whoever makes the stream longer zeroes
+    /// the rest of it.
+    pub fn is_alone(&self, offset: u64, end: u64, geometry: &Geometry) -> bool {
+        let ends_inside = !self.size.is_multiple_of(u64::from(geometry.cluster));
+        let is_over_end = offset > self.size || !self.integrity && end > self.size;
+        ends_inside && is_over_end || self.unwritten.is_some_and(|from| end > from)
     }
 
     /// An empty stream.
@@ -156,7 +181,7 @@ impl StreamState {
             integrity,
             shared: false,
             orphan: false,
-            generation: 0,
+            generation: Generation::default(),
         }
     }
 
@@ -276,7 +301,7 @@ fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) ->
         integrity,
         shared: false,
         orphan: false,
-        generation: 0,
+        generation: Generation::default(),
     })
 }
 

@@ -9,8 +9,9 @@ use std::ops::Range;
 /// it replaced. So a write waits for them to be there, and they are not written back where a write is under way. The
 /// other way round nobody waits, because a write may be in a queue whose owner is busy elsewhere.
 ///
-/// And two writes that meet have no defined order, so that each copy may end up with another of them. The last one to
-/// end is told where copies may differ, and has the range alone to make them alike.
+/// And two writes that meet reach each copy in an order of its own, so that copies may end up with another of them. The
+/// last one to end is told where, and has the range alone to make the others like the copy that is read there: what has
+/// been seen of it stays true. Until then a place that is being written must be read from that copy and no other.
 #[derive(Default)]
 pub(super) struct Busy {
     entries: Mutex<Entries>,
@@ -79,6 +80,11 @@ impl Busy {
         }
         let id = entries.add(range.clone(), true, None);
         Some(Alone { busy: self, id, range })
+    }
+
+    /// Whether somebody writes to a part of the range.
+    pub fn meets(&self, range: &Range<u64>) -> bool {
+        self.lock().list.iter().any(|entry| meet(&entry.range, range).is_some())
     }
 
     /// Takes a range alone, unless any of it is in use.

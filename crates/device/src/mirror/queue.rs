@@ -134,6 +134,15 @@ fn read_elsewhere(mirror: &Mirror, errors: Errors, segments: &Segments, buffer: 
     Ok(())
 }
 
+/// A read of a place that is being written, at once.
+fn read_by_stripe(mirror: &Mirror, segments: &Segments, buffer: &mut Buffer) -> Result<()> {
+    for segment in segments {
+        let range = buffer_range(&mirror.name, segment, buffer.len())?;
+        mirror.read_by_stripe(segment.offset, &mut buffer[range])?;
+    }
+    Ok(())
+}
+
 impl Queue for MirrorQueue<'_> {
     fn submit(&mut self, request: Request) {
         assert!(
@@ -147,12 +156,19 @@ impl Queue for MirrorQueue<'_> {
             self.ended.push(Completion { tag, result: refused, segments, buffer });
             return;
         }
-        let ranges = segments.iter().map(|segment: &Segment| {
-            let Segment { offset, length, .. } = *segment;
-            offset..offset + u64::from(length)
-        });
+        let range = |segment: &Segment| segment.offset..segment.offset + u64::from(segment.length);
+        let mut ranges = segments.iter().map(range);
         let (writing, copies) = match kind {
-            Kind::Read => (Writing::new(), bit(self.mirror.reader(segments[0].offset))),
+            Kind::Read => {
+                let copy = self.mirror.reader(segments[0].offset);
+                if ranges.any(|range| self.mirror.is_ahead(copy, &range)) {
+                    let mut buffer = buffer;
+                    let result = read_by_stripe(self.mirror, &segments, &mut buffer);
+                    self.ended.push(Completion { tag, result, segments, buffer });
+                    return;
+                }
+                (Writing::new(), bit(copy))
+            }
             Kind::Write => {
                 let writing = self.mirror.begin(ranges);
                 (writing, self.mirror.serving().0)

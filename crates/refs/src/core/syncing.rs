@@ -430,7 +430,7 @@ impl Core {
             extents.load_range(&mut self.pages, run.at, end)?;
             extents.replace(run.at, end, &[*run], &mut gone);
         }
-        state.generation += 1;
+        state.generation.advance();
         state.extend(file.size, u64::from(self.geometry().cluster));
         drop(state);
         self.park_written(&gone, false)?;

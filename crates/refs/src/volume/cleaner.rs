@@ -239,7 +239,7 @@ impl Volume {
         for (row, cluster) in rows.iter().zip(clusters) {
             extents.replace(row.at, row.end(), &[Run { cluster, ..*row }], &mut gone);
         }
-        state.generation += 1;
+        state.generation.advance();
         places.iter().for_each(|&place| core.pages.space.keep(place));
         core.mark(stream.node);
         core.park(&gone, false)?;

@@ -34,8 +34,8 @@ impl Volume {
             let covered = state.size.saturating_sub(offset).min(length as u64);
             plan.start(node.0, offset, covered as usize);
             plan.notes[0] = READ;
-            plan.notes[1] = state.generation;
-            plan.notes[2] = if state.shared { UNVOUCHED } else { 0 };
+            plan.notes[1] = state.generation.now();
+            plan.notes[2] = 0;
             let enter = |plan: &mut Plan| -> Result<()> {
                 plan.notes[PASS] =
                     stream.enter(offset..offset + length as u64, Access::Read, None)?.into_bits();
@@ -118,9 +118,8 @@ impl Volume {
             let stop = (u64::from(piece.end) * cluster).min(if expected.is_some() { limit } else { end });
             let place = if ahead.0 == run.cluster { ahead.1 } else { self.device_offset(run.cluster)? };
             ahead = (run.cluster + u64::from(run.count), place + u64::from(run.count) * cluster);
-            // Clusters without a checksum are overwritten where they are, unless the stream is being converted: then
-            // some of either kind are there, and whatever is written moves.
-            if expected.is_some() != run.checksum.is_some() && plan.notes[0] == READ {
+            // It may move, be given up and become another file's before the device has read it.
+            if run.checksum.is_none() && plan.notes[0] == READ {
                 plan.notes[2] = UNVOUCHED;
             }
             let offset = place + (start - u64::from(piece.at) * cluster);
@@ -241,7 +240,7 @@ impl Volume {
             return Ok(plan.length);
         }
         // It may have moved on meanwhile without a checksum that tells.
-        if plan.notes[2] == UNVOUCHED && memory.stream.read().generation != plan.notes[1] {
+        if plan.notes[2] == UNVOUCHED && memory.stream.generation.now() != plan.notes[1] {
             return self.read_again(memory, plan, buffer);
         }
         plan.clear_holes(buffer);
@@ -254,7 +253,7 @@ impl Volume {
                 continue;
             }
             // The file may have moved on meanwhile, and its old clusters been used again.
-            if memory.stream.read().generation != plan.notes[1] {
+            if memory.stream.generation.now() != plan.notes[1] {
                 return self.read_again(memory, plan, buffer);
             }
             self.verify(content, expected, offset)?;

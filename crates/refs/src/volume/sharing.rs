@@ -129,7 +129,7 @@ impl Volume {
             extents.replace(run.at, run.end(), &[*run], &mut gone);
         }
         state.shared = true;
-        state.generation += 1;
+        state.generation.advance();
         state.extend(to_offset + length, cluster);
         core.park(&gone, state.orphan)?;
         self.stamp(stream);
@@ -185,7 +185,7 @@ impl Volume {
         };
         // From here on nothing is written in place, so nothing that was kept changes.
         state.shared = true;
-        state.generation += 1;
+        state.generation.advance();
         drop(state);
         core.entity_mut(node.0)?.named.push(named);
         let shared: Vec<(u64, u32)> = runs.iter().map(|run| (run.cluster, run.count)).collect();
@@ -238,7 +238,7 @@ impl Volume {
         let (from, to) = ((range.start / cluster) as u32, end.div_ceil(cluster) as u32);
         let mut taken = Vec::new();
         let filled = self.fill_holes(&mut core, &mut state, from..to, valid, &mut taken, lacks);
-        state.generation += 1;
+        state.generation.advance();
         core.mark(stream.node);
         if let (Err(_), Content::Extents(extents)) = (&filled, &mut state.content) {
             // Nothing on disk knows of what was taken.
@@ -270,7 +270,7 @@ impl Volume {
         let mut gone = Vec::new();
         extents.replace(from, u32::MAX, &[], &mut gone);
         state.unwritten = None;
-        state.generation += 1;
+        state.generation.advance();
         core.park(&gone, state.orphan)
     }
 

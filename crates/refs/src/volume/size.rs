@@ -33,7 +33,7 @@ impl Volume {
             extents.load_range(&mut core.pages, from, u32::MAX)?;
             core.can_give_up(extents, from..u32::MAX)?;
             extents.replace(from, u32::MAX, &[], &mut gone);
-            state.generation += 1;
+            state.generation.advance();
             core.park(&gone, state.orphan)?;
             state.unwritten = state.unwritten.filter(|&from| from < size);
         }
@@ -87,7 +87,7 @@ impl Volume {
                 extents.load_range(&mut core.pages, from, to)?;
                 core.can_give_up(extents, from..to)?;
                 extents.replace(from, to, &[], &mut gone);
-                state.generation += 1;
+                state.generation.advance();
                 core.park(&gone, state.orphan)?;
             }
             Content::Extents(_) => {}

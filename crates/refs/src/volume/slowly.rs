@@ -71,7 +71,7 @@ impl Volume {
         }
         // All that it needs before the first byte is written.
         let mut taken = Taken::new();
-        let part = Part { range: from..to, is_known: false, moved: None };
+        let part = Part { range: from..to, is_known: false };
         self.take_for(&mut core, &state, part, &mut taken, lacks, |_, _, _| Ok(()))?;
         let written = self.write_clusters(&mut core, &mut state, &mut taken, offset, data);
         give_back(&mut core, &mut taken);
@@ -183,7 +183,7 @@ impl Volume {
         let Content::Inline(content) = &mut state.content else { return Ok(()) };
         let content = std::mem::take(content);
         state.content = Content::Extents(Extents::new(&core.pages, table));
-        state.generation += 1;
+        state.generation.advance();
         if content.is_empty() {
             return Ok(());
         }
@@ -239,7 +239,7 @@ impl Volume {
             extents.load_range(&mut core.pages, at, at + 1)?;
         }
         let mut taken = Taken::new();
-        let part = Part { range: at..at + 1, is_known: false, moved: None };
+        let part = Part { range: at..at + 1, is_known: false };
         self.take_for(core, state, part, &mut taken, &mut 0, |_, _, _| Ok(()))?;
         let new = take_one(&mut taken, at);
         self.put_cluster(core, state, at, new, inside, bytes)
@@ -263,7 +263,7 @@ impl Volume {
         let Content::Extents(extents) = &mut state.content else { return Ok(()) };
         let mut gone = Vec::new();
         extents.replace(at, at + 1, &[row], &mut gone);
-        state.generation += 1;
+        state.generation.advance();
         if !state.orphan {
             core.pages.space.keep(run);
         }

@@ -375,7 +375,7 @@ impl RefsVolume {
             for row in rows {
                 extents.replace(row.at, row.end(), &[row], &mut gone);
             }
-            state.generation += 1;
+            state.generation.advance();
             at = to;
             let what = if enabled { "computing checksums" } else { "removing checksums" };
             watch.progress(what, (u64::from(at) * cluster as u64).min(state.size), state.size);

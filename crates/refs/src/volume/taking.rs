@@ -9,9 +9,6 @@ pub(super) struct Part {
     pub(super) range: Range<u32>,
     /// Whether all of it moves whatever is there, so that its runs need not be loaded.
     pub(super) is_known: bool,
-    /// A cluster that is not overwritten where it is: the one that the stream ends inside of, for a write that is on its
-    /// way while others are. One of them that ends first beyond it zeroes the rest of that cluster.
-    pub(super) moved: Option<u32>,
 }
 
 impl Volume {
@@ -42,7 +39,7 @@ impl Volume {
         mut piece: impl FnMut(u32, u32, u64) -> Result<()>,
     ) -> Result<()> {
         let extents = state.extents();
-        let Part { range: Range { start: mut at, end: to }, is_known, moved } = part;
+        let Part { range: Range { start: mut at, end: to }, is_known } = part;
         let writer = writer();
         *lacks = 0;
         while at < to {
@@ -62,16 +59,13 @@ impl Volume {
                 found = Some(Found::Extent(Run { at, count: length, cluster: first, ..run }));
             }
             match found {
-                Some(Found::Extent(run))
-                    if !state.integrity && run.checksum.is_none() && !is_shared && moved != Some(at) =>
-                {
-                    let stop = run.end().min(to).min(moved.filter(|&moved| moved > at).unwrap_or(to));
+                Some(Found::Extent(run)) if !state.integrity && run.checksum.is_none() && !is_shared => {
+                    let stop = run.end().min(to);
                     piece(at, stop - at, run.cluster + u64::from(at - run.at))?;
                     at = stop;
                     continue;
                 }
                 // Overwriting goes where the last write went, so that scattered writes lie together.
-                Some(Found::Extent(_)) if moved == Some(at) => most = 1,
                 None | Some(Found::Extent(_) | Found::Absent(_)) => {}
                 Some(Found::Hole(next)) => {
                     if !state.integrity {

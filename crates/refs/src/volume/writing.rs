@@ -136,10 +136,7 @@ impl Volume {
                 enter(plan)?;
                 return Ok(false);
             }
-            // A gap between the old end and the new data must read as zeroes. So must what was never written before it,
-            // and that only one can see to at a time.
-            let is_gap = state.is_gap_before(offset, &self.geometry);
-            let is_slow = !is_whole || is_gap || state.unwritten.is_some_and(|from| end > from);
+            let is_slow = !is_whole || state.is_alone(offset, end, &self.geometry);
             if is_slow {
                 enter(plan)?;
             }
@@ -168,8 +165,7 @@ impl Volume {
         let pass = stream.enter(plan.offset..end, Access::Write, within)?;
         plan.notes[PASS] = pass.into_bits();
         // The file may have been cut short since it was looked at: then this is one for the slow way after all.
-        if state.is_gap_before(plan.offset, &self.geometry) || state.unwritten.is_some_and(|from| end > from)
-        {
+        if state.is_alone(plan.offset, end, &self.geometry) {
             return Ok(true);
         }
         let taken = self.take_clusters(&mut core, &mut state, memory, from, to, plan);
@@ -205,9 +201,7 @@ impl Volume {
         plan.notes[1] = u64::from(state.integrity);
         let can_be_told = state.integrity && end <= state.size && tells_of(core, stream, state);
         plan.sync = if can_be_told { SyncNeed::Beside } else { SyncNeed::After };
-        let ends_inside = !state.integrity && !state.size.is_multiple_of(u64::from(cluster));
-        let moved = ends_inside.then(|| (state.size / u64::from(cluster)) as u32);
-        let part = Part { range: from..to, is_known, moved };
+        let part = Part { range: from..to, is_known };
         let took = self.take_for(core, state, part, taken, lacks, |at, count, first| {
             plan.push(self.device_offset(first)?, (at - from) * cluster, count * cluster);
             Ok(())
@@ -240,18 +234,21 @@ impl Volume {
             self.sum_beside(plan, data);
         }
         let mut memory = self.taken_memory(plan)?;
+        let slowly = |memory: &Memory| {
+            self.with_space(|lacks| self.write_slowly(&memory.stream, plan.offset, data, lacks)).map(|()| true)
+        };
         let finished = match plan.notes[0] {
-            SLOWLY => done.map_err(Error::from).and_then(|()| match data {
-                [] => Ok(true),
-                _ => self
-                    .with_space(|lacks| self.write_slowly(&memory.stream, plan.offset, data, lacks))
-                    .map(|()| true),
-            }),
+            SLOWLY if data.is_empty() => done.map_err(Error::from).map(|()| true),
+            SLOWLY => done.map_err(Error::from).and_then(|()| slowly(&memory)),
             IN_PLACE => done.map_err(Error::from).map(|()| {
                 self.touch(&memory.stream);
                 false
             }),
-            _ => self.record_new(&mut memory, plan, done).map(|()| true),
+            _ => match self.record_new(&mut memory, plan, done) {
+                Ok(true) => Ok(true),
+                Ok(false) => slowly(&memory),
+                Err(error) => Err(error),
+            },
         };
         memory.stream.leave(Pass::from_bits(plan.notes[PASS]));
         self.let_go_quiet(&memory.stream);
@@ -259,8 +256,15 @@ impl Volume {
         finished
     }
 
-    /// Puts the clusters that a plan took on record.
-    fn record_new(&self, memory: &mut Memory, plan: &Plan, done: platter_device::Result<()>) -> Result<()> {
+    /// Puts the clusters that a plan took on record. `false` if others were put there meanwhile that are written in place:
+    /// then the plan's are given back, and the data must go to those. Who is writing to them would write to clusters of
+    /// nobody's otherwise, and soon to another file's.
+    fn record_new(
+        &self,
+        memory: &mut Memory,
+        plan: &Plan,
+        done: platter_device::Result<()>,
+    ) -> Result<bool> {
         let Memory { stream, taken, rows, gone, owes, .. } = memory;
         let integrity = plan.notes[1] != 0;
         gone.clear();
@@ -287,20 +291,23 @@ impl Volume {
             let rows = || rows.chunk_by(|one, next| one.end() == next.at);
             let range = |rows: &[Run]| (rows[0].at, rows[rows.len() - 1].end());
             rows().map(range).try_for_each(|(from, to)| extents.load_range(&mut core.pages, from, to))?;
+            if !integrity && !state.shared && rows().map(range).any(|(from, to)| has_plain(extents, from, to)) {
+                return Ok(false);
+            }
             for rows in rows() {
                 let (from, to) = range(rows);
                 extents.replace(from, to, rows, gone);
             }
-            Ok(())
+            Ok(true)
         });
         let is_beside = plan.notes[2] == BESIDE;
         let is_told = is_beside && core.end_beside(stream.node, rows, recorded.is_ok());
-        if let Err(error) = recorded {
+        if !matches!(recorded, Ok(true)) {
             give_back(&mut core, taken);
-            return Err(error);
+            return recorded;
         }
         if !gone.is_empty() {
-            state.generation += 1;
+            state.generation.advance();
         }
         state.extend(plan.offset + plan.length as u64, u64::from(self.geometry.cluster));
         for (_, run) in taken.drain(..) {
@@ -322,7 +329,7 @@ impl Volume {
             core.mark(stream.node);
         }
         self.keeper.parked(&core.pages.space);
-        Ok(())
+        Ok(true)
     }
 
     /// The runs that the clusters taken for a write become: of one cluster each with its checksum, where it needs one.
@@ -362,6 +369,19 @@ impl Volume {
             self.touched.lock().push(stream.node);
         }
     }
+}
+
+/// Whether clusters without a checksum are in a part of a stream whose runs are loaded.
+fn has_plain(extents: &Extents, from: u32, to: u32) -> bool {
+    let mut at = from;
+    while at < to {
+        at = match extents.find(at) {
+            Found::Extent(run) if run.checksum.is_some() => run.end(),
+            Found::Hole(end) => end,
+            Found::Extent(_) | Found::Absent(_) => return true,
+        };
+    }
+    false
 }
 
 /// Whether entries of the log can tell of runs that come in the place of a stream's.

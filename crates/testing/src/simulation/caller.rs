@@ -13,7 +13,7 @@ pub(super) struct Caller<'s> {
     pub number: usize,
     /// The files that all share, as far as the caller has a hold of them.
     nodes: Vec<Option<Node>>,
-    /// Files of shared names.
+    /// Files of shared names, and of a crowd.
     pub held: Vec<Node>,
     pub random: Random,
 }
@@ -55,7 +55,11 @@ impl Caller<'_> {
         let due = match error {
             Error::NoSpace | Error::Unsupported { .. } => true,
             Error::ReadOnly(why) => why.contains("unmounted") || self.stage.fails,
-            Error::Device(_) => self.stage.fails,
+            Error::Device(_) => {
+                let writes = self.stage.kept.log().writes();
+                self.stage.history().failed_at.get_or_insert(writes);
+                self.stage.fails
+            }
             // What has no name any more cannot be found by it.
             Error::NotFound => self.stage.removes(),
             // A check that fails half-way leaves a stream as it was.
@@ -106,7 +110,7 @@ impl Caller<'_> {
                     (Action::Read(range.start, range.end - range.start, seen), read.map(drop))
                 });
             }
-            Step::Planned(file, parts, durable) => self.planned(*file, parts, *durable),
+            Step::Planned(file, parts, durable, late) => self.planned(*file, parts, *durable, *late),
             Step::Size(file) => self.call(*file, "attributes", || {
                 let size = system.attributes(node(file)).map(|attributes| attributes.size);
                 (Action::Size(*size.as_ref().unwrap_or(&0)), size.map(drop))
@@ -148,8 +152,8 @@ impl Caller<'_> {
             Step::Release(file) => self.release(*file),
             Step::Remove(file) => self.remove(*file),
             Step::Name(number) => self.name_of_own(*number),
-            Step::Crowd => self.crowd(),
-            Step::Rest(long) => (0..*long).for_each(|_| shuttle::thread::yield_now()),
+            Step::Crowd(held) => self.crowd(*held),
+            Step::Rest(long) => rest(*long),
             Step::Look => {
                 let now = self.stage.moment();
                 self.stage.history().looks.push(now.writes);
@@ -190,13 +194,16 @@ impl Caller<'_> {
     }
 
     /// Writes a little of each file of a crowd in place, of which a sync has much to say.
-    fn crowd(&self) {
+    fn crowd(&mut self, is_held: bool) {
         let system = &*self.stage.system;
         let data = [self.stage.id(); 512];
         for number in 0..self.stage.crowd {
             let outcome = system.lookup(Node::ROOT, &of_crowd(number)).and_then(|node| {
                 let written = system.write(node, 0, &data);
-                system.forget(node, 1);
+                match is_held {
+                    true => self.held.push(node),
+                    false => system.forget(node, 1),
+                }
                 written
             });
             if let Err(error) = outcome {
@@ -212,4 +219,9 @@ impl Caller<'_> {
             Err(error) => self.expect(&error, "sync"),
         }
     }
+}
+
+/// Gives way so often.
+pub(super) fn rest(long: u64) {
+    (0..long).for_each(|_| shuttle::thread::yield_now());
 }

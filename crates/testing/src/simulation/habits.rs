@@ -1,8 +1,9 @@
 //! What the callers of one schedule tend to do.
 //!
 //! Callers that do a little of everything everywhere rarely meet. So each seed leaves some kinds of steps out and prefers
-//! others, and draws where transfers lie and how they are aligned, and how long a file is held: then some schedules
-//! consist of just what has to come together.
+//! others, and draws where transfers lie and how they are aligned, how long they are on their way, and how long a file is
+//! held: then some schedules consist of just what has to come together. Some things that programs do need more than two or
+//! three kinds of steps at once, which chance rarely leaves alone: those are scenes ([`CONTENT`], [`CONVERSION`]).
 //!
 //! Source: Groce et al., "Swarm Testing", ISSTA 2012.
 
@@ -28,21 +29,29 @@ pub(super) fn scripts(
             habits.steps(random, count)
         })
         .collect();
+    if let Some(file) = habits.converted {
+        // One caller turns it on and off, and does nothing else. What is written to the other file goes to new clusters.
+        let turns = (0..3 + random.below(5)).map(|turn| Step::Integrity(file, turn % 2 == 0));
+        scripts[0] = std::iter::once(Step::Integrity(1 - file, true)).chain(turns).collect();
+    }
     if random.chance(15) {
-        insert(random, &mut scripts, Step::Unmount);
+        insert(random, &mut scripts, [Step::Unmount]);
     }
     // Once, because it takes long.
     if abilities.crowd > 0 && random.chance(50) {
-        insert(random, &mut scripts, Step::Crowd);
+        let held = random.chance(70);
+        // All of it has to be made durable at once.
+        let sync = random.chance(70).then_some(Step::SyncAll);
+        insert(random, &mut scripts, [Step::Crowd(held)].into_iter().chain(sync));
     }
     scripts
 }
 
-/// Puts a step somewhere.
-fn insert(random: &mut Random, scripts: &mut [Vec<Step>], step: Step) {
+/// Puts steps somewhere, one after the other.
+fn insert(random: &mut Random, scripts: &mut [Vec<Step>], steps: impl IntoIterator<Item = Step>) {
     let caller = random.below(scripts.len() as u64) as usize;
     let at = random.below(scripts[caller].len() as u64 + 1) as usize;
-    scripts[caller].insert(at, step);
+    scripts[caller].splice(at..at, steps);
 }
 
 /// Kinds of steps.
@@ -92,6 +101,27 @@ const USUAL: [(Kind, u64); 19] = [
     (Kind::Sync, 110),
 ];
 
+/// A database: content is written over in place and made durable again and again, and nothing else becomes new. Then a
+/// sync has little to say, and formats have a short way to say it.
+const CONTENT: [(Kind, u64); 6] = [
+    (Kind::Write, 200),
+    (Kind::Planned, 300),
+    (Kind::Read, 60),
+    (Kind::Rest, 20),
+    (Kind::SyncAll, 60),
+    (Kind::Sync, 300),
+];
+
+/// Integrity of a file is turned on and off under callers who read and write, and what moves is made durable, so that
+/// another file takes the clusters.
+const CONVERSION: [(Kind, u64); 5] = [
+    (Kind::Planned, 400),
+    (Kind::Write, 150),
+    (Kind::Rest, 40),
+    (Kind::SyncAll, 60),
+    (Kind::Sync, 80),
+];
+
 /// See the module.
 struct Habits {
     abilities: Abilities,
@@ -102,10 +132,16 @@ struct Habits {
     room: u64,
     /// How many in a hundred blocking transfers do so too.
     aligned: u64,
-    /// A file that most steps go to.
+    /// A file that most steps go to, and how many in a hundred.
     favourite: Option<usize>,
+    share: u64,
+    /// The file whose integrity one caller turns on and off.
+    converted: Option<usize>,
     /// In how many of a hundred cases a file is let go after each step.
     fleeting: u64,
+    /// How long planned transfers are on their way at most, and how many in a hundred of them are reads.
+    late: u64,
+    reads: u64,
 }
 
 impl Habits {
@@ -120,7 +156,15 @@ impl Habits {
                 _ => true,
             })
             .collect();
-        if random.chance(65) {
+        let scene: Option<&[_]> = match random.below(100) {
+            0..20 => Some(&CONTENT),
+            20..70 if abilities.integrity => Some(&CONVERSION),
+            _ => None,
+        };
+        let converted = scene.filter(|scene| *scene == CONVERSION).map(|_| random.below(2) as usize);
+        if let Some(scene) = scene {
+            kinds = scene.to_vec();
+        } else if random.chance(65) {
             kinds.retain_mut(|(kind, often)| {
                 *often *= *random.pick(&[1, 1, 2, 5]);
                 random.chance(if *kind == Kind::Integrity { 85 } else { 55 })
@@ -130,12 +174,13 @@ impl Habits {
             }
         }
         // Whole clusters are moved, taken and given up where parts of them are written over.
-        let (unit, most) = match random.chance(40) {
+        let (unit, most) = match converted.is_none() && random.chance(40) {
             true => (sector, 16),
             false => (cluster, *random.pick(&[1, 2, 4])),
         };
-        // Most callers meet in few places.
-        let room = if random.chance(60) { most } else { LONGEST / unit };
+        // Most callers meet in few places. Beyond what is there at first, files would become longer.
+        let longest = if scene.is_some() { FIRST_SIZE } else { LONGEST } / unit;
+        let room = if random.chance(60) { longest.min(most) } else { longest };
         Habits {
             abilities,
             cluster,
@@ -143,8 +188,13 @@ impl Habits {
             unit,
             room,
             aligned: *random.pick(&[25, 25, 90]),
-            favourite: random.chance(50).then(|| random.below(abilities.files() as u64) as usize),
+            favourite: converted
+                .or_else(|| random.chance(50).then(|| random.below(abilities.files() as u64) as usize)),
+            share: if converted.is_some() { 60 } else { 80 },
+            converted,
             fleeting: *random.pick(&[0, 0, 60]),
+            late: *random.pick(if converted.is_some() { &[30, 100, 300] } else { &[0, 0, 20, 300] }),
+            reads: *random.pick(&[35, 35, 70]),
         }
     }
 
@@ -163,7 +213,7 @@ impl Habits {
 
     fn file(&self, random: &mut Random) -> usize {
         match self.favourite {
-            Some(file) if random.chance(80) => file,
+            Some(file) if random.chance(self.share) => file,
             _ => random.below(self.abilities.files() as u64) as usize,
         }
     }
@@ -185,8 +235,8 @@ impl Habits {
             Kind::Read => Step::Read(file, self.any_range(random)),
             Kind::Planned => {
                 let count = 1 + random.below(3);
-                let parts = (0..count).map(|_| (random.chance(65), self.units(random))).collect();
-                Step::Planned(file, parts, random.chance(30))
+                let parts = (0..count).map(|_| (!random.chance(self.reads), self.units(random))).collect();
+                Step::Planned(file, parts, random.chance(30), random.below(self.late + 1))
             }
             Kind::Size => Step::Size(file),
             Kind::Resize => {

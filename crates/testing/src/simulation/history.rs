@@ -80,6 +80,8 @@ pub struct History {
     pub unmounts: bool,
     /// After how many writes a copy of the device was made.
     pub looks: Vec<usize>,
+    /// After how many writes of the device a caller first heard that one of its transfers failed.
+    pub failed_at: Option<usize>,
     /// Moments so far.
     pub ticks: u64,
     /// What is wrong whatever the order: errors where none is due.
@@ -99,6 +101,12 @@ impl History {
     pub fn promised(&self) -> Vec<usize> {
         let syncs = self.syncs.iter().map(|sync| sync.returned.writes);
         syncs.chain(self.calls.iter().filter_map(|call| call.durable)).collect()
+    }
+
+    /// The first of these after a transfer failed.
+    pub fn promised_in_spite(&self) -> Option<usize> {
+        let failed_at = self.failed_at?;
+        self.promised().into_iter().filter(|&promised| promised >= failed_at).min()
     }
 
     /// Whether the file had lost its name before this tick.

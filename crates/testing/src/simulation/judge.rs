@@ -27,7 +27,7 @@ enum Effect {
 }
 
 /// A call, as one byte has it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Event {
     /// Whose byte it is.
     file: usize,
@@ -186,7 +186,9 @@ fn judge_bytes(calls: &[Call], certain: &[bool], bytes: Range<u64>) -> Result<()
         events.push(Event { file, began: call.began.tick, returned: call.returned.tick, effect, certain });
     }
     let first = std::array::from_fn(|file| (at < FIRST_SIZE).then(|| first_content(file)));
-    if !events.iter().any(|event| matches!(event.effect, Effect::Sees(_))) || is_explained(&events, first) {
+    if !events.iter().any(|event| matches!(event.effect, Effect::Sees(_)))
+        || is_explained(&relevant(&events, first), first)
+    {
         return Ok(());
     }
     let mut text =
@@ -214,6 +216,40 @@ fn judge_bytes(calls: &[Call], certain: &[bool], bytes: Range<u64>) -> Result<()
     Err(text)
 }
 
+/// The events without those that explain nothing, to search in less.
+///
+/// What may have happened or not need not have, unless it brings about what somebody saw: its value, or a zero where the
+/// byte was cut off, is made to appear or is cleared. And values that nobody saw are all alike.
+fn relevant(events: &[Event], first: [Byte; FILES]) -> Vec<Event> {
+    let seen: HashSet<Byte> = (events.iter())
+        .filter_map(|event| match event.effect {
+            Effect::Sees(value) => Some(value),
+            _ => None,
+        })
+        .collect();
+    let is_unseen = |value: &u8| !seen.contains(&Some(*value)) && !first.contains(&Some(*value));
+    let unseen = (1..=u8::MAX).find(is_unseen);
+    let has = |effect: Effect| events.iter().any(|event| event.effect == effect);
+    let zero = seen.contains(&Some(0));
+    let (appears, clears) = (zero && has(Effect::Appears), zero && has(Effect::Clears));
+    let counts = |event: &&Event| {
+        event.certain
+            || match event.effect {
+                Effect::Becomes(None) => seen.contains(&None) || appears,
+                Effect::Becomes(value) => seen.contains(&value) || clears,
+                Effect::Appears | Effect::Clears => zero,
+                Effect::Sees(_) | Effect::Copies(_) => true,
+            }
+    };
+    let alike = |event: &Event| match event.effect {
+        Effect::Becomes(Some(value)) if is_unseen(&value) => {
+            Event { effect: Effect::Becomes(unseen), ..*event }
+        }
+        _ => *event,
+    };
+    events.iter().filter(counts).map(alike).collect()
+}
+
 /// Which events are done, the value after them, and in which files that is one that need not have come about and that
 /// nothing has looked at, one bit each.
 type Reached = (u128, [Byte; FILES], u8);
@@ -222,7 +258,8 @@ type Reached = (u128, [Byte; FILES], u8);
 ///
 /// Calls that may have happened or not make many orders. Most need no look: an order in which such a call changes
 /// nothing, or is overwritten before anything depends on it, explains no more than the same one without it. And
-/// what is seen at present may be seen at once.
+/// what is seen at present may be seen at once. And of two that do the same, the one that began and returned first
+/// comes first: where it does not, they can change places.
 fn is_explained(events: &[Event], first: [Byte; FILES]) -> bool {
     assert!(events.len() <= 128, "{} calls on one byte", events.len());
     let all = |which: &dyn Fn(&Event) -> bool| {
@@ -233,6 +270,14 @@ fn is_explained(events: &[Event], first: [Byte; FILES]) -> bool {
     // What had returned before one began, and is not done when that is, never happened.
     let never: Vec<u128> =
         events.iter().map(|event| all(&|other| !other.certain && other.returned < event.began)).collect();
+    let alike: Vec<u128> = (events.iter().enumerate())
+        .map(|(at, event)| {
+            all(&|other| event.certain && other.certain && is_before(other, event))
+                | (events[..at].iter().enumerate())
+                    .filter(|(_, other)| event.certain && *other == event)
+                    .fold(0, |all, (at, _)| all | 1 << at)
+        })
+        .collect();
     let mut seen = HashSet::new();
     let mut open: Vec<Reached> = vec![(0, first, 0)];
     while let Some(reached) = open.pop() {
@@ -246,8 +291,9 @@ fn is_explained(events: &[Event], first: [Byte; FILES]) -> bool {
         // Whatever returns first among those that must come bounds which can be next.
         let is_left = |at: &usize| done & 1 << at == 0;
         let left = (0..events.len()).filter(is_left);
+        let is_next = |at: &usize| alike[*at] & !done == 0;
         let latest = left.clone().filter(|at| events[*at].certain).map(|at| events[at].returned).min();
-        let next = left.filter(|at| events[*at].began <= latest.unwrap_or(u64::MAX));
+        let next = left.filter(is_next).filter(|at| events[*at].began <= latest.unwrap_or(u64::MAX));
         let sees_now = |at: &usize| {
             let event = &events[*at];
             event.certain && event.effect == Effect::Sees(values[event.file]) && never[*at] & !done == 0
@@ -258,6 +304,14 @@ fn is_explained(events: &[Event], first: [Byte; FILES]) -> bool {
         }
     }
     false
+}
+
+/// Whether one event does the same as another, and not later.
+fn is_before(one: &Event, other: &Event) -> bool {
+    (one.file, one.effect) == (other.file, other.effect)
+        && one.began <= other.began
+        && one.returned <= other.returned
+        && one != other
 }
 
 /// What is reached when one more event happens; none if it cannot, or need not.

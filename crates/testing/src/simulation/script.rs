@@ -17,8 +17,9 @@ pub enum Step {
     Write(usize, Range<u64>),
     /// One blocking read.
     Read(usize, Range<u64>),
-    /// Planned transfers of whole sectors, kept in flight together: `true` writes. They are to be durable or not.
-    Planned(usize, Vec<(bool, Range<u64>)>, bool),
+    /// Planned transfers of whole sectors, kept in flight together: `true` writes. They are to be durable or not, and
+    /// the caller looks after them only when others have gone on for so long.
+    Planned(usize, Vec<(bool, Range<u64>)>, bool, u64),
     /// A look at the size.
     Size(usize),
     /// Another size.
@@ -43,8 +44,8 @@ pub enum Step {
     Remove(usize),
     /// An entry of the caller's own: made, written to, and renamed or removed.
     Name(u64),
-    /// A little of each file of a crowd is written in place.
-    Crowd,
+    /// A little of each file of a crowd is written in place; all of them are held to the end, or let go at once.
+    Crowd(bool),
     /// Nothing, for so long: what works in the background gets on.
     Rest(u64),
     /// A copy of the device as it is at this moment is checked and scrubbed.

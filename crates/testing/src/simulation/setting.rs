@@ -48,9 +48,9 @@ pub(super) fn shared(file: usize) -> Name {
     Name::from(format!("shared {file}").as_str())
 }
 
-/// The name of one of the crowd.
+/// The name of one of the crowd: a long one, of which directory and record have much to say.
 pub(super) fn of_crowd(number: usize) -> Name {
-    Name::from(format!("one {number}").as_str())
+    Name::from(format!("{number:-<180}").as_str())
 }
 
 /// Takes a hold on a shared file.

@@ -1,6 +1,6 @@
 //! Planned transfers of a caller, kept in flight together and finished as they complete.
 
-use super::caller::Caller;
+use super::caller::{Caller, rest};
 use super::history::{Action, Call, Moment};
 use platter_device::{Buffer, Completion, Kind as RequestKind, Queue, Request};
 use platter_vfs::{Error, Node, Plan, SyncNeed, SyncScope};
@@ -38,8 +38,8 @@ struct Together<'c, 's> {
 }
 
 impl Caller<'_> {
-    /// Keeps transfers in flight together and finishes them as they complete.
-    pub(super) fn planned(&mut self, file: usize, parts: &[(bool, Range<u64>)], durable: bool) {
+    /// Keeps transfers in flight together and finishes them as they complete, from when others have gone on for a while.
+    pub(super) fn planned(&mut self, file: usize, parts: &[(bool, Range<u64>)], durable: bool, late: u64) {
         // Drawn before, so that it does not depend on what others do.
         let works: Vec<bool> = parts.iter().map(|_| self.random.chance(50)).collect();
         let caller = &*self;
@@ -62,6 +62,7 @@ impl Caller<'_> {
             together.start(*write, range, works);
         }
         let sync = if durable { together.sync_beside() } else { None };
+        rest(late);
         while together.queue.in_flight() > 0 {
             together.collect();
         }

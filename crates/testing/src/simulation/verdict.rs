@@ -69,12 +69,16 @@ pub(super) fn judge_all(
             .map_err(|found| format!("after unmount: {found}"))?;
     }
     let promised = history.promised();
-    for _ in 0..random.below(3) {
-        // At its strictest just after something was promised: what was not flushed is in doubt.
-        let write = match promised.is_empty() || random.chance(50) {
+    let mut cuts: Vec<usize> = (0..random.below(3))
+        .map(|_| match promised.is_empty() || random.chance(50) {
             true => random.below(log.writes() as u64 + 1) as usize,
+            // At its strictest just after something was promised: what was not flushed is in doubt.
             false => *random.pick(&promised),
-        };
+        })
+        .collect();
+    // What is promised after a failure may be a lie, until a commit writes it anew.
+    cuts.extend(history.promised_in_spite());
+    for write in cuts {
         let survivors = match random.below(4) {
             0 => Survivors::None,
             1 => Survivors::All,

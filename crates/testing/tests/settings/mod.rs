@@ -31,7 +31,7 @@ const SPARSE: Abilities = Abilities { sparse: true, streams: true, links: true, 
 const SHARING: Abilities = Abilities { clone: true, ..SPARSE };
 
 /// Files of a crowd: the log records of their sizes and times are more than the least log of NTFS has room for.
-const CROWD: usize = 260;
+const CROWD: usize = 200;
 
 /// The volume of this name.
 pub fn setting(name: &'static str) -> Arc<Setting> {
