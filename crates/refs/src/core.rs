@@ -13,7 +13,7 @@ mod room;
 mod syncing;
 
 pub use room::Held;
-pub use syncing::Entry;
+pub use syncing::SyncEntry;
 
 use self::changed::Changed;
 use crate::attributes;
@@ -28,8 +28,8 @@ use crate::layout::{Checkpoint, ObjectRow, Record, Root, ShortEntry, Superblock}
 use crate::pages::Pages;
 use crate::ranges::Ranges;
 use crate::reference_counts::Shares;
-use crate::space::Run;
-use crate::stream::{self, Content, Limits, Snapshot, Stream, StreamState};
+use crate::space::ContainerRun;
+use crate::stream::{self, Limits, Snapshot, Stream, StreamContent, StreamState};
 use crate::sync_log::SyncLog;
 use crate::tree::{Order, Tree};
 use platter_device::Device;
@@ -69,7 +69,7 @@ pub enum Id {
 
 /// Where a node's record is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RecordPlace {
     /// A directory's own: in its tree. With the directory above and its name there.
     Directory { above: u64, name: Vec<u16> },
     /// In the row of its only name.
@@ -107,7 +107,7 @@ pub struct Entity {
     /// What it is on disk.
     pub id: Id,
     /// Where its record is.
-    pub place: Place,
+    pub place: RecordPlace,
     /// Its record, without what is in `stream` and `named`.
     pub record: Record,
     /// Its data, for files and named streams.
@@ -139,10 +139,10 @@ impl Entity {
         };
         streams
             + match self.place {
-                Place::Directory { .. } => 2,
-                Place::Long { .. } => 1,
-                Place::Body => 1 + u64::from(self.record.links),
-                Place::Nowhere | Place::Part { .. } => 0,
+                RecordPlace::Directory { .. } => 2,
+                RecordPlace::Long { .. } => 1,
+                RecordPlace::Body => 1 + u64::from(self.record.links),
+                RecordPlace::Nowhere | RecordPlace::Part { .. } => 0,
             }
     }
 

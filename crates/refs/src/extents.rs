@@ -196,7 +196,7 @@ pub struct Piece {
 
 /// What is at a place of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Mapping {
     /// This run.
     Extent(Extent),
     /// Nothing, up to this cluster.
@@ -310,21 +310,21 @@ impl Extents {
     }
 
     /// What is at a cluster of the stream.
-    pub fn find(&self, at: u32) -> Found {
+    pub fn find(&self, at: u32) -> Mapping {
         if self.leaves.is_empty() {
-            return Found::Hole(u32::MAX);
+            return Mapping::Hole(u32::MAX);
         }
         let index = self.leaf(at);
         let leaf = &self.leaves[index];
         let next = || self.leaves.get(index + 1).map_or(u32::MAX, |leaf| leaf.first);
         if at > leaf.last {
-            return Found::Hole(next());
+            return Mapping::Hole(next());
         }
-        let Some(rows) = &leaf.rows else { return Found::Absent(index) };
+        let Some(rows) = &leaf.rows else { return Mapping::Absent(index) };
         match rows.get(first_from(rows, leaf.first, at)) {
-            Some(row) if row.at <= at => Found::Extent(*row),
-            Some(row) => Found::Hole(row.at),
-            None => Found::Hole(next()),
+            Some(row) if row.at <= at => Mapping::Extent(*row),
+            Some(row) => Mapping::Hole(row.at),
+            None => Mapping::Hole(next()),
         }
     }
 
@@ -332,7 +332,7 @@ impl Extents {
     /// then. `None` if several do, or the leaf is not in memory.
     pub fn run_over(&self, from: u32, to: u32) -> Option<Extent> {
         match self.find(from) {
-            Found::Extent(run) if run.end() >= to => Some(run.part(from, to)),
+            Mapping::Extent(run) if run.end() >= to => Some(run.part(from, to)),
             _ => None,
         }
     }

@@ -339,7 +339,7 @@ fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()>
     let cluster = core.geometry().cluster;
     let log = LogArea { data: log_area(core.geometry()), control: [LOG_CONTROL, LOG_CONTROL + 1] };
     let label = system::volume_information_rows(label, version, now, now);
-    let tables: [(u64, u32, Order, Vec<system::Row>); 10] = [
+    let tables: [(u64, u32, Order, Vec<system::SystemRow>); 10] = [
         (0x07, 0xE090, Order::Words, system::upcase_rows(cluster, system::windows_upper)),
         (0x08, 0xE090, Order::Words, system::upcase_rows(cluster, system::windows_upper)),
         (0x09, 0xE090, Order::Words, log.rows()),

@@ -9,7 +9,7 @@ use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::u32_at;
 use crate::layout::page::{HEADER, NODE};
 use crate::layout::{Algorithm, Checksum, Node, NodeMut, PageHeader, PageReference};
-use crate::space::{Run, Space};
+use crate::space::{ContainerRun, Space};
 use platter_device::{Buffer, Device, Kind, Request, Segment, Segments};
 use platter_vfs::{Error, Result};
 use std::collections::HashMap;
@@ -483,7 +483,7 @@ impl Pages {
         Ok(())
     }
 
-    fn run(&self, address: Address) -> Result<Run> {
+    fn run(&self, address: Address) -> Result<ContainerRun> {
         let count = self.geometry.page_clusters();
         let (container, start) = match address.real {
             false => {
@@ -500,6 +500,6 @@ impl Pages {
                 format!("{:#x}", address.cluster),
             ));
         }
-        Ok(Run { container: container as u32, start, count })
+        Ok(ContainerRun { container: container as u32, start, count })
     }
 }

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 /// A run of clusters in one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ContainerRun {
     /// The container's index: its number less that of the first.
     pub container: u32,
     /// The first cluster in it.
@@ -54,11 +54,11 @@ pub struct Space {
     /// Pages that the rows of all containers take at most: in allocators, and in both container tables.
     rows_most: [u64; 2],
     /// Where each writer's next data is looked for, and the next page of each tier.
-    data: [Option<Place>; WRITERS],
-    pages: [Place; 3],
+    data: [Option<ContainerPlace>; WRITERS],
+    pages: [ContainerPlace; 3],
     /// The container that scattered data is put together in, and where what is in its way goes.
     together: Option<usize>,
-    outside: Option<Place>,
+    outside: Option<ContainerPlace>,
 }
 
 /// Pages that a container's row takes at most in an allocator, or in a container table; and some for the ways down.
@@ -79,7 +79,7 @@ const WORTH: u32 = 32;
 pub const WRITERS: usize = 16;
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct ContainerPlace {
     container: usize,
     cluster: u32,
 }
@@ -108,7 +108,7 @@ impl Space {
             rows_owed: 0,
             rows_most,
             data: [None; WRITERS],
-            pages: [Place::default(); 3],
+            pages: [ContainerPlace::default(); 3],
             together: None,
             outside: None,
         }
@@ -210,7 +210,7 @@ impl Space {
 
     /// Takes up to `most` clusters for data, as one run: at `near` if that is free, else where this writer's last data
     /// went. `writer` is less than [`WRITERS`].
-    pub fn take_data(&mut self, most: u32, near: Option<(u32, u32)>, writer: usize) -> Option<Run> {
+    pub fn take_data(&mut self, most: u32, near: Option<(u32, u32)>, writer: usize) -> Option<ContainerRun> {
         let allowed = self.room.data().min(u64::from(most)) as u32;
         if allowed == 0 {
             return None;
@@ -228,13 +228,14 @@ impl Space {
             return Some(run);
         }
         let run = self.next_data(allowed, writer)?;
-        self.data[writer] = Some(Place { container: run.container as usize, cluster: run.start + run.count });
+        self.data[writer] =
+            Some(ContainerPlace { container: run.container as usize, cluster: run.start + run.count });
         self.hold(run);
         Some(run)
     }
 
     /// The next data of a writer: on in its container, then in one where no other writer is, then anywhere.
-    fn next_data(&mut self, most: u32, writer: usize) -> Option<Run> {
+    fn next_data(&mut self, most: u32, writer: usize) -> Option<ContainerRun> {
         if let Some(place) = self.data[writer]
             && let one = &self.containers[place.container]
             && one.is_for_data()
@@ -251,7 +252,7 @@ impl Space {
     }
 
     /// Takes a whole run of clusters for data, where the last such was taken or in the container with most room.
-    pub fn take_run(&mut self, count: u32) -> Option<Run> {
+    pub fn take_run(&mut self, count: u32) -> Option<ContainerRun> {
         for index in [self.together, self.roomiest(&[])].into_iter().flatten() {
             if self.may_begin(index)
                 && let Some(start) = self.run_in(index, count)
@@ -282,9 +283,10 @@ impl Space {
     /// The part of a container that is best emptied: of the one with most room, that in which
     /// most is free. `None` if there is none with one cluster in [`WORTH`] free; those in `hopeless` do not count. What
     /// is put together goes there next.
-    pub fn best_emptied(&mut self, hopeless: &[Run]) -> Option<Run> {
+    pub fn best_emptied(&mut self, hopeless: &[ContainerRun]) -> Option<ContainerRun> {
         let count = self.per_container / WINDOWS;
-        let part = |index: usize, window| Run { container: index as u32, start: window * count, count };
+        let part =
+            |index: usize, window| ContainerRun { container: index as u32, start: window * count, count };
         let has_hope = |index: usize| (0..WINDOWS).any(|window| !hopeless.contains(&part(index, window)));
         let suits = |&(index, one): &(usize, &Container)| {
             one.is_for_data() && one.free() >= count / WORTH && has_hope(index)
@@ -299,13 +301,13 @@ impl Space {
     }
 
     /// Takes up to `most` clusters for data, as one run, anywhere but in this container.
-    pub fn take_outside(&mut self, most: u32, container: usize) -> Option<Run> {
+    pub fn take_outside(&mut self, most: u32, container: usize) -> Option<ContainerRun> {
         let index = match self.outside {
             Some(place) if place.container != container && self.may_begin(place.container) => place,
-            _ => Place { container: self.roomiest(&[container])?, cluster: 0 },
+            _ => ContainerPlace { container: self.roomiest(&[container])?, cluster: 0 },
         };
         let clusters = self.per_container;
-        let find = |containers: &[Container], place: Place| {
+        let find = |containers: &[Container], place: ContainerPlace| {
             let one = &containers[place.container];
             let found = one.is_for_data().then(|| one.find(place.cluster, most, 1, clusters));
             found.flatten().map(|(start, count)| (place.container, start, count))
@@ -313,18 +315,18 @@ impl Space {
         let (index, start, count) = match find(&self.containers, index) {
             Some(found) => found,
             None => {
-                let place = Place { container: self.roomiest(&[container])?, cluster: 0 };
+                let place = ContainerPlace { container: self.roomiest(&[container])?, cluster: 0 };
                 find(&self.containers, place)?
             }
         };
-        self.outside = Some(Place { container: index, cluster: start + count });
+        self.outside = Some(ContainerPlace { container: index, cluster: start + count });
         let run = self.mark(index, start, count);
         self.hold(run);
         Some(run)
     }
 
     /// Takes a run for data if all of it is free.
-    pub fn take_exactly(&mut self, run: Run) -> bool {
+    pub fn take_exactly(&mut self, run: ContainerRun) -> bool {
         let suits = self.containers[run.container as usize].is_for_data() && self.is_free(run);
         if suits {
             self.mark(run.container as usize, run.start, run.count);
@@ -333,7 +335,7 @@ impl Space {
     }
 
     /// Whether all of a run is free.
-    pub fn is_free(&self, run: Run) -> bool {
+    pub fn is_free(&self, run: ContainerRun) -> bool {
         self.containers[run.container as usize].free_in(run.start, run.count) == run.count
     }
 
@@ -343,13 +345,13 @@ impl Space {
     }
 
     /// Hides a run that is in use from the rows on disk, until [`Space::keep`] or [`Space::park`].
-    pub fn hold(&mut self, run: Run) {
+    pub fn hold(&mut self, run: ContainerRun) {
         self.containers[run.container as usize].hold(run.start, run.count, self.per_container);
         self.touch(run.container as usize);
     }
 
     /// What of a run was held belongs to something on disk from the next checkpoint on.
-    pub fn keep(&mut self, run: Run) {
+    pub fn keep(&mut self, run: ContainerRun) {
         if self.containers[run.container as usize].keep(run.start, run.count, self.per_container) {
             self.touch(run.container as usize);
         }
@@ -368,7 +370,7 @@ impl Space {
     ///
     /// # Errors
     /// [`Error::NoSpace`].
-    pub fn take_page(&mut self, tier: Tier, clusters: u32) -> Result<Run> {
+    pub fn take_page(&mut self, tier: Tier, clusters: u32) -> Result<ContainerRun> {
         let place = self.pages[tier as usize];
         let suits =
             move |_: usize, one: &Container| one.tier == tier && (tier != Tier::Medium || one.for_pages);
@@ -377,7 +379,7 @@ impl Space {
             (None, Tier::Medium) => match self.set_apart() {
                 Some(index) => self.mark(index, 0, clusters),
                 None => {
-                    let anywhere = Place::default();
+                    let anywhere = ContainerPlace::default();
                     self.next(anywhere, |_, one| one.is_for_data(), clusters, clusters)
                         .ok_or(Error::NoSpace)?
                 }
@@ -390,18 +392,18 @@ impl Space {
             }
         };
         self.pages[tier as usize] =
-            Place { container: run.container as usize, cluster: run.start + run.count };
+            ContainerPlace { container: run.container as usize, cluster: run.start + run.count };
         Ok(run)
     }
 
     /// The next free run of a container that suits, from a place on, once around.
     fn next(
         &mut self,
-        place: Place,
+        place: ContainerPlace,
         suits: impl Fn(usize, &Container) -> bool,
         most: u32,
         unit: u32,
-    ) -> Option<Run> {
+    ) -> Option<ContainerRun> {
         let total = self.containers.len();
         for step in 0..=total {
             let index = (place.container + step) % total;
@@ -417,16 +419,16 @@ impl Space {
         None
     }
 
-    fn mark(&mut self, index: usize, start: u32, count: u32) -> Run {
+    fn mark(&mut self, index: usize, start: u32, count: u32) -> ContainerRun {
         let clusters = self.per_container;
         let were_free = self.change(index, |one| one.take(start, count, clusters));
         self.is_wrong |= were_free != count;
         self.touch(index);
-        Run { container: index as u32, start, count }
+        ContainerRun { container: index as u32, start, count }
     }
 
     /// Gives a run back: it can be handed out again once the next checkpoint is on disk.
-    pub fn park(&mut self, run: Run) {
+    pub fn park(&mut self, run: ContainerRun) {
         self.keep(run);
         let one = &mut self.containers[run.container as usize];
         let (is_first, were_used) = one.park(run.start, run.count, self.per_container);
@@ -441,7 +443,7 @@ impl Space {
     }
 
     /// Gives a run back that nothing on disk ever referred to.
-    pub fn give_back(&mut self, run: Run) {
+    pub fn give_back(&mut self, run: ContainerRun) {
         self.keep(run);
         let clusters = self.per_container;
         let were_taken =

@@ -26,7 +26,7 @@ pub const EXTENTS_HEADER: usize = 0x88;
 pub const ADDED_TO_NAMED: usize = 0x60;
 
 /// Where a stream's bytes are.
-pub enum Content {
+pub enum StreamContent {
     /// In the record.
     Inline(Vec<u8>),
     /// In clusters.
@@ -38,7 +38,7 @@ pub struct StreamState {
     /// Bytes.
     pub size: u64,
     /// Where they are.
-    pub content: Content,
+    pub content: StreamContent,
     /// From this byte on clusters hold nothing of the stream's: it reads as zeroes. `None` if everything was written.
     pub unwritten: Option<u64>,
     /// New data gets checksums.
@@ -176,7 +176,7 @@ impl StreamState {
     pub fn empty(integrity: bool) -> StreamState {
         StreamState {
             size: 0,
-            content: Content::Inline(Vec::new()),
+            content: StreamContent::Inline(Vec::new()),
             unwritten: None,
             integrity,
             shared: false,
@@ -188,8 +188,8 @@ impl StreamState {
     /// The extents, which are there for everything that is not in the record.
     pub fn extents(&self) -> Option<&Extents> {
         match &self.content {
-            Content::Extents(extents) => Some(extents),
-            Content::Inline(_) => None,
+            StreamContent::Extents(extents) => Some(extents),
+            StreamContent::Inline(_) => None,
         }
     }
 
@@ -204,7 +204,7 @@ impl StreamState {
         let Some(from) = self.unwritten else { return };
         self.unwritten = Some(from.max(end));
         // Clusters after the end may still be there; if there are none, nothing is unwritten any more.
-        let Content::Extents(extents) = &self.content else { return };
+        let StreamContent::Extents(extents) = &self.content else { return };
         if from.max(end) >= self.size && extents.end() <= self.size.div_ceil(cluster) {
             self.unwritten = None;
         }
@@ -220,8 +220,8 @@ impl StreamState {
     /// Bytes that it takes on the volume.
     pub fn allocated(&self, geometry: &Geometry) -> u64 {
         match &self.content {
-            Content::Inline(bytes) => (bytes.len() as u64).next_multiple_of(8),
-            Content::Extents(extents) => extents.clusters() * u64::from(geometry.cluster),
+            StreamContent::Inline(bytes) => (bytes.len() as u64).next_multiple_of(8),
+            StreamContent::Extents(extents) => extents.clusters() * u64::from(geometry.cluster),
         }
     }
 
@@ -296,7 +296,7 @@ fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) ->
     let is_ahead = valid < size || extents.end() > size.div_ceil(cluster);
     Ok(StreamState {
         size,
-        content: Content::Extents(extents),
+        content: StreamContent::Extents(extents),
         unwritten: is_ahead.then_some(valid.min(size)),
         integrity,
         shared: false,
@@ -316,7 +316,7 @@ pub fn store_data(
     pages: &mut Pages,
     clock: u64,
 ) -> Result<Vec<Attribute>> {
-    if let Content::Inline(content) = &state.content {
+    if let StreamContent::Inline(content) = &state.content {
         let allocated = content.len().next_multiple_of(8);
         let mut value = summary(
             SUMMARY + allocated,
@@ -432,7 +432,7 @@ fn store_extents(
     pages: &mut Pages,
     clock: u64,
 ) -> Result<Vec<u8>> {
-    let Content::Extents(extents) = &mut state.content else {
+    let StreamContent::Extents(extents) = &mut state.content else {
         return Err(Error::InvalidArgument("an inline stream has no extents"));
     };
     let stored = extents.store(form, pages, clock)?;
@@ -450,7 +450,7 @@ pub fn store_named(
 ) -> Result<Vec<Attribute>> {
     let units: Vec<u8> = name.iter().flat_map(|unit| unit.to_le_bytes()).collect();
     let flags = summary_flags(&pages.geometry, state.integrity);
-    if let Content::Inline(content) = &state.content {
+    if let StreamContent::Inline(content) = &state.content {
         // The exact size stands in both places, which is how others tell content from extents.
         let size = content.len() as u64;
         let mut value = summary(SUMMARY + content.len(), size, (size, size), flags);
@@ -498,7 +498,7 @@ pub struct FoundStream {
 }
 
 /// What is found of the data in a record.
-pub struct Found {
+pub struct FoundStreams {
     /// The file's own.
     pub own: Option<StreamState>,
     /// The named streams, and the snapshots.
@@ -508,7 +508,7 @@ pub struct Found {
 }
 
 /// Takes the data out of a record's attributes: the file's own, and the named streams.
-pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) -> Result<Found> {
+pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) -> Result<FoundStreams> {
     attributes::complete(record, pages)?;
     let mut taking = Taking {
         pages,
@@ -517,7 +517,7 @@ pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) 
         spare: Vec::new(),
         versions: Vec::new(),
     };
-    let mut found = Found { own: None, named: Vec::new(), only_read: None };
+    let mut found = FoundStreams { own: None, named: Vec::new(), only_read: None };
     let (mut live, mut rest) = (None, Vec::new());
     let mut rows = Vec::new();
     for row in std::mem::take(&mut record.rows) {
@@ -573,7 +573,7 @@ impl Taking<'_> {
         let Some(content) = content else {
             return Err(Error::damaged(what, 0, format!("{size} bytes in the record"), value.len()));
         };
-        let content = Content::Inline(content.to_vec());
+        let content = StreamContent::Inline(content.to_vec());
         Ok(StreamState { size, content, ..StreamState::empty(self.integrity) })
     }
 

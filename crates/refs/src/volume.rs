@@ -27,7 +27,7 @@ mod taking;
 mod writing;
 
 use crate::attributes;
-use crate::core::{Core, Entity, Id, Place};
+use crate::core::{Core, Entity, Id, RecordPlace};
 use crate::format::file_time;
 use crate::geometry::Geometry;
 use crate::layout::record::key;
@@ -289,7 +289,7 @@ impl Volume {
     /// The attributes of a node in use. A named stream has those of the node it belongs to, but for its size.
     fn attributes_of(&self, core: &Core, entity: &Entity) -> Attributes {
         let owner = match entity.place {
-            Place::Part { of } => core.entity(of).unwrap_or(entity),
+            RecordPlace::Part { of } => core.entity(of).unwrap_or(entity),
             _ => entity,
         };
         let kind = entity.kind();
@@ -309,7 +309,7 @@ impl Volume {
             flags |= 0x20;
         }
         let links = match (kind, &owner.place) {
-            (_, Place::Nowhere) => 0,
+            (_, RecordPlace::Nowhere) => 0,
             (Kind::Directory, _) => 1,
             _ => owner.record.links,
         };
@@ -371,26 +371,26 @@ fn attributes_with(
 const LATEST: u64 = (253_402_300_799 + 11_644_473_600) * 10_000_000 + 9_999_999;
 
 /// What an entry of a directory is, as its row tells.
-enum Row {
+enum ListedRow {
     /// A file whose record is the row.
     Long(Box<Record>),
     /// A directory, or a file whose record is elsewhere.
     Short(ShortEntry),
 }
 
-impl Row {
-    fn from_bytes(row_key: &[u8], value: &[u8]) -> Result<Row> {
+impl ListedRow {
+    fn from_bytes(row_key: &[u8], value: &[u8]) -> Result<ListedRow> {
         match crate::layout::bytes::u16_at(row_key, 2) {
-            key::LONG => Ok(Row::Long(Box::new(Record::from_bytes(value, 0)?))),
-            _ => Ok(Row::Short(ShortEntry::from_bytes(value, 0)?)),
+            key::LONG => Ok(ListedRow::Long(Box::new(Record::from_bytes(value, 0)?))),
+            _ => Ok(ListedRow::Short(ShortEntry::from_bytes(value, 0)?)),
         }
     }
 
     fn id(&self, directory: u64) -> Id {
         match self {
-            Row::Long(record) => Id::File(directory, record.ordinal),
-            Row::Short(short) if short.is_directory() => Id::Directory(short.object),
-            Row::Short(short) => Id::File(short.object, short.ordinal),
+            ListedRow::Long(record) => Id::File(directory, record.ordinal),
+            ListedRow::Short(short) if short.is_directory() => Id::Directory(short.object),
+            ListedRow::Short(short) => Id::File(short.object, short.ordinal),
         }
     }
 }

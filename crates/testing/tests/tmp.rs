@@ -15,10 +15,20 @@ fn slow() {
         let out = platter_testing::simulation::run(&setting, seed);
         let t = s.elapsed().as_secs_f64();
         sum[usize::from(t > 0.05)] += t;
-        if let Err(text) = out { found += 1; println!("{name} FOUND seed {seed} {}", text.lines().next().unwrap()); }
-        if t > 0.2 { println!("{name} slow {seed} {t:.2}"); }
+        if let Err(text) = out {
+            found += 1;
+            println!("{name} FOUND seed {seed} {}", text.lines().next().unwrap());
+        }
+        if t > 0.2 {
+            println!("{name} slow {seed} {t:.2}");
+        }
     }
-    println!("{name} {count}: {found} found, {:.1} s, quick {:.1} slow {:.1}", start.elapsed().as_secs_f64(), sum[0], sum[1]);
+    println!(
+        "{name} {count}: {found} found, {:.1} s, quick {:.1} slow {:.1}",
+        start.elapsed().as_secs_f64(),
+        sum[0],
+        sum[1]
+    );
 }
 use platter_device::{MemoryDevice, Sectors};
 use platter_vfs::*;
@@ -43,7 +53,10 @@ fn crowd() {
             let mut failed = None;
             for n in 0..count {
                 let node = system.lookup(Node::ROOT, &name(n)).unwrap();
-                if let Err(e) = system.write(node, 0, &[1; 512]) { failed = Some((n, e)); break; }
+                if let Err(e) = system.write(node, 0, &[1; 512]) {
+                    failed = Some((n, e));
+                    break;
+                }
                 if forget { system.forget(node, 1) } else { nodes.push(node) }
             }
             println!("{count} {size} forget {forget}: {failed:?} {:?}", system.sync_all());

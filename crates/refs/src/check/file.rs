@@ -27,7 +27,7 @@ const LIVE: u64 = 0x1000;
 const OUTSIDE: usize = 0x74;
 
 /// Sizes as they are found, next to what the record says.
-struct Found {
+struct FoundSizes {
     size: u64,
     allocated: u64,
     has_holes: bool,
@@ -169,7 +169,7 @@ impl Check<'_> {
     }
 
     /// Checks all streams. Returns what was found of the data that has no name.
-    fn streams(&mut self, spot: &Spot<'_>, record: &Record) -> Option<Found> {
+    fn streams(&mut self, spot: &Spot<'_>, record: &Record) -> Option<FoundSizes> {
         let mut own = None;
         let mut names: HashSet<Vec<u16>> = HashSet::new();
         let mut taken: HashSet<u64> = HashSet::new();
@@ -215,14 +215,14 @@ impl Check<'_> {
         name: &[u16],
         row: &Attribute,
         rounded: bool,
-    ) -> Option<Found> {
+    ) -> Option<FoundSizes> {
         let owner = Owner::new(spot, name, row, record);
         let size = u64_at(&row.value, 0x20);
         if row.value.len() < SUMMARY || size > (row.value.len() - SUMMARY) as u64 {
             let message =
                 format!("inline stream: expected {size} bytes in the record, found {}", row.value.len());
             self.lose(&owner, "inline", message);
-            return Some(Found { size, allocated: 0, has_holes: false, is_damaged: true });
+            return Some(FoundSizes { size, allocated: 0, has_holes: false, is_damaged: true });
         }
         // Before, more than Platter puts there may be in the record.
         if size >= MOST_INLINE && self.geometry.version >= Version::V3_10 {
@@ -241,7 +241,7 @@ impl Check<'_> {
                 break;
             }
         }
-        Some(Found { size, allocated, has_holes: false, is_damaged: false })
+        Some(FoundSizes { size, allocated, has_holes: false, is_damaged: false })
     }
 
     /// A stream whose content is in clusters.
@@ -252,12 +252,12 @@ impl Check<'_> {
         name: &[u16],
         row: &Attribute,
         is_snapshot: bool,
-    ) -> Option<Found> {
+    ) -> Option<FoundSizes> {
         let owner = Owner { is_snapshot, ..Owner::new(spot, name, row, record) };
-        let damaged = Found { size: 0, allocated: 0, has_holes: false, is_damaged: true };
+        let damaged = FoundSizes { size: 0, allocated: 0, has_holes: false, is_damaged: true };
         let cluster = u64::from(self.geometry.cluster);
         let Some(stream) = self.stream(&owner, &row.value, spot.at) else { return Some(damaged) };
-        Some(Found {
+        Some(FoundSizes {
             size: stream.size,
             allocated: stream.clusters.saturating_mul(cluster),
             has_holes: stream.has_holes,
@@ -360,7 +360,7 @@ impl Check<'_> {
     }
 
     /// Compares the record's own sizes with those of its data.
-    fn sizes(&mut self, spot: &Spot<'_>, record: &Record, own: Option<Found>) {
+    fn sizes(&mut self, spot: &Spot<'_>, record: &Record, own: Option<FoundSizes>) {
         let owner = Owner::of(spot);
         let is_link = record.single(REPARSE).is_some();
         let Some(own) = own else {

@@ -18,7 +18,7 @@ pub struct File {
     /// Names met.
     names: u64,
     /// Names whose link in the record has not been met.
-    entries: Vec<Entry>,
+    entries: Vec<LinkEntry>,
     /// Links in the record whose names have not been met.
     links: Vec<(u64, Box<[u16]>)>,
 }
@@ -32,7 +32,7 @@ struct Body {
     at: u64,
 }
 
-struct Entry {
+struct LinkEntry {
     directory: u64,
     name: Box<[u16]>,
     content: ShortEntry,
@@ -50,7 +50,7 @@ pub fn entry(check: &mut Check<'_>, directory: u64, name: &[u16], content: &Shor
                 stale(check, directory, name, content);
             }
         }
-        None => file.entries.push(Entry { directory, name: name.into(), content: content.clone() }),
+        None => file.entries.push(LinkEntry { directory, name: name.into(), content: content.clone() }),
     }
 }
 

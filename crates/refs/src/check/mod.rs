@@ -124,7 +124,7 @@ fn nothing_usable(error: &Error) -> CheckReport {
 }
 
 /// Whether a row is one of those that a new volume has, or has a key that none of them has.
-fn is_known(known: &[crate::system::Row], row: &TreeRow) -> bool {
+fn is_known(known: &[crate::system::SystemRow], row: &TreeRow) -> bool {
     known.iter().find(|(key, _)| *key == row.key).is_none_or(|(_, value)| *value == row.value)
 }
 

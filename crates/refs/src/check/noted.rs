@@ -30,13 +30,13 @@ pub struct Repair {
     /// The security descriptors are lost, and no file has one that is not known.
     pub is_security_lost: bool,
     /// Directories whose trees are made anew from what is left of them, with rows of what is not.
-    pub salvaged: Vec<(u64, Vec<Row>)>,
+    pub salvaged: Vec<(u64, Vec<NotedRow>)>,
     /// Changes of rows.
     pub tasks: Vec<Task>,
 }
 
 /// A row: key, flags, value.
-pub type Row = (Vec<u8>, u16, Vec<u8>);
+pub type NotedRow = (Vec<u8>, u16, Vec<u8>);
 
 /// Copies of a table that are to be written anew.
 pub struct Mend {
@@ -45,7 +45,7 @@ pub struct Mend {
     /// The numbers of those that get its rows.
     pub to: Vec<u64>,
     /// Rows of the other copy that count instead of, or besides, its own.
-    pub rows: Vec<Row>,
+    pub rows: Vec<NotedRow>,
     /// Keys of its own rows that do not count.
     pub without: Vec<Vec<u8>>,
     /// None of its own rows counts.
@@ -107,7 +107,7 @@ impl Repair {
     }
 
     /// Has a directory's tree made anew from what can be read of it and these rows.
-    pub fn salvage(&mut self, table: u64, rows: Vec<Row>) {
+    pub fn salvage(&mut self, table: u64, rows: Vec<NotedRow>) {
         self.salvaged.push((table, rows));
     }
 

@@ -59,7 +59,7 @@ const HEADER: usize = 0x88;
 /// A run with a checksum has these bits.
 const CHECKED: u16 = 0xD0;
 
-struct Run {
+struct FoundRun {
     at: u64,
     count: u64,
     cluster: u64,
@@ -243,7 +243,7 @@ impl Walk<'_> {
         }
     }
 
-    fn run(&mut self, check: &mut Check<'_>, run: &Run, at: u64) {
+    fn run(&mut self, check: &mut Check<'_>, run: &FoundRun, at: u64) {
         self.runs += 1;
         if !crate::extents::is_known(run.kind) {
             let message = format!(
@@ -353,7 +353,7 @@ impl Walk<'_> {
     }
 }
 
-fn read_run(area: &[u8], offset: usize) -> Option<Run> {
+fn read_run(area: &[u8], offset: usize) -> Option<FoundRun> {
     let bytes = area.get(offset..offset + 24).filter(|_| offset >= NODE_HEADER)?;
     let is_checked = u16_at(bytes, 0x08) & CHECKED == CHECKED;
     let checksum = match is_checked {
@@ -361,5 +361,5 @@ fn read_run(area: &[u8], offset: usize) -> Option<Run> {
         false => None,
     };
     let (at, count) = (u64::from(u32_at(bytes, 0x0C)), u64::from(u32_at(bytes, 0x14)));
-    Some(Run { at, count, cluster: u64_at(bytes, 0x00), checksum, kind: u16_at(bytes, 0x08) })
+    Some(FoundRun { at, count, cluster: u64_at(bytes, 0x00), checksum, kind: u16_at(bytes, 0x08) })
 }

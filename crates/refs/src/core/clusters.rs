@@ -7,7 +7,7 @@ const SOME: u64 = 48;
 
 impl Core {
     /// The run of clusters from a virtual one on.
-    pub fn run(&self, cluster: u64, count: u32) -> Result<Run> {
+    pub fn run(&self, cluster: u64, count: u32) -> Result<ContainerRun> {
         let geometry = self.geometry();
         let (container, start) = geometry.split(cluster);
         let index = container.wrapping_sub(crate::geometry::ContainerMap::FIRST);
@@ -21,11 +21,11 @@ impl Core {
                 format!("{cluster:#x}+{count}"),
             ));
         }
-        Ok(Run { container: index as u32, start, count })
+        Ok(ContainerRun { container: index as u32, start, count })
     }
 
     /// The virtual number of a run's first cluster.
-    pub fn cluster(&self, run: &Run) -> u64 {
+    pub fn cluster(&self, run: &ContainerRun) -> u64 {
         self.geometry().number(run.container, run.start)
     }
 
@@ -33,12 +33,12 @@ impl Core {
     pub fn release_stream(&mut self, stream: &Stream) -> Result<()> {
         let mut state = stream.write();
         let mut gone = Vec::new();
-        if let Content::Extents(extents) = &mut state.content {
+        if let StreamContent::Extents(extents) = &mut state.content {
             extents.load_range(&mut self.pages, 0, u32::MAX)?;
             extents.destroy(&mut self.pages, &mut gone)?;
         }
         state.size = 0;
-        state.content = Content::Inline(Vec::new());
+        state.content = StreamContent::Inline(Vec::new());
         let is_nameless = state.orphan;
         drop(state);
         self.park(&gone, is_nameless)
@@ -50,7 +50,7 @@ impl Core {
         let streams: Vec<Arc<Stream>> = self.entity(node)?.all_streams().cloned().collect();
         let mut pages = 0;
         for stream in streams {
-            if let Content::Extents(extents) = &mut stream.write().content {
+            if let StreamContent::Extents(extents) = &mut stream.write().content {
                 extents.load_range(&mut self.pages, 0, u32::MAX)?;
                 pages += match is_moved {
                     true => 0,
@@ -69,8 +69,8 @@ impl Core {
     pub fn pages_to_move(&self, node: u64) -> Result<u64> {
         let entity = self.entity(node)?;
         let of = |stream: &Arc<Stream>| match &stream.read().content {
-            Content::Extents(extents) => extents.pages() + 4,
-            Content::Inline(_) => 0,
+            StreamContent::Extents(extents) => extents.pages() + 4,
+            StreamContent::Inline(_) => 0,
         };
         let streams: u64 = entity.all_streams().map(of).sum();
         Ok(streams + Changed::of_rows(4 + entity.rows()))
@@ -79,7 +79,7 @@ impl Core {
     /// Has the pages of a stream's extents written anew with the number of another directory.
     pub fn move_stream(&mut self, stream: &Stream, table: u64) -> Result<()> {
         let mut state = stream.write();
-        if let Content::Extents(extents) = &mut state.content {
+        if let StreamContent::Extents(extents) = &mut state.content {
             extents.load_range(&mut self.pages, 0, u32::MAX)?;
             extents.forget_pages();
             extents.set_table(table);
@@ -92,7 +92,7 @@ impl Core {
         let mut state = stream.write();
         state.orphan = true;
         let mut runs = Vec::new();
-        if let Content::Extents(extents) = &mut state.content {
+        if let StreamContent::Extents(extents) = &mut state.content {
             extents.load_range(&mut self.pages, 0, u32::MAX)?;
             runs.extend(extents.iter().map(|row| (row.cluster, row.count)));
             extents.forget_pages();

@@ -7,10 +7,10 @@ impl Core {
     /// Stores a node's record in its row.
     pub fn store_entity(&mut self, node: u64, clock: u64) -> Result<()> {
         let Some(entity) = self.entities.get_mut(&node) else { return Ok(()) };
-        if let Place::Part { of } = entity.place {
+        if let RecordPlace::Part { of } = entity.place {
             return self.store_entity(of, clock);
         }
-        if entity.place == Place::Nowhere {
+        if entity.place == RecordPlace::Nowhere {
             return Ok(());
         }
         entity.absorb_written();
@@ -32,7 +32,7 @@ impl Core {
             }
             let versions = 1 + entity.named.iter().filter(|named| named.snapshot.is_some()).count() as u32;
             record.rows.extend(stream::store_data(&mut state, versions, form, &mut self.pages, clock)?);
-            if let Content::Extents(extents) = &mut state.content
+            if let StreamContent::Extents(extents) = &mut state.content
                 && extents.loaded() > MOST_RUNS
             {
                 extents.unload();
@@ -55,7 +55,7 @@ impl Core {
         let (id, place) = (entity.id, entity.place.clone());
         let value = record.to_bytes();
         match (id, place) {
-            (Id::Directory(object), Place::Directory { above, name }) => {
+            (Id::Directory(object), RecordPlace::Directory { above, name }) => {
                 let (tree, pages) = self.tree_mut(object)?;
                 tree.put(pages, &key::OWN, 1, &value)?;
                 if object != ROOT_DIRECTORY {
@@ -73,11 +73,11 @@ impl Core {
                     }
                 }
             }
-            (Id::File(..), Place::Long { directory, name }) => {
+            (Id::File(..), RecordPlace::Long { directory, name }) => {
                 let (tree, pages) = self.tree_mut(directory)?;
                 tree.put(pages, &key::name(key::LONG, &name), 1, &value)?;
             }
-            (Id::File(home, ordinal), Place::Body) => {
+            (Id::File(home, ordinal), RecordPlace::Body) => {
                 let (tree, pages) = self.tree_mut(home)?;
                 tree.put(pages, &key::body(ordinal, home), 1, &value)?;
                 let links: Vec<(u64, Vec<u16>)> = record

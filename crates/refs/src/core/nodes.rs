@@ -46,7 +46,7 @@ impl Core {
     pub fn table_of(&self, node: u64) -> u64 {
         match self.entities.get(&node).map(|entity| (entity.id, &entity.place)) {
             Some((Id::File(home, _) | Id::Directory(home), _)) => home,
-            Some((_, Place::Part { of })) if *of != node => self.table_of(*of),
+            Some((_, RecordPlace::Part { of })) if *of != node => self.table_of(*of),
             _ => ROOT_DIRECTORY,
         }
     }
@@ -73,7 +73,7 @@ impl Core {
     /// A directory that still has a name: entries cannot be put into one that was removed.
     pub fn living_directory(&self, node: Node) -> Result<u64> {
         let object = self.directory(node)?;
-        if self.entity(node.0)?.place == Place::Nowhere { Err(Error::NotFound) } else { Ok(object) }
+        if self.entity(node.0)?.place == RecordPlace::Nowhere { Err(Error::NotFound) } else { Ok(object) }
     }
 
     /// A living directory whose entries can be changed.
@@ -140,7 +140,7 @@ impl Core {
         let link = record.rows.iter().find(|row| row.kind() == attribute::OBJECT_LINK);
         let (above, name) = link.map(object_link).unwrap_or((ROOT_DIRECTORY, Vec::new()));
         let number = (object == ROOT_DIRECTORY).then_some(Node::ROOT.0);
-        let place = Place::Directory { above, name };
+        let place = RecordPlace::Directory { above, name };
         let id = Id::Directory(object);
         let entity = Entity { id, place, record, stream: None, named, handed_out: 0, only_read };
         Ok(self.insert(entity, number))
@@ -149,7 +149,7 @@ impl Core {
     /// Takes the root directory into use although its record cannot be read: what other pages have of it can be.
     pub fn open_root_without_record(&mut self) {
         let id = Id::Directory(ROOT_DIRECTORY);
-        let place = Place::Directory { above: ROOT_DIRECTORY, name: Vec::new() };
+        let place = RecordPlace::Directory { above: ROOT_DIRECTORY, name: Vec::new() };
         let record = Record::new(0x1F0, 0, Record::DIRECTORY, 0);
         let only_read = Some("its own record is damaged");
         let entity = Entity { id, place, record, stream: None, named: Vec::new(), handed_out: 0, only_read };
@@ -157,17 +157,17 @@ impl Core {
     }
 
     /// Opens a file whose record this is.
-    pub fn open_file(&mut self, id: Id, place: Place, mut record: Record) -> Result<u64> {
+    pub fn open_file(&mut self, id: Id, place: RecordPlace, mut record: Record) -> Result<u64> {
         if let Some(node) = self.node_of(id) {
             return Ok(node);
         }
         let table = match (id, &place) {
-            (_, Place::Long { directory, .. }) => *directory,
+            (_, RecordPlace::Long { directory, .. }) => *directory,
             (Id::File(home, _), _) => home,
             _ => return Err(Error::NotFound),
         };
         let row_key = match &place {
-            Place::Long { name, .. } => 4 + 2 * name.len(),
+            RecordPlace::Long { name, .. } => 4 + 2 * name.len(),
             _ => key::body(0, 0).len(),
         };
         let is_larger = room::is_larger(&record, row_key);
@@ -188,7 +188,7 @@ impl Core {
         Ok(self.insert(entity, Some(node)))
     }
 
-    fn open_named(&mut self, found: stream::Found, record: &Record) -> Vec<Named> {
+    fn open_named(&mut self, found: stream::FoundStreams, record: &Record) -> Vec<Named> {
         let read_only = record.attributes & 1 != 0;
         // All streams of an encrypted file are; what else keeps content elsewhere does so for the file's own data.
         let unreadable = attributes::is_encrypted(record).then(|| attributes::unreadable(record)).flatten();
@@ -275,7 +275,7 @@ impl Core {
         if entity.handed_out > 0 || node == Node::ROOT.0 {
             return Ok(());
         }
-        if let Place::Part { of } = entity.place {
+        if let RecordPlace::Part { of } = entity.place {
             let busy = entity.stream.as_ref().is_some_and(|stream| !stream.is_quiet());
             if busy || self.changed.has(node) {
                 entity.stream.iter().for_each(|stream| stream.is_forgotten.store(true, Ordering::SeqCst));
@@ -295,12 +295,12 @@ impl Core {
                 stream.is_forgotten.store(true, Ordering::SeqCst);
                 busy = true;
             }
-            busy |= stream.touched.load(Ordering::SeqCst) && entity.place != Place::Nowhere;
+            busy |= stream.touched.load(Ordering::SeqCst) && entity.place != RecordPlace::Nowhere;
         }
         if parts_in_use || busy {
             return Ok(());
         }
-        if entity.place == Place::Nowhere {
+        if entity.place == RecordPlace::Nowhere {
             let entity = self.entities.remove(&node).expect("seen just now");
             self.ids.remove(&entity.id);
             self.changed.forget(node);

@@ -71,7 +71,7 @@ impl Core {
     /// The node whose record a node's data stands in.
     pub fn owner_of(&self, node: u64) -> u64 {
         match self.entities.get(&node).map(|entity| &entity.place) {
-            Some(Place::Part { of }) => *of,
+            Some(RecordPlace::Part { of }) => *of,
             _ => node,
         }
     }
@@ -86,12 +86,12 @@ impl Core {
             }
             Some((node, held)) if node == stream.node => held,
             _ => match &stream.read().content {
-                Content::Inline(content) => Held::Inline(content.len()),
+                StreamContent::Inline(content) => Held::Inline(content.len()),
                 // Runs come without being asked for room, so in the tight form they have it beforehand.
-                Content::Extents(_) if form == Form::Tight => {
+                StreamContent::Extents(_) if form == Form::Tight => {
                     Held::Outside(form.largest_node(self.geometry()))
                 }
-                Content::Extents(extents) => Held::Outside(extents.node_size(self.geometry(), form)),
+                StreamContent::Extents(extents) => Held::Outside(extents.node_size(self.geometry(), form)),
             },
         };
         let mut size = entity.record.to_bytes().len();
@@ -107,8 +107,8 @@ impl Core {
             size += of(one.name.len(), held(&one.stream));
         }
         let row_key = match &entity.place {
-            Place::Long { name, .. } => key::name(key::LONG, name).len(),
-            Place::Body => key::body(0, 0).len(),
+            RecordPlace::Long { name, .. } => key::name(key::LONG, name).len(),
+            RecordPlace::Body => key::body(0, 0).len(),
             _ => key::OWN.len(),
         };
         Ok(row_size(&vec![1; row_key], &[]) + size.next_multiple_of(8))
@@ -124,7 +124,7 @@ impl Core {
     fn holds(&self, node: u64, instead: Option<(u64, Held)>) -> Result<bool> {
         let node = self.owner_of(node);
         let entity = self.entity(node)?;
-        if entity.place == Place::Nowhere || self.has_only_data(node)? {
+        if entity.place == RecordPlace::Nowhere || self.has_only_data(node)? {
             return Ok(true);
         }
         Ok(self.row_bytes(node, Form::Tight, instead)? <= Tree::LARGEST_ROW)
@@ -160,7 +160,7 @@ impl Core {
         /// What is counted may be so much more than what the rows of older versions take.
         const SLACK: usize = 512;
         let node = self.owner_of(node);
-        if self.entity(node)?.place == Place::Nowhere || self.has_only_data(node)? {
+        if self.entity(node)?.place == RecordPlace::Nowhere || self.has_only_data(node)? {
             return Ok(false);
         }
         Ok(self.row_bytes(node, Form::Tight, None)? > Tree::LARGEST_ROW + SLACK)

@@ -1,7 +1,7 @@
 //! The log of syncs: what goes into it, and what is made of it when a volume is opened.
 
 use super::*;
-use crate::extents::{Extent, Extents, Form, Found};
+use crate::extents::{Extent, Extents, Form, Mapping};
 use crate::layout::crc32c;
 use crate::stream::LARGEST;
 use crate::sync_log::{self, Beside, Change, NAME, Purpose, SyncLog, UNIT, Written};
@@ -16,7 +16,7 @@ const MOST: u64 = 4 << 20;
 const PAGES: u64 = 64;
 
 /// An entry as it goes to the device.
-pub struct Entry {
+pub struct SyncEntry {
     /// Its offset there.
     pub place: u64,
     /// Bytes.
@@ -58,11 +58,11 @@ impl Core {
     /// Whether entries can tell of a node's own data.
     pub fn is_logged(&self, node: u64) -> bool {
         let place = self.entities.get(&node).map(|entity| (entity.id, &entity.place));
-        matches!(place, Some((Id::File(..), Place::Long { .. } | Place::Body)))
+        matches!(place, Some((Id::File(..), RecordPlace::Long { .. } | RecordPlace::Body)))
     }
 
     /// Makes an entry of everything that was noted, in `memory`. `None` if a commit must do.
-    pub fn entry(&mut self, memory: &mut Buffer) -> Option<Entry> {
+    pub fn entry(&mut self, memory: &mut Buffer) -> Option<SyncEntry> {
         let mut changes = std::mem::take(&mut self.sync_log.as_mut()?.changes);
         // Of one file they stay in their order.
         changes.sort_by_key(|(node, _)| *node);
@@ -86,7 +86,7 @@ impl Core {
         writes: usize,
         now: u64,
         memory: &mut Buffer,
-    ) -> Option<Entry> {
+    ) -> Option<SyncEntry> {
         changes.sort_by_key(|(node, run)| (*node, run.map(|run| run.at)));
         let is_common = |pair: &[Change]| match (pair[0], pair[1]) {
             ((node, Some(run)), (other, Some(next))) => node == other && next.at < run.end(),
@@ -148,7 +148,7 @@ impl Core {
 
     /// Makes an entry of these changes, in the order of nodes, in `memory`; written at this time, if that is not known of
     /// the files.
-    fn entry_of(&mut self, changes: &[Change], now: Option<u64>, memory: &mut Buffer) -> Option<Entry> {
+    fn entry_of(&mut self, changes: &[Change], now: Option<u64>, memory: &mut Buffer) -> Option<SyncEntry> {
         let groups = changes.chunk_by(|one, other| one.0 == other.0);
         let files: Option<Vec<Written>> = groups.map(|group| self.written(group, now)).collect();
         let files = files?;
@@ -160,7 +160,7 @@ impl Core {
             *memory = Buffer::new(length.next_power_of_two());
         }
         sync_log::store(Purpose { signature, clock, number }, &files, &mut memory[..length]);
-        Some(Entry { place, length, needs_data })
+        Some(SyncEntry { place, length, needs_data })
     }
 
     fn written(&mut self, group: &[Change], now: Option<u64>) -> Option<Written> {
@@ -168,8 +168,8 @@ impl Core {
         entity.absorb_written();
         let Id::File(home, ordinal) = entity.id else { return None };
         let name = match &entity.place {
-            Place::Long { name, .. } => Some(name.clone()),
-            Place::Body => None,
+            RecordPlace::Long { name, .. } => Some(name.clone()),
+            RecordPlace::Body => None,
             _ => return None,
         };
         let size = entity.stream.as_ref()?.read().size;
@@ -205,7 +205,13 @@ impl Core {
         }
     }
 
-    fn make_log(&mut self, device: &dyn Device, run: Run, bytes: u64, now: u64) -> Result<Range<u64>> {
+    fn make_log(
+        &mut self,
+        device: &dyn Device,
+        run: ContainerRun,
+        bytes: u64,
+        now: u64,
+    ) -> Result<Range<u64>> {
         let cluster = self.cluster(&run);
         let start = self.device_place(cluster)?;
         // What was in these clusters is nobody's business.
@@ -213,7 +219,7 @@ impl Core {
         let mut extents = Extents::new(&self.pages, sync_log::DIRECTORY);
         let all = Extent { at: 0, count: run.count, cluster, checksum: None };
         extents.replace(0, run.count, &[all], &mut Vec::new());
-        let content = Content::Extents(extents);
+        let content = StreamContent::Extents(extents);
         let state = StreamState { size: bytes, content, ..StreamState::empty(false) };
         let before = self.pages.edits;
         let made = self.put_log(state, now);
@@ -293,7 +299,8 @@ impl Core {
         if !is_wanted || self.promise().is_err() || !self.spares(PAGES) {
             return Ok(());
         }
-        let Ok(Some(StreamState { content: Content::Extents(mut extents), .. })) = self.log_file() else {
+        let Ok(Some(StreamState { content: StreamContent::Extents(mut extents), .. })) = self.log_file()
+        else {
             return Ok(());
         };
         let mut gone = Vec::new();
@@ -331,7 +338,7 @@ impl Core {
         let Some(state) = self.log_file()? else { return Ok(None) };
         let length = state.size / u64::from(self.geometry().cluster);
         let whole = state.extents().and_then(|extents| match extents.find(0) {
-            Found::Extent(run) if run.at == 0 && u64::from(run.count) == length => Some(run),
+            Mapping::Extent(run) if run.at == 0 && u64::from(run.count) == length => Some(run),
             _ => None,
         });
         // Not as it was made: then it is only a file.
@@ -397,12 +404,13 @@ impl Core {
             Err(Error::damaged(what, 0, expected, found))
         };
         let (row_key, place) = match file.name {
-            Some(name) => (key::name(key::LONG, &name), Place::Long { directory: file.home, name }),
-            None => (key::body(file.ordinal, file.home).to_vec(), Place::Body),
+            Some(name) => (key::name(key::LONG, &name), RecordPlace::Long { directory: file.home, name }),
+            None => (key::body(file.ordinal, file.home).to_vec(), RecordPlace::Body),
         };
         let (tree, pages) = self.tree(file.home)?;
         let record = tree.get(pages, &row_key, |row| Record::from_bytes(row.value, 0))?.transpose()?;
-        let Some(record) = record.filter(|record| place == Place::Body || record.ordinal == file.ordinal)
+        let Some(record) =
+            record.filter(|record| place == RecordPlace::Body || record.ordinal == file.ordinal)
         else {
             return wrong(
                 "file in the log of syncs",
@@ -424,7 +432,7 @@ impl Core {
             let Some(end) = end.filter(|_| is_one && self.pages.space.take_exactly(taken)) else {
                 return wrong("run in the log of syncs", "free clusters".into(), format!("{run:x?}"));
             };
-            let Content::Extents(extents) = &mut state.content else {
+            let StreamContent::Extents(extents) = &mut state.content else {
                 return wrong("file in the log of syncs", "runs".into(), "content in its record".into());
             };
             extents.load_range(&mut self.pages, run.at, end)?;

@@ -1,11 +1,11 @@
 //! The content of what was found.
 
-use super::directory::{Leads, Row};
+use super::directory::{Leads, RecoveredRow};
 use super::scan::Scan;
 use crate::extents::{self, Extent};
 use crate::layout::attribute::DATA;
 use crate::layout::{Record, crc32c};
-use crate::stream::{self, Content, Found, StreamState};
+use crate::stream::{self, FoundStreams, StreamContent, StreamState};
 use platter_device::Buffer;
 use platter_vfs::{Error, Name, RecoveredData, Result};
 
@@ -33,13 +33,13 @@ pub fn open(
         own.take(|row| row.kind() != DATA);
         stream::take_streams(&mut own, &mut scan.pages, table)
     });
-    let Found { own, named, .. } = found?;
+    let FoundStreams { own, named, .. } = found?;
     let own = own.or_else(|| (!has_data).then(|| StreamState::empty(false)));
     Ok((own, named.into_iter().map(|found| (Name::from_units(&found.name), found.state)).collect()))
 }
 
 /// The clusters that a row of a directory leads to, those of pages included. `None` if some of it cannot be read.
-pub fn places(scan: &mut Scan, row: &Row, table: u64) -> Option<Vec<(u64, u64)>> {
+pub fn places(scan: &mut Scan, row: &RecoveredRow, table: u64) -> Option<Vec<(u64, u64)>> {
     let record = match (row.name(), row.key.first()) {
         (Some((_, Leads::File(record))), _) => *record,
         (Some((_, Leads::Directory(_) | Leads::Body(..))), _) => return Some(Vec::new()),
@@ -57,7 +57,7 @@ pub fn places(scan: &mut Scan, row: &Row, table: u64) -> Option<Vec<(u64, u64)>>
     let page = u64::from(scan.pages.geometry.page_clusters());
     let mut places = Vec::new();
     for state in states {
-        let Content::Extents(mut extents) = state.content else { continue };
+        let StreamContent::Extents(mut extents) = state.content else { continue };
         extents.load_range(&mut scan.pages, 0, u32::MAX).ok()?;
         places.extend(extents.iter().map(|run| (run.cluster, u64::from(run.count))));
         places.extend(extents.page_places().map(|reference| (reference.clusters[0], page)));
@@ -145,17 +145,17 @@ impl<'s> Data<'s> {
     /// The run at a cluster of the stream or the next after it, from there on. Where that cannot be read, the first
     /// cluster after what is missing.
     fn find(&mut self, mut at: u32) -> std::result::Result<Option<Extent>, u32> {
-        let Content::Extents(runs) = &mut self.state.content else { return Ok(None) };
+        let StreamContent::Extents(runs) = &mut self.state.content else { return Ok(None) };
         loop {
             match runs.find(at) {
-                extents::Found::Extent(run) => {
+                extents::Mapping::Extent(run) => {
                     let skip = at - run.at;
                     let cluster = run.cluster.saturating_add(u64::from(skip));
                     return Ok(Some(Extent { at, count: run.count - skip, cluster, ..run }));
                 }
-                extents::Found::Hole(u32::MAX) => return Ok(None),
-                extents::Found::Hole(next) => at = next.max(at + 1),
-                extents::Found::Absent(index) => {
+                extents::Mapping::Hole(u32::MAX) => return Ok(None),
+                extents::Mapping::Hole(next) => at = next.max(at + 1),
+                extents::Mapping::Absent(index) => {
                     if runs.loaded() > RUNS {
                         runs.unload();
                     }
@@ -220,7 +220,7 @@ impl RecoveredData for Data<'_> {
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let length = self.state.size.saturating_sub(offset).min(buffer.len() as u64) as usize;
         let buffer = &mut buffer[..length];
-        if let Content::Inline(content) = &self.state.content {
+        if let StreamContent::Inline(content) = &self.state.content {
             let start = offset.min(content.len() as u64) as usize;
             let there = &content[start..content.len().min(start + length)];
             buffer[..there.len()].copy_from_slice(there);

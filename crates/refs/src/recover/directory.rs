@@ -12,7 +12,7 @@ use std::collections::HashSet;
 const MOST_LEVELS: usize = 12;
 
 /// A row.
-pub struct Row {
+pub struct RecoveredRow {
     /// Its key.
     pub key: Vec<u8>,
     /// Its flags.
@@ -34,9 +34,9 @@ pub enum Leads {
 }
 
 impl Loose {
-    fn rows(&self) -> impl Iterator<Item = Row> {
+    fn rows(&self) -> impl Iterator<Item = RecoveredRow> {
         let is_damaged = self.is_damaged;
-        self.page.node().rows().map(move |row| Row {
+        self.page.node().rows().map(move |row| RecoveredRow {
             key: row.key.to_vec(),
             flags: row.flags,
             value: row.value.to_vec(),
@@ -45,7 +45,7 @@ impl Loose {
     }
 }
 
-impl Row {
+impl RecoveredRow {
     /// The name, and what it leads to, if this row is a name's.
     pub fn name(&self) -> Option<(Vec<u16>, Leads)> {
         if self.key.first() != Some(&0x30) || self.key.len() <= 4 {
@@ -77,9 +77,9 @@ impl Row {
 #[derive(Default)]
 pub struct Directory {
     /// Of its newest tree.
-    pub rows: Vec<Row>,
+    pub rows: Vec<RecoveredRow>,
     /// Of older pages: entries that are not in `rows`, each as it was last.
-    pub older: Vec<Row>,
+    pub older: Vec<RecoveredRow>,
     /// Whether every page of the tree was there: then what is in `older` was deleted.
     pub is_whole: bool,
 }
@@ -101,7 +101,7 @@ impl Directory {
             }
             None => directory.is_whole = false,
         }
-        let mut known: HashSet<(u8, u64)> = directory.rows.iter().map(Row::identity).collect();
+        let mut known: HashSet<(u8, u64)> = directory.rows.iter().map(RecoveredRow::identity).collect();
         for found in found.iter().filter(|found| found.level == 0 && !visited.contains(&found.place)) {
             let Some(leaf) = scan.page(found) else { continue };
             for row in leaf.rows() {
@@ -142,7 +142,7 @@ const MOST_PAGES: usize = 1 << 10;
 type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// The rows for the parts of a directory's tree that cannot be read: of each part as the newest page has it that is left.
-pub fn lost(scan: &Scan, table: u64, root: &PageReference, order: &Order) -> Vec<Row> {
+pub fn lost(scan: &Scan, table: u64, root: &PageReference, order: &Order) -> Vec<RecoveredRow> {
     let (mut gaps, mut visited) = (Vec::new(), HashSet::new());
     match read(scan, table, root) {
         Ok((place, page)) => {
@@ -155,13 +155,13 @@ pub fn lost(scan: &Scan, table: u64, root: &PageReference, order: &Order) -> Vec
         let is_above = low.as_ref().is_none_or(|low| order.compare(key, low).is_gt());
         is_above && high.as_ref().is_none_or(|high| order.compare(key, high).is_le())
     };
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<RecoveredRow> = Vec::new();
     // What newer pages say of their keys, older ones do not: what only these have was removed.
     let mut spans: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     let all = scan.tables.get(&table).map_or(&[][..], |found| found);
     for found in all.iter().filter(|found| found.level == 0 && !visited.contains(&found.place)) {
         let Some(leaf) = scan.page(found) else { continue };
-        let mut its: Vec<Row> = leaf.rows().collect();
+        let mut its: Vec<RecoveredRow> = leaf.rows().collect();
         let (Some(first), Some(last)) = (its.first(), its.last()) else { continue };
         let span = (first.key.clone(), last.key.clone());
         its.retain(|row| gaps.iter().any(|gap| is_in(&row.key, gap)));

@@ -18,7 +18,7 @@ use crate::layout::object_link;
 use crate::layout::record::key;
 use crate::tree::Order;
 use data::Data;
-use directory::{Directory, Leads, Row};
+use directory::{Directory, Leads, RecoveredRow};
 use platter_device::Device;
 use platter_vfs::{Kind, Name, Progress, RecoverReport, Recovered, Result, Silent, Timestamp, Visit};
 use scan::Scan;
@@ -67,7 +67,7 @@ pub fn lost_rows(
     let mut found = Vec::new();
     for tree in trees {
         let rows = directory::lost(&scan, tree.table, &tree.root, &order);
-        let with_places = |row: Row| {
+        let with_places = |row: RecoveredRow| {
             let places = data::places(&mut scan, &row, tree.table)?;
             Some(LostRow { row: (row.key, row.flags, row.value), places, is_damaged: row.is_damaged })
         };
@@ -83,18 +83,18 @@ fn is_directory(table: u64) -> bool {
 }
 
 /// Where a directory is: the directory above, its name there, and whether it was removed from it.
-struct Place {
+struct DirectoryPlace {
     above: u64,
     name: Vec<u16>,
     is_deleted: bool,
 }
 
 /// Where the directories are.
-struct Places(HashMap<u64, Place>);
+struct Places(HashMap<u64, DirectoryPlace>);
 
 impl Places {
     fn find(scan: &Scan) -> Places {
-        let mut places: HashMap<u64, Place> = HashMap::new();
+        let mut places: HashMap<u64, DirectoryPlace> = HashMap::new();
         let mut own: HashMap<u64, (u64, Vec<u16>)> = HashMap::new();
         let mut whole: HashSet<u64> = HashSet::new();
         for &table in scan.tables.keys().filter(|&&table| is_directory(table)) {
@@ -102,7 +102,7 @@ impl Places {
             if directory.is_whole {
                 whole.insert(table);
             }
-            let mut put = |row: &Row, is_deleted: bool| {
+            let mut put = |row: &RecoveredRow, is_deleted: bool| {
                 if row.key.first() == Some(&0x10)
                     && let Ok(record) = Record::from_bytes(&row.value, 0)
                     && let Some(link) = record.rows.iter().find(|row| row.kind() == attribute::OBJECT_LINK)
@@ -110,7 +110,7 @@ impl Places {
                     own.entry(table).or_insert_with(|| object_link(link));
                 }
                 let Some((name, Leads::Directory(object))) = row.name() else { return };
-                let place = Place { above: table, name, is_deleted };
+                let place = DirectoryPlace { above: table, name, is_deleted };
                 match places.get(&object) {
                     Some(known) if !known.is_deleted || is_deleted => {}
                     _ => drop(places.insert(object, place)),
@@ -122,7 +122,7 @@ impl Places {
         // What no directory knows of says itself where it was.
         for (table, (above, name)) in own {
             let is_deleted = whole.contains(&above);
-            places.entry(table).or_insert(Place { above, name, is_deleted });
+            places.entry(table).or_insert(DirectoryPlace { above, name, is_deleted });
         }
         Places(places)
     }

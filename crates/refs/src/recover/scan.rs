@@ -25,7 +25,7 @@ const CACHE: usize = 16 << 20;
 
 /// A page, by its own header.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct FoundPage {
     /// Where it stands on the device, in bytes.
     pub place: u64,
     /// Its first cluster, as its own table counts.
@@ -50,7 +50,7 @@ pub struct Scan {
     /// Reads pages.
     pub pages: Pages,
     /// Roots and leaves by table, the newest first.
-    pub tables: BTreeMap<u64, Vec<Found>>,
+    pub tables: BTreeMap<u64, Vec<FoundPage>>,
     /// Clusters that pages are in, of whatever age.
     pub used: Seen,
     /// What pages of directories and of the table of objects say of those below them, by the first cluster of these.
@@ -74,7 +74,7 @@ pub struct Loose {
 
 impl Scan {
     /// The page itself, if it is one, with or without the checksum that it should have.
-    pub fn page(&self, found: &Found) -> Option<Loose> {
+    pub fn page(&self, found: &FoundPage) -> Option<Loose> {
         let mut clusters = [0; 4];
         for (index, cluster) in
             clusters.iter_mut().take(self.pages.geometry.page_clusters() as usize).enumerate()
@@ -92,14 +92,14 @@ impl Scan {
 
     /// Whether a page has none of the checksums that are known for it. What is older than the page is of another that was in
     /// its place before.
-    fn fails(&self, found: &Found, bytes: &[u8]) -> bool {
+    fn fails(&self, found: &FoundPage, bytes: &[u8]) -> bool {
         let all = self.references.get(&found.cluster).map_or(&[][..], |all| all);
         let mut its = all.iter().filter(|reference| reference.clock >= found.clock).peekable();
         its.peek().is_some() && !its.any(|reference| reference.checksum.matches(bytes))
     }
 
     /// Notes the checksums that pages have for those below them, if these are of a directory.
-    fn note_references(&mut self, found: &[Found]) {
+    fn note_references(&mut self, found: &[FoundPage]) {
         let objects = [Root::Objects, Root::ObjectsCopy].map(Root::table);
         let wanted: HashSet<u64> =
             found.iter().filter(|page| !page.is_stream).map(|page| page.cluster).collect();
@@ -165,7 +165,7 @@ pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
         signature: volume,
     };
     let mut used = Seen::default();
-    let mut tables: BTreeMap<u64, Vec<Found>> = BTreeMap::new();
+    let mut tables: BTreeMap<u64, Vec<FoundPage>> = BTreeMap::new();
     for page in &found {
         let first = page.place / u64::from(cluster);
         for cluster in first..first + u64::from(geometry.page_clusters()) {
@@ -192,7 +192,7 @@ fn most<T: std::hash::Hash + Eq>(all: impl Iterator<Item = T>) -> Option<T> {
 }
 
 /// The headers of everything that looks like a page.
-fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<Found> {
+fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<FoundPage> {
     const STEP: u64 = 4096;
     let length = device.len() / STEP * STEP;
     let reader = Reader::new(device, None);
@@ -223,7 +223,7 @@ fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<Found> {
     all
 }
 
-fn header(place: u64, bytes: &[u8]) -> Option<Found> {
+fn header(place: u64, bytes: &[u8]) -> Option<FoundPage> {
     if !bytes.starts_with(&NODE) || page::header_version(bytes) != 2 {
         return None;
     }
@@ -231,7 +231,7 @@ fn header(place: u64, bytes: &[u8]) -> Option<Found> {
     let start = HEADER.checked_add(u32_at(bytes, HEADER) as usize)?;
     let kind = bytes.get(start + 0x0C..start + 0x0E)?;
     let node = u16_at(kind, 0).to_le_bytes();
-    Some(Found {
+    Some(FoundPage {
         place,
         cluster: header.clusters[0],
         table: header.table,
@@ -245,7 +245,7 @@ fn header(place: u64, bytes: &[u8]) -> Option<Found> {
 }
 
 /// Where containers lie: as the newest rows of the container tables say, else as the pages in them do, else in order.
-fn container_map(scan: &Scan, found: &[Found]) -> ContainerMap {
+fn container_map(scan: &Scan, found: &[FoundPage]) -> ContainerMap {
     let geometry = &scan.pages.geometry;
     let per_container = u64::from(geometry.per_container);
     let count = geometry.containers();
@@ -258,7 +258,7 @@ fn container_map(scan: &Scan, found: &[Found]) -> ContainerMap {
             *slot = start;
         }
     };
-    let mut pages: Vec<&Found> = found.iter().filter(|page| !is_real(page.table)).collect();
+    let mut pages: Vec<&FoundPage> = found.iter().filter(|page| !is_real(page.table)).collect();
     pages.sort_by_key(|page| page.clock);
     for page in pages {
         let (number, inside) = geometry.split(page.cluster);
@@ -268,7 +268,7 @@ fn container_map(scan: &Scan, found: &[Found]) -> ContainerMap {
     }
     let tables = [Root::Containers, Root::ContainersCopy].map(Root::table);
     let leaves = tables.iter().filter_map(|table| scan.tables.get(table)).flatten();
-    let mut leaves: Vec<&Found> = leaves.filter(|page| page.level == 0).collect();
+    let mut leaves: Vec<&FoundPage> = leaves.filter(|page| page.level == 0).collect();
     leaves.sort_by_key(|page| page.clock);
     let mut compressed = Vec::new();
     for Loose { page, .. } in leaves.into_iter().filter_map(|found| scan.page(found)) {

@@ -3,11 +3,11 @@
 //!
 //! Source: forefst `docs/structures/integrity_state.md`, volumes made by Windows 10 and 11.
 
-use super::Row;
+use super::SystemRow;
 use crate::layout::bytes::put;
 
 /// The only row of a sound volume, over as many clusters as its containers have together.
-pub fn integrity_state_row(clusters: u64) -> Row {
+pub fn integrity_state_row(clusters: u64) -> SystemRow {
     let mut value = vec![0; 0x18];
     put(&mut value, 0x08, clusters);
     // As in a compact allocator row: how many are "free" (saturated), the flag that there is no bitmap, the size of

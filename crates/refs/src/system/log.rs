@@ -11,7 +11,7 @@
 //! control block: over what exactly its checksum goes (taken here: the whole block), and which of the two copies of the
 //! log's identifier is one.
 
-use super::Row;
+use super::SystemRow;
 use crate::layout::bytes::{put, u32_at, u64_at};
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ pub struct LogArea {
 
 impl LogArea {
     /// The rows of the table that says so.
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<SystemRow> {
         let fields = [
             self.data.start,
             self.data.end,
@@ -204,7 +204,7 @@ mod tests {
         let area = LogArea { data: 0x10000..0x20000, control: [0x8000, 0x8001] };
         let rows = area.rows();
         let borrowed =
-            |rows: &[Row]| LogArea::from_rows(rows.iter().map(|(key, value)| (&key[..], &value[..])));
+            |rows: &[SystemRow]| LogArea::from_rows(rows.iter().map(|(key, value)| (&key[..], &value[..])));
         assert_eq!(rows[0].1, b"Logfile Information Table");
         assert_eq!(rows[1].1.len(), 48);
         assert_eq!(u64_at(&rows[1].1, 16), 0x10000);

@@ -27,4 +27,4 @@ pub use upcase::{read_upcase, upcase_rows};
 pub use volume_information::{check_label, label_row, read_label, volume_information_rows};
 
 /// A row: its key and its value.
-pub type Row = (Vec<u8>, Vec<u8>);
+pub type SystemRow = (Vec<u8>, Vec<u8>);

@@ -5,7 +5,7 @@
 //! those volumes hold. Words 8 and 13 are proven to shape the root's descriptor for 0x130, 0x140, 0x160, 0xE030, 0xE090
 //! and 0xE0D0: root pages built with them have the checksums that Windows 11 stored.
 
-use super::Row;
+use super::SystemRow;
 use crate::layout::bytes::put;
 
 /// What a definition says beyond the words that are the same in all of them.
@@ -38,7 +38,7 @@ impl Schema {
     pub const SIZE: usize = 80;
 
     /// The row of the schema table of a volume with pages of so many bytes.
-    pub fn row(&self, page: u32) -> Row {
+    pub fn row(&self, page: u32) -> SystemRow {
         let mut key = vec![0; 8];
         put(&mut key, 0, self.id);
         let mut value = vec![0; Schema::SIZE];
@@ -70,7 +70,7 @@ const QUARTER: u32 = 0x1000;
 
 /// The rows of the schema table of a new volume with pages of so many bytes, in the order of their keys: 29 at 3.14; 27
 /// at 3.4, which is also what versions between get.
-pub fn schema_rows(version_minor: u8, page: u32) -> Vec<Row> {
+pub fn schema_rows(version_minor: u8, page: u32) -> Vec<SystemRow> {
     schemas(version_minor).iter().map(|schema| schema.row(page)).collect()
 }
 
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     /// CRC-32C of keys and values of a list of rows.
-    fn fingerprint(rows: &[Row]) -> u32 {
+    fn fingerprint(rows: &[SystemRow]) -> u32 {
         rows.iter().fold(0, |sum, (key, value)| crc32c::crc32c_append(crc32c::crc32c_append(sum, key), value))
     }
 

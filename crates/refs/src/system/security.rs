@@ -7,7 +7,7 @@
 //! The form of the rows is proven: the root page of a table built from the two of a new volume has the checksum that
 //! Windows 11 stored for its own.
 
-use super::Row;
+use super::SystemRow;
 use crate::layout::bytes::{put, u32_at};
 pub use platter_vfs::security::{
     descriptor_hash, directory_descriptor, file_descriptor, is_descriptor, system_descriptor,
@@ -22,12 +22,12 @@ pub fn security_id(descriptor: &[u8]) -> u64 {
 }
 
 /// The row of a descriptor, the first with its hash. Rows are in the order of their identifiers.
-pub fn security_row(descriptor: &[u8]) -> Row {
+pub fn security_row(descriptor: &[u8]) -> SystemRow {
     security_row_with(security_id(descriptor), descriptor)
 }
 
 /// The row of a descriptor with this identifier.
-pub fn security_row_with(id: u64, descriptor: &[u8]) -> Row {
+pub fn security_row_with(id: u64, descriptor: &[u8]) -> SystemRow {
     let (hash, generation, length) = (id as u32, (id >> 32) as u32, (HEADER + descriptor.len()) as u32);
     let (mut key, mut value) = (vec![0; 16], vec![0; HEADER]);
     put(&mut key, 0x00, u64::from(length));
@@ -51,7 +51,7 @@ pub fn read_security_row<'a>(key: &[u8], value: &'a [u8]) -> Option<(u64, &'a [u
 
 /// The rows of a new volume, in the order of their keys. Windows writes two, the root's and the system's; the third is
 /// for the files made here.
-pub fn security_rows() -> Vec<Row> {
+pub fn security_rows() -> Vec<SystemRow> {
     let mut descriptors = [directory_descriptor(), file_descriptor(), system_descriptor()];
     descriptors.sort_by_key(|descriptor| security_id(descriptor));
     descriptors.iter().map(|descriptor| security_row(descriptor)).collect()

@@ -6,7 +6,7 @@
 //! Source: forefst `docs/structures/upcase_table.md` and its reports on volumes made by Windows 11. That no zero ends
 //! the name is inferred from the table of the log, which has the same schema.
 
-use super::Row;
+use super::SystemRow;
 use crate::layout::bytes::u32_at;
 
 /// Units in the table.
@@ -15,7 +15,7 @@ const UNITS: u32 = 0x1_0000;
 const BYTES: usize = 2 * UNITS as usize;
 
 /// The rows of a table that maps each unit to `upper` of it, on a volume with clusters of `cluster` bytes.
-pub fn upcase_rows(cluster: u32, upper: impl Fn(u16) -> u16) -> Vec<Row> {
+pub fn upcase_rows(cluster: u32, upper: impl Fn(u16) -> u16) -> Vec<SystemRow> {
     let bytes: Vec<u8> = (0..=u16::MAX).flat_map(|unit| upper(unit).to_le_bytes()).collect();
     let pieces = bytes.chunks((cluster as usize / 12).max(1)).map(<[u8]>::to_vec);
     let values = [b"Upcase Table".to_vec(), UNITS.to_le_bytes().to_vec()].into_iter().chain(pieces);
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use crate::system::windows_upper;
 
-    fn read(rows: &[Row]) -> Option<Box<[u16]>> {
+    fn read(rows: &[SystemRow]) -> Option<Box<[u16]>> {
         read_upcase(rows.iter().map(|(key, value)| (&key[..], &value[..])))
     }
 
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn damaged_tables_are_refused() {
         let whole = upcase_rows(4096, windows_upper);
-        let damages: [fn(&mut Vec<Row>); 8] = [
+        let damages: [fn(&mut Vec<SystemRow>); 8] = [
             |rows| rows.clear(),
             |rows| rows.truncate(2),
             |rows| drop(rows.pop()),

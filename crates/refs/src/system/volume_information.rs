@@ -3,7 +3,7 @@
 //! Source: forefst `docs/structures/volume_info.md` and `docs/attributes/VOLUME_INFORMATION.md`, volumes made by
 //! Windows 10 and 11.
 
-use super::Row;
+use super::SystemRow;
 use crate::layout::Version;
 use crate::layout::bytes::{put, u16_at};
 use platter_vfs::NameRule;
@@ -16,7 +16,12 @@ const METADATA: u16 = 0x520;
 const COUNTS: u16 = 0x540;
 
 /// The rows of a volume with this label, made and last mounted at these times, in units of 100 ns since 1601.
-pub fn volume_information_rows(label: &[u16], version: Version, created: u64, mounted: u64) -> Vec<Row> {
+pub fn volume_information_rows(
+    label: &[u16],
+    version: Version,
+    created: u64,
+    mounted: u64,
+) -> Vec<SystemRow> {
     let mut metadata = vec![0; 0x1C0];
     put(&mut metadata, 0x80, version.major);
     put(&mut metadata, 0x81, version.minor);
@@ -44,7 +49,7 @@ pub fn check_label(label: &[u16]) -> std::result::Result<(), (NameRule, &'static
 }
 
 /// The row of a label.
-pub fn label_row(label: &[u16]) -> Row {
+pub fn label_row(label: &[u16]) -> SystemRow {
     // Some readers show a zero at the end as part of the label; none needs it.
     (key(LABEL), label.iter().flat_map(|unit| unit.to_le_bytes()).collect())
 }

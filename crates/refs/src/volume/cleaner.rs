@@ -9,10 +9,10 @@
 //! is given up. So nobody waits for the cleaner but those who need the same lock for a moment.
 
 use super::Volume;
-use crate::extents::{Extent as Run, Extents};
+use crate::extents::{Extent, Extents};
 use crate::layout::crc32c;
-use crate::space::Run as Clusters;
-use crate::stream::{Content, Stream, StreamState};
+use crate::space::ContainerRun;
+use crate::stream::{Stream, StreamContent, StreamState};
 use platter_device::Buffer;
 use platter_vfs::{Error, Result};
 use std::sync::Arc;
@@ -47,8 +47,8 @@ impl Volume {
         for stream in self.scattered() {
             stream.is_scattered.store(false, Ordering::Relaxed);
             let end = match &stream.read().content {
-                Content::Extents(extents) => extents.end() as u32,
-                Content::Inline(_) => 0,
+                StreamContent::Extents(extents) => extents.end() as u32,
+                StreamContent::Inline(_) => 0,
             };
             let mut from = 0;
             while from < end {
@@ -77,14 +77,16 @@ impl Volume {
     }
 
     /// The rows of a piece that is whole, has checksums and lies in many parts.
-    fn parts(&self, stream: &Stream, from: u32, to: u32) -> Result<Option<Vec<Run>>> {
+    fn parts(&self, stream: &Stream, from: u32, to: u32) -> Result<Option<Vec<Extent>>> {
         match self.load(stream, from, to) {
             Ok(()) => {}
             Err(Error::Damaged(_) | Error::Device(_)) => return Ok(None),
             Err(error) => return Err(error),
         }
         let state = stream.read();
-        let (Content::Extents(extents), true) = (&state.content, may_move(&state)) else { return Ok(None) };
+        let (StreamContent::Extents(extents), true) = (&state.content, may_move(&state)) else {
+            return Ok(None);
+        };
         if !extents.is_loaded(from, to) {
             return Ok(None);
         }
@@ -99,7 +101,7 @@ impl Volume {
     fn make_room(
         &self,
         is_enough: &dyn Fn() -> bool,
-        hopeless: &mut Vec<Clusters>,
+        hopeless: &mut Vec<ContainerRun>,
         moved: &mut u64,
     ) -> Result<bool> {
         loop {
@@ -118,7 +120,7 @@ impl Volume {
     }
 
     /// Moves what can be moved out of a part of a container; `false` if there is nowhere to go, or it is enough.
-    fn empty(&self, part: Clusters, is_enough: &dyn Fn() -> bool, moved: &mut u64) -> Result<bool> {
+    fn empty(&self, part: ContainerRun, is_enough: &dyn Fn() -> bool, moved: &mut u64) -> Result<bool> {
         let first = self.geometry.number(part.container, part.start);
         let clusters = first..first + u64::from(part.count);
         let streams: Vec<Arc<Stream>> = {
@@ -127,10 +129,12 @@ impl Volume {
         };
         let each = (PIECE / self.geometry.cluster) as usize;
         for stream in streams {
-            let inside: Vec<Run> = {
+            let inside: Vec<Extent> = {
                 let state = stream.read();
-                let (Content::Extents(extents), true) = (&state.content, may_move(&state)) else { continue };
-                let is_inside = |row: &Run| row.checksum.is_some() && clusters.contains(&row.cluster);
+                let (StreamContent::Extents(extents), true) = (&state.content, may_move(&state)) else {
+                    continue;
+                };
+                let is_inside = |row: &Extent| row.checksum.is_some() && clusters.contains(&row.cluster);
                 extents.in_memory().filter(is_inside).collect()
             };
             for rows in inside.chunks(each) {
@@ -149,9 +153,9 @@ impl Volume {
         Ok(true)
     }
 
-    fn take_elsewhere(&self, count: u32, index: usize) -> Option<Vec<Clusters>> {
+    fn take_elsewhere(&self, count: u32, index: usize) -> Option<Vec<ContainerRun>> {
         let mut core = self.core();
-        let mut places: Vec<Clusters> = Vec::new();
+        let mut places: Vec<ContainerRun> = Vec::new();
         let mut left = count;
         while left > 0 {
             let Some(place) = core.pages.space.take_outside(left, index) else {
@@ -165,7 +169,7 @@ impl Volume {
     }
 
     /// Copies clusters of a stream to other places, and puts them on record if nothing of them changed meanwhile.
-    fn shift(&self, stream: &Stream, rows: &[Run], places: &[Clusters]) -> Result<bool> {
+    fn shift(&self, stream: &Stream, rows: &[Extent], places: &[ContainerRun]) -> Result<bool> {
         let shifted = self.copy(rows, places).and_then(|()| self.record_shift(stream, rows, places));
         if !matches!(shifted, Ok(true)) {
             let mut core = self.core();
@@ -179,7 +183,7 @@ impl Volume {
     }
 
     /// Reads rows, verified, and writes them to other places.
-    fn copy(&self, rows: &[Run], places: &[Clusters]) -> Result<()> {
+    fn copy(&self, rows: &[Extent], places: &[ContainerRun]) -> Result<()> {
         let cluster = self.geometry.cluster as usize;
         let mut buffer = Buffer::new(rows.len() * cluster);
         {
@@ -215,7 +219,7 @@ impl Volume {
         Ok(self.device.write_batch(&writes)?)
     }
 
-    fn record_shift(&self, stream: &Stream, rows: &[Run], places: &[Clusters]) -> Result<bool> {
+    fn record_shift(&self, stream: &Stream, rows: &[Extent], places: &[ContainerRun]) -> Result<bool> {
         let mut core = self.change()?;
         // Nobody holds it any more: what is on disk would go on leading to the old places.
         if core.entity(stream.node).is_err() {
@@ -224,10 +228,10 @@ impl Volume {
         let mut state = stream.write();
         let state = &mut *state;
         let may_move = may_move(state);
-        let (Content::Extents(extents), true) = (&mut state.content, may_move) else {
+        let (StreamContent::Extents(extents), true) = (&mut state.content, may_move) else {
             return Ok(false);
         };
-        let is_same = |extents: &Extents, row: &Run| matches!(extents.find(row.at), crate::extents::Found::Extent(now) if now == *row);
+        let is_same = |extents: &Extents, row: &Extent| matches!(extents.find(row.at), crate::extents::Mapping::Extent(now) if now == *row);
         if !rows.iter().all(|row| is_same(extents, row)) {
             return Ok(false);
         }
@@ -237,7 +241,7 @@ impl Volume {
         });
         let mut gone = Vec::new();
         for (row, cluster) in rows.iter().zip(clusters) {
-            extents.replace(row.at, row.end(), &[Run { cluster, ..*row }], &mut gone);
+            extents.replace(row.at, row.end(), &[Extent { cluster, ..*row }], &mut gone);
         }
         state.generation.advance();
         places.iter().for_each(|&place| core.pages.space.keep(place));

@@ -155,7 +155,7 @@ impl FileSystem for RefsVolume {
         let mut core = self.core();
         core.directory(directory)?;
         let above = match &core.entity(directory.0)?.place {
-            Place::Directory { above, .. } => *above,
+            RecordPlace::Directory { above, .. } => *above,
             _ => return Err(Error::NotFound),
         };
         let node = core.open_directory(above)?;
@@ -287,7 +287,7 @@ impl FileSystem for RefsVolume {
         self.with_space(|_| {
             let now = self.now();
             let mut core = self.change()?;
-            if matches!(core.entity(node.0)?.place, Place::Part { .. }) {
+            if matches!(core.entity(node.0)?.place, RecordPlace::Part { .. }) {
                 return Err(Error::InvalidArgument("a named stream has no security descriptor of its own"));
             }
             core.changeable(node.0)?;
@@ -302,7 +302,7 @@ impl FileSystem for RefsVolume {
     fn integrity(&self, node: Node) -> Result<Integrity> {
         let core = self.core();
         let owner = match core.entity(node.0)?.place {
-            Place::Part { of } => of,
+            RecordPlace::Part { of } => of,
             _ => node.0,
         };
         let enabled = core.entity(owner)?.record.attributes & Record::INTEGRITY != 0;

@@ -7,14 +7,14 @@
 //! * *Slowly*, with the stream locked: what begins or ends inside a cluster, and content that stands in the record.
 
 use super::*;
-use crate::extents::Extent as Run;
-use crate::space::{Run as Clusters, WRITERS};
-use crate::stream::Content;
+use crate::extents::Extent;
+use crate::space::{ContainerRun, WRITERS};
+use crate::stream::StreamContent;
 use smallvec::SmallVec;
 use std::sync::atomic::AtomicUsize;
 
 /// Runs of clusters that were taken, each with its first cluster in the stream.
-pub(super) type Taken = SmallVec<[(u32, Clusters); 2]>;
+pub(super) type Taken = SmallVec<[(u32, ContainerRun); 2]>;
 
 /// What a plan remembers between its halves, kept from request to request.
 pub(super) struct Memory {
@@ -27,7 +27,7 @@ pub(super) struct Memory {
     /// For writes: the runs taken.
     pub(super) taken: Taken,
     /// For writes: what goes on record, once there are checksums for it if it needs any; and what that puts out of use.
-    pub(super) rows: Vec<Run>,
+    pub(super) rows: Vec<Extent>,
     pub(super) gone: Vec<(u64, u32)>,
     /// For writes: pages that are owed for their runs until these are on record.
     pub(super) owes: u64,
@@ -114,8 +114,8 @@ impl Volume {
         let mut core = self.core();
         let mut state = stream.write();
         match &mut state.content {
-            Content::Extents(extents) => extents.load_range(&mut core.pages, from, to),
-            Content::Inline(_) => Ok(()),
+            StreamContent::Extents(extents) => extents.load_range(&mut core.pages, from, to),
+            StreamContent::Inline(_) => Ok(()),
         }
     }
 

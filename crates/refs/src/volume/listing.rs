@@ -15,7 +15,7 @@ impl RefsVolume {
     ) -> Result<()> {
         let mut core = self.core();
         let object = match core.entity(directory.0)?.place {
-            Place::Nowhere => {
+            RecordPlace::Nowhere => {
                 core.directory(directory)?;
                 return Ok(());
             }
@@ -25,7 +25,7 @@ impl RefsVolume {
             Cursor::START => None,
             _ => key_behind(&mut core, object, cursor)?,
         };
-        let mut rows: Vec<(Vec<u8>, Row)> = Vec::new();
+        let mut rows: Vec<(Vec<u8>, ListedRow)> = Vec::new();
         let damage = scan_names(&mut core, object, after.as_deref(), |key, row| {
             rows.push((key.to_vec(), row));
             rows.len() < most
@@ -51,10 +51,10 @@ impl RefsVolume {
     }
 
     /// The attributes that a directory's own row tells.
-    fn attributes_in(&self, row: &Row) -> Attributes {
+    fn attributes_in(&self, row: &ListedRow) -> Attributes {
         match row {
-            Row::Long(record) => self.attributes_of_record(record),
-            Row::Short(short) => {
+            ListedRow::Long(record) => self.attributes_of_record(record),
+            ListedRow::Short(short) => {
                 let kind = if short.is_directory() { Kind::Directory } else { Kind::File };
                 attributes_with(kind, short.size, short.allocated, short.attributes, short.times, 1)
             }
@@ -62,10 +62,10 @@ impl RefsVolume {
     }
 
     /// The attributes that a row tells of a node that is not in use.
-    fn attributes_of_row(&self, core: &mut Core, row: &Row) -> Result<Attributes> {
+    fn attributes_of_row(&self, core: &mut Core, row: &ListedRow) -> Result<Attributes> {
         match row {
-            Row::Long(record) => Ok(self.attributes_of_record(record)),
-            Row::Short(short) if short.is_directory() => {
+            ListedRow::Long(record) => Ok(self.attributes_of_record(record)),
+            ListedRow::Short(short) if short.is_directory() => {
                 // Whether it is a link stands in its own record.
                 if short.attributes & Record::REPARSE_POINT != 0
                     && let Ok((tree, pages)) = core.tree(short.object)
@@ -77,7 +77,7 @@ impl RefsVolume {
                 }
                 Ok(attributes_with(Kind::Directory, 0, 0, short.attributes, short.times, 1))
             }
-            Row::Short(short) => {
+            ListedRow::Short(short) => {
                 let (tree, pages) = core.tree(short.object)?;
                 let record = tree.get(pages, &key::body(short.ordinal, short.object), |row| {
                     Record::from_bytes(row.value, 0)
@@ -134,7 +134,7 @@ impl RefsVolume {
         let mut core = self.change()?;
         // A named stream's are those of its file.
         let owner = match core.entity(node.0)?.place {
-            Place::Part { of } => of,
+            RecordPlace::Part { of } => of,
             _ => node.0,
         };
         let entity = core.entity_mut(owner)?;
@@ -162,7 +162,7 @@ fn scan_names(
     core: &mut Core,
     object: u64,
     after: Option<&[u8]>,
-    mut visit: impl FnMut(&[u8], Row) -> bool,
+    mut visit: impl FnMut(&[u8], ListedRow) -> bool,
 ) -> Result<Option<Error>> {
     let order = core.order();
     let (mut before, mut unreadable) = (after.map(<[u8]>::to_vec), None);
@@ -182,7 +182,7 @@ fn scan_names(
             return Ok(true);
         }
         before = Some(row.key.to_vec());
-        match Row::from_bytes(row.key, row.value) {
+        match ListedRow::from_bytes(row.key, row.value) {
             Ok(found) => Ok(visit(row.key, found)),
             Err(error) => {
                 unreadable.get_or_insert(error);

@@ -14,29 +14,29 @@ use crate::tree::Tree;
 
 impl RefsVolume {
     /// The row that a name leads to in a directory: its key as it stands there, and what it says.
-    fn row(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<(Vec<u8>, Row)>> {
+    fn row(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<(Vec<u8>, ListedRow)>> {
         if NAMES.check(name).is_err() {
             return Ok(None);
         }
         let (tree, pages) = core.tree(directory)?;
         let found = tree.get(pages, &key::name(key::LONG, name.units()), |row| {
-            Row::from_bytes(row.key, row.value).map(|parsed| (row.key.to_vec(), parsed))
+            ListedRow::from_bytes(row.key, row.value).map(|parsed| (row.key.to_vec(), parsed))
         })?;
         found.transpose()
     }
 
     /// The node of a row, taken into use.
-    fn open_row(&self, core: &mut Core, directory: u64, row_key: &[u8], row: Row) -> Result<u64> {
+    fn open_row(&self, core: &mut Core, directory: u64, row_key: &[u8], row: ListedRow) -> Result<u64> {
         let id = row.id(directory);
         if let Some(node) = core.node_of(id) {
             return Ok(node);
         }
         match row {
-            Row::Long(record) => {
-                core.open_file(id, Place::Long { directory, name: key::units(row_key) }, *record)
+            ListedRow::Long(record) => {
+                core.open_file(id, RecordPlace::Long { directory, name: key::units(row_key) }, *record)
             }
-            Row::Short(short) if short.is_directory() => core.open_directory(short.object),
-            Row::Short(short) => {
+            ListedRow::Short(short) if short.is_directory() => core.open_directory(short.object),
+            ListedRow::Short(short) => {
                 let (tree, pages) = core.tree(short.object)?;
                 let record = tree.get(pages, &key::body(short.ordinal, short.object), |row| {
                     Record::from_bytes(row.value, 0)
@@ -45,7 +45,7 @@ impl RefsVolume {
                     let body = format!("the body {} in directory {:#x}", short.ordinal, short.object);
                     Error::damaged("short directory entry", 0, body, "none")
                 })?;
-                core.open_file(id, Place::Body, record)
+                core.open_file(id, RecordPlace::Body, record)
             }
         }
     }
@@ -117,7 +117,7 @@ impl RefsVolume {
                 if let Some(target) = target {
                     attributes::set_reparse_point(&mut record, Some(&platter_vfs::reparse::link_to(target)?));
                 }
-                let place = Place::Long { directory: object, name: name.units().to_vec() };
+                let place = RecordPlace::Long { directory: object, name: name.units().to_vec() };
                 let id = Id::File(object, ordinal);
                 let node = core.next_node();
                 let state = StreamState::empty(attributes & Record::INTEGRITY != 0);
@@ -197,7 +197,7 @@ impl RefsVolume {
     /// Takes one name from a node.
     fn unname(&self, core: &mut Core, directory: u64, row_key: &[u8], node: u64) -> Result<()> {
         let entity = core.entity(node)?;
-        if entity.place != Place::Body || entity.record.links < 2 {
+        if entity.place != RecordPlace::Body || entity.record.links < 2 {
             core.load_streams(node, false)?;
         }
         let entity = core.entity(node)?;
@@ -216,12 +216,12 @@ impl RefsVolume {
                 tree.remove(pages, row_key)?;
                 core.remove_object(object)?;
                 let entity = core.entity_mut(node)?;
-                entity.place = Place::Nowhere;
+                entity.place = RecordPlace::Nowhere;
                 let streams: Vec<Arc<Stream>> =
                     entity.named.iter().map(|named| named.stream.clone()).collect();
                 streams.iter().try_for_each(|stream| core.orphan_stream(stream))?;
             }
-            (Id::File(home, ordinal), Place::Body) => {
+            (Id::File(home, ordinal), RecordPlace::Body) => {
                 let name = key::units(row_key);
                 let (tree, pages) = core.tree_mut(directory)?;
                 tree.remove(pages, row_key)?;
@@ -253,7 +253,7 @@ impl RefsVolume {
         let (record, id) = (core.entity(node)?.record.clone(), core.entity(node)?.id);
         core.index_reparse(&record, id, false)?;
         let entity = core.entity_mut(node)?;
-        entity.place = Place::Nowhere;
+        entity.place = RecordPlace::Nowhere;
         entity.record.links = 0;
         let streams: Vec<Arc<Stream>> = entity.all_streams().cloned().collect();
         core.rename_id(node, Id::Nameless(node));
@@ -272,7 +272,7 @@ impl RefsVolume {
             }
             Ok(true)
         })?;
-        let open = |(ordinal, record)| core.open_file(Id::File(object, ordinal), Place::Body, record);
+        let open = |(ordinal, record)| core.open_file(Id::File(object, ordinal), RecordPlace::Body, record);
         let nodes: Vec<u64> = bodies.into_iter().map(open).collect::<Result<_>>()?;
         let changeable = nodes.iter().try_for_each(|&node| core.changeable(node));
         if changeable.is_err() {
@@ -313,9 +313,9 @@ impl RefsVolume {
         core.changeable(node.0)?;
         let entity = core.entity(node.0)?;
         match (entity.kind(), &entity.place) {
-            (Kind::Directory, _) | (_, Place::Directory { .. }) => return Err(Error::IsADirectory),
-            (_, Place::Nowhere) => return Err(Error::NotFound),
-            (_, Place::Part { .. }) => {
+            (Kind::Directory, _) | (_, RecordPlace::Directory { .. }) => return Err(Error::IsADirectory),
+            (_, RecordPlace::Nowhere) => return Err(Error::NotFound),
+            (_, RecordPlace::Part { .. }) => {
                 return Err(Error::InvalidArgument("a named stream has no names of its own"));
             }
             _ => {}
@@ -325,9 +325,9 @@ impl RefsVolume {
         }
         let entity = core.entity_mut(node.0)?;
         let (before, place) = (entity.record.clone(), entity.place.clone());
-        if let Place::Long { directory, name } = &place {
+        if let RecordPlace::Long { directory, name } = &place {
             entity.record.rows.push(make_object_link(*directory, name));
-            entity.place = Place::Body;
+            entity.place = RecordPlace::Body;
         }
         entity.record.rows.push(make_object_link(object, name.units()));
         entity.record.links += 1;
@@ -342,7 +342,7 @@ impl RefsVolume {
         }
         core.note_changed(node.0);
         self.put_short(core, node.0, object, name.units())?;
-        if let Place::Long { directory, name } = place {
+        if let RecordPlace::Long { directory, name } = place {
             let (tree, pages) = core.tree_mut(directory)?;
             tree.remove(pages, &key::name(key::LONG, &name))?;
             // From now on the record is found by its number, also by whoever removes this directory.
@@ -372,7 +372,7 @@ impl RefsVolume {
             }
             let node = core.open_directory(object)?;
             match core.entity(node)?.place {
-                Place::Directory { above, .. } => object = above,
+                RecordPlace::Directory { above, .. } => object = above,
                 _ => return Err(Error::NotFound),
             }
         }
@@ -481,9 +481,9 @@ impl RefsVolume {
                 let entity = core.entity_mut(node)?;
                 entity.record.take(|row| row.kind() == OBJECT_LINK);
                 entity.record.rows.push(make_object_link(to, &units));
-                entity.place = Place::Directory { above: to, name: units };
+                entity.place = RecordPlace::Directory { above: to, name: units };
             }
-            (Id::File(..), Place::Body) => {
+            (Id::File(..), RecordPlace::Body) => {
                 let old_name = key::units(row_key);
                 let (tree, pages) = core.tree_mut(from)?;
                 tree.remove(pages, row_key)?;
@@ -503,7 +503,7 @@ impl RefsVolume {
                     record.ordinal = core.rehome(node, to)?;
                 }
                 let (row_key, value) = (key::name(key::LONG, &units), record.to_bytes());
-                core.entity_mut(node)?.place = Place::Long { directory: to, name: units };
+                core.entity_mut(node)?.place = RecordPlace::Long { directory: to, name: units };
                 // What the row holds was stored for the old name, and may be too much beside a longer one.
                 if row_size(&row_key, &value) > Tree::LARGEST_ROW {
                     let clock = core.checkpoint.clock + 1;

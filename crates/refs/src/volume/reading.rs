@@ -2,9 +2,9 @@
 
 use super::data::{BOUNCED, Memory, PASS, READ, UNCHECKED, UNVOUCHED};
 use super::*;
-use crate::extents::{Extent as Run, Extents, Found, Piece};
+use crate::extents::{Extent, Extents, Mapping, Piece};
 use crate::layout::crc32c;
-use crate::stream::Content;
+use crate::stream::StreamContent;
 use platter_device::Buffer;
 
 /// Bytes from which on a read goes in parts, so that one is verified while the next is on its way.
@@ -45,12 +45,12 @@ impl Volume {
                 return enter(plan);
             }
             let extents = match &state.content {
-                Content::Inline(content) => {
+                StreamContent::Inline(content) => {
                     bounce.extend_from_slice(&content[offset as usize..offset as usize + covered as usize]);
                     plan.notes[0] = BOUNCED;
                     return enter(plan);
                 }
-                Content::Extents(extents) => extents,
+                StreamContent::Extents(extents) => extents,
             };
             let (from, to) = self.clusters(offset..offset + covered);
             let run = extents.run_over(from, to);
@@ -91,7 +91,7 @@ impl Volume {
     /// Segments and holes for a range of loaded extents, of which this run takes all if one does.
     pub(super) fn fill_segments(
         &self,
-        (extents, whole): (&Extents, Option<Run>),
+        (extents, whole): (&Extents, Option<Extent>),
         range: Range<u64>,
         room: usize,
         plan: &mut Plan,
@@ -151,7 +151,7 @@ impl Volume {
         let mut buffer = Buffer::new(cluster);
         into.resize(start + (to - from) as usize * cluster, 0);
         for at in from..to {
-            if let Found::Extent(run) = extents.find(at) {
+            if let Mapping::Extent(run) = extents.find(at) {
                 let offset = self.device_offset(run.cluster + u64::from(at - run.at))?;
                 let target = &mut into[start + (at - from) as usize * cluster..][..cluster];
                 self.device.read_at(offset, &mut buffer)?;
@@ -270,7 +270,7 @@ impl Volume {
         let mut core = self.core();
         let mut state = stream.write();
         let covered = state.size.saturating_sub(plan.offset).min(plan.length as u64) as usize;
-        let Content::Extents(extents) = &mut state.content else { return Ok(0) };
+        let StreamContent::Extents(extents) = &mut state.content else { return Ok(0) };
         extents.load_range(&mut core.pages, from, to)?;
         let mut whole = Vec::new();
         self.read_clusters(extents, from, to, &mut whole)?;

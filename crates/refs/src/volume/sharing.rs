@@ -3,8 +3,8 @@
 use super::streams::Conversion;
 use super::*;
 use crate::core::Named;
-use crate::extents::{Extent as Run, Extents, Found};
-use crate::stream::{Content, LIVE, Limits, Snapshot, StreamState};
+use crate::extents::{Extent, Extents, Mapping};
+use crate::stream::{LIVE, Limits, Snapshot, StreamContent, StreamState};
 use platter_device::Buffer;
 
 impl Volume {
@@ -81,8 +81,8 @@ impl Volume {
     }
 
     /// The runs between two clusters of a stream.
-    fn runs(&self, core: &mut Core, state: &mut StreamState, from: u32, to: u32) -> Result<Vec<Run>> {
-        let Content::Extents(extents) = &mut state.content else { return Ok(Vec::new()) };
+    fn runs(&self, core: &mut Core, state: &mut StreamState, from: u32, to: u32) -> Result<Vec<Extent>> {
+        let StreamContent::Extents(extents) = &mut state.content else { return Ok(Vec::new()) };
         extents.load_range(&mut core.pages, from, to)?;
         extents.within(from, to)
     }
@@ -107,15 +107,16 @@ impl Volume {
         core: &mut Core,
         stream: &Stream,
         state: &mut StreamState,
-        runs: &[Run],
+        runs: &[Extent],
         (offset, to_offset): (u64, u64),
         length: u64,
     ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let (first, from) = ((offset / cluster) as u32, (to_offset / cluster) as u32);
         let to = (to_offset + length).div_ceil(cluster) as u32;
-        let moved: Vec<Run> = runs.iter().map(|run| Run { at: run.at - first + from, ..*run }).collect();
-        let Content::Extents(extents) = &mut state.content else { return Ok(()) };
+        let moved: Vec<Extent> =
+            runs.iter().map(|run| Extent { at: run.at - first + from, ..*run }).collect();
+        let StreamContent::Extents(extents) = &mut state.content else { return Ok(()) };
         extents.load_range(&mut core.pages, from, to)?;
         let pages = Extents::pages_of(runs.len(), &self.geometry) + core.pages_to_give_up(extents, from..to);
         if !core.spares(TO_CHANGE + pages) {
@@ -148,7 +149,7 @@ impl Volume {
         core.changeable(node.0)?;
         let upper = core.upper.clone();
         let entity = core.entity(node.0)?;
-        if matches!(entity.place, Place::Part { .. } | Place::Nowhere) {
+        if matches!(entity.place, RecordPlace::Part { .. } | RecordPlace::Nowhere) {
             return Err(Error::InvalidArgument("only a file that has a name has snapshots"));
         }
         if entity.named.iter().any(|named| named.is_called(name, &upper)) {
@@ -168,7 +169,7 @@ impl Volume {
         extents.replace(0, u32::MAX - 1, &runs, &mut Vec::new());
         let kept = StreamState {
             size: state.size,
-            content: Content::Extents(extents),
+            content: StreamContent::Extents(extents),
             unwritten: state.unwritten,
             integrity: state.integrity,
             shared: true,
@@ -222,7 +223,7 @@ impl Volume {
                 what: "clusters taken ahead for files with integrity",
             });
         }
-        if let Content::Inline(content) = &mut state.content
+        if let StreamContent::Inline(content) = &mut state.content
             && core.holds_inline(stream.node, end.max(size))
         {
             content.resize(size as usize, 0);
@@ -240,7 +241,7 @@ impl Volume {
         let filled = self.fill_holes(&mut core, &mut state, from..to, valid, &mut taken, lacks);
         state.generation.advance();
         core.mark(stream.node);
-        if let (Err(_), Content::Extents(extents)) = (&filled, &mut state.content) {
+        if let (Err(_), StreamContent::Extents(extents)) = (&filled, &mut state.content) {
             // Nothing on disk knows of what was taken.
             for (at, run) in taken {
                 extents.replace(at, at + run.count, &[], &mut Vec::new());
@@ -264,7 +265,7 @@ impl Volume {
         let Some(valid) = state.unwritten else { return Ok(()) };
         // What follows the data in its last cluster reads as zeroes without being told from now on.
         self.zero_unwritten(core, state, valid.next_multiple_of(cluster).min(state.size))?;
-        let Content::Extents(extents) = &mut state.content else { return Ok(()) };
+        let StreamContent::Extents(extents) = &mut state.content else { return Ok(()) };
         let from = valid.div_ceil(cluster) as u32;
         extents.load_range(&mut core.pages, from, u32::MAX)?;
         let mut gone = Vec::new();
@@ -282,13 +283,13 @@ impl Volume {
         state: &mut StreamState,
         range: Range<u32>,
         valid: u64,
-        taken: &mut Vec<(u32, crate::space::Run)>,
+        taken: &mut Vec<(u32, crate::space::ContainerRun)>,
         lacks: &mut u64,
     ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let written = valid.div_ceil(cluster);
         let orphan = state.orphan;
-        let Content::Extents(extents) = &mut state.content else { return Ok(()) };
+        let StreamContent::Extents(extents) = &mut state.content else { return Ok(()) };
         extents.load_range(&mut core.pages, range.start.saturating_sub(1), range.end)?;
         let mut missing = 0;
         extents.walk(range.start, range.end, |piece| {
@@ -303,15 +304,15 @@ impl Volume {
         let zeroes = Buffer::new((1 << 20).max(cluster as usize));
         while at < range.end {
             let next = match extents.find(at) {
-                Found::Extent(run) => {
+                Mapping::Extent(run) => {
                     at = run.end();
                     continue;
                 }
-                Found::Hole(next) => next.min(range.end),
-                Found::Absent(_) => return Err(Error::InvalidArgument("runs that were loaded are gone")),
+                Mapping::Hole(next) => next.min(range.end),
+                Mapping::Absent(_) => return Err(Error::InvalidArgument("runs that were loaded are gone")),
             };
             let near = match at.checked_sub(1).map(|before| extents.find(before)) {
-                Some(Found::Extent(before)) => {
+                Some(Mapping::Extent(before)) => {
                     self.geometry.place(before.cluster + u64::from(at - before.at))
                 }
                 _ => None,
@@ -333,7 +334,7 @@ impl Volume {
                 }
                 (place, clear) = (place + length, clear - length);
             }
-            let row = Run { at, count: run.count, cluster: number, checksum: None };
+            let row = Extent { at, count: run.count, cluster: number, checksum: None };
             extents.replace(at, row.end(), &[row], &mut Vec::new());
             if !orphan {
                 core.pages.space.keep(run);

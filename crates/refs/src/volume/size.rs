@@ -1,8 +1,8 @@
 //! The size of a stream, its holes, and where it lies.
 
 use super::*;
-use crate::extents::Found;
-use crate::stream::Content;
+use crate::extents::Mapping;
+use crate::stream::StreamContent;
 
 impl Volume {
     pub(super) fn resize(&self, node: Node, size: u64) -> Result<()> {
@@ -18,7 +18,7 @@ impl Volume {
         }
         core.mark(stream.node);
         match &mut state.content {
-            Content::Inline(content) if core.holds_inline(stream.node, size) => {
+            StreamContent::Inline(content) if core.holds_inline(stream.node, size) => {
                 content.resize(size as usize, 0)
             }
             _ => self.spill_inline(&mut core, &stream, &mut state)?,
@@ -27,7 +27,7 @@ impl Volume {
             if state.extents().is_some() {
                 self.zero_tail(&mut core, &mut state, size)?;
             }
-        } else if let Content::Extents(extents) = &mut state.content {
+        } else if let StreamContent::Extents(extents) = &mut state.content {
             let from = size.div_ceil(u64::from(self.geometry.cluster)) as u32;
             let mut gone = Vec::new();
             extents.load_range(&mut core.pages, from, u32::MAX)?;
@@ -81,8 +81,8 @@ impl Volume {
         let mut state = stream.write();
         let state = &mut *state;
         match &mut state.content {
-            Content::Inline(content) => content[range.start as usize..range.end as usize].fill(0),
-            Content::Extents(extents) if from < to => {
+            StreamContent::Inline(content) => content[range.start as usize..range.end as usize].fill(0),
+            StreamContent::Extents(extents) if from < to => {
                 let mut gone = Vec::new();
                 extents.load_range(&mut core.pages, from, to)?;
                 core.can_give_up(extents, from..to)?;
@@ -90,7 +90,7 @@ impl Volume {
                 state.generation.advance();
                 core.park(&gone, state.orphan)?;
             }
-            Content::Extents(_) => {}
+            StreamContent::Extents(_) => {}
         }
         self.stamp(&stream);
         core.mark(stream.node);
@@ -104,28 +104,28 @@ impl Volume {
             return true;
         }
         match &stream.read().content {
-            Content::Inline(_) => true,
-            Content::Extents(extents) => !matches!(extents.find(at), Found::Hole(_)),
+            StreamContent::Inline(_) => true,
+            StreamContent::Extents(extents) => !matches!(extents.find(at), Mapping::Hole(_)),
         }
     }
 
     pub(super) fn list_extents(&self, node: Node) -> Result<Vec<Extent>> {
-        use platter_vfs::Place as Where;
+        use platter_vfs::Place;
         let stream = self.data_of(node)?;
         self.load(&stream, 0, u32::MAX)?;
         let state = stream.read();
         let cluster = u64::from(self.geometry.cluster);
         let extents = match &state.content {
-            Content::Inline(content) if content.is_empty() => return Ok(Vec::new()),
-            Content::Inline(content) => {
-                return Ok(vec![Extent { offset: 0, length: content.len() as u64, place: Where::Resident }]);
+            StreamContent::Inline(content) if content.is_empty() => return Ok(Vec::new()),
+            StreamContent::Inline(content) => {
+                return Ok(vec![Extent { offset: 0, length: content.len() as u64, place: Place::Resident }]);
             }
-            Content::Extents(extents) => extents,
+            StreamContent::Extents(extents) => extents,
         };
         let mut all: Vec<Extent> = Vec::new();
         let mut at = 0;
         let mut add = |extent: Extent| match (all.last_mut(), extent.place) {
-            (Some(last), Where::Device(here)) if matches!(last.place, Where::Device(before) if before + last.length == here) => {
+            (Some(last), Place::Device(here)) if matches!(last.place, Place::Device(before) if before + last.length == here) => {
                 last.length += extent.length
             }
             _ => all.push(extent),
@@ -136,22 +136,22 @@ impl Volume {
                 break;
             }
             if offset > at {
-                add(Extent { offset: at, length: offset - at, place: Where::Hole });
+                add(Extent { offset: at, length: offset - at, place: Place::Hole });
             }
             let end = (u64::from(run.end()) * cluster).min(state.size);
             let written = state.valid().clamp(offset, end);
             let place = self.device_offset(run.cluster)?;
             if written > offset {
-                add(Extent { offset, length: written - offset, place: Where::Device(place) });
+                add(Extent { offset, length: written - offset, place: Place::Device(place) });
             }
             if end > written {
-                let place = Where::Unwritten(place + (written - offset));
+                let place = Place::Unwritten(place + (written - offset));
                 add(Extent { offset: written, length: end - written, place });
             }
             at = end;
         }
         if at < state.size {
-            add(Extent { offset: at, length: state.size - at, place: Where::Hole });
+            add(Extent { offset: at, length: state.size - at, place: Place::Hole });
         }
         Ok(all)
     }

@@ -4,10 +4,10 @@ use super::data::Taken;
 use super::taking::{Part, give_back};
 use super::*;
 use crate::core::Held;
-use crate::extents::{Extent as Run, Extents, Found};
+use crate::extents::{Extent, Extents, Mapping};
 use crate::layout::crc32c;
-use crate::space::Run as Clusters;
-use crate::stream::{Content, StreamState};
+use crate::space::ContainerRun;
+use crate::stream::{StreamContent, StreamState};
 use platter_device::Buffer;
 use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
 
@@ -52,7 +52,7 @@ impl Volume {
         // Before the first change: if a later one fails, this one counts.
         core.mark(stream.node);
         let size = state.size.max(end);
-        if let Content::Inline(content) = &mut state.content
+        if let StreamContent::Inline(content) = &mut state.content
             && core.holds_inline(stream.node, size)
         {
             content.resize(size as usize, 0);
@@ -66,7 +66,7 @@ impl Volume {
         self.zero_tail(&mut core, &mut state, offset)?;
         self.zero_unwritten(&mut core, &mut state, offset)?;
         let (from, to) = self.clusters(offset..end);
-        if let Content::Extents(extents) = &mut state.content {
+        if let StreamContent::Extents(extents) = &mut state.content {
             extents.load_range(&mut core.pages, from, to)?;
         }
         // All that it needs before the first byte is written.
@@ -120,7 +120,9 @@ impl Volume {
 
     /// Writes up to so many whole clusters in place, if they are there: none of them is another's too. Returns how many.
     fn write_run(&self, state: &StreamState, at: u32, most: u32, data: &[u8]) -> Result<u32> {
-        let Some(Found::Extent(run)) = state.extents().map(|extents| extents.find(at)) else { return Ok(0) };
+        let Some(Mapping::Extent(run)) = state.extents().map(|extents| extents.find(at)) else {
+            return Ok(0);
+        };
         if most < 2 {
             return Ok(0);
         }
@@ -140,8 +142,8 @@ impl Volume {
         let owner = core.owner_of(node);
         while let Err(error) = core.record_fits(owner, instead) {
             let length = |stream: &Arc<Stream>| match &stream.read().content {
-                Content::Inline(content) => content.len(),
-                Content::Extents(_) => 0,
+                StreamContent::Inline(content) => content.len(),
+                StreamContent::Extents(_) => 0,
             };
             let streams = core.entity(owner)?.all_streams().cloned();
             let streams = streams.filter(|stream| instead.is_none_or(|(known, _)| known != stream.node));
@@ -180,15 +182,15 @@ impl Volume {
     /// The same where it is known to fit, and the caller has the node stored; `table` is the number that pages of extents
     /// carry.
     fn move_outside(&self, core: &mut Core, state: &mut StreamState, table: u64) -> Result<()> {
-        let Content::Inline(content) = &mut state.content else { return Ok(()) };
+        let StreamContent::Inline(content) = &mut state.content else { return Ok(()) };
         let content = std::mem::take(content);
-        state.content = Content::Extents(Extents::new(&core.pages, table));
+        state.content = StreamContent::Extents(Extents::new(&core.pages, table));
         state.generation.advance();
         if content.is_empty() {
             return Ok(());
         }
         self.rewrite_cluster(core, state, 0, 0, &content)
-            .inspect_err(|_| state.content = Content::Inline(content))
+            .inspect_err(|_| state.content = StreamContent::Inline(content))
     }
 
     /// Zeroes what is behind the end of the stream in its last cluster, if data is about to be put after it.
@@ -209,16 +211,16 @@ impl Volume {
         while let Some(from) = state.unwritten.filter(|&from| from < offset) {
             let (at, inside) = ((from / cluster) as u32, (from % cluster) as usize);
             let end = (u64::from(at) + 1) * cluster;
-            let Content::Extents(extents) = &mut state.content else { return Ok(()) };
+            let StreamContent::Extents(extents) = &mut state.content else { return Ok(()) };
             extents.load_range(&mut core.pages, at, at + 1)?;
             let next = match extents.find(at) {
-                Found::Extent(_) => {
+                Mapping::Extent(_) => {
                     let zeroes = vec![0; (end.min(offset) - from) as usize];
                     self.rewrite_cluster(core, state, at, inside, &zeroes)?;
                     end
                 }
-                Found::Hole(next) => u64::from(next.max(at + 1)) * cluster,
-                Found::Absent(_) => end,
+                Mapping::Hole(next) => u64::from(next.max(at + 1)) * cluster,
+                Mapping::Absent(_) => end,
             };
             state.unwritten = Some(next.min(offset));
         }
@@ -235,7 +237,7 @@ impl Volume {
         inside: usize,
         bytes: &[u8],
     ) -> Result<()> {
-        if let Content::Extents(extents) = &mut state.content {
+        if let StreamContent::Extents(extents) = &mut state.content {
             extents.load_range(&mut core.pages, at, at + 1)?;
         }
         let mut taken = Taken::new();
@@ -252,15 +254,15 @@ impl Volume {
         core: &mut Core,
         state: &mut StreamState,
         at: u32,
-        new: Option<Clusters>,
+        new: Option<ContainerRun>,
         inside: usize,
         bytes: &[u8],
     ) -> Result<()> {
         let written = self.write_cluster(core, state, at, new, inside, bytes);
         let Some(run) = new else { return written.map(drop) };
         let checksum = written.inspect_err(|_| core.pages.space.give_back(run))?;
-        let row = Run { at, count: 1, cluster: core.cluster(&run), checksum };
-        let Content::Extents(extents) = &mut state.content else { return Ok(()) };
+        let row = Extent { at, count: 1, cluster: core.cluster(&run), checksum };
+        let StreamContent::Extents(extents) = &mut state.content else { return Ok(()) };
         let mut gone = Vec::new();
         extents.replace(at, at + 1, &[row], &mut gone);
         state.generation.advance();
@@ -276,19 +278,19 @@ impl Volume {
         core: &Core,
         state: &StreamState,
         at: u32,
-        new: Option<Clusters>,
+        new: Option<ContainerRun>,
         inside: usize,
         bytes: &[u8],
     ) -> Result<Option<u32>> {
         let size = self.geometry.cluster as usize;
         let kept = state.valid().saturating_sub(u64::from(at) * size as u64).min(size as u64) as usize;
-        let Content::Extents(extents) = &state.content else {
+        let StreamContent::Extents(extents) = &state.content else {
             return Err(Error::InvalidArgument("the content is in the record"));
         };
         let mut whole = Vec::with_capacity(size);
         let found = extents.find(at);
         match found {
-            Found::Extent(_) if kept > 0 => self.read_clusters(extents, at, at + 1, &mut whole)?,
+            Mapping::Extent(_) if kept > 0 => self.read_clusters(extents, at, at + 1, &mut whole)?,
             _ => whole.resize(size, 0),
         }
         whole[kept..].fill(0);
@@ -300,7 +302,7 @@ impl Volume {
                 self.device.write_at(self.device_offset(core.cluster(&run))?, &buffer)?;
                 Ok(state.integrity.then(|| crc32c(&whole)))
             }
-            (None, Found::Extent(run)) => {
+            (None, Mapping::Extent(run)) => {
                 let sector = self.device.sectors().logical as usize;
                 let (low, high) = (inside / sector * sector, (inside + bytes.len()).next_multiple_of(sector));
                 let offset = self.device_offset(run.cluster + u64::from(at - run.at))?;
@@ -313,9 +315,9 @@ impl Volume {
 }
 
 /// Takes the cluster for this place of a stream out of those that were taken, if it is among them: they are used in order.
-fn take_one(taken: &mut Taken, at: u32) -> Option<Clusters> {
+fn take_one(taken: &mut Taken, at: u32) -> Option<ContainerRun> {
     let (place, run) = taken.first_mut().filter(|(place, _)| *place == at)?;
-    let one = Clusters { count: 1, ..*run };
+    let one = ContainerRun { count: 1, ..*run };
     (*place, run.start, run.count) = (at + 1, run.start + 1, run.count - 1);
     if run.count == 0 {
         taken.remove(0);

@@ -3,11 +3,11 @@
 use super::*;
 use crate::attributes::{self, is_link};
 use crate::core::Named;
-use crate::extents::Extent as Run;
+use crate::extents::Extent;
 use crate::layout::attribute::{EA, EA_INFORMATION, SINGLE};
 use crate::layout::bytes::{put, u16_at, u32_at};
 use crate::layout::{Attribute, crc32c};
-use crate::stream::{Content, Limits, StreamState};
+use crate::stream::{Limits, StreamContent, StreamState};
 use platter_device::{Buffer, sync};
 
 /// A record's extended attributes.
@@ -104,7 +104,7 @@ impl RefsVolume {
             ));
         }
         let mut core = if value.is_some() { self.grow()? } else { self.change()? };
-        if matches!(core.entity(node.0)?.place, Place::Part { .. }) {
+        if matches!(core.entity(node.0)?.place, RecordPlace::Part { .. }) {
             return Err(Error::InvalidArgument("a named stream has no extended attributes"));
         }
         let entity = core.entity_mut(node.0)?;
@@ -183,7 +183,7 @@ impl RefsVolume {
         };
         let upper = core.upper.clone();
         let entity = core.entity(node.0)?;
-        if matches!(entity.place, Place::Part { .. }) {
+        if matches!(entity.place, RecordPlace::Part { .. }) {
             return Err(Error::InvalidArgument("a named stream has no streams of its own"));
         }
         let known = entity
@@ -203,7 +203,7 @@ impl RefsVolume {
                 let integrity = core.entity(node.0)?.record.attributes & Record::INTEGRITY != 0;
                 let number = core.next_node();
                 let read_only = core.entity(node.0)?.record.attributes & 1 != 0;
-                let orphan = core.entity(node.0)?.place == Place::Nowhere;
+                let orphan = core.entity(node.0)?.place == RecordPlace::Nowhere;
                 let state = StreamState { orphan, ..StreamState::empty(integrity) };
                 let stream = Arc::new(Stream::new(number, state, read_only, Limits::default()));
                 let (name, stream_of) = (name.units().to_vec(), stream.clone());
@@ -222,7 +222,7 @@ impl RefsVolume {
             record.reparse = 0;
             let entity = Entity {
                 id: Id::Stream(node.0, number),
-                place: Place::Part { of: node.0 },
+                place: RecordPlace::Part { of: node.0 },
                 record,
                 stream: Some(stream),
                 named: Vec::new(),
@@ -253,7 +253,7 @@ impl RefsVolume {
             core.rename_id(named.node, Id::Nameless(named.node));
             let face = core.entity(node.0)?.record.clone();
             let entity = core.entity_held(named.node)?;
-            entity.place = Place::Nowhere;
+            entity.place = RecordPlace::Nowhere;
             (entity.record.times, entity.record.attributes) = (face.times, face.attributes);
             entity.record.links = 0;
             core.orphan_stream(&named.stream)?;
@@ -269,7 +269,7 @@ impl RefsVolume {
         integrity: Integrity,
         watch: &dyn Progress,
     ) -> Result<()> {
-        if matches!(self.core().entity(node.0)?.place, Place::Part { .. }) {
+        if matches!(self.core().entity(node.0)?.place, RecordPlace::Part { .. }) {
             return Err(Error::InvalidArgument("a named stream has the integrity of its file"));
         }
         let _alone = Conversion::begin(self, node);
@@ -338,14 +338,14 @@ impl RefsVolume {
                 self.give_back_unwritten(&mut core, &mut state)?;
             }
             let state = &mut *state;
-            let Content::Extents(extents) = &mut state.content else { break };
+            let StreamContent::Extents(extents) = &mut state.content else { break };
             let end = (state.size.div_ceil(cluster as u64)) as u32;
             if at >= end {
                 break;
             }
             let to = (at + piece).min(end);
             extents.load_range(&mut core.pages, at, to)?;
-            let runs: Vec<Run> = extents.within(at, to)?;
+            let runs: Vec<Extent> = extents.within(at, to)?;
             let mut rows = Vec::new();
             for run in runs {
                 if run.checksum.is_some() == enabled {
@@ -359,7 +359,7 @@ impl RefsVolume {
                     )?);
                     self.device.read_at(offset, &mut buffer[..length])?;
                     for (index, content) in buffer[..length].chunks_exact(cluster).enumerate() {
-                        rows.push(Run {
+                        rows.push(Extent {
                             at: run.at + index as u32,
                             count: 1,
                             cluster: run.cluster + index as u64,
@@ -367,7 +367,7 @@ impl RefsVolume {
                         });
                     }
                 } else {
-                    rows.push(Run { checksum: None, ..run });
+                    rows.push(Extent { checksum: None, ..run });
                 }
             }
             // The clusters stay where they are.

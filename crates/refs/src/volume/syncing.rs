@@ -108,7 +108,7 @@ impl Volume {
                 }
             }
         };
-        let write = |entry: &crate::core::Entry| {
+        let write = |entry: &crate::core::SyncEntry| {
             if entry.needs_data {
                 self.health.flush(&*self.device)?;
             }
@@ -205,7 +205,7 @@ impl Volume {
                 continue;
             }
             let owner = match core.entity(node).map(|entity| entity.place.clone()) {
-                Ok(Place::Part { of }) => of,
+                Ok(RecordPlace::Part { of }) => of,
                 Ok(_) => node,
                 Err(_) => continue,
             };

@@ -2,7 +2,7 @@
 
 use super::data::{Taken, writer};
 use super::*;
-use crate::extents::{Extent as Run, Found};
+use crate::extents::{Extent, Mapping};
 
 /// Clusters of a stream that are about to be written.
 pub(super) struct Part {
@@ -46,33 +46,33 @@ impl Volume {
             let mut found = match extents {
                 _ if is_known => None,
                 Some(extents) => Some(extents.find(at)),
-                None => Some(Found::Hole(u32::MAX)),
+                None => Some(Mapping::Hole(u32::MAX)),
             };
             let mut most = to - at;
             let mut near = taken.last().map(|(_, last)| (last.container, last.start + last.count));
             // Of a run, what others have too is not overwritten.
             let mut is_shared = false;
-            if let (Some(Found::Extent(run)), true) = (found, state.shared) {
+            if let (Some(Mapping::Extent(run)), true) = (found, state.shared) {
                 let first = run.cluster + u64::from(at - run.at);
                 let (shared, length) = core.is_others_too(first, run.end().min(to) - at)?;
                 (is_shared, most) = (shared, most.min(length));
-                found = Some(Found::Extent(Run { at, count: length, cluster: first, ..run }));
+                found = Some(Mapping::Extent(Extent { at, count: length, cluster: first, ..run }));
             }
             match found {
-                Some(Found::Extent(run)) if !state.integrity && run.checksum.is_none() && !is_shared => {
+                Some(Mapping::Extent(run)) if !state.integrity && run.checksum.is_none() && !is_shared => {
                     let stop = run.end().min(to);
                     piece(at, stop - at, run.cluster + u64::from(at - run.at))?;
                     at = stop;
                     continue;
                 }
                 // Overwriting goes where the last write went, so that scattered writes lie together.
-                None | Some(Found::Extent(_) | Found::Absent(_)) => {}
-                Some(Found::Hole(next)) => {
+                None | Some(Mapping::Extent(_) | Mapping::Absent(_)) => {}
+                Some(Mapping::Hole(next)) => {
                     if !state.integrity {
                         most = most.min(next - at);
                     }
                     if let (None, Some(before)) = (near, at.checked_sub(1))
-                        && let Some(Found::Extent(run)) = extents.map(|extents| extents.find(before))
+                        && let Some(Mapping::Extent(run)) = extents.map(|extents| extents.find(before))
                     {
                         near = self.geometry.place(run.cluster + u64::from(at - run.at));
                     }

@@ -3,9 +3,9 @@
 use super::data::{BESIDE, IN_PLACE, Memory, NEW, PASS, SLOWLY};
 use super::taking::{Part, give_back};
 use super::*;
-use crate::extents::{Extent as Run, Extents, Found};
+use crate::extents::{Extent, Extents, Mapping};
 use crate::layout::crc32c;
-use crate::stream::{Content, StreamState};
+use crate::stream::{StreamContent, StreamState};
 
 /// Bytes from which on the checksums of a write take long enough to be computed while the device carries it out: for 64
 /// KiB from memory some 4 microseconds, which is about what starting it takes.
@@ -104,7 +104,7 @@ impl Volume {
                 *is_moving = true;
                 return Ok(true);
             }
-            let Content::Extents(extents) = &state.content else {
+            let StreamContent::Extents(extents) = &state.content else {
                 if is_whole && end >= self.geometry.version.least_outside() && state.size == 0 {
                     return Ok(true);
                 }
@@ -124,7 +124,7 @@ impl Volume {
                 let mut at = from;
                 while at < to {
                     match extents.find(at) {
-                        Found::Extent(run) if run.checksum.is_none() && !state.shared => at = run.end(),
+                        Mapping::Extent(run) if run.checksum.is_none() && !state.shared => at = run.end(),
                         _ => return false,
                     }
                 }
@@ -193,7 +193,7 @@ impl Volume {
         let is_known = *is_moving
             && !state.shared
             && state.extents().is_some_and(|extents| extents.is_dense() && u64::from(to) <= extents.end());
-        if let (Content::Extents(extents), false) = (&mut state.content, is_known) {
+        if let (StreamContent::Extents(extents), false) = (&mut state.content, is_known) {
             // With the run before it, to go on where that ends.
             extents.load_range(&mut core.pages, from.saturating_sub(1), to)?;
         }
@@ -235,7 +235,8 @@ impl Volume {
         }
         let mut memory = self.taken_memory(plan)?;
         let slowly = |memory: &Memory| {
-            self.with_space(|lacks| self.write_slowly(&memory.stream, plan.offset, data, lacks)).map(|()| true)
+            self.with_space(|lacks| self.write_slowly(&memory.stream, plan.offset, data, lacks))
+                .map(|()| true)
         };
         let finished = match plan.notes[0] {
             SLOWLY if data.is_empty() => done.map_err(Error::from).map(|()| true),
@@ -259,12 +260,7 @@ impl Volume {
     /// Puts the clusters that a plan took on record. `false` if others were put there meanwhile that are written in place:
     /// then the plan's are given back, and the data must go to those. Who is writing to them would write to clusters of
     /// nobody's otherwise, and soon to another file's.
-    fn record_new(
-        &self,
-        memory: &mut Memory,
-        plan: &Plan,
-        done: platter_device::Result<()>,
-    ) -> Result<bool> {
+    fn record_new(&self, memory: &mut Memory, plan: &Plan, done: platter_device::Result<()>) -> Result<bool> {
         let Memory { stream, taken, rows, gone, owes, .. } = memory;
         let integrity = plan.notes[1] != 0;
         gone.clear();
@@ -284,14 +280,15 @@ impl Volume {
             "integrity changed while a write was planned"
         );
         let recorded = written.and_then(|()| {
-            let Content::Extents(extents) = &mut state.content else {
+            let StreamContent::Extents(extents) = &mut state.content else {
                 return Err(Error::InvalidArgument("the content of a planned write went into the record"));
             };
             // Runs that follow each other in the stream go in at once, and all or none.
             let rows = || rows.chunk_by(|one, next| one.end() == next.at);
-            let range = |rows: &[Run]| (rows[0].at, rows[rows.len() - 1].end());
+            let range = |rows: &[Extent]| (rows[0].at, rows[rows.len() - 1].end());
             rows().map(range).try_for_each(|(from, to)| extents.load_range(&mut core.pages, from, to))?;
-            if !integrity && !state.shared && rows().map(range).any(|(from, to)| has_plain(extents, from, to)) {
+            if !integrity && !state.shared && rows().map(range).any(|(from, to)| has_plain(extents, from, to))
+            {
                 return Ok(false);
             }
             for rows in rows() {
@@ -342,12 +339,12 @@ impl Volume {
         for &(at, run) in taken.iter() {
             let number = self.geometry.number(run.container, run.start);
             if !has_integrity {
-                rows.push(Run { at, count: run.count, cluster: number, checksum: None });
+                rows.push(Extent { at, count: run.count, cluster: number, checksum: None });
                 continue;
             }
             let start = (at - first) as usize * cluster;
             let content = data[start..][..run.count as usize * cluster].chunks_exact(cluster);
-            rows.extend((at..).zip(number..).zip(content).map(|((at, cluster), content)| Run {
+            rows.extend((at..).zip(number..).zip(content).map(|((at, cluster), content)| Extent {
                 at,
                 count: 1,
                 cluster,
@@ -376,9 +373,9 @@ fn has_plain(extents: &Extents, from: u32, to: u32) -> bool {
     let mut at = from;
     while at < to {
         at = match extents.find(at) {
-            Found::Extent(run) if run.checksum.is_some() => run.end(),
-            Found::Hole(end) => end,
-            Found::Extent(_) | Found::Absent(_) => return true,
+            Mapping::Extent(run) if run.checksum.is_some() => run.end(),
+            Mapping::Hole(end) => end,
+            Mapping::Extent(_) | Mapping::Absent(_) => return true,
         };
     }
     false

@@ -2,7 +2,7 @@
 
 use super::plan::{Plan, tier};
 use crate::check::known::{METADATA_DIRECTORY, SECURITY, TRASH};
-use crate::check::noted::{Mend, Row, Task};
+use crate::check::noted::{Mend, NotedRow, Task};
 use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::parent_child;
@@ -76,7 +76,7 @@ fn set_tree(core: &mut Core, table: u64, tree: Tree) -> Result<()> {
     Ok(())
 }
 
-fn rows(pages: &mut Pages, tree: &Tree) -> Result<Option<Vec<Row>>> {
+fn rows(pages: &mut Pages, tree: &Tree) -> Result<Option<Vec<NotedRow>>> {
     let mut rows = Vec::new();
     tree.scan(pages, &[], |row| {
         rows.push((row.key.to_vec(), row.flags, row.value.to_vec()));
@@ -86,7 +86,7 @@ fn rows(pages: &mut Pages, tree: &Tree) -> Result<Option<Vec<Row>>> {
 }
 
 /// A tree with these rows under the header of another; `None` if two of them have the same key.
-fn filled(pages: &mut Pages, like: &Tree, table: u64, rows: &[Row]) -> Result<Option<Tree>> {
+fn filled(pages: &mut Pages, like: &Tree, table: u64, rows: &[NotedRow]) -> Result<Option<Tree>> {
     let header = like.header(pages)?;
     let mut new = like.emptied(pages, &header)?;
     new.table = table;
@@ -147,7 +147,7 @@ fn rebuild(core: &mut Core, table: u64) -> Result<()> {
 pub fn salvage(core: &mut Core, plan: &mut Plan) -> Result<()> {
     for (table, lost) in std::mem::take(&mut plan.repair.salvaged) {
         let Some(old) = tree(core, table) else { continue };
-        let mut all: Vec<Row> = Vec::new();
+        let mut all: Vec<NotedRow> = Vec::new();
         let header = old.header(&mut core.pages).ok();
         if header.is_some() {
             old.scan_past_damage(&mut core.pages, &[], |row| {
@@ -200,7 +200,7 @@ fn renew_security(core: &mut Core) -> Result<()> {
 pub fn renew(core: &mut Core, plan: &Plan) -> Result<()> {
     for &index in &plan.repair.renewed {
         let root = Root::ALL[index];
-        let rows: Vec<Row> = match root {
+        let rows: Vec<NotedRow> = match root {
             // Their rows are those of all containers, which follow.
             Root::MediumAllocator | Root::ContainerAllocator | Root::SmallAllocator => Vec::new(),
             Root::ParentChild if !plan.is_directory_lost => parents(plan),
@@ -242,7 +242,7 @@ pub fn renew(core: &mut Core, plan: &Plan) -> Result<()> {
 }
 
 /// The rows of the parent-child table.
-fn parents(plan: &Plan) -> Vec<Row> {
+fn parents(plan: &Plan) -> Vec<NotedRow> {
     let found = plan.reached.iter().filter(|(child, _)| **child != ROOT_DIRECTORY);
     let pairs: BTreeSet<(u64, u64)> = found.map(|(child, (above, _))| (*above, *child)).collect();
     let row = |(above, child)| {
