@@ -128,7 +128,7 @@ impl Log {
     }
 
     /// The number of writes that a flush had covered when write `k` began.
-    fn durable_until(&self, state: &State, k: usize) -> usize {
+    fn durable_until(&self, state: &PowerState, k: usize) -> usize {
         let flushed = &state.flushed[..self.flushes];
         flushed.partition_point(|&until| until <= k).checked_sub(1).map_or(0, |last| flushed[last])
     }
@@ -139,11 +139,11 @@ pub(crate) struct Journal {
     base: Arc<dyn Device>,
     grain: u64,
     sector: u64,
-    state: RwLock<State>,
+    state: RwLock<PowerState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PowerState {
     writes: Vec<Write>,
     /// For each logical sector that was written: by which writes, oldest first.
     versions: HashMap<u64, Vec<usize>>,
@@ -264,11 +264,11 @@ impl Journal {
         Ok(())
     }
 
-    fn read_lock(&self) -> RwLockReadGuard<'_, State> {
+    fn read_lock(&self) -> RwLockReadGuard<'_, PowerState> {
         self.state.read()
     }
 
-    fn write_lock(&self) -> RwLockWriteGuard<'_, State> {
+    fn write_lock(&self) -> RwLockWriteGuard<'_, PowerState> {
         self.state.write()
     }
 }

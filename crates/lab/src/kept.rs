@@ -5,7 +5,7 @@ use crate::{Measured, ProcessorTime, WorkerTally};
 use std::time::Duration;
 
 /// What one case's workers did in one slice; in one that runs in one piece, in all of it.
-pub(crate) struct Run {
+pub(crate) struct SliceCounts {
     pub workload: String,
     pub elapsed: Duration,
     pub workers: Vec<WorkerTally>,
@@ -14,12 +14,12 @@ pub(crate) struct Run {
 
 /// What was measured, in the order in which it was.
 #[derive(Default)]
-pub struct Runs(pub(crate) Vec<Run>);
+pub struct Runs(pub(crate) Vec<SliceCounts>);
 
 impl Runs {
     /// Keeps what was measured: see [`crate::Observer::measured`].
     pub fn add(&mut self, workload: &Workload, _case: &Case, measured: &Measured) {
-        self.0.push(Run {
+        self.0.push(SliceCounts {
             workload: workload.name.clone(),
             elapsed: measured.elapsed,
             workers: measured.workers.clone(),

@@ -12,7 +12,7 @@ use room::Room;
 use std::collections::HashSet;
 
 /// A comparison that can be carried out.
-pub(crate) struct Plan {
+pub(crate) struct CheckedComparison {
     /// With the command line's choices applied, and each span and count worked out.
     pub comparison: Comparison,
     /// What the targets are called, in their order; no two alike.
@@ -35,7 +35,7 @@ const MOST_IOS: u64 = 262_144;
 ///
 /// # Errors
 /// [`Error::Job`]: the first thing that cannot be carried out, with what it is and what there is.
-pub(crate) fn check(comparison: &Comparison) -> Result<Plan> {
+pub(crate) fn check(comparison: &Comparison) -> Result<CheckedComparison> {
     let mut comparison = comparison.clone();
     let mut warnings = Vec::new();
     if comparison.targets.is_empty() || comparison.workloads.is_empty() {
@@ -67,7 +67,7 @@ pub(crate) fn check(comparison: &Comparison) -> Result<Plan> {
         warnings
             .push(format!("{} was left alone: every target is a directory of the host", rooms.ground.name));
     }
-    Ok(Plan { comparison, names, caching, warnings })
+    Ok(CheckedComparison { comparison, names, caching, warnings })
 }
 
 /// The largest span of a comparison's workloads, for which its targets are made.

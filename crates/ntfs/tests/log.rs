@@ -3,7 +3,7 @@
 use platter_device::{
     Device, Faults, FileDevice, FileOptions, Grain, MemoryDevice, OverlayDevice, Sectors, Survivors,
 };
-use platter_ntfs::layout::index::{IndexBlock, Node, name_entry};
+use platter_ntfs::layout::index::{IndexBlock, IndexNode, name_entry};
 use platter_ntfs::layout::{
     BootSector, Content, Geometry, Kind, Record, Reference, fixup, record_number, runs,
 };
@@ -194,7 +194,7 @@ fn linux_replays_groups_of_many_pages_and_of_index_blocks() {
 
 /// A block of an index with entries that bear a text.
 fn block(number: u64, text: &str) -> Vec<u8> {
-    let mut node = Node::empty();
+    let mut node = IndexNode::empty();
     for part in 0..40u64 {
         node.insert(
             0,

@@ -16,7 +16,7 @@ use crate::container::Tier;
 use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
-use crate::layout::{Node, NodeMut, PageReference};
+use crate::layout::{PageReference, TreeNode, TreeNodeMut};
 use crate::pages::{ANY_TABLE, Page, Pages};
 use crate::space::Owed;
 use platter_vfs::{Error, Result};
@@ -250,12 +250,12 @@ impl Extents {
         let mut extents = Extents::new(pages, table);
         (extents.clusters, extents.runs) = (clusters, runs);
         let checked = |area: &[u8]| {
-            Node::check(area).map_err(|(offset, expected, found)| {
+            TreeNode::check(area).map_err(|(offset, expected, found)| {
                 Error::damaged("stream's node", offset as u64, expected, found)
             })
         };
         checked(area)?;
-        let node = Node::new(area);
+        let node = TreeNode::new(area);
         if node.flags() & INNER == 0 {
             let rows = readable_rows(area)?;
             if let (Some(first), Some(last)) = (rows.first(), rows.last()) {

@@ -8,8 +8,8 @@ use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u32_at};
 use crate::layout::page::HEADER;
 use crate::layout::{
-    BootRecord, Checkpoint, Checksum, Node as TreeNode, NodeMut, PageReference, Root, Superblock,
-    boot_checksum, page,
+    BootRecord, Checkpoint, Checksum, PageReference, Root, Superblock, TreeNode, TreeNodeMut, boot_checksum,
+    page,
 };
 use crate::open::{self, Notes};
 use crate::{Refs, RefsVolume};
@@ -101,14 +101,14 @@ impl Base {
         let at = if inner { 0 } else { 0x20 };
         for position in (0..count).filter(|_| inner || objects) {
             let length = self.geometry.reference;
-            let mut node = NodeMut::new(&mut bytes[start..]);
+            let mut node = TreeNodeMut::new(&mut bytes[start..]);
             let Ok(mut below) = PageReference::from_bytes(&node.value_mut(position)[at..at + length], 0)
             else {
                 continue;
             };
             let kind = if inner { root } else { Root::ParentChild };
             self.unseal(&mut below, real, kind);
-            below.store(&mut NodeMut::new(&mut bytes[start..]).value_mut(position)[at..at + length]);
+            below.store(&mut TreeNodeMut::new(&mut bytes[start..]).value_mut(position)[at..at + length]);
         }
         self.device.write_at(offset, &bytes).expect("inside");
     }

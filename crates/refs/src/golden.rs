@@ -9,8 +9,8 @@ use crate::layout::page::{HEADER, NODE, volume_signature};
 use crate::layout::record::key;
 use crate::layout::tree_header;
 use crate::layout::{
-    Algorithm, BootRecord, ContainerRow, Node, NodeMut, ObjectRow, PageHeader, PageReference, Record, Row,
-    Superblock, Version,
+    Algorithm, BootRecord, ContainerRow, ObjectRow, PageHeader, PageReference, Record, Row, Superblock,
+    TreeNode, TreeNodeMut, Version,
 };
 use crate::pages::Page;
 use crate::system::{LogArea, directory_descriptor, security_row, system_descriptor};
@@ -62,8 +62,8 @@ fn superblock() {
 fn rebuilt(page: &[u8]) -> Vec<u8> {
     let start = HEADER + u32_at(page, HEADER) as usize;
     let area = &page[start..];
-    Node::check(area).unwrap();
-    let node = Node::new(area);
+    TreeNode::check(area).unwrap();
+    let node = TreeNode::new(area);
     let mut again = Page::with_header(page.len(), &page[HEADER..start], node.level(), node.flags());
     let mut places: Vec<(usize, usize)> = (0..node.len()).map(|index| (node.offset(index), index)).collect();
     places.sort();
@@ -108,7 +108,7 @@ fn pages_rebuilt_row_by_row_are_the_same() {
 }
 
 fn rows(page: &'static [u8; PAGE]) -> impl Iterator<Item = Row<'static>> {
-    Node::new(&page[HEADER + u32_at(page, HEADER) as usize..]).rows()
+    TreeNode::new(&page[HEADER + u32_at(page, HEADER) as usize..]).rows()
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn page(
     put(&mut header, 0x20, rows.len() as u64);
     let mut page = Page::with_header(PAGE, &header, 0, ROOT);
     for (position, key, value) in rows {
-        let mut node: NodeMut<'_> = page.node_mut();
+        let mut node: TreeNodeMut<'_> = page.node_mut();
         assert!(node.insert(*position, key, 0, value));
     }
     let mut bytes = page.bytes().to_vec();

@@ -8,7 +8,7 @@ use crate::container::Tier;
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::u32_at;
 use crate::layout::page::{HEADER, NODE};
-use crate::layout::{Algorithm, Checksum, Node, NodeMut, PageHeader, PageReference};
+use crate::layout::{Algorithm, Checksum, PageHeader, PageReference, TreeNode, TreeNodeMut};
 use crate::space::{ContainerRun, Space};
 use platter_device::{Buffer, Device, Kind, Request, Segment, Segments};
 use platter_vfs::{Error, Result};
@@ -52,13 +52,13 @@ impl Page {
         let mut bytes = vec![0; size];
         let start = HEADER + header.len();
         bytes[HEADER..start].copy_from_slice(header);
-        NodeMut::fresh(&mut bytes[start..], level, flags);
+        TreeNodeMut::fresh(&mut bytes[start..], level, flags);
         Page { bytes, start }
     }
 
     /// The node.
-    pub fn node(&self) -> Node<'_> {
-        Node::new(&self.bytes[self.start..])
+    pub fn node(&self) -> TreeNode<'_> {
+        TreeNode::new(&self.bytes[self.start..])
     }
 
     /// The whole area of the node, for nodes of streams, whose rows have no headers.
@@ -67,8 +67,8 @@ impl Page {
     }
 
     /// The node, to be changed.
-    pub fn node_mut(&mut self) -> NodeMut<'_> {
-        NodeMut::new(&mut self.bytes[self.start..])
+    pub fn node_mut(&mut self) -> TreeNodeMut<'_> {
+        TreeNodeMut::new(&mut self.bytes[self.start..])
     }
 
     /// Lets `with` build the node in its whole area.
@@ -155,7 +155,7 @@ impl Page {
                 start - HEADER.min(start),
             ));
         }
-        Node::check(&bytes[start..]).map_err(|(offset, expected, found)| {
+        TreeNode::check(&bytes[start..]).map_err(|(offset, expected, found)| {
             Error::damaged("node", at + (start + offset) as u64, expected, found)
         })?;
         Ok(Page { bytes, start })

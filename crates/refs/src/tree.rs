@@ -9,7 +9,7 @@ mod removing;
 use crate::container::Tier;
 use crate::layout::bytes::{put, u64_at};
 use crate::layout::node::{INNER, ROOT, row_size};
-use crate::layout::{CHECKSUM_KIND, Node, PageReference, Row, tree_header};
+use crate::layout::{CHECKSUM_KIND, PageReference, Row, TreeNode, tree_header};
 use crate::pages::{Page, Pages};
 pub use order::Order;
 use platter_vfs::{Error, Result};
@@ -101,7 +101,7 @@ impl Tree {
     }
 
     /// The position of the child that a key is below.
-    fn child(&self, node: &Node<'_>, key: &[u8]) -> usize {
+    fn child(&self, node: &TreeNode<'_>, key: &[u8]) -> usize {
         let last = node.len().saturating_sub(1);
         let (mut low, mut high) = (0, last);
         while low < high {
@@ -223,7 +223,7 @@ impl Tree {
     }
 
     /// The reference in an inner row.
-    fn reference(&self, node: &Node<'_>, position: usize) -> Result<PageReference> {
+    fn reference(&self, node: &TreeNode<'_>, position: usize) -> Result<PageReference> {
         PageReference::from_bytes(node.row(position).value, 0)
     }
 

@@ -9,7 +9,7 @@ use crate::core::{Core, ROOT_DIRECTORY};
 use crate::layout::attribute::{DATA, EFS, MULTIPLE, NAMED_DATA, SINGLE};
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::key;
-use crate::layout::{Attribute, Node as TreeNode, NodeMut, Record};
+use crate::layout::{Attribute, Record, TreeNode, TreeNodeMut};
 use crate::pages::Page;
 use crate::{Refs, RefsVolume, attributes};
 use platter_device::{MemoryDevice, Sectors};
@@ -110,7 +110,7 @@ fn attributes_outside_the_record() {
         value.resize(Record::HEADER + 0x100, 0);
         let mut target = vec![0; core.geometry().reference];
         reference.store(&mut target);
-        assert!(NodeMut::empty(&mut value[Record::HEADER..], 1, 3).insert(0, &[], 0, &target));
+        assert!(TreeNodeMut::empty(&mut value[Record::HEADER..], 1, 3).insert(0, &[], 0, &target));
         put(&mut value, 0x18, 1u64);
         put(&mut value, 0x20, rows.len() as u64);
         Some(value)

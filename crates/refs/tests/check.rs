@@ -9,7 +9,7 @@ use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::layout::attribute::{DATA, OBJECT_LINK};
 use platter_refs::layout::bytes::{put, u32_at, u64_at};
 use platter_refs::layout::record::key;
-use platter_refs::layout::{ContainerRow, Node as TreeNode, NodeMut, PageReference, ROOTS, Root, ShortEntry};
+use platter_refs::layout::{ContainerRow, PageReference, ROOTS, Root, ShortEntry, TreeNode, TreeNodeMut};
 use platter_refs::{Refs, walk_runs};
 use platter_vfs::model::{Random, seed, told};
 use platter_vfs::{
@@ -271,7 +271,7 @@ const CASES: &[Case] = &[
         let many = surgeon.directory(&["many"]);
         surgeon.edit(Of::Object(many), &mut |bytes| {
             let start = start(bytes);
-            let mut node = NodeMut::new(&mut bytes[start..]);
+            let mut node = TreeNodeMut::new(&mut bytes[start..]);
             if node.view().is_inner() {
                 return Did::Nothing;
             }
@@ -547,7 +547,7 @@ const CASES: &[Case] = &[
         let root = surgeon.root(Of::Object(many));
         surgeon.edit(Of::Object(many), &mut |bytes| {
             let start = start(bytes);
-            let mut node = NodeMut::new(&mut bytes[start..]);
+            let mut node = TreeNodeMut::new(&mut bytes[start..]);
             assert!(node.view().is_inner());
             root.store(node.value_mut(0));
             Did::Sealed

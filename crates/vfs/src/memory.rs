@@ -77,10 +77,10 @@ impl Default for MemoryOptions {
 pub struct MemoryFileSystem {
     options: MemoryOptions,
     device: Arc<dyn Device>,
-    state: Mutex<State>,
+    state: Mutex<Tree>,
 }
 
-struct State {
+struct Tree {
     objects: BTreeMap<u64, Object>,
     next_node: u64,
     next_cursor: u64,
@@ -188,7 +188,7 @@ impl Object {
     }
 }
 
-impl State {
+impl Tree {
     fn object(&self, node: Node) -> Result<&Object> {
         self.objects.get(&node.0).ok_or(Error::NotFound)
     }
@@ -313,7 +313,7 @@ impl MemoryFileSystem {
         let mut system = MemoryFileSystem {
             options,
             device,
-            state: Mutex::new(State {
+            state: Mutex::new(Tree {
                 objects: BTreeMap::new(),
                 next_node: Node::ROOT.0,
                 next_cursor: 0,
@@ -361,7 +361,7 @@ impl MemoryFileSystem {
         self.lock().object(node).map_or(0, |object| object.rewrites)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Tree> {
         self.state.lock()
     }
 
@@ -370,7 +370,7 @@ impl MemoryFileSystem {
     }
 
     /// The state, for a change.
-    fn change(&self) -> Result<MutexGuard<'_, State>> {
+    fn change(&self) -> Result<MutexGuard<'_, Tree>> {
         let mut state = self.lock();
         if state.unmounted {
             return Err(Error::ReadOnly("it is unmounted".into()));
@@ -419,7 +419,7 @@ impl MemoryFileSystem {
         }
     }
 
-    fn attributes_of(&self, state: &State, node: Node) -> Result<Attributes> {
+    fn attributes_of(&self, state: &Tree, node: Node) -> Result<Attributes> {
         let (object, face) = (state.object(node)?, state.face(node)?);
         let capabilities = &self.options.capabilities;
         let size = match &object.content {

@@ -55,7 +55,7 @@ impl Intent {
 
 /// Whether a copy was left as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum CopyState {
     /// It holds what all copies of its newest event do.
     Closed,
     /// A session writes to it, or was cut off.
@@ -73,7 +73,7 @@ pub(super) struct History {
     pub length: u64,
     /// The names of its events, the newest last. None while it is being rebuilt.
     pub events: Vec<u64>,
-    pub state: State,
+    pub state: CopyState,
     /// What the session wrote to, while the state is open.
     pub intent: Intent,
     /// What told the copy from one that was changed since, when it was closed.
@@ -100,7 +100,7 @@ impl History {
     /// That of a new set.
     pub fn new(length: u64) -> History {
         let (events, stamp) = (vec![unique()], String::new());
-        History { set: unique(), length, events, state: State::Closed, intent: Intent::default(), stamp }
+        History { set: unique(), length, events, state: CopyState::Closed, intent: Intent::default(), stamp }
     }
 
     /// Adds an event, of the same name in all histories.
@@ -128,9 +128,9 @@ impl History {
     /// The record as text, with a checksum at its end.
     pub fn to_bytes(&self) -> Vec<u8> {
         let state = match self.state {
-            State::Closed => "closed",
-            State::Open => "open",
-            State::Alone => "alone",
+            CopyState::Closed => "closed",
+            CopyState::Open => "open",
+            CopyState::Alone => "alone",
         };
         let mut text = format!("{TITLE}\nset {:016x}\nlength {}\nevents", self.set, self.length);
         self.events.iter().for_each(|event| write!(text, " {event:016x}").expect("to a string"));
@@ -161,9 +161,9 @@ impl History {
         let length = field("length")?.parse().ok()?;
         let events = words(field("events")?)?;
         let state = match field("state")? {
-            "closed" => State::Closed,
-            "open" => State::Open,
-            "alone" => State::Alone,
+            "closed" => CopyState::Closed,
+            "open" => CopyState::Open,
+            "alone" => CopyState::Alone,
             _ => return None,
         };
         let intent = Intent(words(field("intent")?)?.try_into().ok()?);

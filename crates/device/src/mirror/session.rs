@@ -1,6 +1,6 @@
 //! What a mirror notes in the records of its copies while it is written to.
 
-use super::history::{History, Intent, State};
+use super::history::{CopyState, History, Intent};
 use super::record::MirrorRecord;
 use super::{Mirror, bit};
 use crate::sync::Mutex;
@@ -37,7 +37,7 @@ impl Session {
             *has_begun = true;
             History::add_event(histories.iter_mut().flatten());
             for history in histories.iter_mut().flatten() {
-                (history.state, history.intent) = (State::Open, Intent::default());
+                (history.state, history.intent) = (CopyState::Open, Intent::default());
             }
         }
         for history in histories.iter_mut().flatten() {
@@ -93,7 +93,7 @@ pub(super) fn close(history: &mut History, record: &dyn MirrorRecord) {
     if history.stamp != History::DAMAGED {
         history.stamp = stamp;
     }
-    (history.state, history.intent) = (State::Closed, Intent::default());
+    (history.state, history.intent) = (CopyState::Closed, Intent::default());
     let _ = record.save(&history.to_bytes());
 }
 

@@ -1,6 +1,6 @@
 //! Which copies of a mirror may be used together, and how those that may not become good again.
 
-use super::history::{History, Intent, State};
+use super::history::{CopyState, History, Intent};
 use super::record::MirrorRecord;
 use super::session::{Session, close};
 use super::{Mirror, bit};
@@ -83,7 +83,7 @@ impl MirrorSet {
         set.leave_out_unusable();
         set.find_current();
         let is_open =
-            |history: &Option<History>| history.as_ref().is_some_and(|one| one.state == State::Open);
+            |history: &Option<History>| history.as_ref().is_some_and(|one| one.state == CopyState::Open);
         set.unclosed = set.current().into_iter().any(|copy| is_open(&set.histories[copy]));
         set
     }
@@ -150,7 +150,9 @@ impl MirrorSet {
                         Some(format!("it has {} bytes, expected {needed}", device.len()))
                     } else if is_blank && (recorded || !all_blank) {
                         Some("it is blank".to_string())
-                    } else if history.is_some_and(|one| one.events.is_empty() && one.state != State::Alone) {
+                    } else if history
+                        .is_some_and(|one| one.events.is_empty() && one.state != CopyState::Alone)
+                    {
                         Some("it was being rebuilt".to_string())
                     } else {
                         None
@@ -204,8 +206,8 @@ impl MirrorSet {
         for copy in suspects {
             let Some(good) = good.filter(|&good| good != copy) else { continue };
             let (Some(one), Some(two)) = (self.device(copy), self.device(good)) else { continue };
-            let is_alone = history_state(&self.histories[copy]) == Some(State::Alone);
-            let is_open = history_state(&self.histories[copy]) == Some(State::Open);
+            let is_alone = history_state(&self.histories[copy]) == Some(CopyState::Alone);
+            let is_open = history_state(&self.histories[copy]) == Some(CopyState::Open);
             // Of a good one that somebody wrote to since the mirror was closed, nobody knows what the mirror held.
             let is_proven = !changed[good] || self.was_damaged(good);
             standings[copy] = if self.was_damaged(copy) && is_open && is_proven {
@@ -235,8 +237,8 @@ impl MirrorSet {
     fn is_changed(&self, copy: usize) -> bool {
         let Some(history) = &self.histories[copy] else { return false };
         let stamp = self.copies[copy].record.stamp().unwrap_or_default();
-        let is_closed = history.state == State::Closed;
-        history.state == State::Alone || is_closed && history.stamp != stamp || self.was_damaged(copy)
+        let is_closed = history.state == CopyState::Closed;
+        history.state == CopyState::Alone || is_closed && history.stamp != stamp || self.was_damaged(copy)
     }
 
     /// Whether a copy took part though it was damaged.
@@ -373,7 +375,7 @@ impl MirrorSet {
         source.flush()?;
         for &copy in &current {
             // One that was written to by itself is still that, to those that are not here.
-            if let Some(history) = self.histories[copy].as_mut().filter(|one| one.state == State::Open) {
+            if let Some(history) = self.histories[copy].as_mut().filter(|one| one.state == CopyState::Open) {
                 close(history, &*self.copies[copy].record);
             }
         }
@@ -420,7 +422,7 @@ impl MirrorSet {
         };
         // A copy that is cut off half rebuilt knows no event, and so is older than every other.
         for &copy in &targets {
-            let unfinished = History { events: Vec::new(), state: State::Open, ..history.clone() };
+            let unfinished = History { events: Vec::new(), state: CopyState::Open, ..history.clone() };
             let copy = &self.copies[copy];
             copy.record.save(&unfinished.to_bytes()).map_err(|why| cannot(&copy.name, why))?;
         }
@@ -445,7 +447,7 @@ impl MirrorSet {
             let stamp =
                 self.copies[copy].record.stamp().map_err(|why| cannot(&self.copies[copy].name, why))?;
             let closed =
-                History { state: State::Closed, intent: Intent::default(), stamp, ..history.clone() };
+                History { state: CopyState::Closed, intent: Intent::default(), stamp, ..history.clone() };
             let copy = &self.copies[copy];
             copy.record.save(&closed.to_bytes()).map_err(|why| cannot(&copy.name, why))?;
         }
@@ -464,7 +466,7 @@ impl MirrorSet {
     /// Notes that a copy is about to be given another length, to be rebuilt: until then it is older than every other.
     pub fn note_unfinished(record: &dyn MirrorRecord) -> std::io::Result<()> {
         if let Some(mut history) = record.load()?.and_then(|bytes| History::parse(&bytes)) {
-            (history.events, history.state) = (Vec::new(), State::Open);
+            (history.events, history.state) = (Vec::new(), CopyState::Open);
             record.save(&history.to_bytes())?;
         }
         Ok(())
@@ -475,13 +477,13 @@ impl MirrorSet {
         let Some(mut history) = record.load()?.and_then(|bytes| History::parse(&bytes)) else {
             return Ok(false);
         };
-        history.state = State::Alone;
+        history.state = CopyState::Alone;
         record.save(&history.to_bytes())?;
         Ok(true)
     }
 }
 
-fn history_state(history: &Option<History>) -> Option<State> {
+fn history_state(history: &Option<History>) -> Option<CopyState> {
     history.as_ref().map(|history| history.state)
 }
 

@@ -1,6 +1,6 @@
 //! Slices of a case on a target, put together in the report's words.
 
-use crate::report::document::{self as report, BEYOND, CaseResult, RESPONSE_TIME_BINS_US, Run};
+use crate::report::document::{self as report, BEYOND, CaseResult, RESPONSE_TIME_BINS_US, Round};
 use crate::workload::{Case, Workload};
 use crate::{CpuTime, Issued, Latencies, Measured, Stop, Tally};
 use platter_device::{DirectionTraffic, Traffic};
@@ -26,18 +26,18 @@ pub(super) struct Slice {
 pub(super) struct Gathered {
     pub target: String,
     pub case: report::Case,
-    runs: Vec<Run>,
+    runs: Vec<Round>,
     /// Over all rounds.
     latencies: Latencies,
     syncs: Latencies,
     cpu: Total,
-    round: Round,
+    round: OpenRound,
 }
 
 /// The round on its way.
 #[derive(Default)]
-struct Round {
-    run: Run,
+struct OpenRound {
+    run: Round,
     reads: Tally,
     writes: Tally,
     syncs: Latencies,
@@ -83,14 +83,14 @@ impl Gathered {
             latencies: Latencies::default(),
             syncs: Latencies::default(),
             cpu: Total::default(),
-            round: Round::default(),
+            round: OpenRound::default(),
         }
     }
 
     /// Adds a slice to the round on its way.
     pub fn add(&mut self, round: u32, pass: u32, slice: Slice) {
         let Slice { started, measured, issued: all, background, traffic, stop } = slice;
-        let Round { run, reads, writes, syncs, issued, total, seen, workers } = &mut self.round;
+        let OpenRound { run, reads, writes, syncs, issued, total, seen, workers } = &mut self.round;
         let seconds = (measured.elapsed + background).as_secs_f64().max(1e-9);
         if run.slices.is_empty() {
             run.repeat = round;
@@ -136,7 +136,7 @@ impl Gathered {
         if self.round.run.slices.is_empty() {
             return None;
         }
-        let Round { mut run, reads, writes, syncs, issued, total, seen, workers } =
+        let OpenRound { mut run, reads, writes, syncs, issued, total, seen, workers } =
             std::mem::take(&mut self.round);
         let seconds = run.seconds;
         let mut latencies = reads.latencies.clone();

@@ -11,7 +11,7 @@ mod order;
 mod rest;
 
 use crate::environment::{device_info, environment};
-use crate::plan::{self, Plan};
+use crate::plan::{self, CheckedComparison};
 use crate::report::document::{self as report, Document, RAW, Settings, WorkloadSettings};
 use crate::stand::{OpenStand, Region};
 use crate::target::{Ready, Target};
@@ -75,7 +75,7 @@ fn span_time(span: u64) -> Duration {
 /// [partial](Document::partial) and says why. Blocks that read back wrong are warnings of the document, and counted in
 /// its runs.
 pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Document> {
-    let Plan { comparison, names, caching, mut warnings } = plan::check(comparison)?;
+    let CheckedComparison { comparison, names, caching, mut warnings } = plan::check(comparison)?;
     let span = plan::largest_span(&comparison);
     let on_device = comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64;
     let is_mounted = comparison.targets.iter().any(Target::is_mounted);
@@ -583,8 +583,8 @@ impl<'a> Course<'a> {
         Ok(all.into_iter().zip(stops).map(slice).collect())
     }
 
-    fn watch<'s>(&'s self, name: &str, workload: &Workload, label: &str) -> Progress<'s> {
-        Progress {
+    fn watch<'s>(&'s self, name: &str, workload: &Workload, label: &str) -> SliceProgress<'s> {
+        SliceProgress {
             observer: self.observer,
             what: format!("{name}: {} {label}", workload.title),
             spent: self.spent,
@@ -679,14 +679,14 @@ fn questions(document: &Document) -> Vec<report::Pair> {
 }
 
 /// Passes a run's progress on as the comparison's.
-struct Progress<'a> {
+struct SliceProgress<'a> {
     observer: &'a dyn Observer,
     what: String,
     spent: Duration,
     expected: Duration,
 }
 
-impl Watch for Progress<'_> {
+impl Watch for SliceProgress<'_> {
     fn tick(&self, elapsed: Duration, _whole: Option<Duration>) {
         self.observer.stage(&self.what, self.spent + elapsed, self.expected);
     }

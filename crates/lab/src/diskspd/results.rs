@@ -3,7 +3,7 @@
 use super::profile::{Length, Profile, Target, Throughput, TimeSpan, WriteContent};
 use super::xml::Writer;
 use crate::environment::host;
-use crate::kept::{Run, Runs, shares};
+use crate::kept::{Runs, SliceCounts, shares};
 use crate::report::Document;
 use crate::{Interval, Latencies, ProcessorTime, Tally, WorkerTally};
 use std::fmt::Write;
@@ -17,7 +17,7 @@ impl Runs {
         let parts = |(span, name): (&'a TimeSpan, &str)| {
             let of_span = self.0.iter().filter(|run| run.workload == name);
             let mut first = 0;
-            let part = |(target, run): (&'a Target, &'a Run)| {
+            let part = |(target, run): (&'a Target, &'a SliceCounts)| {
                 let part = Part { target, run, first_thread: first };
                 first += run.workers.len();
                 part
@@ -31,7 +31,7 @@ impl Runs {
 /// What one target's threads did, and which of them they are.
 struct Part<'a> {
     target: &'a Target,
-    run: &'a Run,
+    run: &'a SliceCounts,
     first_thread: usize,
 }
 

@@ -7,7 +7,7 @@
 mod record;
 mod report;
 
-pub use record::{COLUMNS, Goal, Plan, Record, SCHEMA, Sample};
+pub use record::{COLUMNS, EndurancePlan, Goal, Record, SCHEMA, Sample};
 pub use report::{html, summary};
 
 use crate::report::document::rfc3339;
@@ -61,7 +61,7 @@ impl Endurance {
     /// Makes the volume and its file, and runs until the goal or until the observer wants an end.
     ///
     /// # Errors
-    /// What stops it before the first sample. Later failures end the run and are told in its [`Plan::ended`].
+    /// What stops it before the first sample. Later failures end the run and are told in its [`EndurancePlan::ended`].
     pub fn begin(&self, directory: &Path, observer: &dyn Observer) -> Result<Record> {
         if !matches!(self.target, Target::Raw | Target::Volume { .. }) {
             return Err(Error::Job("endurance runs on the raw device or on a volume of ours".into()));
@@ -111,7 +111,7 @@ impl Endurance {
         }
         subjects.subject.sync()?;
         let pattern = &self.pattern;
-        let plan = Plan {
+        let plan = EndurancePlan {
             schema: SCHEMA.into(),
             created: rfc3339(SystemTime::now()),
             platter_version: env!("CARGO_PKG_VERSION").into(),

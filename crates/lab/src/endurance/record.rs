@@ -35,7 +35,7 @@ impl Goal {
 
 /// What runs, and on what.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct EndurancePlan {
     /// [`SCHEMA`].
     pub schema: String,
     /// When it began, RFC 3339.
@@ -208,7 +208,7 @@ pub struct Record {
     directory: PathBuf,
     samples_file: File,
     /// What runs.
-    pub plan: Plan,
+    pub plan: EndurancePlan,
     /// What was measured so far.
     pub samples: Vec<Sample>,
 }
@@ -241,7 +241,7 @@ impl Record {
     ///
     /// # Errors
     /// [`Error::Input`] if one is there already, [`Error::Io`] if it cannot be written.
-    pub fn begin(directory: &Path, plan: Plan) -> Result<Record> {
+    pub fn begin(directory: &Path, plan: EndurancePlan) -> Result<Record> {
         Record::refuse_existing(directory)?;
         std::fs::create_dir_all(directory).map_err(failed(directory))?;
         let path = directory.join(SAMPLES);
@@ -261,7 +261,8 @@ impl Record {
         let path = directory.join(PLAN);
         let text = std::fs::read_to_string(&path).map_err(failed(&path))?;
         let wrong = |path: &Path, reason: String| Error::Input { name: path.display().to_string(), reason };
-        let plan: Plan = serde_json::from_str(&text).map_err(|error| wrong(&path, error.to_string()))?;
+        let plan: EndurancePlan =
+            serde_json::from_str(&text).map_err(|error| wrong(&path, error.to_string()))?;
         if plan.schema != SCHEMA {
             return Err(wrong(&path, format!("schema {:?}, expected {SCHEMA:?}", plan.schema)));
         }
@@ -331,7 +332,7 @@ mod tests {
     fn a_line_that_was_cut_off_is_left_out() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("run");
-        let plan = Plan { schema: SCHEMA.into(), volume_bytes: 100, ..Plan::default() };
+        let plan = EndurancePlan { schema: SCHEMA.into(), volume_bytes: 100, ..EndurancePlan::default() };
         let mut record = Record::begin(&directory, plan.clone()).unwrap();
         record.add(sample(0.0)).unwrap();
         record.add(sample(10.0)).unwrap();

@@ -1,6 +1,6 @@
 //! What a run of hours says: sentences, the first tenth beside the last, and curves.
 
-use super::{Plan, Record, Sample};
+use super::{EndurancePlan, Record, Sample};
 use crate::report::html;
 use crate::report::html::detail::{POINTS, figure, short_count, strokes, time_ticks};
 use crate::report::html::plot::{Band, Plot, Point, Series, Tick, linear_ticks, log_ticks};
@@ -14,7 +14,8 @@ const TENTHS: usize = 10;
 
 /// What was asked, and how far it got: `refs+integrity on /dev/sdb, 90 % full: 2 h of random writes of 4 KiB`.
 fn title(record: &Record) -> String {
-    let Plan { target, device, full_percent, block, read_percent, random_percent, .. } = &record.plan;
+    let EndurancePlan { target, device, full_percent, block, read_percent, random_percent, .. } =
+        &record.plan;
     let kind = match read_percent {
         0 => "writes",
         100 => "reads",

@@ -3,7 +3,7 @@
 use super::config::{Config, Spec, Worker};
 use super::load::{Load, Step};
 use crate::environment::host;
-use crate::kept::{Run, Runs, shares};
+use crate::kept::{Runs, SliceCounts, shares};
 use crate::report::Document;
 use crate::{Latencies, ProcessorTime, Tally, WorkerTally};
 use std::fmt::{Display, Write};
@@ -18,7 +18,7 @@ const COLUMNS: &str = "Target Type,Target Name,Access Specification Name,# Manag
     Maximum Connection Time,Errors,Read Errors,Write Errors,Bytes Read,Bytes Written,Read I/Os,Write I/Os,Connections,\
     Transactions per Connection,Total Raw Read Response Time,Total Raw Write Response Time,Total Raw Transaction Time,\
     Total Raw Connection Time,Maximum Raw Read Response Time,Maximum Raw Write Response Time,\
-    Maximum Raw Transaction Time,Maximum Raw Connection Time,Total Raw Run Time,Starting Sector,Maximum Size,\
+    Maximum Raw Transaction Time,Maximum Raw Connection Time,Total Raw SliceCounts Time,Starting Sector,Maximum Size,\
     Queue Depth,% CPU Utilization,% User Time,% Privileged Time,% DPC Time,% Interrupt Time,Processor Speed,\
     Interrupts per Second,CPU Effectiveness,Packets/Second,Packet Errors,Segments Retransmitted/Second,0 to 50 uS,\
     50 to 100 uS,100 to 200 uS,200 to 500 uS,0.5 to 1 mS,1 to 2 mS,2 to 5 mS,5 to 10 mS,10 to 15 mS,15 to 20 mS,\
@@ -84,7 +84,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn of<'a>(workers: impl Iterator<Item = (&'a Run, &'a WorkerTally)>) -> Sum {
+    fn of<'a>(workers: impl Iterator<Item = (&'a SliceCounts, &'a WorkerTally)>) -> Sum {
         let mut sum = Sum::default();
         for (run, worker) in workers {
             sum.reads.add(&worker.reads);
@@ -132,7 +132,7 @@ impl Sum {
         }
         row.set("Total Raw Connection Time", 0);
         row.set("Maximum Raw Connection Time", 0);
-        row.set("Total Raw Run Time", self.elapsed.as_nanos());
+        row.set("Total Raw SliceCounts Time", self.elapsed.as_nanos());
         row.set("Processor Speed", TICKS);
         let first = row.0.len() - BINS.len() - 1;
         let mut before = 0;
@@ -178,7 +178,7 @@ impl Config {
             // Of several rounds the first; of a run that was interrupted what there is.
             let Some((own, others)) = rest.split_at_checked(step.loads.len()) else { break };
             rest = others;
-            let done: Vec<(&Load<'_>, &Run)> = step.loads.iter().zip(own).collect();
+            let done: Vec<(&Load<'_>, &SliceCounts)> = step.loads.iter().zip(own).collect();
             write_specs(step, &mut out);
             let _ = writeln!(out, "'Results\n'{COLUMNS}");
             rows(&done).iter().for_each(|row| {
@@ -226,7 +226,7 @@ fn write_specs(step: &Step<'_>, out: &mut String) {
     let _ = writeln!(out, "'End access specifications");
 }
 
-fn rows(done: &[(&Load<'_>, &Run)]) -> Vec<ResultRow> {
+fn rows(done: &[(&Load<'_>, &SliceCounts)]) -> Vec<ResultRow> {
     let each =
         || done.iter().flat_map(|(load, run)| run.workers.iter().map(move |worker| (*run, worker, *load)));
     let workers = || done.iter().flat_map(|(load, _)| load.workers.iter().copied());

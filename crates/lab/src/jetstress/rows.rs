@@ -5,7 +5,7 @@ use super::log::SEGMENT;
 use super::page::PAGE;
 use super::store::Tally;
 use crate::compare::gather as compare;
-use crate::report::document::{self as report, CaseResult, Direction, Run, Slice};
+use crate::report::document::{self as report, CaseResult, Direction, Round, Slice};
 use platter_device::Traffic;
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ pub fn add(
         };
         let of = |tally: Option<&Tally>| tally.map_or((0, 0), |tally| (tally.count, tally.bytes));
         let (cpu, operations) = (done.cpu, tally.count.max(1) as f64);
-        let run = Run {
+        let run = Round {
             repeat: when.repeat,
             started_at_seconds: when.started.as_secs_f64(),
             seconds,
@@ -146,7 +146,7 @@ pub fn add(
                 write_bytes: of(writes).1,
             },
             device: compare::traffic(traffic),
-            ..Run::default()
+            ..Round::default()
         };
         let is_same = |known: &&mut CaseResult| known.target == target && known.case.is_same(&case);
         match results.iter_mut().find(is_same) {

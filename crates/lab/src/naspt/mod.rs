@@ -11,7 +11,9 @@ pub use files::Policy;
 
 use crate::compare::gather as compare;
 use crate::environment::{device_info, environment};
-use crate::report::document::{self as report, CaseResult, Document, Run, Settings, Slice, WorkloadSettings};
+use crate::report::document::{
+    self as report, CaseResult, Document, Round, Settings, Slice, WorkloadSettings,
+};
 use crate::stand::{OpenStand, Stand};
 use crate::target::Target;
 use crate::{CpuTime, Error, Observer, Preset, Result};
@@ -334,7 +336,7 @@ impl Course<'_> {
         ready.tear_down()
     }
 
-    fn load(&self, load: &Load, files: &mut Files, recorder: Option<&Recorder>, round: u32) -> Result<Run> {
+    fn load(&self, load: &Load, files: &mut Files, recorder: Option<&Recorder>, round: u32) -> Result<Round> {
         let scale = self.naspt.scale();
         let mut ready = load.prepare(files, scale, SEED)?;
         files.sync()?;
@@ -368,7 +370,7 @@ impl Course<'_> {
             _ => done.read_bytes + done.write_bytes,
         };
         let latency = compare::latency(&done.latencies);
-        let run = Run {
+        let run = Round {
             repeat: round,
             started_at_seconds: started.as_secs_f64(),
             seconds,
@@ -396,7 +398,7 @@ impl Course<'_> {
                 write_bytes: done.write_bytes,
             },
             device: compare::traffic([traffic]),
-            ..Run::default()
+            ..Round::default()
         };
         Ok(run)
     }

@@ -1,6 +1,6 @@
 //! What is refused before anything is written, and what is worked out.
 
-use super::{Plan, check, distinct};
+use super::{CheckedComparison, check, distinct};
 use crate::{Comparison, Stand, Target, Workload};
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn comparison(keys: &str, targets: &str, memory: u64) -> Comparison {
     Comparison::new(Stand::Memory(memory), targets, workloads)
 }
 
-fn checked(comparison: &Comparison) -> Result<Plan, String> {
+fn checked(comparison: &Comparison) -> Result<CheckedComparison, String> {
     check(comparison).map_err(|error| error.to_string())
 }
 

@@ -1,7 +1,7 @@
 //! What follows from the slices: rates, ratios with their intervals, verdicts and warnings. All of it is made here, once,
 //! and every view shows the same.
 
-use super::document::{CaseResult, Document, Estimate, RAW, Run, Score, Scoring, Verdict};
+use super::document::{CaseResult, Document, Estimate, RAW, Round, Score, Scoring, Verdict};
 use crate::estimate::{self, Difference, Fit, LEAST_PASSES};
 use crate::statistics::{plural, total};
 
@@ -223,7 +223,7 @@ fn amplification(result: &CaseResult) -> Option<f64> {
 }
 
 /// What a tool with this rule would show for these runs.
-fn score(rule: Scoring, runs: &[Run]) -> Option<Score> {
+fn score(rule: Scoring, runs: &[Round]) -> Option<Score> {
     let Scoring::Best = rule;
     Some(Score {
         rule,
@@ -235,7 +235,7 @@ fn score(rule: Scoring, runs: &[Run]) -> Option<Score> {
 
 fn warnings(result: &CaseResult) -> Vec<String> {
     let mut warnings = Vec::new();
-    let sum = |figure: fn(&Run) -> u64| total(result.runs.iter().map(figure));
+    let sum = |figure: fn(&Round) -> u64| total(result.runs.iter().map(figure));
     let errors = sum(|run| run.errors);
     if errors > 0 {
         warnings.push(format!("{errors} {} failed", plural(errors, "request")));
@@ -246,7 +246,7 @@ fn warnings(result: &CaseResult) -> Vec<String> {
             .push(format!("{corrupted} {} did not hold what was written there", plural(corrupted, "block")));
     }
     // Of loads on files some neither read nor write.
-    let is_idle = |run: &Run| run.requested.reads == 0 && run.requested.writes == 0 && run.iops == 0.0;
+    let is_idle = |run: &Round| run.requested.reads == 0 && run.requested.writes == 0 && run.iops == 0.0;
     if !result.runs.is_empty() && result.runs.iter().all(is_idle) {
         warnings.push("nothing was measured: no request was issued".into());
     }
@@ -269,7 +269,7 @@ fn warnings(result: &CaseResult) -> Vec<String> {
 
 /// Bytes of the mean request: all are alike unless the case's shape says otherwise.
 fn mean_block(result: &CaseResult) -> f64 {
-    let sum = |of: fn(&Run) -> f64| result.runs.iter().map(of).sum::<f64>();
+    let sum = |of: fn(&Round) -> f64| result.runs.iter().map(of).sum::<f64>();
     let (mb, iops) = (sum(|run| run.mb_per_s * run.seconds), sum(|run| run.iops * run.seconds));
     match result.case.shape {
         Some(_) if iops > 0.0 => mb * 1e6 / iops,

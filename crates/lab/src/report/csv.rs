@@ -1,7 +1,7 @@
 //! CSV (RFC 4180, UTF-8, line feeds), one line for each ratio and for each result of the base, for a spreadsheet or a data
 //! frame.
 
-use super::document::{CaseResult, Document, Estimate, Run};
+use super::document::{CaseResult, Document, Estimate, Round};
 use crate::statistics::total;
 
 /// The columns: name, and the value. Values that were not measured are empty.
@@ -76,16 +76,16 @@ fn figure(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-fn seconds(result: &CaseResult, figure: fn(&Run) -> f64) -> String {
+fn seconds(result: &CaseResult, figure: fn(&Round) -> f64) -> String {
     result.runs.iter().map(figure).sum::<f64>().to_string()
 }
 
-fn sum(result: &CaseResult, count: fn(&Run) -> u64) -> String {
+fn sum(result: &CaseResult, count: fn(&Round) -> u64) -> String {
     total(result.runs.iter().map(count)).to_string()
 }
 
 /// Empty where the device was not watched.
-fn device(result: &CaseResult, count: fn(&Run) -> Option<u64>) -> String {
+fn device(result: &CaseResult, count: fn(&Round) -> Option<u64>) -> String {
     let counts: Option<Vec<u64>> = result.runs.iter().map(count).collect();
     counts
         .filter(|counts| !counts.is_empty())

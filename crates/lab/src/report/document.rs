@@ -51,7 +51,7 @@ pub struct Document {
     pub environment: Environment,
     /// What was the same for every target.
     pub settings: Settings,
-    /// Lower edges of the bins that [`Run::response_times`] counts, in microseconds.
+    /// Lower edges of the bins that [`Round::response_times`] counts, in microseconds.
     pub response_time_bins_us: Vec<u64>,
     /// What was compared, in the order in which reports show it.
     pub targets: Vec<Target>,
@@ -284,7 +284,7 @@ pub struct CaseResult {
     #[serde(flatten)]
     pub case: Case,
     /// One for each round.
-    pub runs: Vec<Run>,
+    pub runs: Vec<Round>,
     /// Requests a second. This, [`CaseResult::mb_per_s`] and all ratios come from one fit over all slices of the case: see
     /// [`crate::estimate`].
     pub iops: f64,
@@ -369,7 +369,7 @@ impl Verdict {
 
 /// The slices of a case on a target in one round, put together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Run {
+pub struct Round {
     /// The round, from 1.
     pub repeat: u32,
     /// When its first slice began, from the start of the comparison.
@@ -400,7 +400,7 @@ pub struct Run {
     /// Length of all intervals in which no request completed, and of the waits for the last requests of a slice beyond a
     /// quarter of a second.
     pub stalled_seconds: f64,
-    /// Time that the volume went on working by itself after slices; it is in [`Run::seconds`].
+    /// Time that the volume went on working by itself after slices; it is in [`Round::seconds`].
     pub background_seconds: f64,
     /// Processor time of the whole process.
     pub cpu: Cpu,

@@ -170,7 +170,7 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
                 clock += 66.0;
                 run(&case, name, kind, rate * factor * lean * slow, round, clock, &mut dice)
             });
-            let runs: Vec<Run> = runs.collect();
+            let runs: Vec<Round> = runs.collect();
             let of_all = runs[0].clone();
             document.results.push(CaseResult {
                 target: name.into(),
@@ -196,7 +196,7 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
     document
 }
 
-fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64, dice: &mut Dice) -> Run {
+fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64, dice: &mut Dice) -> Round {
     let seconds = 60u32;
     let garbage_collects = target.contains("integrity") && case.name.contains("endurance");
     let timeline: Vec<Second> = (0..seconds)
@@ -246,7 +246,7 @@ fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64
         _ => 4.5,
     } * dice.about(0.03);
     let busy = per_io * requests as f64 / 1e6;
-    Run {
+    Round {
         repeat,
         started_at_seconds: clock,
         seconds: f64::from(seconds),

@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::file::{Assembled, Key, key, outside};
-use crate::layout::index::{self, IndexBlock, IndexEntry, IndexRoot, Node, vcn_unit};
+use crate::layout::index::{self, IndexBlock, IndexEntry, IndexNode, IndexRoot, vcn_unit};
 use crate::layout::{Attribute, Kind, Record, Run, fixup};
 use platter_vfs::Result;
 
@@ -52,7 +52,7 @@ pub fn index(
     }
     let Some(room) = room.checked_sub(OUTSIDE) else { return Ok(false) };
     let unit = vcn_unit(block, cluster);
-    let mut blocks: Vec<Node> = Vec::new();
+    let mut blocks: Vec<IndexNode> = Vec::new();
     let mut level = Level { items: entries.iter().map(|entry| (None, entry.clone())).collect(), last: None };
     loop {
         level = pack(level, IndexBlock::room(block), &mut blocks, u64::from(block) / unit);
@@ -121,7 +121,7 @@ struct Level {
 }
 
 /// Fills blocks with a level's entries; those between two blocks are the next level's.
-fn pack(level: Level, room: usize, blocks: &mut Vec<Node>, step: u64) -> Level {
+fn pack(level: Level, room: usize, blocks: &mut Vec<IndexNode>, step: u64) -> Level {
     let tail = 16 + if level.last.is_some() { 8 } else { 0 };
     // Some room is left for what comes later.
     let room = room - room / 8;
@@ -161,13 +161,13 @@ fn pack(level: Level, room: usize, blocks: &mut Vec<Node>, step: u64) -> Level {
     above
 }
 
-fn node<'e>(entries: impl Iterator<Item = (Option<u64>, &'e Vec<u8>)>, last: Option<u64>) -> Node {
+fn node<'e>(entries: impl Iterator<Item = (Option<u64>, &'e Vec<u8>)>, last: Option<u64>) -> IndexNode {
     let mut bytes = Vec::new();
     for (child, entry) in entries {
         bytes.extend(IndexEntry { bytes: entry, offset: 0 }.with_child(child));
     }
     bytes.extend(index::last_entry(last));
-    Node { entries: bytes }
+    IndexNode { entries: bytes }
 }
 
 #[cfg(test)]
@@ -176,7 +176,7 @@ mod tests {
     use crate::layout::index::view_entry;
 
     /// All entries in the order of a walk.
-    fn collect(node: &Node, blocks: &[Node], found: &mut Vec<Vec<u8>>) {
+    fn collect(node: &IndexNode, blocks: &[IndexNode], found: &mut Vec<Vec<u8>>) {
         for entry in node.iter() {
             if let Some(child) = entry.child() {
                 collect(&blocks[child as usize], blocks, found);

@@ -1,7 +1,7 @@
 //! Directories: their indexes compared with the names of the records, and made anew from them.
 
 use super::file::{Assembled, Key, key};
-use super::names::{self, Name};
+use super::names::{self, KnownName};
 use super::tree::{self, Tree};
 use super::{Check, Severity, build, order};
 use crate::layout::index::{IndexEntry, IndexRoot, collation};
@@ -119,11 +119,11 @@ fn lead_back(
     directory: Reference,
     entry: &IndexEntry<'_>,
     place: u64,
-) -> Option<(u64, FileName, Option<Name>)> {
+) -> Option<(u64, FileName, Option<KnownName>)> {
     let key = FileName::from_bytes(entry.key(), place).ok().filter(|key| key.parent == directory)?;
     let number = Reference(entry.head()).number();
     let file = check.files.get(&number).filter(|file| file.sequence == Reference(entry.head()).sequence())?;
-    let is_it = |name: &Name| name.units == key.name && name.space == key.namespace;
+    let is_it = |name: &KnownName| name.units == key.name && name.space == key.namespace;
     let index = file.names.iter().position(|name| is_it(name) && !check.directory(name.parent));
     let is_lost = number >= known::FIRST_FREE
         && !file.names.iter().any(is_it)
@@ -136,7 +136,7 @@ fn lead_back(
     let before = index.map(|index| names[index].clone());
     match index {
         Some(index) => names[index].parent = directory,
-        None => names.push(Name {
+        None => names.push(KnownName {
             parent: directory,
             units: key.name.clone(),
             space: key.namespace,
@@ -325,7 +325,7 @@ pub fn give(check: &mut Check<'_>, number: u64, directory: Reference, units: Box
         file.base_mut().links = 1;
     })?;
     if let Some(file) = check.files.get_mut(&number) {
-        file.names = vec![Name { parent: directory, units, space: namespace::POSIX, is_entered: true }];
+        file.names = vec![KnownName { parent: directory, units, space: namespace::POSIX, is_entered: true }];
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ pub const NAMES: [&str; 12] = [
 pub struct File {
     pub sequence: u16,
     pub is_directory: bool,
-    pub names: Vec<Name>,
+    pub names: Vec<KnownName>,
     /// Number of its security descriptor; 0 for none.
     pub security: u32,
     pub reparse: Option<u32>,
@@ -32,7 +32,7 @@ pub struct File {
 
 /// One of its names.
 #[derive(Clone, Debug)]
-pub struct Name {
+pub struct KnownName {
     pub parent: Reference,
     pub units: Box<[u16]>,
     pub space: u8,
@@ -68,7 +68,7 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
         let value = file.attribute(place).value().map(|value| FileName::from_bytes(value, file.at));
         match value {
             Some(Ok(name)) if is_possible(&name, number) && names.len() < MOST_NAMES => {
-                names.push(Name {
+                names.push(KnownName {
                     parent: name.parent,
                     units: name.name,
                     space: name.namespace,
@@ -170,7 +170,7 @@ pub fn is_possible(name: &FileName, number: u64) -> bool {
 }
 
 /// A short name without its long one: others do not show it, so it becomes both.
-fn lone_short_names(check: &mut Check<'_>, file: &mut Assembled, names: &mut [Name]) {
+fn lone_short_names(check: &mut Check<'_>, file: &mut Assembled, names: &mut [KnownName]) {
     for index in 0..names.len() {
         let parent = names[index].parent;
         let has_long = names.iter().any(|other| other.space == namespace::WIN32 && other.parent == parent);
@@ -261,7 +261,7 @@ pub fn finish(check: &mut Check<'_>) -> Result<()> {
 /// Names whose directory is not there: the file loses them, and is put elsewhere if they were all.
 fn drop_dead(check: &mut Check<'_>, number: u64, names: &[usize]) -> Result<()> {
     let Some(file) = check.files.get(&number) else { return Ok(()) };
-    let dead: Vec<Name> = names.iter().map(|&index| file.names[index].clone()).collect();
+    let dead: Vec<KnownName> = names.iter().map(|&index| file.names[index].clone()).collect();
     let lives = file
         .names
         .iter()
@@ -287,7 +287,7 @@ fn drop_dead(check: &mut Check<'_>, number: u64, names: &[usize]) -> Result<()> 
 }
 
 /// Gives one of a file's names another directory.
-pub fn set_parent(file: &mut Assembled, wrong: &Name, parent: Reference) {
+pub fn set_parent(file: &mut Assembled, wrong: &KnownName, parent: Reference) {
     for place in file.of(Kind::FILE_NAME) {
         let Content::Resident { value, .. } = &mut file.attribute_mut(place).content else { continue };
         let Ok(mut name) = FileName::from_bytes(value, 0) else { continue };
@@ -306,7 +306,7 @@ pub fn add(file: &mut Assembled, name: FileName) {
 }
 
 /// Takes names out of a file's records.
-pub fn remove_names(file: &mut Assembled, names: &[Name]) {
+pub fn remove_names(file: &mut Assembled, names: &[KnownName]) {
     for part in &mut file.records {
         let before = part.record.attributes.len();
         part.record.attributes.retain(|attribute| {
@@ -345,7 +345,7 @@ fn system_name(check: &mut Check<'_>, number: u64) -> Result<()> {
 }
 
 /// Whether a system file has its name and no other.
-fn has_system_name(check: &Check<'_>, number: u64, names: &[Name]) -> bool {
+fn has_system_name(check: &Check<'_>, number: u64, names: &[KnownName]) -> bool {
     let root = Reference::new(known::ROOT, check.sequence(known::ROOT));
     match (names, NAMES.get(number as usize)) {
         ([only], Some(name)) => only.parent == root && only.units.iter().copied().eq(name.encode_utf16()),

@@ -1,7 +1,7 @@
 //! Files that no directory has: they are put into `found.000` in the root.
 
 use super::file::{Assembled, key};
-use super::names::{File, Name};
+use super::names::{File, KnownName};
 use super::record::RecordState;
 use super::{Check, Severity, directory, order};
 use crate::layout::index::{IndexRoot, collation};
@@ -127,7 +127,7 @@ fn found(check: &mut Check<'_>) -> Result<Reference> {
     check.put_record(number, &record)?;
     check.states[number as usize] = RecordState::Base;
     check.sequences[number as usize] = sequence;
-    let names = vec![Name { parent: root, units, space: namespace::POSIX, is_entered: true }];
+    let names = vec![KnownName { parent: root, units, space: namespace::POSIX, is_entered: true }];
     check.files.insert(number, File { sequence, is_directory: true, names, links: 1, ..File::default() });
     check.rebuild.insert(known::ROOT);
     Ok(Reference::new(number, sequence))

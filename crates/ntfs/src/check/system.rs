@@ -1,7 +1,7 @@
 //! The volume's own files: made anew where their records are lost, and their content where it can only be one thing.
 
 use super::file::{Assembled, key, outside};
-use super::names::{File, NAMES, Name};
+use super::names::{File, KnownName, NAMES};
 use super::record::RecordState;
 use super::{Check, Severity, security};
 use crate::layout::bytes::{u16_at, u32_at};
@@ -294,7 +294,7 @@ fn remake(check: &mut Check<'_>, number: u64) -> Result<()> {
     if let Some(name) = name {
         let parent = Reference::new(known::ROOT, known::ROOT as u16);
         let units = name.encode_utf16().collect();
-        names.push(Name { parent, units, space: namespace::WIN32_AND_DOS, is_entered: false });
+        names.push(KnownName { parent, units, space: namespace::WIN32_AND_DOS, is_entered: false });
         record.links = 1;
         let name = FileName {
             parent: Reference::new(known::ROOT, known::ROOT as u16),

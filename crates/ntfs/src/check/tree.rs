@@ -4,7 +4,7 @@ use super::Check;
 use super::clusters::Clusters;
 use super::order;
 use crate::layout::bytes::u32_at;
-use crate::layout::index::{IndexBlock, IndexEntry, IndexRoot, Node, vcn_unit};
+use crate::layout::index::{IndexBlock, IndexEntry, IndexNode, IndexRoot, vcn_unit};
 use crate::layout::{Run, fixup};
 use std::cmp::Ordering;
 
@@ -27,7 +27,7 @@ const DEEPEST: usize = 24;
 const BLOCK_NODE: usize = 0x18;
 
 struct Level {
-    node: Node,
+    node: IndexNode,
     at: u64,
     offset: usize,
     /// The child before the entry at `offset` was walked.
@@ -35,7 +35,7 @@ struct Level {
 }
 
 impl Level {
-    fn new(node: Node, at: u64) -> Level {
+    fn new(node: IndexNode, at: u64) -> Level {
         Level { node, at, offset: 0, is_below_done: false }
     }
 }

@@ -409,7 +409,7 @@ impl New<'_> {
             })
             .collect();
         entries.sort();
-        let mut node = index::Node::empty();
+        let mut node = index::IndexNode::empty();
         node.entries = entries.into_iter().flat_map(|entry| entry.1).chain(last_entry(None)).collect();
         let block = IndexBlock { lsn: 0, vcn: 0, update: 1, node };
         let mut bytes = block.to_bytes(self.measures.index).unwrap_or_default();

@@ -221,7 +221,7 @@ impl Core {
             }
         }
         // Not every reader asks the bitmap: dissect.ntfs shows what blocks have that nothing leads to.
-        self.store_block(tree, at, Node::empty())
+        self.store_block(tree, at, IndexNode::empty())
     }
 
     /// Forgets what is in memory of an index's blocks between two places.

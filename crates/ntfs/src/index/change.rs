@@ -66,7 +66,7 @@ impl Core {
     }
 
     /// Stores a node at the end of a path, split if need be.
-    pub(super) fn store_node(&mut self, tree: Tree, path: &[Step], node: Node) -> Result<()> {
+    pub(super) fn store_node(&mut self, tree: Tree, path: &[Step], node: IndexNode) -> Result<()> {
         let step = path[path.len() - 1];
         let Some(at) = step.at else { return self.store_root(tree, node, step.offset) };
         if node.entries.len() <= IndexBlock::room(tree.block) {
@@ -91,8 +91,8 @@ impl Core {
         low.extend(last_entry(up.child()));
         let up = up.with_child(Some(self.vcn_of(&tree, lower)));
         let high = node.entries[offsets[middle + 1]..].to_vec();
-        self.store_block(&tree, lower, Node { entries: low })?;
-        self.store_block(&tree, at, Node { entries: high })?;
+        self.store_block(&tree, lower, IndexNode { entries: low })?;
+        self.store_block(&tree, at, IndexNode { entries: high })?;
         let above = &path[..path.len() - 1];
         let parent = above[above.len() - 1];
         let mut node = self.node(&tree, parent.at)?;
@@ -100,7 +100,7 @@ impl Core {
         self.store_node(tree, above, node)
     }
 
-    pub(super) fn store_block(&mut self, tree: &Tree, at: u64, node: Node) -> Result<()> {
+    pub(super) fn store_block(&mut self, tree: &Tree, at: u64, node: IndexNode) -> Result<()> {
         let key = Key::Block(tree.number, tree.index, at);
         let mut block = IndexBlock { lsn: 0, vcn: self.vcn_of(tree, at), update: 1, node };
         if let Some(old) = self.known(key) {
@@ -115,7 +115,7 @@ impl Core {
     }
 
     /// Stores the root, or moves it down into a block if it does not fit into its record.
-    fn store_root(&mut self, mut tree: Tree, node: Node, offset: usize) -> Result<()> {
+    fn store_root(&mut self, mut tree: Tree, node: IndexNode, offset: usize) -> Result<()> {
         let units = tree.index.units();
         let mut file = (*tree.file).clone();
         let room = Record::room(self.geometry.record as usize);
@@ -132,7 +132,7 @@ impl Core {
         }
         let at = self.take_block(&mut tree)?;
         let mut file = (*tree.file).clone();
-        root.node = Node { entries: last_entry(Some(self.vcn_of(&tree, at))) };
+        root.node = IndexNode { entries: last_entry(Some(self.vcn_of(&tree, at))) };
         file.put(Attr::resident(Kind::INDEX_ROOT, root.to_bytes()).named(units));
         self.store(file)?;
         let tree = self.tree(tree.number, tree.index)?;

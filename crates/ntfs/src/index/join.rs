@@ -10,20 +10,20 @@ use crate::layout::Record;
 use crate::layout::index::IndexBlock;
 
 /// The entry that ends a node.
-fn end_of(node: &Node) -> IndexEntry<'_> {
+fn end_of(node: &IndexNode) -> IndexEntry<'_> {
     entry_in(&node.entries, node.entries.len() - last_length(node))
 }
 
 /// What two neighbours and the entry between them make together.
-fn joined(low: &Node, lead: &IndexEntry<'_>, high: &Node) -> Node {
+fn joined(low: &IndexNode, lead: &IndexEntry<'_>, high: &IndexNode) -> IndexNode {
     let mut entries = low.entries[..low.entries.len() - last_length(low)].to_vec();
     entries.extend(lead.with_child(end_of(low).child()));
     entries.extend(&high.entries);
-    Node { entries }
+    IndexNode { entries }
 }
 
 /// A node parted in two at about its middle, and the entry between them, which leads nowhere.
-fn parted(node: &Node) -> Option<(Node, Vec<u8>, Node)> {
+fn parted(node: &IndexNode) -> Option<(IndexNode, Vec<u8>, IndexNode)> {
     let half = node.entries.len() / 2;
     let middle = node.iter().find(|entry| entry.end() > half)?;
     if middle.is_last() || middle.offset == 0 {
@@ -32,7 +32,7 @@ fn parted(node: &Node) -> Option<(Node, Vec<u8>, Node)> {
     let mut low = node.entries[..middle.offset].to_vec();
     low.extend(last_entry(middle.child()));
     let high = node.entries[middle.end()..].to_vec();
-    Some((Node { entries: low }, middle.with_child(None), Node { entries: high }))
+    Some((IndexNode { entries: low }, middle.with_child(None), IndexNode { entries: high }))
 }
 
 /// Whether a node has nothing but its end.

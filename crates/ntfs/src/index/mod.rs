@@ -12,7 +12,7 @@ mod order;
 use crate::core::{Core, Key};
 use crate::file::{Attr, File, Outside};
 use crate::layout::index::{
-    IndexEntry, IndexRoot, Node, block_node, collation, entries_of, entry_bytes, last_entry, root_node,
+    IndexEntry, IndexNode, IndexRoot, block_node, collation, entries_of, entry_bytes, last_entry, root_node,
     vcn_unit,
 };
 use crate::layout::{FileName, Index, Kind, StandardInformation};
@@ -102,8 +102,8 @@ impl Core {
         }
     }
 
-    fn node(&mut self, tree: &Tree, at: Option<u64>) -> Result<Node> {
-        Ok(Node { entries: entry_bytes(self.bytes(tree, at)?.node()).to_vec() })
+    fn node(&mut self, tree: &Tree, at: Option<u64>) -> Result<IndexNode> {
+        Ok(IndexNode { entries: entry_bytes(self.bytes(tree, at)?.node()).to_vec() })
     }
 
     fn child_at(&self, tree: &Tree, vcn: u64) -> u64 {
@@ -358,6 +358,6 @@ fn entry_length(entries: &[u8], offset: usize) -> usize {
     usize::from(crate::layout::bytes::u16_at(entries, offset + 8))
 }
 
-fn last_length(node: &Node) -> usize {
+fn last_length(node: &IndexNode) -> usize {
     node.iter().last().map_or(0, |entry| entry.bytes.len())
 }

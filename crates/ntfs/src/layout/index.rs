@@ -133,12 +133,12 @@ pub fn last_entry(child: Option<u64>) -> Vec<u8> {
 
 /// A node's entries, the last one included, which were checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct IndexNode {
     /// Their bytes.
     pub entries: Vec<u8>,
 }
 
-/// Goes through entries that [`Node::from_bytes`] would accept.
+/// Goes through entries that [`IndexNode::from_bytes`] would accept.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     bytes: &'a [u8],
@@ -199,21 +199,21 @@ pub fn root_node(value: &[u8]) -> &[u8] {
     value.get(IndexRoot::HEADER..).unwrap_or(&[])
 }
 
-impl Node {
+impl IndexNode {
     /// An empty leaf.
-    pub fn empty() -> Node {
-        Node { entries: last_entry(None) }
+    pub fn empty() -> IndexNode {
+        IndexNode { entries: last_entry(None) }
     }
 
     /// Reads a node from its header to the end of its attribute or block.
     ///
     /// # Errors
     /// [`Error::Damaged`] if an entry is not inside, the last one is missing or in the middle, or some lead to children and some not.
-    pub fn from_bytes(bytes: &[u8], structure: &'static str, at: u64) -> Result<Node> {
-        Ok(Node { entries: Node::checked(bytes, structure, at)?.to_vec() })
+    pub fn from_bytes(bytes: &[u8], structure: &'static str, at: u64) -> Result<IndexNode> {
+        Ok(IndexNode { entries: IndexNode::checked(bytes, structure, at)?.to_vec() })
     }
 
-    /// The entries of a node, of which all that [`Node::from_bytes`] would find fault with is in order.
+    /// The entries of a node, of which all that [`IndexNode::from_bytes`] would find fault with is in order.
     fn checked<'a>(bytes: &'a [u8], structure: &'static str, at: u64) -> Result<&'a [u8]> {
         let (from, to) = (u32_at(bytes, 0) as usize, u32_at(bytes, 4) as usize);
         let allocated = u32_at(bytes, 8) as usize;
@@ -298,7 +298,7 @@ pub struct IndexRoot {
     /// Clusters (or, where a block is smaller than a cluster, 512-byte units) per block, at 0x0C.
     pub clusters_per_block: u8,
     /// The root node, at 0x10.
-    pub node: Node,
+    pub node: IndexNode,
 }
 
 impl IndexRoot {
@@ -309,7 +309,7 @@ impl IndexRoot {
     pub fn new(kind: Kind, collation: u32, block: u32, cluster: u64) -> IndexRoot {
         let unit = vcn_unit(block, cluster);
         let clusters_per_block = (u64::from(block) / unit) as u8;
-        IndexRoot { kind, collation, block, clusters_per_block, node: Node::empty() }
+        IndexRoot { kind, collation, block, clusters_per_block, node: IndexNode::empty() }
     }
 
     /// Reads a value.
@@ -323,7 +323,7 @@ impl IndexRoot {
             collation: u32_at(bytes, 4),
             block,
             clusters_per_block: bytes[0x0C],
-            node: Node { entries: entries.to_vec() },
+            node: IndexNode { entries: entries.to_vec() },
         })
     }
 
@@ -337,7 +337,7 @@ impl IndexRoot {
             return Err(Error::damaged("$INDEX_ROOT", at + 8, "blocks of 512 bytes to 64 KiB", block));
         }
         let node_at = at + IndexRoot::HEADER as u64;
-        Ok((block, Node::checked(&bytes[IndexRoot::HEADER..], "$INDEX_ROOT", node_at)?))
+        Ok((block, IndexNode::checked(&bytes[IndexRoot::HEADER..], "$INDEX_ROOT", node_at)?))
     }
 
     /// Bytes per block of a value, which is checked whole.
@@ -376,7 +376,7 @@ pub struct IndexBlock {
     /// The number of its update sequence as it was last written.
     pub update: u16,
     /// Its node, at 0x18.
-    pub node: Node,
+    pub node: IndexNode,
 }
 
 impl IndexBlock {
@@ -402,7 +402,7 @@ impl IndexBlock {
             lsn: u64_at(bytes, 8),
             vcn,
             update: u16_at(bytes, usize::from(u16_at(bytes, 4))),
-            node: Node { entries: entries.to_vec() },
+            node: IndexNode { entries: entries.to_vec() },
         })
     }
 
@@ -419,7 +419,7 @@ impl IndexBlock {
                 u64_at(bytes, 0x10),
             ));
         }
-        Node::checked(block_node(bytes), "index block", at + BLOCK_NODE as u64)
+        IndexNode::checked(block_node(bytes), "index block", at + BLOCK_NODE as u64)
     }
 
     /// Finds fault with a block as [`IndexBlock::from_bytes`] does.
@@ -455,7 +455,7 @@ mod tests {
 
     #[test]
     fn entries_are_put_in_and_read_back() {
-        let mut node = Node::empty();
+        let mut node = IndexNode::empty();
         node.insert(0, &name_entry(Reference::new(7, 2), &[9; 70]));
         let first = node.iter().next().unwrap();
         assert_eq!((first.head(), first.key(), first.child()), (7 | 2 << 48, &[9; 70][..], None));
@@ -483,11 +483,11 @@ mod tests {
 
     #[test]
     fn entries_are_replaced_in_place_as_in_a_node_of_its_own() {
-        let mut node = Node::empty();
+        let mut node = IndexNode::empty();
         for number in 0..3u8 {
             node.insert(0, &name_entry(Reference::new(7, 2), &[number; 70]));
         }
-        let block = |node: &Node| {
+        let block = |node: &IndexNode| {
             IndexBlock { lsn: 1, vcn: 3, update: 1, node: node.clone() }.to_bytes(4096).unwrap()
         };
         let mut bytes = block(&node);

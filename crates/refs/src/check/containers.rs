@@ -1,7 +1,7 @@
 //! The container table: where each container lies.
 
 use super::page::{FIRST_CONTAINER, Subject, plain};
-use super::tree::{Cursor, TreeRow};
+use super::tree::{RowCursor, TreeRow};
 use super::{Check, copies};
 use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::{ContainerRow, Root};
@@ -50,7 +50,7 @@ pub fn read(check: &mut Check<'_>) {
 }
 
 /// How many containers a table puts at each place.
-fn places(check: &mut Check<'_>, mut cursor: Cursor) -> HashMap<u64, u32> {
+fn places(check: &mut Check<'_>, mut cursor: RowCursor) -> HashMap<u64, u32> {
     let mut places = HashMap::new();
     // Its pages are counted when it is walked for itself.
     check.is_again = true;
@@ -128,7 +128,7 @@ fn plausible(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
 
 impl Check<'_> {
     /// A walk through the tree of a root.
-    pub fn root_cursor(&self, root: Root) -> Cursor {
+    pub fn root_cursor(&self, root: Root) -> RowCursor {
         use super::order::Order;
         use crate::container::Tier;
         let tier = match root {
@@ -145,6 +145,6 @@ impl Check<'_> {
             severity: Severity::Inconsistent,
             renewable: true,
         };
-        Cursor::new(subject, self.anchors.checkpoint.roots[root as usize], self.checkpoint_at)
+        RowCursor::new(subject, self.anchors.checkpoint.roots[root as usize], self.checkpoint_at)
     }
 }

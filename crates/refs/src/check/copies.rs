@@ -6,7 +6,7 @@
 use super::Check;
 use super::noted::Mend;
 use super::page::named;
-use super::tree::{Cursor, TreeRow};
+use super::tree::{RowCursor, TreeRow};
 use platter_vfs::Severity;
 use std::cmp::Ordering;
 
@@ -16,8 +16,8 @@ pub type Valid<'v> = &'v dyn Fn(&mut Check<'_>, &TreeRow) -> bool;
 /// Calls `each` on every row that counts, and reports where the copies differ.
 pub fn walk(
     check: &mut Check<'_>,
-    mut first: Cursor,
-    mut second: Cursor,
+    mut first: RowCursor,
+    mut second: RowCursor,
     valid: Valid<'_>,
     each: &mut dyn FnMut(&mut Check<'_>, TreeRow),
 ) {
@@ -52,14 +52,14 @@ pub fn walk(
 }
 
 /// The next row of a tree whose pages have been counted and verified before.
-fn next(check: &mut Check<'_>, cursor: &mut Cursor) -> Option<TreeRow> {
+fn next(check: &mut Check<'_>, cursor: &mut RowCursor) -> Option<TreeRow> {
     check.is_again = true;
     let row = cursor.next(check);
     check.is_again = false;
     row
 }
 
-fn rest(check: &mut Check<'_>, mut cursor: Cursor, each: &mut dyn FnMut(&mut Check<'_>, TreeRow)) {
+fn rest(check: &mut Check<'_>, mut cursor: RowCursor, each: &mut dyn FnMut(&mut Check<'_>, TreeRow)) {
     while let Some(row) = next(check, &mut cursor) {
         each(check, row);
     }
@@ -68,8 +68,8 @@ fn rest(check: &mut Check<'_>, mut cursor: Cursor, each: &mut dyn FnMut(&mut Che
 /// Walks both side by side.
 fn merge(
     check: &mut Check<'_>,
-    mut first: Cursor,
-    mut second: Cursor,
+    mut first: RowCursor,
+    mut second: RowCursor,
     valid: Valid<'_>,
     each: &mut dyn FnMut(&mut Check<'_>, TreeRow),
 ) {
@@ -85,7 +85,7 @@ fn merge(
             (None, Some(_)) => Ordering::Greater,
             (Some(one), Some(other)) => order.compare(&check.upper, &one.key, &other.key),
         };
-        let mut found = |check: &mut Check<'_>, cursor: &Cursor, row: &TreeRow, found: &str| {
+        let mut found = |check: &mut Check<'_>, cursor: &RowCursor, row: &TreeRow, found: &str| {
             differ = true;
             let message = format!("expected the row that its copy has at offset {}, found {found}", row.at);
             check.find("copies-differ", Severity::Inconsistent, None, named(cursor.subject(), message));

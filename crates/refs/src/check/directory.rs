@@ -5,7 +5,7 @@ use super::lost::LostTree;
 use super::order::Order;
 use super::owner::{Spot, nameless, object_links, units};
 use super::page::Subject;
-use super::tree::{Cursor, TreeRow};
+use super::tree::{RowCursor, TreeRow};
 use super::{Check, Task, links, reparse};
 use crate::container::Tier;
 use crate::core::ROOT_DIRECTORY;
@@ -85,7 +85,7 @@ fn own_link(check: &mut Check<'_>, number: u64) -> Option<(u64, Vec<u16>)> {
     object_links(&record).into_iter().next()
 }
 
-fn cursor(check: &Check<'_>, number: u64) -> Option<Cursor> {
+fn cursor(check: &Check<'_>, number: u64) -> Option<RowCursor> {
     let object = check.objects.get(&number)?;
     let subject = Subject {
         name: format!("directory ({number:#x})"),
@@ -96,7 +96,7 @@ fn cursor(check: &Check<'_>, number: u64) -> Option<Cursor> {
         severity: if number == METADATA_DIRECTORY { Severity::Inconsistent } else { Severity::DataLoss },
         renewable: number == METADATA_DIRECTORY,
     };
-    Some(Cursor::new(subject, object.root, object.at))
+    Some(RowCursor::new(subject, object.root, object.at))
 }
 
 fn walk_from(check: &mut Check<'_>, first: u64) {

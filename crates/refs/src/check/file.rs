@@ -10,7 +10,7 @@ use crate::layout::attribute::{
 };
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::Record;
-use crate::layout::{Node, PageReference, Version};
+use crate::layout::{PageReference, TreeNode, Version};
 use crate::stream;
 use platter_vfs::{Name, NameRules, Severity};
 use std::collections::HashSet;
@@ -97,7 +97,7 @@ impl Check<'_> {
             self.find_in(&owner, "node-count", Severity::Inconsistent, message);
             self.amend(spot, |_| {});
         }
-        let (expected, found) = (Node::new(area).len() as u64, u64_at(value, 0x20));
+        let (expected, found) = (TreeNode::new(area).len() as u64, u64_at(value, 0x20));
         if expected != found && record.outside.is_empty() {
             let message =
                 format!("rows of a record at offset {}: expected {expected}, found {found}", spot.at + 0x20);
@@ -140,7 +140,7 @@ impl Check<'_> {
             severity: Severity::DataLoss,
             renewable: false,
         };
-        let top = Node::new(&value[Record::HEADER..]).level();
+        let top = TreeNode::new(&value[Record::HEADER..]).level();
         let mut pending: Vec<(PageReference, u8)> = Vec::new();
         let below = |pending: &mut Vec<_>, pages: &[PageReference], level: u8| {
             pending.extend(pages.iter().rev().map(|&page| (page, level)));

@@ -3,7 +3,7 @@
 use super::Check;
 use super::order::Order;
 use super::page::Subject;
-use super::tree::Cursor;
+use super::tree::RowCursor;
 use crate::container::Tier;
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
 use platter_vfs::Severity;
@@ -29,7 +29,7 @@ pub fn is_directory(number: u64) -> bool {
 }
 
 /// A walk through an object that is not a directory.
-pub fn own_cursor(check: &Check<'_>, name: &str, number: u64) -> Option<Cursor> {
+pub fn own_cursor(check: &Check<'_>, name: &str, number: u64) -> Option<RowCursor> {
     let object = check.objects.get(&number)?;
     let order = match number {
         SECURITY => Order::SecondWord,
@@ -45,5 +45,5 @@ pub fn own_cursor(check: &Check<'_>, name: &str, number: u64) -> Option<Cursor> 
         severity: Severity::Inconsistent,
         renewable: DOUBLED.iter().any(|(_, first, second)| number == *first || number == *second),
     };
-    Some(Cursor::new(subject, object.root, object.at))
+    Some(RowCursor::new(subject, object.root, object.at))
 }

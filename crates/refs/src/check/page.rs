@@ -6,7 +6,7 @@ use crate::container::Tier;
 use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
 use crate::layout::page::{HEADER, NODE};
-use crate::layout::{Algorithm, Node, PageHeader, PageReference};
+use crate::layout::{Algorithm, PageHeader, PageReference, TreeNode};
 use platter_vfs::{Error, Result, Severity};
 
 /// Whose pages are walked.
@@ -43,8 +43,8 @@ impl Page {
     }
 
     /// Its node.
-    pub fn node(&self) -> Node<'_> {
-        Node::new(self.area())
+    pub fn node(&self) -> TreeNode<'_> {
+        TreeNode::new(self.area())
     }
 
     /// The tree header of a root.
@@ -328,8 +328,8 @@ type Wrong = (usize, String, String);
 
 /// Whether a node's rows can be read, and its level and flags are what its place in the tree asks for.
 pub fn node(area: &[u8], role: Role) -> std::result::Result<(), Wrong> {
-    Node::check(area)?;
-    let node = Node::new(area);
+    TreeNode::check(area)?;
+    let node = TreeNode::new(area);
     let (level, flags) = (node.level(), node.flags());
     match role.level {
         Some(expected) if expected != level => {
@@ -364,7 +364,7 @@ pub fn node(area: &[u8], role: Role) -> std::result::Result<(), Wrong> {
 
 /// Whether the counts in a node's header are those of its rows: what a writer relies on when it puts a row in.
 pub fn tidy(area: &[u8]) -> std::result::Result<(), Wrong> {
-    let node = Node::new(area);
+    let node = TreeNode::new(area);
     let (index, end) = (u32_at(area, 0x10) as usize, u64_at(area, 0x20));
     if end != area.len() as u64 || index + 4 * node.len() != area.len() {
         let expected = format!("an index of {} rows up to {:#x}", node.len(), area.len());

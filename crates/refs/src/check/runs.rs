@@ -7,7 +7,7 @@ use super::page::{Page, Role, Subject, plain, tidy};
 use crate::container::Tier;
 use crate::layout::bytes::{u16_at, u32_at, u64_at};
 use crate::layout::node::NODE_HEADER;
-use crate::layout::{Node, PageReference};
+use crate::layout::{PageReference, TreeNode};
 use platter_device::Device;
 use platter_vfs::{Progress, Result, Severity};
 
@@ -133,7 +133,7 @@ impl Check<'_> {
             unchecked: 0,
             is_damaged: false,
         };
-        let is_inner = Node::new(area).is_inner();
+        let is_inner = TreeNode::new(area).is_inner();
         if is_inner {
             walk.below(self, area, at + HEADER as u64);
         } else {
@@ -178,7 +178,7 @@ impl Walk<'_> {
                 Place::Row(area, at) => (*area, *at),
                 Place::Page(page) => (page.area(), page.place(0)),
             };
-            let node = Node::new(area);
+            let node = TreeNode::new(area);
             let position = *next;
             if position >= node.len() {
                 levels.pop();
@@ -214,7 +214,7 @@ impl Walk<'_> {
 
     /// Reads a leaf's runs, which may stand in any order. `last` is the last cluster of the stream that it may have.
     fn leaf(&mut self, check: &mut Check<'_>, area: &[u8], at: u64, last: Option<u64>) {
-        let node = Node::new(area);
+        let node = TreeNode::new(area);
         let mut runs = Vec::with_capacity(node.len());
         for position in 0..node.len() {
             let offset = node.offset(position);

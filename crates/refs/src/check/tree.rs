@@ -22,7 +22,7 @@ pub struct TreeRow {
 
 /// A walk through a tree. Its depth is bounded by the levels of its nodes, its length by the clusters of the volume:
 /// no page is visited twice.
-pub struct Cursor {
+pub struct RowCursor {
     subject: Subject,
     root: PageReference,
     from: u64,
@@ -52,10 +52,10 @@ struct Level {
     most: Option<Vec<u8>>,
 }
 
-impl Cursor {
+impl RowCursor {
     /// A walk from a root that is named at offset `from`.
-    pub fn new(subject: Subject, root: PageReference, from: u64) -> Cursor {
-        Cursor {
+    pub fn new(subject: Subject, root: PageReference, from: u64) -> RowCursor {
+        RowCursor {
             subject,
             root,
             from,
@@ -74,8 +74,8 @@ impl Cursor {
     }
 
     /// The same walk from the start.
-    pub fn again(&self) -> Cursor {
-        Cursor::new(self.subject.clone(), self.root, self.from)
+    pub fn again(&self) -> RowCursor {
+        RowCursor::new(self.subject.clone(), self.root, self.from)
     }
 
     /// Whether everything that was walked could be read and was in order.

@@ -4,7 +4,7 @@ use super::*;
 
 /// The runs of a leaf node, if the content of all is known to be what their clusters hold.
 pub(super) fn readable_rows(area: &[u8]) -> Result<Vec<Extent>> {
-    let node = Node::new(area);
+    let node = TreeNode::new(area);
     for at in (0..node.len()).map(|position| node.offset(position)) {
         let kind = area.get(at..at + 24).map_or(PLAIN, |bytes| u16_at(bytes, 0x08));
         if !is_known(kind) {
@@ -27,7 +27,7 @@ pub fn is_known(kind: u16) -> bool {
 
 /// The runs of a leaf node, in order, checked to be free of overlap.
 pub fn rows(area: &[u8]) -> Result<Vec<Extent>> {
-    let node = Node::new(area);
+    let node = TreeNode::new(area);
     let mut rows = Vec::with_capacity(node.len());
     for position in 0..node.len() {
         let at = node.offset(position);
@@ -62,7 +62,7 @@ pub fn rows(area: &[u8]) -> Result<Vec<Extent>> {
 /// Stores runs as the rows of a leaf node that fills `area`, which is empty, with the index at its end.
 fn store_rows(area: &mut [u8], rows: &[Extent], flags: u8, embedded: bool) {
     let length = area.len();
-    NodeMut::fresh(area, 0, flags);
+    TreeNodeMut::fresh(area, 0, flags);
     let index = length - 4 * rows.len();
     let mut at = NODE_HEADER;
     let mut clusters = 0u64;
@@ -116,13 +116,13 @@ pub(super) struct Opening {
 
 impl Opening {
     /// For the tree below this node.
-    pub fn new(geometry: &Geometry, top: &Node<'_>) -> Opening {
+    pub fn new(geometry: &Geometry, top: &TreeNode<'_>) -> Opening {
         let is_regular = top.len() <= Form::Roomy.children();
         Opening { first: 0, inner: 0, each: children_of_page(geometry), short: Vec::new(), is_regular }
     }
 
     /// Takes a page between into account.
-    fn see(&mut self, node: &Node<'_>) {
+    fn see(&mut self, node: &TreeNode<'_>) {
         let level = usize::from(node.level());
         self.inner += 1;
         self.short.resize(self.short.len().max(level + 1), false);
@@ -141,7 +141,7 @@ impl Extents {
     pub(super) fn open_inner(
         &mut self,
         pages: &mut Pages,
-        node: &Node<'_>,
+        node: &TreeNode<'_>,
         opening: &mut Opening,
         depth: usize,
     ) -> Result<()> {
@@ -392,7 +392,7 @@ fn store_children(
     flags: u8,
     reference: usize,
 ) {
-    let mut node = NodeMut::fresh(area, level, flags);
+    let mut node = TreeNodeMut::fresh(area, level, flags);
     let mut value = vec![0; reference];
     for (position, (last, page)) in children.iter().enumerate() {
         let mut key = [0; 16];

@@ -21,7 +21,7 @@ pub use boot::{BootRecord, Version};
 pub use checkpoint::{Checkpoint, ROOTS, Root};
 pub(crate) use checksum::crc32c;
 pub use checksum::{Algorithm, Checksum};
-pub use node::{CHECKSUM_KIND, Node, NodeMut, Row, tree_header};
+pub use node::{CHECKSUM_KIND, Row, TreeNode, TreeNodeMut, tree_header};
 pub use page::{PageHeader, PageReference};
 pub use record::{Record, ShortEntry};
 pub use rows::{LIMIT, make_index, make_object_link, object_link};

@@ -40,14 +40,14 @@ impl Row<'_> {
     pub const EMBEDDED: u16 = 1;
 }
 
-/// A node to be read. Made by [`Node::new`] from bytes that [`Node::check`] accepted, or that were built here.
+/// A node to be read. Made by [`TreeNode::new`] from bytes that [`TreeNode::check`] accepted, or that were built here.
 #[derive(Clone, Copy)]
-pub struct Node<'n>(&'n [u8]);
+pub struct TreeNode<'n>(&'n [u8]);
 
-impl<'n> Node<'n> {
+impl<'n> TreeNode<'n> {
     /// A node in this area.
-    pub fn new(area: &'n [u8]) -> Node<'n> {
-        Node(area)
+    pub fn new(area: &'n [u8]) -> TreeNode<'n> {
+        TreeNode(area)
     }
 
     /// Whether every row and every offset lies inside the area: what all other calls rely on.
@@ -59,7 +59,7 @@ impl<'n> Node<'n> {
         if area.len() < NODE_HEADER {
             return wrong(0, format!("at least {NODE_HEADER:#x} bytes"), area.len());
         }
-        let node = Node(area);
+        let node = TreeNode(area);
         let (data, end, index) = (u32_at(area, 0) as usize, node.data_end(), node.index());
         if data < NODE_HEADER || data > end {
             return wrong(0, format!("a data area from {NODE_HEADER:#x} to {end:#x}"), data);
@@ -203,22 +203,22 @@ pub fn row_size(key: &[u8], value: &[u8]) -> usize {
 }
 
 /// A node to be changed.
-pub struct NodeMut<'n>(&'n mut [u8]);
+pub struct TreeNodeMut<'n>(&'n mut [u8]);
 
-impl<'n> NodeMut<'n> {
+impl<'n> TreeNodeMut<'n> {
     /// A node in this area, which holds one already.
-    pub fn new(area: &'n mut [u8]) -> NodeMut<'n> {
-        NodeMut(area)
+    pub fn new(area: &'n mut [u8]) -> TreeNodeMut<'n> {
+        TreeNodeMut(area)
     }
 
     /// Makes the area an empty node.
-    pub fn empty(area: &'n mut [u8], level: u8, flags: u8) -> NodeMut<'n> {
+    pub fn empty(area: &'n mut [u8], level: u8, flags: u8) -> TreeNodeMut<'n> {
         area.fill(0);
-        NodeMut::fresh(area, level, flags)
+        TreeNodeMut::fresh(area, level, flags)
     }
 
     /// Makes an area that is all zeroes, or an empty node, an empty node.
-    pub fn fresh(area: &'n mut [u8], level: u8, flags: u8) -> NodeMut<'n> {
+    pub fn fresh(area: &'n mut [u8], level: u8, flags: u8) -> TreeNodeMut<'n> {
         let length = area.len() as u32;
         put(area, 0x00, NODE_HEADER as u32);
         put(area, 0x04, NODE_HEADER as u32);
@@ -227,12 +227,12 @@ impl<'n> NodeMut<'n> {
         put(area, 0x0D, flags);
         put(area, 0x10, length);
         put(area, 0x20, u64::from(length));
-        NodeMut(area)
+        TreeNodeMut(area)
     }
 
     /// The node to be read.
-    pub fn view(&self) -> Node<'_> {
-        Node(self.0)
+    pub fn view(&self) -> TreeNode<'_> {
+        TreeNode(self.0)
     }
 
     /// Changes level and flags.
@@ -315,7 +315,7 @@ impl<'n> NodeMut<'n> {
     }
 
     /// Moves the rows from `position` on to the end of `other`, which has room for them.
-    pub fn move_rows(&mut self, position: usize, other: &mut NodeMut<'_>) {
+    pub fn move_rows(&mut self, position: usize, other: &mut TreeNodeMut<'_>) {
         for from in position..self.view().len() {
             let row = self.view().row(from);
             let end = other.view().len();
@@ -385,14 +385,14 @@ pub fn tree_header(schema: u32, kind: u16, extra: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn keys(node: &Node<'_>) -> Vec<u8> {
+    fn keys(node: &TreeNode<'_>) -> Vec<u8> {
         node.rows().map(|row| row.key[0]).collect()
     }
 
     #[test]
     fn rows_stay_in_order_through_removals_and_gaps() {
         let mut area = vec![0; 0x28 + 6 * 44];
-        let mut node = NodeMut::empty(&mut area, 0, ROOT);
+        let mut node = TreeNodeMut::empty(&mut area, 0, ROOT);
         for key in [3u8, 1, 5, 2, 4, 6] {
             let (position, found) = node.view().find(|other| other[0].cmp(&key));
             assert!(!found);
@@ -408,13 +408,13 @@ mod tests {
         assert_eq!(node.view().row(1), Row { key: &[2; 8], flags: 7, value: &[9; 50] });
         assert!(node.replace(1, 8, &[1; 3]));
         assert_eq!(node.view().row(1).value, [1; 3]);
-        assert_eq!(Node::check(&area), Ok(()));
+        assert_eq!(TreeNode::check(&area), Ok(()));
     }
 
     #[test]
     fn a_value_that_repeats_its_key_shares_its_bytes() {
         let mut area = vec![0; 0x100];
-        let mut node = NodeMut::empty(&mut area, 0, ROOT);
+        let mut node = TreeNodeMut::empty(&mut area, 0, ROOT);
         let value: Vec<u8> = (0..160).collect();
         assert!(node.insert(0, &value[..16], 0, &value));
         assert_eq!((row_size(&value[..16], &value), node.view().row(0).value), (176, &value[..]));
@@ -425,17 +425,17 @@ mod tests {
     #[test]
     fn what_points_outside_is_refused() {
         let mut area = vec![0; 0x100];
-        let mut node = NodeMut::empty(&mut area, 0, ROOT);
+        let mut node = TreeNodeMut::empty(&mut area, 0, ROOT);
         assert!(node.insert(0, &[1; 8], 0, &[2; 8]));
         for (at, value) in
             [(0x00, 0x10u32), (0x04, 0x200), (0x10, 0x20), (0x14, 1000), (0x28, 4), (0x28, 0x300)]
         {
             let mut bad = area.clone();
             put(&mut bad, at, value);
-            assert!(Node::check(&bad).is_err(), "{at:#x} = {value:#x}");
+            assert!(TreeNode::check(&bad).is_err(), "{at:#x} = {value:#x}");
         }
         let mut bad = area.clone();
         put(&mut bad, 0x28 + 12, 100u16);
-        assert!(Node::check(&bad).is_err());
+        assert!(TreeNode::check(&bad).is_err());
     }
 }

@@ -6,7 +6,7 @@
 
 use super::bytes::{put, u16_at, u32_at, u64_at};
 use super::node::{NODE_HEADER, ROOT, row_size};
-use super::{Attribute, Node, NodeMut, PageReference, legacy};
+use super::{Attribute, PageReference, TreeNode, TreeNodeMut, legacy};
 use crate::layout::tree_header;
 use platter_vfs::{Error, Result};
 
@@ -96,10 +96,10 @@ impl Record {
             ));
         }
         let area = &value[header..];
-        Node::check(area).map_err(|(offset, expected, found)| {
+        TreeNode::check(area).map_err(|(offset, expected, found)| {
             Error::damaged("record's node", at + (header + offset) as u64, expected, found)
         })?;
-        let node = Node::new(area);
+        let node = TreeNode::new(area);
         let schema = u32_at(value, 0x0C);
         let below = |row: super::Row<'_>| PageReference::from_bytes(row.value, at);
         let (mut rows, outside) = match node.is_inner() {
@@ -162,7 +162,7 @@ impl Record {
         put(&mut value, 0x20, rows.len() as u64);
         let size: usize = rows.iter().map(|row| row_size(&row.key, &row.value) + 4).sum();
         value.resize((Record::HEADER + NODE_HEADER + size).next_multiple_of(8), 0);
-        let mut node = NodeMut::empty(&mut value[Record::HEADER..], 0, ROOT);
+        let mut node = TreeNodeMut::empty(&mut value[Record::HEADER..], 0, ROOT);
         for (position, row) in rows.iter().enumerate() {
             assert!(node.insert(position, &row.key, row.flags, &row.value), "sized for its rows");
         }

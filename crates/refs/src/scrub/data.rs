@@ -11,7 +11,7 @@ use super::{Lost, LostStreams, Owner, extents, has_record, sentence};
 use crate::attributes;
 use crate::core::Core;
 use crate::extents::Extent;
-use crate::layout::{Node, PageReference, Record, crc32c};
+use crate::layout::{PageReference, Record, TreeNode, crc32c};
 use crate::pages::ANY_TABLE;
 use platter_vfs::{Damaged, Error, Finding, Progress, ScrubReport, Severity, Silent};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -201,7 +201,7 @@ impl Scrub<'_> {
     fn record(&mut self, directory: u64, row_key: &[u8], record: &Record, skip: u64) -> Option<u64> {
         let mut number = 0;
         for (stream, area) in extents(record) {
-            if Node::check(area).is_err() {
+            if TreeNode::check(area).is_err() {
                 continue;
             }
             let owner = Owner { names: Owner::names(directory, row_key, record), stream };
@@ -209,8 +209,8 @@ impl Scrub<'_> {
             let mut index = None;
             let mut pending: Vec<(PageReference, usize)> = Vec::new();
             let mut rows: Vec<Extent> = Vec::new();
-            let node = Node::new(area);
-            let children = |node: Node<'_>| -> Vec<PageReference> {
+            let node = TreeNode::new(area);
+            let children = |node: TreeNode<'_>| -> Vec<PageReference> {
                 node.rows().filter_map(|row| PageReference::from_bytes(row.value, 0).ok()).collect()
             };
             match node.is_inner() {

@@ -7,7 +7,7 @@ use super::reader::{Piece, Reader};
 use super::{Lost, LostStreams, Owner, extents, has_record, structure};
 use crate::core::{Core, FIRST_OBJECT, ROOT_DIRECTORY};
 use crate::layout::record::key;
-use crate::layout::{Attribute, Node, ObjectRow, PageReference, Record, Root};
+use crate::layout::{Attribute, ObjectRow, PageReference, Record, Root, TreeNode};
 use crate::pages::{ANY_TABLE, Address, Page};
 use crate::seen::Seen;
 use platter_vfs::{Error, Progress, Result, ScrubReport, Severity};
@@ -260,12 +260,12 @@ fn look_at_record(directory: u64, row_key: &[u8], record: &Record, below: &mut B
     for (stream, area) in extents(record) {
         let owner =
             || Arc::new(Owner { names: Owner::names(directory, row_key, record), stream: stream.clone() });
-        if let Err((at, expected, found)) = Node::check(area) {
+        if let Err((at, expected, found)) = TreeNode::check(area) {
             let error = Error::damaged("stream's node", at as u64, expected, found);
             below.errors.push((Holds::Extents(owner()), directory, error));
             continue;
         }
-        let node = Node::new(area);
+        let node = TreeNode::new(area);
         if !node.is_inner() {
             match crate::extents::rows(area) {
                 Ok(rows) => below.clusters += rows.iter().filter(|row| row.checksum.is_some()).count() as u64,

@@ -6,8 +6,8 @@ use platter_device::Device;
 use platter_refs::layout::bytes::{put, u32_at, u64_at};
 use platter_refs::layout::record::key;
 use platter_refs::layout::{
-    Algorithm, AllocatorRow, BootRecord, Checkpoint, Node, NodeMut, ObjectRow, PageReference, Record, Root,
-    Superblock, attribute::Attribute, page,
+    Algorithm, AllocatorRow, BootRecord, Checkpoint, ObjectRow, PageReference, Record, Root, Superblock,
+    TreeNode, TreeNodeMut, attribute::Attribute, page,
 };
 
 /// Where a tree hangs.
@@ -111,7 +111,7 @@ impl<'d> Surgeon<'d> {
         let mut next = 0;
         while next < all.len() {
             let bytes = self.read(self.offset(all[next].clusters[0], of), self.page_size());
-            let node = Node::new(&bytes[start(&bytes)..]);
+            let node = TreeNode::new(&bytes[start(&bytes)..]);
             if node.is_inner() {
                 all.extend(node.rows().map(|row| PageReference::from_bytes(row.value, 0).unwrap()));
             }
@@ -124,7 +124,7 @@ impl<'d> Surgeon<'d> {
     pub fn each_row(&self, of: Of, each: &mut dyn FnMut(&[u8], &[u8])) {
         for reference in self.pages(of) {
             let bytes = self.read(self.offset(reference.clusters[0], of), self.page_size());
-            let node = Node::new(&bytes[start(&bytes)..]);
+            let node = TreeNode::new(&bytes[start(&bytes)..]);
             if !node.is_inner() {
                 node.rows().for_each(|row| each(row.key, row.value));
             }
@@ -177,7 +177,7 @@ impl<'d> Surgeon<'d> {
         let start = start(&bytes);
         let mut did = change(&mut bytes);
         if did == Did::Nothing {
-            let children: Vec<PageReference> = match Node::new(&bytes[start..]) {
+            let children: Vec<PageReference> = match TreeNode::new(&bytes[start..]) {
                 node if node.is_inner() => {
                     node.rows().map(|row| PageReference::from_bytes(row.value, 0).unwrap()).collect()
                 }
@@ -188,7 +188,7 @@ impl<'d> Surgeon<'d> {
                     if below == Did::Broken {
                         return Some((*reference, below));
                     }
-                    new.store(NodeMut::new(&mut bytes[start..]).value_mut(position));
+                    new.store(TreeNodeMut::new(&mut bytes[start..]).value_mut(position));
                     did = below;
                     break;
                 }
@@ -213,7 +213,7 @@ impl<'d> Surgeon<'d> {
         let mut change = Some(change);
         self.edit(of, &mut |bytes| {
             let start = start(bytes);
-            let node = Node::new(&bytes[start..]);
+            let node = TreeNode::new(&bytes[start..]);
             if node.is_inner() {
                 return Did::Nothing;
             }
@@ -226,7 +226,7 @@ impl<'d> Surgeon<'d> {
     /// Changes the value of the first row whose key suits.
     pub fn edit_value(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool, change: impl FnOnce(&mut [u8])) {
         self.edit_row(of, suits, |bytes, start, position| {
-            change(NodeMut::new(&mut bytes[start..]).value_mut(position))
+            change(TreeNodeMut::new(&mut bytes[start..]).value_mut(position))
         });
     }
 
@@ -234,24 +234,24 @@ impl<'d> Surgeon<'d> {
     pub fn remove_row(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool) -> (Vec<u8>, u16, Vec<u8>) {
         let mut removed = None;
         self.edit_row(of, suits, |bytes, start, position| {
-            let row = Node::new(&bytes[start..]).row(position);
+            let row = TreeNode::new(&bytes[start..]).row(position);
             removed = Some((row.key.to_vec(), row.flags, row.value.to_vec()));
-            NodeMut::new(&mut bytes[start..]).remove(position);
+            TreeNodeMut::new(&mut bytes[start..]).remove(position);
             count(bytes, -1);
         });
         removed.expect("removed")
     }
 
     /// Puts a row in at a position of the first leaf with room, counted back from the end if negative.
-    pub fn insert_row(&mut self, of: Of, at: impl Fn(&Node<'_>) -> usize, row: (&[u8], u16, &[u8])) {
+    pub fn insert_row(&mut self, of: Of, at: impl Fn(&TreeNode<'_>) -> usize, row: (&[u8], u16, &[u8])) {
         self.edit(of, &mut |bytes| {
             let start = start(bytes);
-            let node = Node::new(&bytes[start..]);
+            let node = TreeNode::new(&bytes[start..]);
             if node.is_inner() {
                 return Did::Nothing;
             }
             let position = at(&node);
-            if !NodeMut::new(&mut bytes[start..]).insert(position, row.0, row.1, row.2) {
+            if !TreeNodeMut::new(&mut bytes[start..]).insert(position, row.0, row.1, row.2) {
                 return Did::Nothing;
             }
             count(bytes, 1);
@@ -262,8 +262,8 @@ impl<'d> Surgeon<'d> {
     /// Gives a row another value.
     pub fn replace_value(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool, value: &[u8]) {
         self.edit_row(of, suits, |bytes, start, position| {
-            let flags = Node::new(&bytes[start..]).row(position).flags;
-            assert!(NodeMut::new(&mut bytes[start..]).replace(position, flags, value), "room");
+            let flags = TreeNode::new(&bytes[start..]).row(position).flags;
+            assert!(TreeNodeMut::new(&mut bytes[start..]).replace(position, flags, value), "room");
         });
     }
 

@@ -1,6 +1,6 @@
 //! A recorded run of which the power is cut again and again, for formats that a check puts right.
 
-use super::power::{MakeOn, Promise, State, promised, record, verify_interrupted_repair, verify_repair};
+use super::power::{MakeOn, Moment, Promise, promised, record, verify_interrupted_repair, verify_repair};
 use super::{Random, Shape};
 use crate::Format;
 use platter_device::{Device, Log, Survivors};
@@ -13,7 +13,7 @@ const INTERRUPTED: usize = 61;
 
 /// A run, and what its cuts left.
 pub struct Cuts<'a> {
-    states: Vec<State>,
+    states: Vec<Moment>,
     cutter: Cutter<'a>,
 }
 

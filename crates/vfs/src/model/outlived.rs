@@ -1,7 +1,9 @@
 //! Power cuts that formats outlive without a repair: after each the volume must be as it was at one moment, with all that
 //! was synced.
 
-use super::power::{MakeOn, Promise, Run, State, is_of_one_moment, promised, record, tree, verify_promises};
+use super::power::{
+    MakeOn, Moment, Promise, Recording, is_of_one_moment, promised, record, tree, verify_promises,
+};
 use super::{Random, Shape};
 use crate::FileSystem;
 use platter_device::{Device, Survivors};
@@ -26,7 +28,7 @@ pub struct Judge<'a> {
 
 impl Judge<'_> {
     /// Judges a device after a cut.
-    fn judge(&self, what: &str, device: Arc<dyn Device>, known: &[Promise<'_>], states: Option<&[State]>) {
+    fn judge(&self, what: &str, device: Arc<dyn Device>, known: &[Promise<'_>], states: Option<&[Moment]>) {
         (self.check)(&*device).unwrap_or_else(|fault| panic!("{what}: {fault}"));
         let system = (self.open)(device.clone());
         verify_promises(what, &*system, known);
@@ -75,7 +77,7 @@ impl Judge<'_> {
     /// # Panics
     /// If a volume is not as it must be.
     pub fn long_run(&self, what: &str, seed: u64, count: usize, gap: u64) -> usize {
-        let mut run = Run::new((self.make)(), seed, count, self.shape, self.subject);
+        let mut run = Recording::new((self.make)(), seed, count, self.shape, self.subject);
         let mut random = Random::new(seed);
         let (mut cuts, mut next) = (0, random.below(2 * gap));
         while run.step() {

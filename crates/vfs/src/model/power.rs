@@ -113,7 +113,7 @@ pub enum Synced {
 }
 
 /// How things were after an operation.
-pub struct State {
+pub struct Moment {
     /// Writes that the device had seen.
     pub writes: usize,
     /// Everything there was.
@@ -125,25 +125,31 @@ pub struct State {
 }
 
 /// A stream under way on a device that writes down what reaches it.
-pub struct Run {
+pub struct Recording {
     seed: u64,
     operations: std::vec::IntoIter<Operation>,
     runner: Runner,
     faults: Arc<Faults>,
     /// How things were: at first, and after each operation since.
-    states: Vec<State>,
+    states: Vec<Moment>,
     /// [`crate::MemoryFileSystem::changes`] at the last state.
     changes: u64,
     /// Sums of contents, by node and how often it was rewritten. (Its times do not tell: operations set them at will.)
     known: HashMap<(Node, u64), u64>,
 }
 
-impl Run {
+impl Recording {
     /// A stream with many operations that make something durable.
     ///
     /// # Panics
     /// If the subject does not open.
-    pub fn new(device: Arc<dyn Device>, seed: u64, count: usize, shape: &Shape, subject: MakeOn<'_>) -> Run {
+    pub fn new(
+        device: Arc<dyn Device>,
+        seed: u64,
+        count: usize,
+        shape: &Shape,
+        subject: MakeOn<'_>,
+    ) -> Recording {
         let mut operations = generate(seed, count, shape);
         let mut random = Random::new(seed ^ 0x5EED);
         for operation in &mut operations {
@@ -158,10 +164,10 @@ impl Run {
         let clock = Clock::new(Duration::from_secs(1_700_000_000));
         let runner = Runner::new(subject(faults.clone(), &clock), clock).expect("a new volume opens");
         let first =
-            State { writes: 0, tree: Arc::default(), synced: Synced::Everything, is_one_change: true };
+            Moment { writes: 0, tree: Arc::default(), synced: Synced::Everything, is_one_change: true };
         let changes = runner.reference().changes();
         let (operations, known) = (operations.into_iter(), HashMap::new());
-        Run { seed, operations, runner, faults, states: vec![first], changes, known }
+        Recording { seed, operations, runner, faults, states: vec![first], changes, known }
     }
 
     /// Carries out the next operation. `false` if there is none.
@@ -186,7 +192,7 @@ impl Run {
         let tree = if changes == self.changes { before.clone() } else { Arc::new(self.look()) };
         self.changes = changes;
         let is_one_change = !matches!(operation, Operation::Clear { .. });
-        self.states.push(State { writes: self.faults.log().writes(), tree, synced, is_one_change });
+        self.states.push(Moment { writes: self.faults.log().writes(), tree, synced, is_one_change });
         true
     }
 
@@ -210,7 +216,7 @@ impl Run {
     }
 
     /// How things were, the last operation's state last.
-    pub fn states(&self) -> &[State] {
+    pub fn states(&self) -> &[Moment] {
         &self.states
     }
 
@@ -238,8 +244,8 @@ pub fn record(
     count: usize,
     shape: &Shape,
     subject: MakeOn<'_>,
-) -> (Arc<Faults>, Vec<State>) {
-    let mut run = Run::new(device, seed, count, shape, subject);
+) -> (Arc<Faults>, Vec<Moment>) {
+    let mut run = Recording::new(device, seed, count, shape, subject);
     while run.step() {}
     (run.faults, run.states)
 }
@@ -248,12 +254,12 @@ pub fn record(
 ///
 /// # Errors
 /// What is found in none of them.
-pub fn is_of_one_moment(found: &Tree, states: &[State]) -> Result<(), String> {
+pub fn is_of_one_moment(found: &Tree, states: &[Moment]) -> Result<(), String> {
     // An operation that is many changes can be cut between them.
     if states.iter().any(|state| !state.is_one_change) {
         return Ok(());
     }
-    let same = |state: &State| {
+    let same = |state: &Moment| {
         let mut pairs = state.tree.iter().zip(found);
         let kind = |item: &Item| item.attributes.kind;
         state.tree.len() == found.len()
@@ -271,9 +277,9 @@ pub fn is_of_one_moment(found: &Tree, states: &[State]) -> Result<(), String> {
 pub type Promise<'a> = (&'a Vec<Name>, &'a Item, bool);
 
 /// What must be there if the power fails while operation `during` runs: path, how it is, and whether times count.
-pub fn promised(states: &[State], during: usize) -> Vec<Promise<'_>> {
+pub fn promised(states: &[Moment], during: usize) -> Vec<Promise<'_>> {
     let mut promised: BTreeMap<&Vec<Name>, (usize, bool)> = BTreeMap::new();
-    let everything = |state: &State| matches!(state.synced, Synced::Everything);
+    let everything = |state: &Moment| matches!(state.synced, Synced::Everything);
     let start = states[..during].iter().rposition(everything).unwrap_or(0);
     for (at, state) in states.iter().enumerate().take(during).skip(start) {
         match &state.synced {
@@ -293,7 +299,7 @@ pub fn promised(states: &[State], during: usize) -> Vec<Promise<'_>> {
         let item = &states[at].tree[path];
         let is_file = item.attributes.kind == Kind::File;
         let unchanged =
-            |state: &State| state.tree.get(path).is_some_and(|now| now.same(item, times && is_file));
+            |state: &Moment| state.tree.get(path).is_some_and(|now| now.same(item, times && is_file));
         if states[at..states.len().min(during + 1)].iter().all(unchanged) {
             kept.push((path, item, times));
         }

@@ -1,6 +1,6 @@
 //! Inside a case: response times, their distribution, the timeline, what the storage saw.
 
-use super::super::document::{Case, CaseResult, Document, Latency, Run, Second};
+use super::super::document::{Case, CaseResult, Document, Latency, Round, Second};
 use super::super::tables::Sides;
 use super::super::{Cell, Column, Table, format, grid};
 use super::plot::{Band, Plot, Point, Series, Tick, linear_ticks, log_ticks};
@@ -224,13 +224,13 @@ fn bin_name(edges: &[u64], bin: usize, short: bool) -> String {
 }
 
 /// The run that stands for the others: the one nearest to the median.
-fn typical(result: &CaseResult) -> Option<&Run> {
-    let distance = |run: &&Run| (run.mb_per_s - result.mb_per_s).abs();
+fn typical(result: &CaseResult) -> Option<&Round> {
+    let distance = |run: &&Round| (run.mb_per_s - result.mb_per_s).abs();
     result.runs.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))
 }
 
 fn timeline(document: &Document, case: &Case, results: &[&CaseResult]) -> String {
-    let runs: Vec<(&str, &Run)> = results
+    let runs: Vec<(&str, &Round)> = results
         .iter()
         .filter_map(|result| Some((result.target.as_str(), typical(result)?)))
         .filter(|(_, run)| run.timeline.len() > 1)
@@ -279,7 +279,7 @@ fn timeline(document: &Document, case: &Case, results: &[&CaseResult]) -> String
 }
 
 /// Free space as its change since the start, where it changed at all.
-fn free_space(document: &Document, runs: &[(&str, &Run)], end: f64, x: Vec<Tick>) -> String {
+fn free_space(document: &Document, runs: &[(&str, &Round)], end: f64, x: Vec<Tick>) -> String {
     let changes: Vec<(&str, Vec<(f64, f64)>)> = runs
         .iter()
         .filter_map(|(target, run)| {
@@ -345,7 +345,7 @@ fn thinned(timeline: &[Second]) -> Vec<(f64, f64)> {
 }
 
 /// Stretches without progress.
-fn stalls(document: &Document, target: &str, run: &Run, end: f64) -> Vec<Band> {
+fn stalls(document: &Document, target: &str, run: &Round, end: f64) -> Vec<Band> {
     let interval = length(&run.timeline) / run.timeline.len() as f64;
     let mut bands: Vec<Band> = Vec::new();
     for second in run.timeline.iter().filter(|second| second.iops <= 0.0) {
@@ -380,7 +380,7 @@ pub(crate) fn time_ticks(end: f64) -> Vec<Tick> {
 }
 
 /// At most thirty rows: who needs more has the JSON.
-fn timeline_table(runs: &[(&str, &Run)], end: f64) -> Table {
+fn timeline_table(runs: &[(&str, &Round)], end: f64) -> Table {
     let rows =
         30.0_f64.min(runs.iter().map(|(_, run)| run.timeline.len()).max().unwrap_or(0) as f64).max(1.0);
     let step = end / rows;

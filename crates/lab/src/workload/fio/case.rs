@@ -23,7 +23,7 @@ impl Shared {
 
 /// A part of a file, in bytes or in percent of the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Extent {
+pub struct SizeRange {
     pub start: u64,
     pub length: u64,
     pub in_percent: bool,
@@ -34,7 +34,7 @@ pub struct Converted {
     pub case: Case,
     pub shared: Shared,
     /// Its part of the file, or of all its files together.
-    pub extent: Extent,
+    pub extent: SizeRange,
     /// The file that it shares with whoever names it.
     pub file: Option<String>,
     /// What runs otherwise than in fio.
@@ -268,7 +268,7 @@ fn pace(settings: &Settings) -> Result<Pace, String> {
 }
 
 /// Where the span of all workers together begins in the file, and how long it is: in bytes, or in percent of the target.
-fn span(settings: &Settings, pattern: &Pattern) -> Result<Extent, String> {
+fn span(settings: &Settings, pattern: &Pattern) -> Result<SizeRange, String> {
     let all_files = settings.file_size.map(|bytes| bytes.saturating_mul(settings.files.into()));
     let size = match (settings.size, all_files) {
         (None, Some(bytes)) => Some(Size::Bytes(bytes)),
@@ -302,7 +302,7 @@ fn span(settings: &Settings, pattern: &Pattern) -> Result<Extent, String> {
                 Some(Size::Percent(_)) => return Err("offset is in percent, and size in bytes".into()),
             };
             start.checked_add(length).ok_or("offset and size are too large together")?;
-            Ok(Extent { start, length, in_percent: false })
+            Ok(SizeRange { start, length, in_percent: false })
         }
         Some(Size::Percent(percent)) if u64::from(percent) * own > 100 => {
             Err(format!("size={percent}% for each of numjobs={own} is more than there is"))
@@ -321,7 +321,7 @@ fn span(settings: &Settings, pattern: &Pattern) -> Result<Extent, String> {
             if start + length > 100 || length == 0 {
                 return Err(format!("offset={start}% leaves no {length} % of the file"));
             }
-            Ok(Extent { start, length, in_percent: true })
+            Ok(SizeRange { start, length, in_percent: true })
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Carrying out what was noted.
 
-use super::plan::Plan;
+use super::plan::RepairPlan;
 use super::{names, relay, tables};
 use crate::check::Check;
 use crate::container::Container;
@@ -41,7 +41,7 @@ pub fn apply(check: Check<'_>) -> Result<CheckReport> {
 }
 
 /// The plan, if there is anything to change and it is known where changes can go.
-fn plan(check: Check<'_>) -> Option<(CheckReport, Option<Plan>)> {
+fn plan(check: Check<'_>) -> Option<(CheckReport, Option<RepairPlan>)> {
     let starts: Option<Vec<u64>> = check.starts.iter().copied().collect();
     let version = check.geometry.version;
     let is_known = check.is_space_known && (version.is_written() || version >= Version::V3_10);
@@ -57,7 +57,7 @@ fn plan(check: Check<'_>) -> Option<(CheckReport, Option<Plan>)> {
         container.for_pages = check.containers[index].for_pages;
         container
     });
-    let plan = Plan {
+    let plan = RepairPlan {
         containers: containers.collect(),
         starts,
         repair: check.repair,
@@ -76,7 +76,7 @@ fn plan(check: Check<'_>) -> Option<(CheckReport, Option<Plan>)> {
     Some((check.report, Some(plan)))
 }
 
-impl Plan {
+impl RepairPlan {
     /// Carries it out on a device.
     fn carry_out(mut self, device: Arc<dyn Device>) -> Result<()> {
         let mut core = self.core(&device);

@@ -1,6 +1,6 @@
 //! Names, and the records that they lead to.
 
-use super::plan::Plan;
+use super::plan::RepairPlan;
 use crate::check::known::{METADATA_DIRECTORY, SECURITY};
 use crate::check::noted::Task;
 use crate::check::owner::object_links;
@@ -15,7 +15,7 @@ use crate::tree::Tree;
 use platter_vfs::{Name, NameRules, Result};
 
 /// Carries out all changes of rows.
-pub fn carry_out(core: &mut Core, plan: &mut Plan) -> Result<()> {
+pub fn carry_out(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
     let mut tasks = std::mem::take(&mut plan.repair.tasks);
     // New numbers are given once it is known which the last one was.
     tasks.sort_by_key(|task| !matches!(task, Task::Ordinal { .. }));
@@ -51,7 +51,7 @@ pub fn carry_out(core: &mut Core, plan: &mut Plan) -> Result<()> {
 }
 
 /// Whether a directory can be changed.
-fn is_sound(core: &mut Core, plan: &Plan, directory: u64) -> bool {
+fn is_sound(core: &mut Core, plan: &RepairPlan, directory: u64) -> bool {
     !plan.damaged.contains(&directory) && core.object(directory).is_ok()
 }
 
@@ -82,7 +82,7 @@ fn put_record(core: &mut Core, directory: u64, row: &[u8], flags: u16, record: &
 
 fn amend(
     core: &mut Core,
-    plan: &Plan,
+    plan: &RepairPlan,
     directory: u64,
     row: &[u8],
     change: impl FnOnce(&mut Record),
@@ -95,7 +95,7 @@ fn amend(
     put_record(core, directory, row, flags, &record)
 }
 
-fn raise(core: &mut Core, plan: &Plan, directory: u64, least: u64) -> Result<()> {
+fn raise(core: &mut Core, plan: &RepairPlan, directory: u64, least: u64) -> Result<()> {
     if !is_sound(core, plan, directory) {
         return Ok(());
     }
@@ -107,7 +107,7 @@ fn raise(core: &mut Core, plan: &Plan, directory: u64, least: u64) -> Result<()>
 
 /// Gives a file with one name, or the entry of a directory, a number of its own. That of a file with several names is
 /// in the keys of other rows, and stays.
-fn renumber(core: &mut Core, plan: &Plan, directory: u64, row: &[u8]) -> Result<()> {
+fn renumber(core: &mut Core, plan: &RepairPlan, directory: u64, row: &[u8]) -> Result<()> {
     if !is_sound(core, plan, directory) || row.len() < 4 || row[..2] != [0x30, 0] {
         return Ok(());
     }
@@ -124,7 +124,7 @@ fn renumber(core: &mut Core, plan: &Plan, directory: u64, row: &[u8]) -> Result<
     }
 }
 
-fn own(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
+fn own(core: &mut Core, plan: &RepairPlan, directory: u64) -> Result<()> {
     if directory == ROOT_DIRECTORY || directory == METADATA_DIRECTORY {
         return own_without_entry(core, plan, directory);
     }
@@ -148,7 +148,7 @@ fn own(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
 }
 
 /// The volume's own directories have no entries that their records could be made from.
-fn own_without_entry(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
+fn own_without_entry(core: &mut Core, plan: &RepairPlan, directory: u64) -> Result<()> {
     if !is_sound(core, plan, directory) || record(core, directory, &key::OWN)?.is_some() {
         return Ok(());
     }
@@ -168,7 +168,7 @@ fn own_without_entry(core: &mut Core, plan: &Plan, directory: u64) -> Result<()>
     put_record(core, directory, &key::OWN, 1, &record)
 }
 
-fn link(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
+fn link(core: &mut Core, plan: &RepairPlan, directory: u64) -> Result<()> {
     let Some((above, name)) = plan.reached.get(&directory).cloned() else { return Ok(()) };
     amend(core, plan, directory, &key::OWN, |record| {
         record.take(|row| row.kind() == OBJECT_LINK);
@@ -176,7 +176,7 @@ fn link(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
     })
 }
 
-fn refresh(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
+fn refresh(core: &mut Core, plan: &RepairPlan, directory: u64) -> Result<()> {
     let Some((above, name)) = plan.reached.get(&directory).cloned() else { return Ok(()) };
     if !is_sound(core, plan, directory) || !is_sound(core, plan, above) {
         return Ok(());
@@ -194,7 +194,7 @@ fn refresh(core: &mut Core, plan: &Plan, directory: u64) -> Result<()> {
 }
 
 /// Of two names of a directory, the one goes that its own record does not link to.
-fn twice(core: &mut Core, plan: &mut Plan, above: u64, name: &[u16], directory: u64) -> Result<()> {
+fn twice(core: &mut Core, plan: &mut RepairPlan, above: u64, name: &[u16], directory: u64) -> Result<()> {
     let Some((_, record)) = record(core, directory, &key::OWN)? else { return Ok(()) };
     let links = object_links(&record);
     let is_linked = links.first().is_some_and(|(link, linked)| *link == above && linked[..] == *name);
@@ -221,7 +221,7 @@ fn twice(core: &mut Core, plan: &mut Plan, above: u64, name: &[u16], directory: 
 }
 
 /// Gives a directory that nothing leads to the name that its record says it had, or one in the root directory.
-fn adopt(core: &mut Core, plan: &mut Plan, directory: u64) -> Result<()> {
+fn adopt(core: &mut Core, plan: &mut RepairPlan, directory: u64) -> Result<()> {
     if plan.is_directory_lost || !is_sound(core, plan, directory) {
         return Ok(());
     }
@@ -253,7 +253,7 @@ fn adopt(core: &mut Core, plan: &mut Plan, directory: u64) -> Result<()> {
 }
 
 /// Whether names lead from the root to a directory.
-fn leads_to_root(plan: &Plan, mut directory: u64) -> bool {
+fn leads_to_root(plan: &RepairPlan, mut directory: u64) -> bool {
     for _ in 0..=plan.reached.len() {
         if directory == ROOT_DIRECTORY {
             return true;
@@ -267,7 +267,7 @@ fn leads_to_root(plan: &Plan, mut directory: u64) -> bool {
 }
 
 /// Whether a directory can take a name. That of an entry which leads nowhere can be taken.
-fn may_be(core: &mut Core, plan: &Plan, directory: u64, name: &[u16]) -> Result<bool> {
+fn may_be(core: &mut Core, plan: &RepairPlan, directory: u64, name: &[u16]) -> Result<bool> {
     if NameRules::WINDOWS.check(&Name::from_units(name)).is_err() || !is_sound(core, plan, directory) {
         return Ok(false);
     }
@@ -278,7 +278,7 @@ fn may_be(core: &mut Core, plan: &Plan, directory: u64, name: &[u16]) -> Result<
 }
 
 /// Whether an entry leads nowhere.
-fn is_dead(core: &mut Core, plan: &Plan, value: &[u8]) -> Result<bool> {
+fn is_dead(core: &mut Core, plan: &RepairPlan, value: &[u8]) -> Result<bool> {
     let Ok(entry) = ShortEntry::from_bytes(value, 0) else { return Ok(false) };
     if plan.is_directory_lost {
         return Ok(false);
@@ -291,7 +291,7 @@ fn is_dead(core: &mut Core, plan: &Plan, value: &[u8]) -> Result<bool> {
 }
 
 /// A name in the root directory that begins so and is not taken.
-fn free_name(core: &mut Core, plan: &Plan, wanted: &str) -> Result<Option<(u64, Vec<u16>)>> {
+fn free_name(core: &mut Core, plan: &RepairPlan, wanted: &str) -> Result<Option<(u64, Vec<u16>)>> {
     for attempt in 1..100 {
         let text = if attempt == 1 { wanted.into() } else { format!("{wanted}.{attempt}") };
         let name: Vec<u16> = text.encode_utf16().collect();
@@ -305,7 +305,7 @@ fn free_name(core: &mut Core, plan: &Plan, wanted: &str) -> Result<Option<(u64, 
 /// Puts an entry for a name of a file with several. If the name is taken by now, its link goes.
 fn enter(
     core: &mut Core,
-    plan: &Plan,
+    plan: &RepairPlan,
     (home, ordinal): (u64, u64),
     directory: u64,
     name: &[u16],
@@ -339,7 +339,7 @@ fn enter(
 }
 
 /// Gives a file that no name leads to one in the root directory.
-fn name_body(core: &mut Core, plan: &Plan, (home, ordinal): (u64, u64)) -> Result<()> {
+fn name_body(core: &mut Core, plan: &RepairPlan, (home, ordinal): (u64, u64)) -> Result<()> {
     let wanted = format!("found.{home:x}.{ordinal:x}");
     let Some((directory, name)) = free_name(core, plan, &wanted)? else { return Ok(()) };
     if !is_sound(core, plan, home) {
@@ -351,7 +351,7 @@ fn name_body(core: &mut Core, plan: &Plan, (home, ordinal): (u64, u64)) -> Resul
 }
 
 /// Puts a security descriptor under its own key. A row that is wrong goes if its descriptor is known from elsewhere.
-fn security(core: &mut Core, plan: &Plan, key: &[u8], value: &[u8]) -> Result<()> {
+fn security(core: &mut Core, plan: &RepairPlan, key: &[u8], value: &[u8]) -> Result<()> {
     if !is_sound(core, plan, SECURITY) {
         return Ok(());
     }

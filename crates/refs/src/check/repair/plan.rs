@@ -13,7 +13,7 @@ use std::time::Duration;
 pub type Names = HashMap<u64, (u64, Box<[u16]>)>;
 
 /// What the changes go by: all that the check found out.
-pub struct Plan {
+pub struct RepairPlan {
     pub repair: Repair,
     pub anchors: Anchors,
     pub geometry: Geometry,

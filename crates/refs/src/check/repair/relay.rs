@@ -12,11 +12,11 @@ struct Relay {
     length: u64,
     sectors: Sectors,
     now: Duration,
-    requests: Mutex<Sender<Request>>,
+    requests: Mutex<Sender<LentRequest>>,
 }
 
 /// What to do, and who waits for it. A buffer goes there and back, so that its memory is that of whoever asks.
-struct Request {
+struct LentRequest {
     what: What,
     reply: Sender<Result<Vec<u8>>>,
 }
@@ -33,7 +33,7 @@ pub fn lend<T: Send + 'static>(
     device: &dyn Device,
     work: impl FnOnce(Arc<dyn Device>) -> T + Send + 'static,
 ) -> Option<T> {
-    let (sender, requests) = channel::<Request>();
+    let (sender, requests) = channel::<LentRequest>();
     let relay = Arc::new(Relay {
         name: device.name().into(),
         length: device.len(),
@@ -59,7 +59,7 @@ impl Relay {
     fn ask(&self, what: What) -> Result<Vec<u8>> {
         let (reply, answer) = channel();
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.send(Request { what, reply }).expect("the device is there as long as this is");
+        requests.send(LentRequest { what, reply }).expect("the device is there as long as this is");
         answer.recv().expect("every request is answered")
     }
 }

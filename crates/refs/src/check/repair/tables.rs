@@ -1,6 +1,6 @@
 //! Whole tables: copies made alike, trees written anew.
 
-use super::plan::{Plan, tier};
+use super::plan::{RepairPlan, tier};
 use crate::check::known::{METADATA_DIRECTORY, SECURITY, TRASH};
 use crate::check::noted::{Mend, NotedRow, Task};
 use crate::container::Tier;
@@ -21,7 +21,7 @@ const MOST_ROWS: usize = 1 << 22;
 const LAST_METADATA: u64 = 0x500;
 
 /// Makes copies alike, and writes trees anew whose order or counts are wrong.
-pub fn mend(core: &mut Core, plan: &mut Plan) -> Result<()> {
+pub fn mend(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
     // The volume's own tables come before the objects that they lead to.
     let copies = std::mem::take(&mut plan.repair.copies);
     let (tables, objects): (Vec<_>, Vec<_>) =
@@ -144,7 +144,7 @@ fn rebuild(core: &mut Core, table: u64) -> Result<()> {
 
 /// Makes directories anew from the rows that can be read and those that were found for what cannot. What is left of the old
 /// tree is found as lost by the next round.
-pub fn salvage(core: &mut Core, plan: &mut Plan) -> Result<()> {
+pub fn salvage(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
     for (table, lost) in std::mem::take(&mut plan.repair.salvaged) {
         let Some(old) = tree(core, table) else { continue };
         let mut all: Vec<NotedRow> = Vec::new();
@@ -197,7 +197,7 @@ fn renew_security(core: &mut Core) -> Result<()> {
 }
 
 /// Makes roots anew from what the check found out.
-pub fn renew(core: &mut Core, plan: &Plan) -> Result<()> {
+pub fn renew(core: &mut Core, plan: &RepairPlan) -> Result<()> {
     for &index in &plan.repair.renewed {
         let root = Root::ALL[index];
         let rows: Vec<NotedRow> = match root {
@@ -242,7 +242,7 @@ pub fn renew(core: &mut Core, plan: &Plan) -> Result<()> {
 }
 
 /// The rows of the parent-child table.
-fn parents(plan: &Plan) -> Vec<NotedRow> {
+fn parents(plan: &RepairPlan) -> Vec<NotedRow> {
     let found = plan.reached.iter().filter(|(child, _)| **child != ROOT_DIRECTORY);
     let pairs: BTreeSet<(u64, u64)> = found.map(|(child, (above, _))| (*above, *child)).collect();
     let row = |(above, child)| {
