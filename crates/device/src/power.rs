@@ -153,13 +153,13 @@ struct PowerState {
 
 struct Write {
     offset: u64,
-    content: Content,
+    content: WrittenContent,
     durable: bool,
     /// A flush that was to make it durable failed.
     lost: bool,
 }
 
-enum Content {
+enum WrittenContent {
     Data(Box<[u8]>),
     /// So many bytes of rubbish.
     Discarded(u64),
@@ -171,18 +171,18 @@ const NOW: usize = usize::MAX;
 /// What discarded sectors read as: not zero, so that nobody comes to rely on it.
 const RUBBISH: u8 = 0xDD;
 
-impl Content {
+impl WrittenContent {
     fn len(&self) -> u64 {
         match self {
-            Content::Data(data) => data.len() as u64,
-            Content::Discarded(length) => *length,
+            WrittenContent::Data(data) => data.len() as u64,
+            WrittenContent::Discarded(length) => *length,
         }
     }
 
     fn copy_to(&self, position: u64, target: &mut [u8]) {
         match self {
-            Content::Data(data) => target.copy_from_slice(&data[position as usize..][..target.len()]),
-            Content::Discarded(_) => target.fill(RUBBISH),
+            WrittenContent::Data(data) => target.copy_from_slice(&data[position as usize..][..target.len()]),
+            WrittenContent::Discarded(_) => target.fill(RUBBISH),
         }
     }
 }
@@ -213,11 +213,11 @@ impl Journal {
     }
 
     pub fn write(&self, offset: u64, data: &[u8], durable: bool) {
-        self.add(Write { offset, content: Content::Data(data.into()), durable, lost: false });
+        self.add(Write { offset, content: WrittenContent::Data(data.into()), durable, lost: false });
     }
 
     pub fn discard(&self, offset: u64, length: u64) {
-        self.add(Write { offset, content: Content::Discarded(length), durable: false, lost: false });
+        self.add(Write { offset, content: WrittenContent::Discarded(length), durable: false, lost: false });
     }
 
     pub fn flush(&self) {

@@ -1,6 +1,8 @@
 //! A file as all its records together say: its attributes, each whole, wherever its pieces stand.
 
-use crate::layout::{Attribute, Content, Kind, NonResident, Record, Reference, Run, attribute_flags, runs};
+use crate::layout::{
+    Attribute, AttributeContent, Kind, NonResident, Record, Reference, Run, attribute_flags, runs,
+};
 use crate::runlist::{RunList, Runs};
 use platter_vfs::{Error, Result};
 use std::sync::Arc;
@@ -177,7 +179,7 @@ impl Attr {
         };
         let outside = match &self.body {
             Body::Resident { value, indexed } => {
-                return vec![whole(Content::Resident { value: value.clone(), indexed: *indexed })];
+                return vec![whole(AttributeContent::Resident { value: value.clone(), indexed: *indexed })];
             }
             Body::Outside(outside) => outside,
         };
@@ -193,7 +195,7 @@ impl Attr {
             let from = if is_first { 0 } else { list[done].vcn };
             done += fitted;
             let sizes = |size| if is_first { size } else { 0 };
-            pieces.push(whole(Content::NonResident(NonResident {
+            pieces.push(whole(AttributeContent::NonResident(NonResident {
                 first: from,
                 end: done.checked_sub(1).map_or(0, |last| list[last].end()),
                 // The first piece's counts; Linux' ntfs3 takes a later one that has it for damaged.
@@ -304,7 +306,7 @@ impl File {
             let damaged =
                 |expected: String, found: String| Err(Error::damaged("attribute", at, expected, found));
             match piece.content {
-                Content::Resident { value, indexed } => {
+                AttributeContent::Resident { value, indexed } => {
                     let body = Body::Resident { value, indexed };
                     file.attributes.push(Attr {
                         kind: piece.kind,
@@ -313,7 +315,7 @@ impl File {
                         body,
                     });
                 }
-                Content::NonResident(outside) => {
+                AttributeContent::NonResident(outside) => {
                     let runs = runs::unpack(&outside.pairs, outside.first, outside.end, clusters, at)?;
                     if outside.first == 0 {
                         let body = Body::Outside(Outside {

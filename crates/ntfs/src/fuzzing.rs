@@ -5,8 +5,9 @@
 //! index blocks are sealed again after they are patched, so that what is patched is read.
 
 use crate::layout::{
-    Attribute, BootSector, Content, ExtendedAttribute, FileName, Geometry, Kind as Type, ListEntry, Record,
-    Reference, StandardInformation, fixup, index, log as log_page, record_number, reparse_from_bytes, runs,
+    Attribute, AttributeContent, BootSector, ExtendedAttribute, FileName, Geometry, Kind as Type, ListEntry,
+    Record, Reference, StandardInformation, fixup, index, log as log_page, record_number, reparse_from_bytes,
+    runs,
 };
 use crate::log::{Change, Log, LogPlace, LogState, Target};
 use crate::{Ntfs, NtfsVolume, lznt1};
@@ -75,7 +76,7 @@ impl Base {
     /// Notes the first bytes of what a system file has outside its record.
     fn tables(&mut self, record: &Record, geometry: &Geometry) {
         for attribute in &record.attributes {
-            let Content::NonResident(outside) = &attribute.content else { continue };
+            let AttributeContent::NonResident(outside) = &attribute.content else { continue };
             let found =
                 runs::unpack(&outside.pairs, 0, outside.end, geometry.clusters, 0).unwrap_or_default();
             if let Some(lcn) = found.first().and_then(|run| run.lcn)

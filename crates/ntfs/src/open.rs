@@ -4,8 +4,8 @@ use crate::core::{Core, data_runs, read_any, read_pieces, write_any};
 use crate::file::{Attr, Body};
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::{
-    BootSector, Content, Geometry, Kind, ListEntry, NonResident, Record, Run, VolumeInformation, fixup,
-    index, journal, record_number, runs, volume_flags,
+    AttributeContent, BootSector, Geometry, Kind, ListEntry, NonResident, Record, Run, VolumeInformation,
+    fixup, index, journal, record_number, runs, volume_flags,
 };
 use crate::log::{Log, LogPlace, LogState};
 use crate::space::Space;
@@ -70,7 +70,7 @@ fn first_record(device: &dyn Device, geometry: &Geometry, number: u64) -> Result
 pub(crate) fn refresh_mirror(device: &dyn Device, geometry: &Geometry) -> Result<()> {
     let base = first_record(device, geometry, record_number::MFT)?;
     let runs = base.attributes.iter().find_map(|attribute| match &attribute.content {
-        Content::NonResident(outside) if attribute.kind == Kind::DATA => Some(outside),
+        AttributeContent::NonResident(outside) if attribute.kind == Kind::DATA => Some(outside),
         _ => None,
     });
     let Some(outside) = runs else { return Ok(()) };
@@ -101,7 +101,7 @@ pub(crate) fn refresh_mirror(device: &dyn Device, geometry: &Geometry) -> Result
 /// The piece of `$MFT`'s own runs that a record has; from virtual cluster `first` on, if that is said.
 fn mft_piece(record: &Record, first: Option<u64>) -> Option<&NonResident> {
     record.attributes.iter().find_map(|attribute| match &attribute.content {
-        Content::NonResident(outside)
+        AttributeContent::NonResident(outside)
             if attribute.kind == Kind::DATA
                 && attribute.name.is_empty()
                 && first.is_none_or(|first| outside.first == first) =>
@@ -128,12 +128,12 @@ fn mft_runs(device: &Arc<dyn Device>, geometry: Geometry) -> Result<Vec<Run>> {
         return Ok(all);
     };
     let value = match &list.content {
-        Content::Resident { value, .. } => value.clone(),
-        Content::NonResident(outside) if outside.size > ListEntry::LONGEST => {
+        AttributeContent::Resident { value, .. } => value.clone(),
+        AttributeContent::NonResident(outside) if outside.size > ListEntry::LONGEST => {
             let expected = format!("at most {} bytes", ListEntry::LONGEST);
             return Err(Error::damaged("$ATTRIBUTE_LIST", at, expected, outside.size));
         }
-        Content::NonResident(outside) => {
+        AttributeContent::NonResident(outside) => {
             let runs = runs::unpack(&outside.pairs, outside.first, outside.end, geometry.clusters, at)?;
             Core::new(device.clone(), geometry, Vec::new()).read_runs(&runs, 0, outside.size)?
         }

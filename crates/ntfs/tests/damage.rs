@@ -7,7 +7,7 @@ mod judges;
 
 use damaged::{KINDS, Volume, damage};
 use filled::{fill, filled};
-use judges::{Content, ImageFile, Mount, ntfsfix};
+use judges::{AttributeContent, ImageFile, Mount, ntfsfix};
 use platter_device::{MemoryDevice, Sectors};
 use platter_ntfs::Ntfs;
 use platter_ntfs::check::check;
@@ -32,7 +32,7 @@ struct Tally {
 
 struct Base {
     volume: Volume,
-    before: BTreeMap<String, Content>,
+    before: BTreeMap<String, AttributeContent>,
 }
 
 fn one(tally: &mut Tally, base: &Base, seed: u64) {
@@ -88,7 +88,7 @@ fn one(tally: &mut Tally, base: &Base, seed: u64) {
     if let Some((path, Err(error))) = unread {
         return fail(format!("ntfs-3g: {path}: {error}"));
     }
-    let contents: BTreeSet<&Content> = after.values().collect();
+    let contents: BTreeSet<&AttributeContent> = after.values().collect();
     for file in base.volume.files.values() {
         if file.records.iter().any(|record| hit.records.contains(record)) {
             continue;

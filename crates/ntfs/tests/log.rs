@@ -5,7 +5,7 @@ use platter_device::{
 };
 use platter_ntfs::layout::index::{IndexBlock, IndexNode, name_entry};
 use platter_ntfs::layout::{
-    BootSector, Content, Geometry, Kind, Record, Reference, fixup, record_number, runs,
+    AttributeContent, BootSector, Geometry, Kind, Record, Reference, fixup, record_number, runs,
 };
 use platter_ntfs::log::{Change, Log, LogPlace, LogState, Target};
 use platter_vfs::Result;
@@ -54,14 +54,14 @@ impl Volume {
 
     fn runs(&self, record: &Record, kind: Kind, name: &str) -> Vec<(u64, u64)> {
         match &record.find(kind, name).unwrap().content {
-            Content::NonResident(data) => {
+            AttributeContent::NonResident(data) => {
                 runs::unpack(&data.pairs, data.first, data.end, self.geometry.clusters, 0)
                     .unwrap()
                     .iter()
                     .map(|run| (run.lcn.unwrap() * self.geometry.cluster, run.length * self.geometry.cluster))
                     .collect()
             }
-            Content::Resident { .. } => panic!("{kind:?} is resident"),
+            AttributeContent::Resident { .. } => panic!("{kind:?} is resident"),
         }
     }
 
@@ -104,7 +104,8 @@ impl Volume {
         let (mut record, offset) = self.file();
         for attribute in &mut record.attributes {
             if attribute.kind == Kind::DATA {
-                attribute.content = Content::Resident { value: text.as_bytes().to_vec(), indexed: false };
+                attribute.content =
+                    AttributeContent::Resident { value: text.as_bytes().to_vec(), indexed: false };
             }
         }
         let bytes = record.to_bytes(self.geometry.record as usize).unwrap();

@@ -6,7 +6,7 @@ mod judges;
 
 use common::{USUAL, Volume, check_clean, open};
 use filled::filled;
-use judges::{Content, ImageFile, Mount, ntfsfix, sum};
+use judges::{AttributeContent, ImageFile, Mount, ntfsfix, sum};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_vfs::model::Random;
 use platter_vfs::{FileSystem, Kind, Node, RecoverReport, RenameFlags, Silent};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What was recovered: for each path, whether it was deleted, and its content.
-type Harvest = BTreeMap<String, (bool, Content)>;
+type Harvest = BTreeMap<String, (bool, AttributeContent)>;
 
 fn recover(device: Arc<dyn Device>) -> (RecoverReport, Harvest) {
     let mut harvest = Harvest::new();
@@ -36,8 +36,8 @@ fn recover(device: Arc<dyn Device>) -> (RecoverReport, Harvest) {
 }
 
 /// Files, by path, that are there in both with the same content; those that are not there are the answer.
-fn missing(before: &BTreeMap<String, Content>, harvest: &Harvest) -> Vec<String> {
-    let is_lost = |(path, content): (&String, &Content)| {
+fn missing(before: &BTreeMap<String, AttributeContent>, harvest: &Harvest) -> Vec<String> {
+    let is_lost = |(path, content): (&String, &AttributeContent)| {
         let found = harvest.get(path).map(|(_, content)| content);
         (found != Some(content)).then(|| format!("{path}: {content:?}, recovered {found:?}"))
     };
@@ -55,7 +55,7 @@ fn files_that_are_there_and_files_that_were_deleted() {
         let bytes = std::fs::read(image.path()).unwrap();
         let (report, harvest) = recover(Arc::new(MemoryDevice::from_image(&bytes, Sectors::SMALL)));
         // Names in records that extend a file are gone with these.
-        let all: BTreeSet<&Content> = harvest.values().map(|(_, content)| content).collect();
+        let all: BTreeSet<&AttributeContent> = harvest.values().map(|(_, content)| content).collect();
         let is_link =
             |path: &String| path.starts_with("/links/") || ["/large", "/deep/level 1/f"].contains(&&**path);
         let (links, others): (BTreeMap<_, _>, _) = before.into_iter().partition(|(path, _)| is_link(path));
@@ -85,7 +85,7 @@ fn files_that_were_deleted_here() {
             random.fill(&mut bytes[length / 2..]);
             bytes
         };
-        let mut expected: BTreeMap<String, Content> = BTreeMap::new();
+        let mut expected: BTreeMap<String, AttributeContent> = BTreeMap::new();
         let system = open(device.clone());
         let outer = system.create(Node::ROOT, &"outer".into(), Kind::Directory).unwrap();
         let inner = system.create(outer, &"inner".into(), Kind::Directory).unwrap();

@@ -23,21 +23,21 @@ fn list() -> BTreeMap<String, BTreeSet<String>> {
     .collect()
 }
 
-/// The types that a file declares outside of functions and tests.
+/// The types that a file declares outside of functions, traits and tests: what is inside of one is indented.
 fn declared(text: &str) -> Vec<&str> {
-    let shipped = text.split("\n#[cfg(test)]").next().unwrap_or(text);
-    shipped
-        .lines()
-        .filter_map(|line| {
-            let line = line.strip_prefix("pub").map_or(line, |rest| {
-                rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |(_, rest)| rest)
-            });
-            let mut words = line.trim_start().split(|c: char| !c.is_alphanumeric() && c != '_');
-            let is_type = matches!(words.next(), Some("struct" | "enum" | "trait" | "type"));
-            // What is indented is a function's own, or an associated type.
-            is_type.then(|| words.next()).flatten()
-        })
-        .collect()
+    let shipped = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+    let name = |line: &'_ str| -> Option<(usize, usize)> {
+        let rest = line.strip_prefix("pub").map_or(line, |rest| match rest.strip_prefix('(') {
+            Some(rest) => rest.split_once(')').map_or(rest, |(_, rest)| rest),
+            None => rest,
+        });
+        let rest = if rest.len() < line.len() { rest.strip_prefix(' ')? } else { rest };
+        let rest = ["struct ", "enum ", "trait ", "type "].iter().find_map(|kind| rest.strip_prefix(kind))?;
+        let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let start = line.len() - rest.len();
+        Some((start, start + length))
+    };
+    shipped.lines().filter_map(|line| name(line).map(|(start, end)| &line[start..end])).collect()
 }
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {

@@ -90,7 +90,7 @@ struct Tree {
 }
 
 struct Object {
-    content: Content,
+    content: NodeContent,
     /// How often its content was asked for to change it.
     rewrites: u64,
     links: u32,
@@ -107,7 +107,7 @@ struct Object {
     extended: BTreeMap<String, Vec<u8>>,
 }
 
-enum Content {
+enum NodeContent {
     File(Vec<u8>),
     Directory { parent: Node, slots: Vec<Slot> },
     Link(String),
@@ -123,9 +123,9 @@ struct Slot {
 }
 
 impl Object {
-    fn new(content: Content, now: Timestamp) -> Object {
+    fn new(content: NodeContent, now: Timestamp) -> Object {
         let flags = match content {
-            Content::File(_) => DosFlags::ARCHIVE,
+            NodeContent::File(_) => DosFlags::ARCHIVE,
             _ => DosFlags::default(),
         };
         Object {
@@ -152,17 +152,17 @@ impl Object {
 
     fn kind(&self) -> Kind {
         match self.content {
-            Content::File(_) => Kind::File,
-            Content::Directory { .. } => Kind::Directory,
-            Content::Link(_) => Kind::SymbolicLink,
+            NodeContent::File(_) => Kind::File,
+            NodeContent::Directory { .. } => Kind::Directory,
+            NodeContent::Link(_) => Kind::SymbolicLink,
         }
     }
 
     fn file(&self) -> Result<&Vec<u8>> {
         match &self.content {
-            Content::File(data) => Ok(data),
-            Content::Directory { .. } => Err(Error::IsADirectory),
-            Content::Link(_) => Err(Error::InvalidArgument("a symbolic link has no content")),
+            NodeContent::File(data) => Ok(data),
+            NodeContent::Directory { .. } => Err(Error::IsADirectory),
+            NodeContent::Link(_) => Err(Error::InvalidArgument("a symbolic link has no content")),
         }
     }
 
@@ -175,14 +175,14 @@ impl Object {
 
     fn slots(&self) -> Result<&Vec<Slot>> {
         match &self.content {
-            Content::Directory { slots, .. } => Ok(slots),
+            NodeContent::Directory { slots, .. } => Ok(slots),
             _ => Err(Error::NotADirectory),
         }
     }
 
     fn slots_mut(&mut self) -> Result<&mut Vec<Slot>> {
         match &mut self.content {
-            Content::Directory { slots, .. } => Ok(slots),
+            NodeContent::Directory { slots, .. } => Ok(slots),
             _ => Err(Error::NotADirectory),
         }
     }
@@ -216,7 +216,7 @@ impl Tree {
         let object = self.object_mut(node)?;
         object.rewrites += 1;
         match &mut object.content {
-            Content::File(data) => Ok(data),
+            NodeContent::File(data) => Ok(data),
             _ => Err(Error::InvalidArgument("only a file has content")),
         }
     }
@@ -241,7 +241,7 @@ impl Tree {
         self.next_cursor += 1;
         let slot = Slot { cursor: self.next_cursor, folded: name.folded(case), name: name.clone(), node };
         self.object_mut(directory)?.slots_mut()?.push(slot);
-        if let Content::Directory { parent, .. } = &mut self.object_mut(node)?.content {
+        if let NodeContent::Directory { parent, .. } = &mut self.object_mut(node)?.content {
             *parent = directory;
         }
         Ok(())
@@ -293,7 +293,7 @@ impl Tree {
                 return Ok(false);
             }
             match &self.object(node)?.content {
-                Content::Directory { parent, .. } => node = *parent,
+                NodeContent::Directory { parent, .. } => node = *parent,
                 _ => return Err(Error::NotADirectory),
             }
         }
@@ -323,7 +323,7 @@ impl MemoryFileSystem {
             }),
         };
         let mut root =
-            Object::new(Content::Directory { parent: Node::ROOT, slots: Vec::new() }, system.stamp());
+            Object::new(NodeContent::Directory { parent: Node::ROOT, slots: Vec::new() }, system.stamp());
         root.integrity = system.options.integrity;
         system.state.get_mut().objects.insert(Node::ROOT.0, root);
         system
@@ -423,9 +423,9 @@ impl MemoryFileSystem {
         let (object, face) = (state.object(node)?, state.face(node)?);
         let capabilities = &self.options.capabilities;
         let size = match &object.content {
-            Content::File(data) => data.len() as u64,
-            Content::Directory { .. } => 0,
-            Content::Link(target) => target.len() as u64,
+            NodeContent::File(data) => data.len() as u64,
+            NodeContent::Directory { .. } => 0,
+            NodeContent::Link(target) => target.len() as u64,
         };
         let allocated = if object.kind() == Kind::File { size } else { 0 };
         Ok(Attributes {
@@ -467,7 +467,7 @@ impl MemoryFileSystem {
         Ok(())
     }
 
-    fn add_entry(&self, directory: Node, name: &Name, content: Content) -> Result<Node> {
+    fn add_entry(&self, directory: Node, name: &Name, content: NodeContent) -> Result<Node> {
         let now = self.stamp();
         let mut state = self.change()?;
         state.living_directory(directory)?;
@@ -533,7 +533,7 @@ impl FileSystem for MemoryFileSystem {
             .objects
             .values()
             .map(|object| match &object.content {
-                Content::File(data) => data.len(),
+                NodeContent::File(data) => data.len(),
                 _ => 0,
             })
             .sum();
@@ -564,10 +564,12 @@ impl FileSystem for MemoryFileSystem {
 
     fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
         match kind {
-            Kind::File => self.add_entry(directory, name, Content::File(Vec::new())),
-            Kind::Directory => {
-                self.add_entry(directory, name, Content::Directory { parent: directory, slots: Vec::new() })
-            }
+            Kind::File => self.add_entry(directory, name, NodeContent::File(Vec::new())),
+            Kind::Directory => self.add_entry(
+                directory,
+                name,
+                NodeContent::Directory { parent: directory, slots: Vec::new() },
+            ),
             Kind::SymbolicLink => Err(Error::InvalidArgument("a symbolic link needs a target")),
         }
     }
@@ -617,7 +619,7 @@ impl FileSystem for MemoryFileSystem {
                 {
                     let slots = state.object_mut(directory)?.slots_mut()?;
                     slots.iter_mut().find(|slot| slot.cursor == cursor).expect("found above").node = node;
-                    if let Content::Directory { parent, .. } = &mut state.object_mut(node)?.content {
+                    if let NodeContent::Directory { parent, .. } = &mut state.object_mut(node)?.content {
                         *parent = directory;
                     }
                     state.object_mut(directory)?.modified = now;
@@ -684,13 +686,13 @@ impl FileSystem for MemoryFileSystem {
 
     fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
         self.require(self.options.capabilities.symbolic_links, "symbolic links")?;
-        self.add_entry(directory, name, Content::Link(target.into()))
+        self.add_entry(directory, name, NodeContent::Link(target.into()))
     }
 
     fn read_link(&self, node: Node) -> Result<String> {
         self.require(self.options.capabilities.symbolic_links, "symbolic links")?;
         match &self.lock().object(node)?.content {
-            Content::Link(target) => Ok(target.clone()),
+            NodeContent::Link(target) => Ok(target.clone()),
             _ => Err(Error::InvalidArgument("not a symbolic link")),
         }
     }
@@ -713,7 +715,7 @@ impl FileSystem for MemoryFileSystem {
 
     fn parent(&self, directory: Node) -> Result<Node> {
         match &self.lock().object(directory)?.content {
-            Content::Directory { parent, .. } => Ok(*parent),
+            NodeContent::Directory { parent, .. } => Ok(*parent),
             _ => Err(Error::NotADirectory),
         }
     }
@@ -856,7 +858,7 @@ impl FileSystem for MemoryFileSystem {
             None => {
                 drop(state);
                 state = self.change()?;
-                let mut stream = Object::new(Content::File(Vec::new()), now);
+                let mut stream = Object::new(NodeContent::File(Vec::new()), now);
                 stream.part_of = Some(node);
                 let stream = state.add(stream);
                 state.object_mut(node)?.streams.push((name.clone(), stream));

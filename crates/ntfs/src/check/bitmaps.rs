@@ -4,7 +4,7 @@ use super::clusters::{Clusters, PIECE};
 use super::file::{Assembled, key, outside};
 use super::record::RecordState;
 use super::{Check, Severity};
-use crate::layout::{Content, Kind, Run, record_number as known};
+use crate::layout::{AttributeContent, Kind, Run, record_number as known};
 use platter_vfs::Result;
 
 /// Clusters at the beginning of the device that are never handed out: the boot sector's file has them.
@@ -227,7 +227,7 @@ fn write_record_bits(check: &mut Check<'_>, file: &mut Assembled, bits: Vec<u8>)
         return check.disk.write_runs(&check.geometry, &runs, 0, &bits);
     }
     if let Some(&place) = file.find(&key).first()
-        && let Content::Resident { value, .. } = &mut file.attribute_mut(place).content
+        && let AttributeContent::Resident { value, .. } = &mut file.attribute_mut(place).content
     {
         let length = value.len().min(bits.len());
         value[..length].copy_from_slice(&bits[..length]);

@@ -6,7 +6,7 @@ use super::tree::{self, Tree};
 use super::{Check, Severity, build, order};
 use crate::layout::index::{IndexEntry, IndexRoot, collation};
 use crate::layout::{
-    Content, FileName, Kind, Reference, Run, StandardInformation, file_flags, namespace,
+    AttributeContent, FileName, Kind, Reference, Run, StandardInformation, file_flags, namespace,
     record_number as known,
 };
 use platter_vfs::Result;
@@ -267,8 +267,12 @@ pub fn names_in(file: &Assembled, directory: Reference) -> Vec<FileName> {
         .unwrap_or_default();
     let data: Key = key(Kind::DATA, "");
     let (allocated, size) = match file.find(&data).first().map(|place| &file.attribute(*place).content) {
-        Some(Content::NonResident(outside)) => (outside.taken.unwrap_or(outside.allocated), outside.size),
-        Some(Content::Resident { value, .. }) => (value.len().next_multiple_of(8) as u64, value.len() as u64),
+        Some(AttributeContent::NonResident(outside)) => {
+            (outside.taken.unwrap_or(outside.allocated), outside.size)
+        }
+        Some(AttributeContent::Resident { value, .. }) => {
+            (value.len().next_multiple_of(8) as u64, value.len() as u64)
+        }
         None => (0, 0),
     };
     let flags = file.base().flags;

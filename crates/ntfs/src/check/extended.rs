@@ -2,7 +2,7 @@
 
 use super::file::{Assembled, key};
 use super::{Check, Severity};
-use crate::layout::{Attribute, Content, ExtendedAttribute, Kind};
+use crate::layout::{Attribute, AttributeContent, ExtendedAttribute, Kind};
 use platter_vfs::{Error, Result};
 
 /// Looks at a file's extended attributes. A repair keeps those before the damage.
@@ -10,8 +10,8 @@ pub fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     let own = key(Kind::EA, "");
     let Some(place) = file.find(&own).first().copied() else { return Ok(()) };
     let size = match &file.attribute(place).content {
-        Content::Resident { value, .. } => value.len() as u64,
-        Content::NonResident(outside) => outside.size,
+        AttributeContent::Resident { value, .. } => value.len() as u64,
+        AttributeContent::NonResident(outside) => outside.size,
     };
     let Some(bytes) = file.bytes(check, &own, ExtendedAttribute::LONGEST)? else { return Ok(()) };
     let mut sound = Vec::new();
@@ -40,7 +40,7 @@ pub fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
         Some((runs, _)) => {
             check.disk.write_runs(&check.geometry, &runs, 0, &kept)?;
             let Some(place) = file.find(&own).first().copied() else { return Ok(()) };
-            if let Content::NonResident(outside) = &mut file.attribute_mut(place).content {
+            if let AttributeContent::NonResident(outside) = &mut file.attribute_mut(place).content {
                 let length = (kept.len() as u64).min(outside.allocated);
                 (outside.size, outside.valid) = (length, length);
             }

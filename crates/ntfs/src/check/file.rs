@@ -5,8 +5,8 @@ use super::record;
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::runs;
 use crate::layout::{
-    Attribute, Content, FileName, Kind, ListEntry, NonResident, Record, Reference, Run, attribute_flags,
-    fixup,
+    Attribute, AttributeContent, FileName, Kind, ListEntry, NonResident, Record, Reference, Run,
+    attribute_flags, fixup,
 };
 use platter_vfs::Result;
 use std::collections::BTreeMap;
@@ -129,8 +129,8 @@ impl Assembled {
 
     fn sort(&self, places: &mut [AttributePlace]) {
         places.sort_by_key(|place| match &self.attribute(*place).content {
-            Content::NonResident(piece) => piece.first,
-            Content::Resident { .. } => 0,
+            AttributeContent::NonResident(piece) => piece.first,
+            AttributeContent::Resident { .. } => 0,
         });
     }
 
@@ -146,7 +146,7 @@ impl Assembled {
         let mut found = Vec::new();
         let mut header = None;
         for place in places {
-            let Content::NonResident(piece) = &self.attribute(place).content else { break };
+            let AttributeContent::NonResident(piece) = &self.attribute(place).content else { break };
             let end = found.last().map_or(0, Run::end);
             if piece.first != end {
                 break;
@@ -213,7 +213,7 @@ impl Assembled {
         let places = self.find(key);
         let Some(&place) = places.first() else { return false };
         let mut attribute = self.attribute(place).clone();
-        let Content::NonResident(piece) = &mut attribute.content else { return false };
+        let AttributeContent::NonResident(piece) = &mut attribute.content else { return false };
         let (pairs, _) = runs::pack(runs, usize::from(u16::MAX));
         piece.first = 0;
         piece.end = runs.last().map_or(0, Run::end);
@@ -237,8 +237,8 @@ impl Assembled {
                     continue;
                 }
                 let first = match &attribute.content {
-                    Content::NonResident(piece) => piece.first,
-                    Content::Resident { .. } => 0,
+                    AttributeContent::NonResident(piece) => piece.first,
+                    AttributeContent::Resident { .. } => 0,
                 };
                 let record = Reference::new(part.number, part.record.sequence);
                 let (kind, name, id) = (attribute.kind, attribute.name.clone(), attribute.id);
@@ -261,7 +261,7 @@ impl Assembled {
 /// A non-resident attribute with these runs.
 pub fn outside(check: &Check<'_>, key: Key, runs: &[Run], size: u64) -> Attribute {
     let end = runs.last().map_or(0, Run::end);
-    let content = Content::NonResident(NonResident {
+    let content = AttributeContent::NonResident(NonResident {
         first: 0,
         end,
         unit: 0,

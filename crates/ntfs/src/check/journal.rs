@@ -2,7 +2,7 @@
 
 use super::file::{Assembled, key};
 use super::{Check, views};
-use crate::layout::{Content, Kind, journal, timestamp_to_file_time};
+use crate::layout::{AttributeContent, Kind, journal, timestamp_to_file_time};
 use platter_vfs::Result;
 
 /// Gives the journal, if there is one, another identifier.
@@ -14,7 +14,7 @@ pub fn stamp(check: &mut Check<'_>) -> Result<()> {
     let now = timestamp_to_file_time(check.disk.now().into()).0;
     check.edit(number, |file| {
         let Some(&place) = file.find(&key(Kind::DATA, journal::LIMITS)).first() else { return };
-        if let Content::Resident { value, .. } = &mut file.attribute_mut(place).content {
+        if let AttributeContent::Resident { value, .. } = &mut file.attribute_mut(place).content {
             journal::stamp(value, now, end);
         }
     })

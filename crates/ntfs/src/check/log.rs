@@ -4,7 +4,7 @@ use super::disk::{Disk, Piece};
 use super::file::{Assembled, key};
 use super::records::Table;
 use super::{Check, Pending, Severity};
-use crate::layout::{Content, Geometry, Kind, Reference, Run, fixup, record_number as known, runs};
+use crate::layout::{AttributeContent, Geometry, Kind, Reference, Run, fixup, record_number as known, runs};
 use crate::log::{Change, Log, LogPlace, LogState, Target};
 use platter_device::{Device, Immediate, Queue, Sectors};
 use platter_vfs::{Error, Result};
@@ -212,7 +212,7 @@ fn runs_of_log(disk: &Disk<'_>, geometry: &Geometry, table: &Table) -> Option<Ve
         let (record, _) = super::record::salvage(&bytes, at).ok()?;
         let (kind, name) = key(Kind::DATA, "");
         let data = record.attributes.iter().find(|other| other.kind == kind && other.name == name)?;
-        let Content::NonResident(outside) = &data.content else { return None };
+        let AttributeContent::NonResident(outside) = &data.content else { return None };
         let found = runs::unpack(&outside.pairs, 0, outside.end, geometry.clusters, at).ok()?;
         found.iter().all(|run| run.lcn.is_some()).then_some(found)
     })

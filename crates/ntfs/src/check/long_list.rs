@@ -5,7 +5,7 @@ use super::file::{Assembled, Part};
 use super::record::RecordState;
 use super::{Check, Pending, Severity};
 use crate::layout::{
-    Attribute, Content, Kind, ListEntry, Record, Reference, record_flags, record_number as known,
+    Attribute, AttributeContent, Kind, ListEntry, Record, Reference, record_flags, record_number as known,
 };
 use platter_vfs::Result;
 use std::collections::BTreeMap;
@@ -42,8 +42,8 @@ fn part_with_streams(check: &mut Check<'_>, file: &mut Assembled) -> Result<bool
     }
     let is_whole = |attribute: &Attribute| {
         let is_first = match &attribute.content {
-            Content::Resident { .. } => true,
-            Content::NonResident(piece) => piece.first == 0,
+            AttributeContent::Resident { .. } => true,
+            AttributeContent::NonResident(piece) => piece.first == 0,
         };
         let key = (attribute.kind, attribute.name.clone());
         attribute.kind == Kind::DATA && !attribute.name.is_empty() && is_first && pieces.get(&key) == Some(&1)

@@ -9,7 +9,7 @@ use super::record::{self, RecordState};
 use super::{Check, Severity};
 use crate::layout::bytes::{u16_at, u32_at, u64_at};
 use crate::layout::{
-    Content, FileName, Geometry, Kind, NonResident, Record, Reference, Run, fixup, record_flags,
+    AttributeContent, FileName, Geometry, Kind, NonResident, Record, Reference, Run, fixup, record_flags,
     record_number as known, runs,
 };
 use platter_vfs::Result;
@@ -45,7 +45,7 @@ pub struct Stray {
 /// The piece of `$MFT`'s unnamed data that a record has.
 fn piece_of(record: &Record) -> Option<&NonResident> {
     record.attributes.iter().find_map(|attribute| match &attribute.content {
-        Content::NonResident(piece) if attribute.kind == Kind::DATA && attribute.name.is_empty() => {
+        AttributeContent::NonResident(piece) if attribute.kind == Kind::DATA && attribute.name.is_empty() => {
             Some(piece)
         }
         _ => None,

@@ -4,8 +4,8 @@ use super::file::{Assembled, Key, key};
 use super::streams::told;
 use super::{Check, Severity};
 use crate::layout::{
-    Attribute, Content, FileName, Kind, ObjectId, Reference, StandardInformation, file_flags, namespace,
-    record_flags, record_number as known,
+    Attribute, AttributeContent, FileName, Kind, ObjectId, Reference, StandardInformation, file_flags,
+    namespace, record_flags, record_number as known,
 };
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -190,7 +190,7 @@ fn lone_short_names(check: &mut Check<'_>, file: &mut Assembled, names: &mut [Kn
             let value = file.attribute(place).value().and_then(|value| FileName::from_bytes(value, 0).ok());
             if let Some(mut name) = value
                 && (name.parent, &name.name, name.namespace) == (parent, &names[index].units, namespace::DOS)
-                && let Content::Resident { value, .. } = &mut file.attribute_mut(place).content
+                && let AttributeContent::Resident { value, .. } = &mut file.attribute_mut(place).content
             {
                 name.namespace = namespace::WIN32_AND_DOS;
                 *value = name.to_bytes();
@@ -289,7 +289,9 @@ fn drop_dead(check: &mut Check<'_>, number: u64, names: &[usize]) -> Result<()> 
 /// Gives one of a file's names another directory.
 pub fn set_parent(file: &mut Assembled, wrong: &KnownName, parent: Reference) {
     for place in file.of(Kind::FILE_NAME) {
-        let Content::Resident { value, .. } = &mut file.attribute_mut(place).content else { continue };
+        let AttributeContent::Resident { value, .. } = &mut file.attribute_mut(place).content else {
+            continue;
+        };
         let Ok(mut name) = FileName::from_bytes(value, 0) else { continue };
         if (name.parent, &name.name, name.namespace) == (wrong.parent, &wrong.units, wrong.space) {
             name.parent = parent;

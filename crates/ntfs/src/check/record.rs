@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::{
-    Attribute, Content, Geometry, Kind, ListEntry, Record, Reference, fixup, record_flags, runs,
+    Attribute, AttributeContent, Geometry, Kind, ListEntry, Record, Reference, fixup, record_flags, runs,
 };
 use platter_vfs::{Error, Result};
 
@@ -76,8 +76,8 @@ pub fn salvage(bytes: &[u8], at: u64) -> Result<(Record, Vec<String>)> {
 /// [`Error::Damaged`] if it is not one as a whole; [`Error::Device`].
 pub fn read_list(disk: &Disk, geometry: &Geometry, attribute: &Attribute, at: u64) -> Result<Vec<ListEntry>> {
     let bytes = match &attribute.content {
-        Content::Resident { value, .. } => value.clone(),
-        Content::NonResident(outside) => {
+        AttributeContent::Resident { value, .. } => value.clone(),
+        AttributeContent::NonResident(outside) => {
             if outside.size > ListEntry::LONGEST || outside.first != 0 {
                 let found = format!("{} from virtual cluster {}", outside.size, outside.first);
                 return Err(Error::damaged(

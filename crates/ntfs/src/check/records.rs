@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::mft;
 use super::record::{read_list, salvage};
 use crate::layout::bytes::u32_at;
-use crate::layout::{Content, Geometry, Kind, Record, Run, fixup, runs};
+use crate::layout::{AttributeContent, Geometry, Kind, Record, Run, fixup, runs};
 use platter_vfs::{Error, Result};
 
 /// Where the records are.
@@ -57,7 +57,7 @@ impl Table {
         let missing = || Error::damaged("file record of $MFT", at, "non-resident data", "none");
         let data = |record: &Record, first: u64| {
             record.attributes.iter().find_map(|attribute| match &attribute.content {
-                Content::NonResident(piece)
+                AttributeContent::NonResident(piece)
                     if attribute.kind == Kind::DATA && attribute.name.is_empty() && piece.first == first =>
                 {
                     Some(piece.clone())

@@ -6,7 +6,7 @@ use super::long_list;
 use super::record::RecordState;
 use crate::layout::record_number as known;
 use crate::layout::runs;
-use crate::layout::{Attribute, Content, Kind, ListEntry, NonResident, Record, Run};
+use crate::layout::{Attribute, AttributeContent, Kind, ListEntry, NonResident, Record, Run};
 use platter_vfs::Result;
 
 impl Assembled {
@@ -165,7 +165,7 @@ fn part_long_runs(part: &mut Part, clusters: u64, room: usize) {
     while let Some(index) = part.record.attributes.iter().position(|other| other.length() > room) {
         let attribute = &mut part.record.attributes[index];
         let fixed = attribute.length();
-        let Content::NonResident(piece) = &mut attribute.content else { return };
+        let AttributeContent::NonResident(piece) = &mut attribute.content else { return };
         let fixed = fixed - piece.pairs.len().next_multiple_of(8);
         let mut all = Vec::new();
         // As far as they are right: what is not is told elsewhere.
@@ -186,7 +186,7 @@ fn part_long_runs(part: &mut Part, clusters: u64, room: usize) {
             pairs: runs::pack(&all[fitted..], usize::MAX).0,
         };
         (piece.pairs, piece.end) = (pairs, first);
-        let rest = Attribute { content: Content::NonResident(rest), ..attribute.clone() };
+        let rest = Attribute { content: AttributeContent::NonResident(rest), ..attribute.clone() };
         part.record.attributes.insert(index + 1, rest);
         part.is_changed = true;
     }

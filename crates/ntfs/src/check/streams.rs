@@ -5,7 +5,8 @@ use super::{Check, Severity};
 use crate::layout::record_number as known;
 use crate::layout::runs;
 use crate::layout::{
-    Attribute, Content, Kind, NonResident, Run, StandardInformation, attribute_flags as flags, file_flags,
+    Attribute, AttributeContent, Kind, NonResident, Run, StandardInformation, attribute_flags as flags,
+    file_flags,
 };
 use platter_vfs::Result;
 
@@ -80,7 +81,7 @@ fn flags_of_file(check: &mut Check<'_>, file: &mut Assembled) {
 fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[AttributePlace]) {
     let Some((runs, fault)) = unpack(check, file, places) else { return };
     let (first, attribute_flags) = (places[0], file.attribute(places[0]).flags);
-    let Content::NonResident(header) = file.attribute(first).content.clone() else { return };
+    let AttributeContent::NonResident(header) = file.attribute(first).content.clone() else { return };
     let is_packed = attribute_flags & flags::COMPRESSION_MASK != 0;
     let may_have_holes = is_packed || attribute_flags & flags::SPARSE != 0;
     let name = told(key);
@@ -126,7 +127,7 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
         let may_be = is_unit && file.number >= known::FIRST_FREE;
         let attribute = file.attribute_mut(first);
         attribute.flags = attribute.flags & !flags::COMPRESSION_MASK | u16::from(may_be);
-        if let Content::NonResident(piece) = &mut attribute.content
+        if let AttributeContent::NonResident(piece) = &mut attribute.content
             && !may_be
         {
             piece.unit = 0;
@@ -151,7 +152,7 @@ fn unpack(
     let mut found: Vec<Run> = Vec::new();
     let mut end = 0;
     for &place in places {
-        let Content::NonResident(piece) = &file.attribute(place).content else { return None };
+        let AttributeContent::NonResident(piece) = &file.attribute(place).content else { return None };
         if piece.first != end {
             let fault =
                 format!("expected a piece from virtual cluster {end}, found one from {}", piece.first);

@@ -7,9 +7,9 @@ use super::{Check, Severity, security};
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::index::{IndexRoot, collation};
 use crate::layout::{
-    Attribute, Content, Definition, FileName, Kind, NonResident, Record, Reference, Run, StandardInformation,
-    VolumeInformation, definitions, file_flags, fixup, namespace, record_flags, record_number as known, runs,
-    volume_flags,
+    Attribute, AttributeContent, Definition, FileName, Kind, NonResident, Record, Reference, Run,
+    StandardInformation, VolumeInformation, definitions, file_flags, fixup, namespace, record_flags,
+    record_number as known, runs, volume_flags,
 };
 use platter_vfs::Result;
 
@@ -230,7 +230,7 @@ fn bad_clusters(check: &Check<'_>) -> Attribute {
     let clusters = check.geometry.clusters;
     let size = clusters * check.geometry.cluster;
     let run = Run { vcn: 0, lcn: None, length: clusters };
-    let content = Content::NonResident(NonResident {
+    let content = AttributeContent::NonResident(NonResident {
         first: 0,
         end: clusters,
         unit: 0,

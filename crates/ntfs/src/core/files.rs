@@ -60,8 +60,8 @@ impl Core {
             return File::from_pieces(&base, number, pieces, clusters, cluster, at);
         };
         let (value, list_runs) = match &list.content {
-            Content::Resident { value, .. } => (value.clone(), Vec::new()),
-            Content::NonResident(outside) => {
+            AttributeContent::Resident { value, .. } => (value.clone(), Vec::new()),
+            AttributeContent::NonResident(outside) => {
                 let runs = unpack(&outside.pairs, outside.first, outside.end, clusters, at)?;
                 if outside.size > ListEntry::LONGEST {
                     let expected = format!("at most {} bytes", ListEntry::LONGEST);
@@ -103,8 +103,8 @@ impl Core {
                     && piece.name == entry.name
                     && piece.id == entry.id
                     && match &piece.content {
-                        Content::Resident { .. } => entry.first == 0,
-                        Content::NonResident(outside) => outside.first == entry.first,
+                        AttributeContent::Resident { .. } => entry.first == 0,
+                        AttributeContent::NonResident(outside) => outside.first == entry.first,
                     }
             };
             let Some(piece) = from.attributes.iter().find(is_meant) else {
@@ -117,8 +117,8 @@ impl Core {
         }
         // Not every writer keeps to the order of entries, and what they lead to says it too.
         let key = |piece: &Attribute| match &piece.content {
-            Content::Resident { .. } => (piece.kind, piece.name.clone(), 0),
-            Content::NonResident(outside) => (piece.kind, piece.name.clone(), outside.first),
+            AttributeContent::Resident { .. } => (piece.kind, piece.name.clone(), 0),
+            AttributeContent::NonResident(outside) => (piece.kind, piece.name.clone(), outside.first),
         };
         pieces.sort_by_key(key);
         let keys: Vec<_> = pieces.iter().map(key).collect();

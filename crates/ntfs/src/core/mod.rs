@@ -23,8 +23,8 @@ use crate::layout::bytes::{put, u16_at, u64_at};
 use crate::layout::log::used_of_record;
 use crate::layout::runs::unpack;
 use crate::layout::{
-    Attribute, Content, Geometry, Kind, ListEntry, Record, Reference, Run, fixup, index, record_flags,
-    record_number,
+    Attribute, AttributeContent, Geometry, Kind, ListEntry, Record, Reference, Run, fixup, index,
+    record_flags, record_number,
 };
 use crate::nodes::Nodes;
 use crate::runlist::{RunList, Runs};

@@ -115,11 +115,11 @@ type PieceKey<'a> = (Kind, &'a [u16], u64, &'a [u8]);
 
 fn piece_key(piece: &Attribute) -> PieceKey<'_> {
     match &piece.content {
-        Content::Resident { value, .. } if piece.kind == Kind::FILE_NAME => {
+        AttributeContent::Resident { value, .. } if piece.kind == Kind::FILE_NAME => {
             (piece.kind, &piece.name, 0, value)
         }
-        Content::Resident { .. } => (piece.kind, &piece.name, 0, &[]),
-        Content::NonResident(outside) => (piece.kind, &piece.name, outside.first, &[]),
+        AttributeContent::Resident { .. } => (piece.kind, &piece.name, 0, &[]),
+        AttributeContent::NonResident(outside) => (piece.kind, &piece.name, outside.first, &[]),
     }
 }
 

@@ -4,7 +4,7 @@ use super::measures::{Measures, Piece};
 use crate::layout::index::{IndexBlock, collation, last_entry, name_entry, vcn_unit, view_entry};
 use crate::layout::runs::{Run, pack};
 use crate::layout::{
-    Attribute, Content, Definition, DescriptorHeader, FileName, FileTime, Kind, NonResident, Record,
+    Attribute, AttributeContent, Definition, DescriptorHeader, FileName, FileTime, Kind, NonResident, Record,
     Reference, StandardExtended, StandardInformation, VolumeInformation, definitions, descriptor_hash,
     file_flags, index, namespace, record_flags, record_number,
 };
@@ -107,7 +107,10 @@ fn non_resident(kind: Kind, name: &str, run: &Run, size: u64, valid: u64, cluste
         taken: None,
         pairs: pack(std::slice::from_ref(run), usize::MAX).0,
     };
-    Attribute { content: Content::NonResident(data), ..Attribute::resident(kind, Vec::new()).named(name) }
+    Attribute {
+        content: AttributeContent::NonResident(data),
+        ..Attribute::resident(kind, Vec::new()).named(name)
+    }
 }
 
 /// An index whose entries, in their order, fit into the record.
@@ -183,8 +186,8 @@ impl New<'_> {
         let time = self.time;
         let data = system.attributes.iter().find(|it| it.kind == Kind::DATA && it.name.is_empty());
         let (allocated, size) = match data.map(|data| &data.content) {
-            Some(Content::NonResident(data)) => (data.allocated, data.size),
-            Some(Content::Resident { value, .. }) => {
+            Some(AttributeContent::NonResident(data)) => (data.allocated, data.size),
+            Some(AttributeContent::Resident { value, .. }) => {
                 (value.len().next_multiple_of(8) as u64, value.len() as u64)
             }
             None => (0, 0),
@@ -227,7 +230,7 @@ impl New<'_> {
         }
         record.add(self.standard(flags, system.security));
         let name = self.file_name(system).to_bytes();
-        let content = Content::Resident { value: name, indexed: true };
+        let content = AttributeContent::Resident { value: name, indexed: true };
         record.add(Attribute { content, ..Attribute::resident(Kind::FILE_NAME, Vec::new()) });
         for attribute in &system.attributes {
             record.add(attribute.clone());

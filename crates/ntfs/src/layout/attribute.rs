@@ -78,12 +78,12 @@ pub struct Attribute {
     /// Its number within the record.
     pub id: u16,
     /// What it holds.
-    pub content: Content,
+    pub content: AttributeContent,
 }
 
 /// Where an attribute's bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum AttributeContent {
     /// In the record.
     Resident {
         /// The bytes.
@@ -120,7 +120,7 @@ pub struct NonResident {
 impl Attribute {
     /// A resident attribute without a name, flags 0, number 0.
     pub fn resident(kind: Kind, value: Vec<u8>) -> Attribute {
-        let content = Content::Resident { value, indexed: kind == Kind::FILE_NAME };
+        let content = AttributeContent::Resident { value, indexed: kind == Kind::FILE_NAME };
         Attribute { kind, name: Box::default(), flags: 0, id: 0, content }
     }
 
@@ -133,8 +133,8 @@ impl Attribute {
     /// The value, if it is in the record.
     pub fn value(&self) -> Option<&[u8]> {
         match &self.content {
-            Content::Resident { value, .. } => Some(value),
-            Content::NonResident(_) => None,
+            AttributeContent::Resident { value, .. } => Some(value),
+            AttributeContent::NonResident(_) => None,
         }
     }
 
@@ -145,16 +145,16 @@ impl Attribute {
 
     fn tail(&self) -> &[u8] {
         match &self.content {
-            Content::Resident { value, .. } => value,
-            Content::NonResident(outside) => &outside.pairs,
+            AttributeContent::Resident { value, .. } => value,
+            AttributeContent::NonResident(outside) => &outside.pairs,
         }
     }
 
     fn header_length(&self) -> usize {
         match &self.content {
-            Content::Resident { .. } => 0x18,
-            Content::NonResident(NonResident { taken: Some(_), .. }) => 0x48,
-            Content::NonResident(_) => 0x40,
+            AttributeContent::Resident { .. } => 0x18,
+            AttributeContent::NonResident(NonResident { taken: Some(_), .. }) => 0x48,
+            AttributeContent::NonResident(_) => 0x40,
         }
     }
 
@@ -193,9 +193,9 @@ impl Attribute {
                     let expected = format!("a value inside {length} bytes");
                     return Err(Error::damaged(STRUCTURE, at + 0x10, expected, format!("{size} at {place}")));
                 };
-                Content::Resident { value: value.to_vec(), indexed: bytes[0x16] & 1 != 0 }
+                AttributeContent::Resident { value: value.to_vec(), indexed: bytes[0x16] & 1 != 0 }
             }
-            1 => Content::NonResident(NonResident::from_bytes(bytes, flags, at)?),
+            1 => AttributeContent::NonResident(NonResident::from_bytes(bytes, flags, at)?),
             other => return Err(Error::damaged(STRUCTURE, at + 8, "0 (resident) or 1", other)),
         };
         Ok((Attribute { kind, name, flags, id, content }, length))
@@ -219,13 +219,13 @@ impl Attribute {
         }
         let place = self.pairs_or_value_offset();
         match &self.content {
-            Content::Resident { value, indexed } => {
+            AttributeContent::Resident { value, indexed } => {
                 put(bytes, 0x10, value.len() as u32);
                 put(bytes, 0x14, place as u16);
                 bytes[0x16] = u8::from(*indexed);
                 bytes[place..place + value.len()].copy_from_slice(value);
             }
-            Content::NonResident(outside) => {
+            AttributeContent::NonResident(outside) => {
                 bytes[8] = 1;
                 put(bytes, 0x10, outside.first);
                 put(bytes, 0x18, outside.end.wrapping_sub(1));

@@ -29,7 +29,7 @@ mod standard;
 mod time;
 mod volume_information;
 
-pub use attribute::{Attribute, Content, Kind, NonResident, attribute_flags};
+pub use attribute::{Attribute, AttributeContent, Kind, NonResident, attribute_flags};
 pub use attribute_list::ListEntry;
 pub use boot::{BootSector, Geometry};
 pub use definitions::{Definition, definitions};

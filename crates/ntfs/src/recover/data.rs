@@ -2,7 +2,7 @@
 
 use super::source::Source;
 use crate::check::clusters::Clusters;
-use crate::layout::{Attribute, Content, Geometry, Run, attribute_flags, runs};
+use crate::layout::{Attribute, AttributeContent, Geometry, Run, attribute_flags, runs};
 use crate::lznt1;
 use platter_vfs::{Error, RecoveredData, Result};
 
@@ -27,7 +27,7 @@ impl Stream {
         let mut stream = Stream { resident: None, runs: Vec::new(), size: 0, valid: 0, unit: None };
         for (index, attribute) in pieces.iter().enumerate() {
             match &attribute.content {
-                Content::Resident { value, .. } => {
+                AttributeContent::Resident { value, .. } => {
                     return Ok(Stream {
                         size: value.len() as u64,
                         valid: value.len() as u64,
@@ -35,7 +35,7 @@ impl Stream {
                         ..stream
                     });
                 }
-                Content::NonResident(piece) => {
+                AttributeContent::NonResident(piece) => {
                     let end = found.last().map_or(0, Run::end);
                     if piece.first != end {
                         let expected = format!("a piece from virtual cluster {end}");

@@ -10,8 +10,8 @@ mod source;
 
 use crate::check::clusters::Clusters;
 use crate::layout::{
-    Attribute, Content, FileName, FileTime, Kind as Type, Record, Reference, StandardInformation, file_flags,
-    namespace, record_flags, record_number as known, reparse_from_bytes,
+    Attribute, AttributeContent, FileName, FileTime, Kind as Type, Record, Reference, StandardInformation,
+    file_flags, namespace, record_flags, record_number as known, reparse_from_bytes,
 };
 use data::{Data, Stream};
 use platter_device::Device;
@@ -264,8 +264,8 @@ fn streams(attributes: &[Attribute]) -> BTreeMap<Box<[u16]>, Vec<Attribute>> {
     }
     for pieces in streams.values_mut() {
         pieces.sort_by_key(|attribute| match &attribute.content {
-            Content::NonResident(piece) => piece.first,
-            Content::Resident { .. } => 0,
+            AttributeContent::NonResident(piece) => piece.first,
+            AttributeContent::Resident { .. } => 0,
         });
     }
     streams

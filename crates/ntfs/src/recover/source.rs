@@ -3,7 +3,9 @@
 use crate::check::disk::Disk;
 use crate::check::{boot, record, records::Table};
 use crate::layout::bytes::{u16_at, u32_at, u64_at};
-use crate::layout::{Content, Geometry, Kind, Record, fixup, record_flags, record_number as known, runs};
+use crate::layout::{
+    AttributeContent, Geometry, Kind, Record, fixup, record_flags, record_number as known, runs,
+};
 use platter_device::Device;
 use platter_vfs::{Error, Progress, Result};
 use std::collections::BTreeMap;
@@ -151,7 +153,7 @@ fn measure(disk: &Disk<'_>, found: &BTreeMap<u64, u64>, size: u32) -> Option<Geo
     disk.read(at, &mut bytes).ok()?;
     fixup::remove(&mut bytes, "file record", at).ok()?;
     let (record, _) = record::salvage(&bytes, at).ok()?;
-    let Content::NonResident(outside) = &record.find(Kind::DATA, "")?.content else { return None };
+    let AttributeContent::NonResident(outside) = &record.find(Kind::DATA, "")?.content else { return None };
     let mut runs_of_table = Vec::new();
     runs::unpack_into(&mut runs_of_table, &outside.pairs, 0, outside.end, u64::MAX >> 8, at).ok();
     let first = *runs_of_table.first()?;

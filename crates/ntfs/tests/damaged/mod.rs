@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_ntfs::layout::{
-    BootSector, Content, FileName, Geometry, Kind, Record, Run, attribute_flags, fixup, namespace,
+    AttributeContent, BootSector, FileName, Geometry, Kind, Record, Run, attribute_flags, fixup, namespace,
     record_number, runs,
 };
 use platter_vfs::model::Random;
@@ -39,7 +39,7 @@ impl Volume {
         let mut volume = Volume { image, geometry, mft: vec![first], files: BTreeMap::new() };
         let table = volume.record(0).expect("$MFT");
         let data = table.find(Kind::DATA, "").expect("data of $MFT");
-        let Content::NonResident(data) = &data.content else { panic!("$MFT is resident") };
+        let AttributeContent::NonResident(data) = &data.content else { panic!("$MFT is resident") };
         volume.mft = runs::unpack(&data.pairs, 0, data.end, geometry.clusters, 0).expect("runs of $MFT");
         for number in 0..data.valid / u64::from(geometry.record) {
             let Some(record) = volume.record(number).filter(Record::in_use) else { continue };
@@ -49,7 +49,7 @@ impl Volume {
             file.is_directory |= record.find(Kind::INDEX_ROOT, "$I30").is_some();
             for attribute in &record.attributes {
                 match &attribute.content {
-                    Content::NonResident(piece) => {
+                    AttributeContent::NonResident(piece) => {
                         let found =
                             runs::unpack(&piece.pairs, piece.first, piece.end, geometry.clusters, 0).unwrap();
                         file.is_packed |= attribute.flags & attribute_flags::COMPRESSION_MASK != 0;
@@ -58,13 +58,13 @@ impl Volume {
                         }
                         file.runs.extend(found);
                     }
-                    Content::Resident { value, .. } if attribute.kind == Kind::FILE_NAME => {
+                    AttributeContent::Resident { value, .. } if attribute.kind == Kind::FILE_NAME => {
                         let name = FileName::from_bytes(value, 0).unwrap();
                         if name.namespace != namespace::DOS {
                             file.names.push((name.parent.number(), String::from_utf16_lossy(&name.name)));
                         }
                     }
-                    Content::Resident { .. } => {}
+                    AttributeContent::Resident { .. } => {}
                 }
             }
         }
@@ -316,7 +316,7 @@ fn runs_of(volume: &mut Volume, number: u64, random: &mut Random, hit: &mut Hit)
     let size = volume.geometry.record as usize;
     let mut changed = volume.record(number).expect("a sound record");
     for attribute in &mut changed.attributes {
-        if let Content::NonResident(piece) = &mut attribute.content {
+        if let AttributeContent::NonResident(piece) = &mut attribute.content {
             let Ok(mut found) = runs::unpack(&piece.pairs, piece.first, piece.end, clusters, 0) else {
                 continue;
             };
@@ -363,7 +363,7 @@ fn index(volume: &mut Volume, kind: &str, random: &mut Random) {
 fn content(volume: &mut Volume, number: u64, name: &str, kind: Kind, random: &mut Random) {
     let Some(record) = volume.record(number) else { return };
     let Some(attribute) = record.find(kind, name) else { return };
-    let Content::NonResident(piece) = &attribute.content else { return };
+    let AttributeContent::NonResident(piece) = &attribute.content else { return };
     let Ok(runs) = runs::unpack(&piece.pairs, 0, piece.end, volume.geometry.clusters, 0) else { return };
     for _ in 0..1 + random.below(4) {
         // Where something stands is more interesting.

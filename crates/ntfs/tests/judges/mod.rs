@@ -71,7 +71,7 @@ pub fn ntfsfix(image: &ImageFile) -> Verdict {
 }
 
 /// A file: its length and a sum of its content, or why it cannot be read.
-pub type Content = Result<(u64, u64), String>;
+pub type AttributeContent = Result<(u64, u64), String>;
 
 /// Sums up content.
 pub fn sum(bytes: &[u8]) -> (u64, u64) {
@@ -141,7 +141,7 @@ impl Mount {
     }
 
     /// All files, by path from the root on. What cannot be read says why.
-    pub fn tree(&self) -> BTreeMap<String, Content> {
+    pub fn tree(&self) -> BTreeMap<String, AttributeContent> {
         let mut found = BTreeMap::new();
         let mut folders = vec![String::new()];
         while let Some(above) = folders.pop() {
