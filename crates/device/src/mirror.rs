@@ -230,7 +230,8 @@ impl Mirror {
     /// place that is being written: what one copy has already the other may not have yet.
     fn is_ahead(&self, copy: usize, range: &Range<u64>) -> bool {
         let stripes = range.start / Mirror::STRIPE..=range.end.saturating_sub(1) / Mirror::STRIPE;
-        stripes.into_iter().any(|stripe| self.reader(stripe * Mirror::STRIPE) != copy) && self.busy.meets(range)
+        stripes.into_iter().any(|stripe| self.reader(stripe * Mirror::STRIPE) != copy)
+            && self.busy.meets(range)
     }
 
     /// Reads each stripe from the copy that has it.

@@ -572,7 +572,11 @@ fn of_writes_that_meet_the_one_counts_that_was_seen() {
             assert_eq!(seen(), 2);
             slow.join().unwrap().unwrap();
         });
-        assert_eq!(seen(), if copy == 0 { 2 } else { 1 }, "what copy {copy} has is seen from the first to the last");
+        assert_eq!(
+            seen(),
+            if copy == 0 { 2 } else { 1 },
+            "what copy {copy} has is seen from the first to the last"
+        );
         let both = below.each_ref().map(|device| device.to_image()[place as usize]);
         assert_eq!(both, [seen(); 2]);
     }

@@ -51,6 +51,7 @@ impl Volume {
         let mut state = stream.write();
         // Before the first change: if a later one fails, this one counts.
         core.mark(stream.node);
+        self.commits.note(&stream.moved);
         let size = state.size.max(end);
         if let Content::Inline(content) = &mut state.content
             && core.holds_inline(stream.node, size)
@@ -173,6 +174,7 @@ impl Volume {
         if state.extents().is_none() {
             // No entry of the log can tell of clusters of a file that has none on disk.
             core.mark(stream.node);
+            self.commits.note(&stream.moved);
         }
         self.move_outside(core, state, table)
     }

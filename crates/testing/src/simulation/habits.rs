@@ -114,13 +114,8 @@ const CONTENT: [(Kind, u64); 6] = [
 
 /// Integrity of a file is turned on and off under callers who read and write, and what moves is made durable, so that
 /// another file takes the clusters.
-const CONVERSION: [(Kind, u64); 5] = [
-    (Kind::Planned, 400),
-    (Kind::Write, 150),
-    (Kind::Rest, 40),
-    (Kind::SyncAll, 60),
-    (Kind::Sync, 80),
-];
+const CONVERSION: [(Kind, u64); 5] =
+    [(Kind::Planned, 400), (Kind::Write, 150), (Kind::Rest, 40), (Kind::SyncAll, 60), (Kind::Sync, 80)];
 
 /// See the module.
 struct Habits {
