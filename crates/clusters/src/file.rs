@@ -65,6 +65,8 @@ pub(crate) struct File {
     pub touched: AtomicBool,
     /// When a finished write last changed it, in nanoseconds since 1970.
     pub modified: AtomicU64,
+    /// The change in which its size or its clusters were last recorded.
+    pub recorded_in: AtomicU64,
 }
 
 impl File {
@@ -77,6 +79,7 @@ impl File {
             read_only: AtomicBool::new(read_only),
             touched: AtomicBool::new(false),
             modified: AtomicU64::new(0),
+            recorded_in: AtomicU64::new(0),
         }
     }
 

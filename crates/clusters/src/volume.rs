@@ -40,7 +40,7 @@ use platter_vfs::blocking::plan_when_free;
 use platter_vfs::{
     Access, Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
     GroupCommit, Health, Kind, Name, Need, Node, OpenOptions, Pass, Place, Plan, RenameFlags, Result, Space,
-    SyncScope, Timestamp, VolumeInfo,
+    SyncNeed, SyncScope, Timestamp, VolumeInfo,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -383,7 +383,7 @@ impl<F: Family> FileSystem for Volume<F> {
         self.leave(file, plan);
         done?;
         recorded?;
-        Ok(extended)
+        Ok(plan.sync == SyncNeed::After)
     }
 
     fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {

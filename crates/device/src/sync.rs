@@ -268,11 +268,12 @@ impl Thread {
     }
 }
 
-/// Starts a thread.
+/// Starts a thread. That takes long, so the caller holds no lock but leaves, which debug builds check.
 ///
 /// # Errors
 /// What the system answers that has no room for another.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<Thread> {
+    order::check_start();
     #[cfg(feature = "simulate")]
     if let Some(schedule) = simulate::schedule() {
         return Ok(Thread(Started::Simulated(schedule.spawn(Box::new(work)))));

@@ -4,7 +4,7 @@ use crate::file::{Attr, Body};
 use crate::layout::{Run, attribute_flags};
 use crate::runlist::{RunList, Runs};
 use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use platter_vfs::{Access, Claim, Error, Pass, RangeLock, Result};
+use platter_vfs::{Access, Claim, Error, Noted, Pass, RangeLock, Result};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,6 +29,8 @@ pub struct Stream {
     pub written: AtomicU64,
     /// Whether it is on the list of streams that the next commit looks at.
     pub is_touched: AtomicBool,
+    /// When it last got other sizes or clusters.
+    pub resized: Noted,
 }
 
 /// Where the content is.
@@ -154,6 +156,7 @@ impl Stream {
             is_link: AtomicBool::new(false),
             written: AtomicU64::new(0),
             is_touched: AtomicBool::new(false),
+            resized: Noted::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::layout::tree_header;
 use crate::pages::Pages;
 use crate::{attributes, layout};
 use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use platter_vfs::{Access, Claim, Error, Pass, RangeLock, Result};
+use platter_vfs::{Access, Claim, Error, Noted, Pass, RangeLock, Result};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -96,6 +96,8 @@ pub struct Stream {
     pub is_link: AtomicBool,
     /// What cannot be done with it at all.
     pub limits: Limits,
+    /// When it last got other clusters.
+    pub moved: Noted,
     /// Its node waits for the last plan to end.
     pub is_forgotten: AtomicBool,
     /// Parts of it were written to other places since it was last put together.
@@ -115,6 +117,7 @@ impl Stream {
             read_only: AtomicBool::new(read_only),
             is_link: AtomicBool::new(false),
             limits,
+            moved: Noted::default(),
             is_forgotten: AtomicBool::new(false),
             is_scattered: AtomicBool::new(false),
         }

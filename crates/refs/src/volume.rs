@@ -39,9 +39,10 @@ use keeper::Keeper;
 use platter_device::sync::{Condvar, FILE, METADATA, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use platter_device::{Buffer, Device, Gather, Queue};
 use platter_vfs::{
-    Access, Attributes, Capabilities, Change, Claim, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
-    GroupCommit, Health, Integrity, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions, Pass, Plan,
-    Progress, RenameFlags, Reparse, Result, Silent, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
+    Access, Attributes, Capabilities, Change, Claim, Commits, Cursor, DosFlags, Entry, Error, Extent,
+    FileSystem, GroupCommit, Health, Integrity, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions,
+    Pass, Plan, Progress, RenameFlags, Reparse, Result, Silent, Space, SyncNeed, SyncScope, Timestamp,
+    VolumeInfo,
 };
 use std::collections::BTreeSet;
 use std::ops::{Deref, Range};
@@ -63,6 +64,7 @@ pub struct Volume {
     core: Mutex<Core, METADATA>,
     /// Who makes things durable, with memory for it.
     group: GroupCommit<Buffer>,
+    commits: Commits,
     /// Told when a planned sync ends.
     sync_ended: Condvar,
     /// The streams by node, for the data path.
@@ -155,6 +157,7 @@ impl RefsVolume {
             boot: anchors.boot,
             core: Mutex::new(core),
             group: GroupCommit::new(Buffer::new(0)),
+            commits: Commits::default(),
             sync_ended: Condvar::new(),
             wants_times: AtomicBool::new(false),
             streams: RwLock::default(),

@@ -3,20 +3,19 @@
 //!
 //! The patches stand in `tests/defects`, with what each puts back. They are applied to a copy of the sources, which is
 //! built in a directory of its own; both stay, so that the next build has little to do. Patches of different crates are
-//! built together where each is looked for on a volume that none of the others touches.
+//! built together where each is looked for on a volume that none of the others touches, and the next build goes on while
+//! the last one's defects are looked for.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
 /// How long a defect may stay unseen.
 const MOST: Duration = Duration::from_secs(60);
-/// How long one of the slow ones may.
-const MOST_OF_SLOW: Duration = Duration::from_secs(600);
 /// The list of seeds: so many from 1 on, or from `PLATTER_SEED`.
 const SEEDS: u64 = 100_000;
 
@@ -24,11 +23,15 @@ const SEEDS: u64 = 100_000;
 type Round = &'static [(&'static str, &'static [&'static str])];
 
 const ROUNDS: &[Round] = &[
-    &[("7-a-failed-flush-is-forgotten", &["fat12", "exfat", "ntfs"])],
+    &[("7-a-failed-flush-is-forgotten", &["fat12", "exfat", "ntfs", "refs+integrity"])],
     &[
         ("4-lost-update-clusters", &["fat12", "exfat"]),
         ("4-lost-update-ntfs", &["ntfs"]),
         ("1-unmount-voids-syncs", &["refs+integrity"]),
+    ],
+    &[
+        ("5-a-group-larger-than-the-log", &["ntfs crowd"]),
+        ("2-reads-of-moved-clusters", &["refs toggled full"]),
     ],
     &[("3-punch-looks-too-early", &["refs"])],
     &[("4-lost-update-refs", &["refs"])],
@@ -37,25 +40,21 @@ const ROUNDS: &[Round] = &[
     &[("9-a-forgotten-file-is-moved", &["refs+integrity full"])],
 ];
 
-/// What takes some thousands of schedules to be seen, for which a minute is not always enough.
-const SLOW: &[Round] = &[
-    &[("5-a-group-larger-than-the-log", &["ntfs crowd"])],
-    &[("7-a-failed-flush-is-forgotten", &["refs+integrity"])],
-    &[("2-reads-of-moved-clusters", &["refs toggled full"])],
-];
-
-/// The copy of the sources, and where it is built.
+/// The copy of the sources, where it is built, and where the programs are kept.
 struct Copy {
     root: PathBuf,
     tree: PathBuf,
     target: PathBuf,
+    programs: PathBuf,
 }
 
 impl Copy {
     fn new() -> Copy {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("this crate's");
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("defects");
-        Copy { root, tree: scratch.join("tree"), target: scratch.join("target") }
+        let [tree, target, programs] = ["tree", "target", "programs"].map(|name| scratch.join(name));
+        fs::create_dir_all(&programs).expect("room");
+        Copy { root, tree, target, programs }
     }
 
     /// Makes the copy like the original again. What is alike already keeps its time, and need not be built again.
@@ -109,8 +108,8 @@ impl Copy {
         }
     }
 
-    /// Builds the simulator; the program.
-    fn build(&self) -> Result<String, String> {
+    /// Builds the simulator; the program, under a name that no other build takes.
+    fn build(&self, number: usize) -> Result<PathBuf, String> {
         let mut command = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
         command.args([
             "test",
@@ -129,7 +128,24 @@ impl Copy {
         let lines = String::from_utf8_lossy(&output.stdout);
         let built = lines.lines().filter_map(|line| line.split_once("\"executable\":\""));
         let program = built.filter_map(|(_, rest)| rest.split('"').next()).next_back();
-        program.map(String::from).ok_or_else(|| "no program was built".into())
+        let kept = self.programs.join(number.to_string());
+        fs::copy(program.ok_or("no program was built")?, &kept).map_err(|error| error.to_string())?;
+        Ok(kept)
+    }
+
+    /// Builds one round after the other, and sends the programs.
+    fn build_all(&self, programs: &SyncSender<(Round, Result<PathBuf, String>)>) {
+        for (number, round) in ROUNDS.iter().enumerate() {
+            self.refresh();
+            let started = Instant::now();
+            let applied = round.iter().try_for_each(|(patch, _)| self.apply(patch));
+            let program = applied.and_then(|()| self.build(number));
+            println!("built {number} in {:.1} s", started.elapsed().as_secs_f64());
+            if programs.send((round, program)).is_err() {
+                break;
+            }
+        }
+        self.refresh();
     }
 }
 
@@ -145,7 +161,7 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) {
 }
 
 /// Runs schedules on a volume from a seed on; the first seed that finds something.
-fn look(program: &str, volume: &str, first: u64, most: Duration) -> Option<String> {
+fn look(program: &Path, volume: &str, first: u64, most: Duration) -> Option<String> {
     let mut command = Command::new(program);
     command.args(["--ignored", "--exact", "--nocapture", "one_volume"]).env("PLATTER_VOLUME", volume);
     command.env("PLATTER_SEED", first.to_string()).env("PLATTER_SCHEDULES", SEEDS.to_string());
@@ -167,49 +183,37 @@ fn look(program: &str, volume: &str, first: u64, most: Duration) -> Option<Strin
 
 #[test]
 fn each_defect_is_found_again() {
-    find_all(ROUNDS, MOST);
-}
-
-/// `cargo test -p platter-testing --test defects -- --ignored`
-#[test]
-#[ignore = "takes up to half an hour"]
-fn each_slow_defect_is_found_again() {
-    find_all(SLOW, MOST_OF_SLOW);
-}
-
-fn find_all(rounds: &[Round], most: Duration) {
     let first = env::var("PLATTER_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let copy = Copy::new();
     let mut missed = Vec::new();
-    for round in rounds {
-        copy.refresh();
-        let failed: Vec<String> = round.iter().filter_map(|(patch, _)| copy.apply(patch).err()).collect();
-        let started = Instant::now();
-        let program = match copy.build() {
-            Ok(program) if failed.is_empty() => program,
-            Ok(_) => {
-                missed.extend(failed);
-                continue;
-            }
-            Err(error) => {
-                missed.push(format!("{round:?}: {error}"));
-                continue;
-            }
-        };
-        println!("built in {:.1} s", started.elapsed().as_secs_f64());
-        for (patch, volumes) in *round {
-            for volume in *volumes {
-                let started = Instant::now();
-                let seed = look(&program, volume, first, most);
-                let seconds = started.elapsed().as_secs_f64();
-                match seed {
-                    Some(seed) => println!("{patch}: {seed}, in {seconds:.1} s"),
-                    None => missed.push(format!("{patch}: not found on {volume} within {seconds:.1} s")),
+    let (programs, built) = sync_channel(1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Dropped with its thread, however that ends.
+            let programs = programs;
+            copy.build_all(&programs);
+        });
+        for (round, program) in built {
+            let program = match program {
+                Ok(program) => program,
+                Err(error) => {
+                    missed.push(format!("{round:?}: {error}"));
+                    continue;
+                }
+            };
+            for (patch, volumes) in round {
+                for volume in *volumes {
+                    let started = Instant::now();
+                    let seed = look(&program, volume, first, MOST);
+                    let seconds = started.elapsed().as_secs_f64();
+                    match seed {
+                        Some(seed) => println!("{patch}: {seed}, in {seconds:.1} s"),
+                        None => missed.push(format!("{patch}: not found on {volume} within {seconds:.1} s")),
+                    }
                 }
             }
         }
-    }
-    copy.refresh();
+    });
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
@@ -222,7 +226,7 @@ fn every_patch_is_in_a_round() {
     let mut names: Vec<String> =
         there.iter().map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned()).collect();
     names.sort();
-    let mut known: Vec<&str> = ROUNDS.iter().chain(SLOW).copied().flatten().map(|(name, _)| *name).collect();
+    let mut known: Vec<&str> = ROUNDS.iter().copied().flatten().map(|(name, _)| *name).collect();
     known.sort_unstable();
     known.dedup();
     assert_eq!(names, known);

@@ -2,7 +2,10 @@
 
 use crate::{Health, Result};
 use platter_device::sync::{COMMIT, Condvar, Mutex, MutexGuard};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, SeqCst},
+};
 
 /// What a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +141,67 @@ impl<L> Drop for Ends<'_, L> {
     }
 }
 
+/// Which changes are durable: each is noted with the number of the commit that will cover it, at the earliest.
+///
+/// A change is made and noted, in this order or the other, under a lock that the commit needs to see it. So one that was
+/// noted before a commit [began](Commits::begin) is covered by it; one that was noted later is left to the next, also if
+/// it was seen.
+#[derive(Debug)]
+pub struct Commits {
+    next: AtomicU64,
+    durable: AtomicU64,
+    /// What the last change of all was noted with.
+    latest: AtomicU64,
+}
+
+/// What a file's last change was noted with, as long as the file is known. Of one that is not known yet, or no more, it
+/// is as if it had changed with the last that did.
+#[derive(Debug)]
+pub struct Noted(AtomicU64);
+
+const UNKNOWN: u64 = u64::MAX;
+
+impl Default for Noted {
+    fn default() -> Noted {
+        Noted(AtomicU64::new(UNKNOWN))
+    }
+}
+
+impl Default for Commits {
+    fn default() -> Commits {
+        Commits { next: AtomicU64::new(1), durable: AtomicU64::new(0), latest: AtomicU64::new(0) }
+    }
+}
+
+impl Commits {
+    /// Notes a change.
+    pub fn note(&self, file: &Noted) {
+        let next = self.next.load(SeqCst);
+        self.latest.fetch_max(next, SeqCst);
+        file.0.store(next, SeqCst);
+    }
+
+    /// Begins a commit, before it looks at anything that may have changed. The caller leads.
+    pub fn begin(&self) -> u64 {
+        self.next.fetch_add(1, SeqCst)
+    }
+
+    /// A commit is durable, with all that had changed before it began.
+    pub fn end(&self, commit: u64) {
+        self.durable.fetch_max(commit, SeqCst);
+    }
+
+    /// Whether a file's last change is durable.
+    #[inline]
+    pub fn cover(&self, file: &Noted) -> bool {
+        let commit = match file.0.load(Acquire) {
+            UNKNOWN => self.latest.load(SeqCst),
+            commit => commit,
+        };
+        commit <= self.durable.load(Acquire)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +246,24 @@ mod tests {
                 Ok(())
             })
             .unwrap();
+    }
+
+    #[test]
+    fn what_changes_while_a_commit_is_made_is_left_to_the_next() {
+        let (commits, [before, meanwhile, other]) = (Commits::default(), Default::default());
+        assert!(commits.cover(&before));
+        commits.note(&before);
+        assert!(!commits.cover(&other), "it may have changed, been forgotten and looked up again");
+        let commit = commits.begin();
+        commits.note(&meanwhile);
+        assert!(!commits.cover(&before));
+        commits.end(commit);
+        assert!(commits.cover(&before) && !commits.cover(&meanwhile) && !commits.cover(&other));
+        // One that failed, and the one after it.
+        commits.begin();
+        assert!(!commits.cover(&meanwhile));
+        commits.end(commits.begin());
+        assert!(commits.cover(&meanwhile) && commits.cover(&other));
     }
 
     #[test]

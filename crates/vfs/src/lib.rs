@@ -84,7 +84,7 @@ pub use case::{CaseRun, map_by_runs, windows_upper};
 pub use check::{CheckOptions, CheckReport, Finding, Severity};
 pub use error::{Damage, Errno, Error, NameRule, Result};
 pub use format::{Format, FormatOptions, OpenOptions, Recognised};
-pub use group_commit::{GroupCommit, Need};
+pub use group_commit::{Commits, GroupCommit, Need, Noted};
 pub use health::Health;
 pub use listing::Listings;
 pub use memory::{MemoryFileSystem, MemoryOptions};

@@ -146,7 +146,8 @@ pub trait FileSystem: Send + Sync {
 
     /// Second half, with the same data: records what was written (size, extents, checksums, times), or undoes the first
     /// half if `done` is a failure. Returns whether [`FileSystem::sync`] is needed before the data that the device has
-    /// made durable can be found after a power cut: `false` for clusters overwritten in place.
+    /// made durable can be found after a power cut: `false` for clusters overwritten in place, if what leads to them is
+    /// durable itself.
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool>;
 
     /// Reads up to `buffer.len()` bytes from any `offset`; fewer only at the end of the file.

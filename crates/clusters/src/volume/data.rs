@@ -189,6 +189,7 @@ impl<F: Family> Volume<F> {
         core.absorb(file.number);
         F::record(&mut core.entity_mut(file.number)?.entry, state);
         core.mark(file.number);
+        file.recorded_in.store(core.change.id, Ordering::SeqCst);
         Ok(())
     }
 
@@ -206,9 +207,12 @@ impl<F: Family> Volume<F> {
         let pass = file.enter(offset..offset + length as u64, Access::Write)?;
         plan.notes[0] = IN_PLACE;
         plan.notes[PASS] = pass.into_bits();
+        let is_durable = file.recorded_in.load(Ordering::SeqCst) <= self.committed.load(Ordering::SeqCst);
         state.fill(&self.heap, offset, length as u64, plan).inspect_err(|_| {
             file.leave(pass);
-        })
+        })?;
+        plan.sync = if is_durable { SyncNeed::None } else { SyncNeed::After };
+        Ok(())
     }
 
     /// Commits before a file grows that was cut short and keeps clusters, as long as that is not durable: the table would
@@ -253,6 +257,7 @@ impl<F: Family> Volume<F> {
             }
             plan.notes[..2].copy_from_slice(&[PENDING, state.announce(offset, end)]);
             plan.notes[PASS] = pass.into_bits();
+            plan.sync = SyncNeed::After;
             Ok(())
         })
     }

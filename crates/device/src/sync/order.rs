@@ -27,6 +27,13 @@ mod checked {
         assert!(fits, "a lock of rank {rank} is taken while one of rank {highest:?} is held");
     }
 
+    pub fn check_start() {
+        let caller = caller();
+        let is_held = |rank: u8| HELD.with_borrow(|held| held.contains(&(caller, rank)));
+        let held = (0..LEAF).find(|rank| is_held(*rank));
+        assert!(held.is_none(), "a thread is started while a lock of rank {held:?} is held");
+    }
+
     pub fn taken(rank: u8) {
         let caller = caller();
         HELD.with_borrow_mut(|held| held.push((caller, rank)));
@@ -43,12 +50,14 @@ mod checked {
 }
 
 #[cfg(debug_assertions)]
-pub use checked::{check, freed, taken};
+pub use checked::{check, check_start, freed, taken};
 
 #[cfg(not(debug_assertions))]
 mod unchecked {
     #[inline(always)]
     pub fn check(_rank: u8) {}
+    #[inline(always)]
+    pub fn check_start() {}
     #[inline(always)]
     pub fn taken(_rank: u8) {}
     #[inline(always)]
@@ -56,4 +65,4 @@ mod unchecked {
 }
 
 #[cfg(not(debug_assertions))]
-pub use unchecked::{check, freed, taken};
+pub use unchecked::{check, check_start, freed, taken};

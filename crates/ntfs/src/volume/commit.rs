@@ -111,6 +111,7 @@ impl NtfsVolume {
         let mut may_help = true;
         // Nodes for which there was no room before something else was committed.
         let mut refused = BTreeSet::new();
+        let commit = self.commits.begin();
         loop {
             let (left, is_whole) = self.commit_group(turn, &mut refused)?;
             if !is_whole {
@@ -118,6 +119,9 @@ impl NtfsVolume {
             }
             // Clusters of metadata that were given up come back with a checkpoint.
             if !may_help || !left.0.iter().any(|(_, error)| error.is_full()) {
+                if left.0.is_empty() {
+                    self.commits.end(commit);
+                }
                 return Ok(left);
             }
             may_help = false;

@@ -255,6 +255,9 @@ impl NtfsVolume {
                 && is_there(runs, offset >> self.shift, (end + self.cluster - 1) >> self.shift)
             {
                 plan.notes[..2].copy_from_slice(&[IN_PLACE, stream.exchanges.load(Ordering::SeqCst)]);
+                if !self.commits.cover(&stream.resized) {
+                    plan.sync = SyncNeed::After;
+                }
                 self.fill_segments(runs, offset, offset..end, data.len(), plan)?;
                 // With the state locked: who unmounts has said so before looking for plans under that lock.
                 self.health.writable()?;
@@ -330,6 +333,9 @@ impl NtfsVolume {
                 if plan.notes[1] == stream.exchanges.load(Ordering::SeqCst) {
                     state.note_written(plan.offset..end);
                     state.size = state.size.max(end);
+                    // Before others see it: a commit that does not know of it yet is not the one that covers it.
+                    self.note_write(stream);
+                    self.commits.note(&stream.resized);
                     Ok(true)
                 } else {
                     drop(state);
@@ -341,7 +347,7 @@ impl NtfsVolume {
             (IN_PLACE, Ok(())) if plan.notes[1] != stream.exchanges.load(Ordering::SeqCst) => {
                 self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| true)
             }
-            (_, Ok(())) => Ok(false),
+            (_, Ok(())) => Ok(plan.sync == SyncNeed::After),
             (_, Err(error)) => Err(error.into()),
         };
         if finished.is_ok() && plan.length > 0 && plan.notes[0] != SLOWLY {

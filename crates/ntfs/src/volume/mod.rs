@@ -36,9 +36,9 @@ use crate::stream::{LARGEST, Stream, StreamState};
 use platter_device::Device;
 use platter_device::sync::{METADATA, Mutex, MutexGuard, RwLock};
 use platter_vfs::{
-    Access, Attributes, Capabilities, Change, Claim, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
-    GroupCommit, Health, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions, Pass, Plan, RenameFlags,
-    Reparse, Result, Space, SyncNeed, SyncScope, VolumeInfo,
+    Access, Attributes, Capabilities, Change, Claim, Commits, Cursor, DosFlags, Entry, Error, Extent,
+    FileSystem, GroupCommit, Health, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions, Pass, Plan,
+    RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope, VolumeInfo,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -64,6 +64,7 @@ pub struct NtfsVolume {
     core: Mutex<Core, METADATA>,
     /// Who commits, and the log.
     group: GroupCommit<commit::Turn>,
+    commits: Commits,
     /// The streams by node, for the data path.
     streams: RwLock<HashMap<u64, Arc<Stream>>>,
     /// Nodes whose times and sizes are to be recorded by the next commit.
@@ -106,6 +107,7 @@ impl NtfsVolume {
             log_capacity: AtomicU64::new(log.as_ref().map_or(64 << 20, Log::capacity)),
             core: Mutex::new(core),
             group: GroupCommit::new(commit::Turn::new(log, was_open)),
+            commits: Commits::default(),
             streams: RwLock::default(),
             touched: Mutex::default(),
             capabilities: Capabilities {

@@ -67,6 +67,9 @@ impl NtfsVolume {
             Ok(outcome)
         })?;
         *state = new;
+        if let Some(stream) = core.nodes.get(node).ok().and_then(|entity| entity.stream.as_ref()) {
+            self.commits.note(&stream.resized);
+        }
         Ok(outcome)
     }
 
@@ -260,9 +263,9 @@ impl NtfsVolume {
         let mut core = self.change()?;
         let mut state = stream.write();
         self.write_locked(&mut core, stream.node, &mut state, offset, data)?;
-        drop(state);
-        drop(core);
+        // What it made valid besides is on record with the times.
         self.note_write(stream);
+        self.commits.note(&stream.resized);
         Ok(())
     }
 

@@ -89,9 +89,9 @@ impl Keeper {
         Keeper { patience, patience_when_full, volume, orders: Arc::default(), thread: Mutex::default() }
     }
 
-    /// Something was parked.
-    pub fn parked(&self, space: &Space) {
-        if self.is_much(space) && !self.orders.lock().commit {
+    /// Asks for a commit, without waiting for it. Called without a lock: it may start the thread.
+    pub fn ask(&self) {
+        if !self.orders.lock().commit {
             self.start();
             self.orders.give(|wanted| wanted.commit = true);
         }

@@ -83,6 +83,7 @@ impl Volume {
 
     /// Flushes, and writes an entry of the log before if that says all that is new; else commits.
     fn log_or_commit(&self, memory: &mut Buffer, with_times: bool) -> Result<()> {
+        let commit = self.commits.begin();
         let entry = {
             let mut core = self.core();
             core.promise()?;
@@ -116,7 +117,9 @@ impl Volume {
             written.map_err(|error| self.health.fail(error.into()))
         };
         entry.as_ref().map_or(Ok(()), write)?;
-        self.health.flush(&*self.device)
+        self.health.flush(&*self.device)?;
+        self.commits.end(commit);
+        Ok(())
     }
 
     /// Commits everything.
@@ -138,6 +141,7 @@ impl Volume {
 
     /// Commits. Returns how many streams that were written in place there was no room for.
     fn commit_once(&self, memory: &mut Buffer) -> Result<usize> {
+        let commit = self.commits.begin();
         let (batch, left, unstored) = {
             let mut core = self.core();
             core.promise()?;
@@ -145,6 +149,7 @@ impl Volume {
             if !self.is_written || !core.news && !core.has_written {
                 drop(core);
                 self.health.flush(&*self.device)?;
+                self.commits.end(commit);
                 return Ok(left);
             }
             match core.gather() {
@@ -159,7 +164,9 @@ impl Volume {
         core.pages.space.settle();
         core.shares.settle();
         core.pages.make_room();
-        unstored.map_or(Ok(left), Err)
+        unstored.map_or(Ok(()), Err)?;
+        self.commits.end(commit);
+        Ok(left)
     }
 
     /// Ends the volume: refuses changes, waits for the plans that were accepted, commits until nothing is left, and writes

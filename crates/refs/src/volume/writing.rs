@@ -132,6 +132,9 @@ impl Volume {
             };
             if !state.integrity && end <= state.valid() && is_there() {
                 plan.notes[0] = IN_PLACE;
+                if !self.commits.cover(&stream.moved) {
+                    plan.sync = SyncNeed::After;
+                }
                 self.fill_segments((extents, run), offset..end, plan.length, plan, None)?;
                 enter(plan)?;
                 return Ok(false);
@@ -243,7 +246,7 @@ impl Volume {
             SLOWLY => done.map_err(Error::from).and_then(|()| slowly(&memory)),
             IN_PLACE => done.map_err(Error::from).map(|()| {
                 self.touch(&memory.stream);
-                false
+                plan.sync == SyncNeed::After
             }),
             _ => match self.record_new(&mut memory, plan, done) {
                 Ok(true) => Ok(true),
@@ -261,6 +264,20 @@ impl Volume {
     /// then the plan's are given back, and the data must go to those. Who is writing to them would write to clusters of
     /// nobody's otherwise, and soon to another file's.
     fn record_new(&self, memory: &mut Memory, plan: &Plan, done: platter_device::Result<()>) -> Result<bool> {
+        let (recorded, is_much) = self.record_locked(memory, plan, done)?;
+        if is_much {
+            self.keeper.ask();
+        }
+        Ok(recorded)
+    }
+
+    /// The same, and whether much waits for a commit then.
+    fn record_locked(
+        &self,
+        memory: &mut Memory,
+        plan: &Plan,
+        done: platter_device::Result<()>,
+    ) -> Result<(bool, bool)> {
         let Memory { stream, taken, rows, gone, owes, .. } = memory;
         let integrity = plan.notes[1] != 0;
         gone.clear();
@@ -301,7 +318,7 @@ impl Volume {
         let is_told = is_beside && core.end_beside(stream.node, rows, recorded.is_ok());
         if !matches!(recorded, Ok(true)) {
             give_back(&mut core, taken);
-            return recorded;
+            return recorded.map(|is_recorded| (is_recorded, false));
         }
         if !gone.is_empty() {
             state.generation.advance();
@@ -312,6 +329,7 @@ impl Volume {
                 core.pages.space.keep(run);
             }
         }
+        self.commits.note(&stream.moved);
         if integrity && !gone.is_empty() {
             stream.is_scattered.store(true, Ordering::Relaxed);
         }
@@ -325,8 +343,7 @@ impl Volume {
             core.park(gone, state.orphan)?;
             core.mark(stream.node);
         }
-        self.keeper.parked(&core.pages.space);
-        Ok(true)
+        Ok((true, self.keeper.is_much(&core.pages.space)))
     }
 
     /// The runs that the clusters taken for a write become: of one cluster each with its checksum, where it needs one.

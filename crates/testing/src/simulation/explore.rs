@@ -3,6 +3,7 @@
 use super::run::{run, run_scripts, scripts_of};
 use super::setting::Setting;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Runs so many schedules from a first seed, and panics with the seed of the first finding, shrunk.
 ///
@@ -18,6 +19,28 @@ pub fn explore(setting: &Arc<Setting>, first: u64, count: u64) {
             panic!("{name}: seed {seed}: {found}\n  the least that fails with this seed:{small}");
         }
     }
+}
+
+/// Runs so many schedules from a first seed, whatever they find, and tells of progress now and then. Findings are printed
+/// with their seeds, not shrunk; how many there were is returned.
+pub fn survey(setting: &Arc<Setting>, first: u64, count: u64) -> u64 {
+    let name = setting.volume.name;
+    let started = Instant::now();
+    let (mut told, mut findings) = (started, 0);
+    for done in 0..count {
+        if told.elapsed() > Duration::from_secs(60) {
+            told = Instant::now();
+            println!("{name}: {done} of {count} schedules, {findings} findings, {:.0?}", started.elapsed());
+        }
+        if let Err(found) = run(setting, first + done) {
+            findings += 1;
+            println!("{name}: seed {}: {found}", first + done);
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let rate = count as f64 / seconds;
+    println!("{name}: {count} schedules, {findings} findings, {seconds:.1} s, {rate:.0} a second");
+    findings
 }
 
 /// Takes steps away as long as the run fails with what is left.

@@ -29,7 +29,7 @@ mod transfers;
 mod verdict;
 
 pub use device::SimulatedDevice;
-pub use explore::explore;
+pub use explore::{explore, survey};
 pub use run::run;
 pub use schedule::Tasks;
 pub use script::Abilities;

@@ -52,11 +52,12 @@ impl Failure {
             let (operation, fault) = *random.pick(&[
                 (Operation::Flush, Fault::Fail),
                 (Operation::Flush, Fault::Fail),
+                (Operation::Flush, Fault::Fail),
                 (Operation::Write, Fault::Fail),
                 (Operation::Write, Fault::Tear),
                 (Operation::Read, Fault::Fail),
             ]);
-            let bound = if operation == Operation::Flush { 8 } else { 60 };
+            let bound = if operation == Operation::Flush { *random.pick(&[3, 8]) } else { 60 };
             Failure { operation, after: random.below(bound), fault }
         })
     }

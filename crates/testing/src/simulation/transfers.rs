@@ -16,6 +16,8 @@ struct Flight {
     id: u8,
     began: Moment,
     plan: Plan,
+    /// It is written so that the device loses it no more.
+    durable: bool,
     /// A sync that is on its way too tells of it.
     is_beside: bool,
 }
@@ -101,7 +103,7 @@ impl Together<'_, '_> {
         let kind = if write { RequestKind::Write } else { RequestKind::Read };
         let durable = write && self.durable && plan.sync != SyncNeed::After;
         let segments = std::mem::take(&mut plan.segments);
-        let flight = Flight { write, range: range.clone(), id, began, plan, is_beside: false };
+        let flight = Flight { write, range: range.clone(), id, began, plan, durable, is_beside: false };
         let tag = self.flights.len() as u64;
         self.flights.push(Some(flight));
         self.queue.submit(Request { tag, kind, durable, segments, buffer });
@@ -148,11 +150,14 @@ impl Together<'_, '_> {
     fn finish(&mut self, flight: Flight, completion: Completion) {
         let stage = self.caller.stage;
         let system = &*stage.system;
-        let Flight { write, range, id, began, mut plan, is_beside } = flight;
+        let Flight { write, range, id, began, mut plan, durable, is_beside } = flight;
         let Completion { result, segments, mut buffer, .. } = completion;
         plan.segments = segments;
+        let mut survives = false;
         let (action, outcome) = if write {
             let finished = system.finish_write(&mut plan, &buffer, result);
+            // By itself, as nobody else need sync it.
+            survives = durable && matches!(finished, Ok(false));
             self.needs_sync |= self.durable && !is_beside && matches!(finished, Ok(true));
             (Action::Write(range, id), finished.map(drop))
         } else {
@@ -170,7 +175,8 @@ impl Together<'_, '_> {
             return;
         }
         let (caller, file) = (self.caller.number, self.file);
-        let call = Call { caller, file, action, began, returned, failed, planned: write, durable: None };
+        let durable = (survives && !is_beside).then_some(returned.writes);
+        let call = Call { caller, file, action, began, returned, failed, planned: write, durable };
         let number = stage.note(call);
         if is_beside && !failed {
             self.beside.push(number);
