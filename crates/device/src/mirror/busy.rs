@@ -22,10 +22,10 @@ pub(super) struct Busy {
 #[derive(Default)]
 struct Entries {
     next: u64,
-    list: Vec<Entry>,
+    list: Vec<BusyRange>,
 }
 
-struct Entry {
+struct BusyRange {
     id: u64,
     range: Range<u64>,
     alone: bool,
@@ -102,11 +102,11 @@ impl Entries {
     fn add(&mut self, range: Range<u64>, alone: bool, met: Option<Range<u64>>) -> u64 {
         let id = self.next;
         self.next += 1;
-        self.list.push(Entry { id, range, alone, met });
+        self.list.push(BusyRange { id, range, alone, met });
         id
     }
 
-    fn take(&mut self, id: u64) -> Option<Entry> {
+    fn take(&mut self, id: u64) -> Option<BusyRange> {
         let place = self.list.iter().position(|entry| entry.id == id)?;
         Some(self.list.swap_remove(place))
     }

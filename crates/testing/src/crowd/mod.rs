@@ -40,7 +40,7 @@ pub struct Crowd {
 
 /// What all threads share.
 #[derive(Clone, Copy)]
-struct Place<'s> {
+struct SharedVolume<'s> {
     system: &'s dyn FileSystem,
     directories: [Node; DIRECTORIES],
     shared: [Node; SHARED],
@@ -74,7 +74,7 @@ impl Member {
     }
 
     /// Lives until `over`, and then lets go of what it has open.
-    fn live(&mut self, place: Place<'_>, over: &AtomicBool, watched: &Watched) -> Result<(), String> {
+    fn live(&mut self, place: SharedVolume<'_>, over: &AtomicBool, watched: &Watched) -> Result<(), String> {
         while !over.load(Ordering::Relaxed) {
             match self.random.chance(50) {
                 true => self.on_shared(place, watched)?,
@@ -87,7 +87,7 @@ impl Member {
         Ok(())
     }
 
-    fn read_everything(&mut self, place: Place<'_>) -> Result<(), String> {
+    fn read_everything(&mut self, place: SharedVolume<'_>) -> Result<(), String> {
         self.shared.read_all(place)?;
         self.own.read_all(place)
     }
@@ -165,7 +165,7 @@ fn one_round(
     members: &mut [Member],
 ) -> Result<u64, String> {
     let system = told("open", format.open(device.clone(), OpenOptions::default()))?;
-    let place = Place {
+    let place = SharedVolume {
         system: &*system,
         directories: find(&*system, "directory")?,
         shared: find(&*system, "shared")?,
@@ -214,7 +214,7 @@ fn one_round(
 }
 
 /// Syncs everything again and again until all the others have ended.
-fn sync_all(place: Place<'_>, ended: &AtomicU64, threads: u64) -> Result<(), String> {
+fn sync_all(place: SharedVolume<'_>, ended: &AtomicU64, threads: u64) -> Result<(), String> {
     while ended.load(Ordering::Relaxed) < threads {
         told("sync of everything", place.system.sync_all())?;
         let space = told("space", place.system.space())?;

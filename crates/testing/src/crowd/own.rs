@@ -2,7 +2,7 @@
 
 use super::slots::{self, SLOT};
 use super::watch::Watched;
-use super::{DIRECTORIES, Member, Place, optional, told};
+use super::{DIRECTORIES, Member, SharedVolume, optional, told};
 use platter_vfs::{Change, Cursor, Error, Integrity, Kind, Name, Node, RenameFlags, SyncScope};
 
 /// Files that a thread has at most.
@@ -39,7 +39,7 @@ impl OwnFiles {
     }
 
     /// Looks all up.
-    pub fn find(&mut self, place: Place<'_>) -> Result<(), String> {
+    pub fn find(&mut self, place: SharedVolume<'_>) -> Result<(), String> {
         for file in &mut self.files {
             let directory = place.directories[file.directory];
             let found = place.system.lookup(directory, &Name::from(&*file.name));
@@ -49,13 +49,13 @@ impl OwnFiles {
     }
 
     /// Gives back what [`OwnFiles::find`] looked up.
-    pub fn let_go(&mut self, place: Place<'_>) {
+    pub fn let_go(&mut self, place: SharedVolume<'_>) {
         for file in &self.files {
             place.system.forget(file.node, 1);
         }
     }
 
-    pub fn read_all(&self, place: Place<'_>) -> Result<(), String> {
+    pub fn read_all(&self, place: SharedVolume<'_>) -> Result<(), String> {
         self.files.iter().try_for_each(|file| file.verify(place))
     }
 
@@ -66,7 +66,7 @@ impl OwnFiles {
     }
 
     /// Fails unless a directory lists the names that this thread has there, each once, and no other of this thread.
-    fn list(&self, place: Place<'_>, directory: usize) -> Result<(), String> {
+    fn list(&self, place: SharedVolume<'_>, directory: usize) -> Result<(), String> {
         let start = format!("thread {} file", self.thread);
         let (mut entries, mut cursor, mut found) = (Vec::new(), Cursor::START, Vec::new());
         loop {
@@ -90,7 +90,7 @@ impl OwnFiles {
 }
 
 impl Own {
-    fn verify(&self, place: Place<'_>) -> Result<(), String> {
+    fn verify(&self, place: SharedVolume<'_>) -> Result<(), String> {
         let size = told("attributes", place.system.attributes(self.node))?.size;
         if size != self.held.len() as u64 * SLOT {
             return Err(format!("{} has {size} bytes, not {}", self.name, self.held.len() as u64 * SLOT));
@@ -112,7 +112,7 @@ impl Own {
 
 impl Member {
     /// One operation on files of its own.
-    pub(super) fn on_own(&mut self, place: Place<'_>, watched: &Watched) -> Result<(), String> {
+    pub(super) fn on_own(&mut self, place: SharedVolume<'_>, watched: &Watched) -> Result<(), String> {
         let count = self.own.files.len();
         if count == 0 || count < FILES && self.random.chance(10) {
             watched.begins("create".into());
@@ -145,7 +145,7 @@ impl Member {
         }
     }
 
-    fn create(&mut self, place: Place<'_>) -> Result<(), String> {
+    fn create(&mut self, place: SharedVolume<'_>) -> Result<(), String> {
         let (directory, name) = (self.random.below(DIRECTORIES as u64) as usize, self.own.new_name());
         let made = place.system.create(place.directories[directory], &Name::from(&*name), Kind::File);
         let node = told("create", made)?;
@@ -154,7 +154,7 @@ impl Member {
         Ok(())
     }
 
-    fn write(&mut self, place: Place<'_>, which: usize) -> Result<(), String> {
+    fn write(&mut self, place: SharedVolume<'_>, which: usize) -> Result<(), String> {
         let write = self.next_write();
         let length = 1 + self.random.below(LONGEST);
         let file = &mut self.own.files[which];
@@ -171,7 +171,7 @@ impl Member {
         Ok(())
     }
 
-    fn resize(&mut self, place: Place<'_>, which: usize) -> Result<(), String> {
+    fn resize(&mut self, place: SharedVolume<'_>, which: usize) -> Result<(), String> {
         let slots = self.random.below(SLOTS);
         let file = &mut self.own.files[which];
         let change = Change { size: Some(slots * SLOT), ..Change::default() };
@@ -180,7 +180,7 @@ impl Member {
         Ok(())
     }
 
-    fn punch_or_allocate(&mut self, place: Place<'_>, which: usize) -> Result<(), String> {
+    fn punch_or_allocate(&mut self, place: SharedVolume<'_>, which: usize) -> Result<(), String> {
         let (from, length) = (self.random.below(SLOTS), 1 + self.random.below(LONGEST));
         let (punches, keep_size) = (self.random.chance(60), self.random.chance(50));
         let file = &mut self.own.files[which];
@@ -200,7 +200,7 @@ impl Member {
         Ok(())
     }
 
-    fn rename(&mut self, place: Place<'_>, which: usize) -> Result<(), String> {
+    fn rename(&mut self, place: SharedVolume<'_>, which: usize) -> Result<(), String> {
         let (to, new_name) = (self.random.below(DIRECTORIES as u64) as usize, self.own.new_name());
         let file = &mut self.own.files[which];
         let from = place.directories[file.directory];
@@ -218,7 +218,7 @@ impl Member {
     }
 
     /// Takes a file's name away, and reads it once more before it lets go of it.
-    fn unlink(&mut self, place: Place<'_>, which: usize) -> Result<(), String> {
+    fn unlink(&mut self, place: SharedVolume<'_>, which: usize) -> Result<(), String> {
         let file = self.own.files.swap_remove(which);
         told("unlink", place.system.unlink(place.directories[file.directory], &Name::from(&*file.name)))?;
         let read = file.verify(place).map_err(|wrong| format!("after unlink: {wrong}"));
@@ -227,7 +227,7 @@ impl Member {
     }
 
     /// Writes a stream beside the content, and reads it.
-    fn stream(&mut self, place: Place<'_>, which: usize) -> Result<(), String> {
+    fn stream(&mut self, place: SharedVolume<'_>, which: usize) -> Result<(), String> {
         let write = self.next_write();
         let mut data = vec![0; ((1 + self.random.below(60)) * SLOT) as usize];
         let file = &self.own.files[which];
@@ -249,7 +249,7 @@ impl Member {
     }
 
     /// Gives a file another name, and takes its first one away.
-    fn link(&mut self, place: Place<'_>, which: usize) -> Result<(), String> {
+    fn link(&mut self, place: SharedVolume<'_>, which: usize) -> Result<(), String> {
         let (to, new_name) = (self.random.below(DIRECTORIES as u64) as usize, self.own.new_name());
         let file = &mut self.own.files[which];
         let linked = place.system.link(file.node, place.directories[to], &Name::from(&*new_name));

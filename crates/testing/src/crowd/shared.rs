@@ -2,7 +2,7 @@
 
 use super::slots::{self, SLOT};
 use super::watch::Watched;
-use super::{Member, Place, SHARED, optional, told};
+use super::{Member, SHARED, SharedVolume, optional, told};
 use platter_device::{Buffer, Completion, Kind as RequestKind, Queue, Request};
 use platter_vfs::{Error, Integrity, Plan, SyncScope};
 use std::ops::Range;
@@ -69,7 +69,7 @@ impl SharedFiles {
     }
 
     /// Reads all that this thread wrote.
-    pub fn read_all(&self, place: Place<'_>) -> Result<(), String> {
+    pub fn read_all(&self, place: SharedVolume<'_>) -> Result<(), String> {
         for (file, node) in place.shared.into_iter().enumerate() {
             let mine = self.mine();
             let mut data = vec![0; (SLOTS * SLOT) as usize];
@@ -92,7 +92,7 @@ impl Member {
     }
 
     /// One operation on a shared file.
-    pub(super) fn on_shared(&mut self, place: Place<'_>, watched: &Watched) -> Result<(), String> {
+    pub(super) fn on_shared(&mut self, place: SharedVolume<'_>, watched: &Watched) -> Result<(), String> {
         let file = self.random.below(SHARED as u64) as usize;
         let (system, node) = (place.system, place.shared[file]);
         let slots = self.some_of_mine();
@@ -142,7 +142,7 @@ impl Member {
     }
 
     /// Keeps a few planned requests in flight together, in ranges of this thread that do not meet.
-    fn in_flight(&mut self, place: Place<'_>, file: usize) -> Result<(), String> {
+    fn in_flight(&mut self, place: SharedVolume<'_>, file: usize) -> Result<(), String> {
         let system = place.system;
         let sector = u64::from(system.device().sectors().logical).max(512);
         let mut queue = told("queue", system.queue(TOGETHER))?;
@@ -170,7 +170,7 @@ impl Member {
 
     fn begin(
         &mut self,
-        place: Place<'_>,
+        place: SharedVolume<'_>,
         file: usize,
         mut flight: Flight,
         queue: &mut dyn Queue,
@@ -206,7 +206,7 @@ impl Member {
 
     fn collect(
         &mut self,
-        place: Place<'_>,
+        place: SharedVolume<'_>,
         file: usize,
         queue: &mut dyn Queue,
         flights: &mut [Option<Flight>],
@@ -223,7 +223,7 @@ impl Member {
 
     fn finish(
         &mut self,
-        place: Place<'_>,
+        place: SharedVolume<'_>,
         file: usize,
         flight: Flight,
         done: Completion,
