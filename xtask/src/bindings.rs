@@ -9,7 +9,7 @@ const FOR_PYTHON: [&str; 4] = ["maturin==1.16.0", "pytest==9.2.0", "fsspec==2026
 
 /// The header and the static library, with a program in C; the package, with programs in Python.
 pub fn test() -> Outcome {
-    let whole = absolute(&std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into()))?;
+    let whole = target_directory()?;
     // Apart from the program: they have other features, and locks of their own.
     let target = whole.join("bindings");
     let environment = [("CARGO_TARGET_DIR", text(&target)?)];
@@ -28,14 +28,8 @@ pub fn test() -> Outcome {
 
 /// Builds the wheel, installs it in an environment in which nothing else of it is, and runs the tests there.
 fn python(target: &Path, command: &Path) -> Outcome {
-    let environment = target.join("python");
-    let python = environment.join("bin/python");
-    if !python.exists() {
-        make_environment(&environment)?;
-    }
-    let python = text(&python)?;
-    let install = ["-m", "pip", "install", "-q", "--disable-pip-version-check"];
-    run(python, &[&install[..], &FOR_PYTHON].concat(), &[])?;
+    let python = environment(&target.join("python"), &FOR_PYTHON)?;
+    let python = python.as_str();
     let wheels = target.join("wheels");
     let _ = std::fs::remove_dir_all(&wheels);
     let manifest = "bindings/python/Cargo.toml";
@@ -45,12 +39,30 @@ fn python(target: &Path, command: &Path) -> Outcome {
     run(python, &[&build[..], &["--out", text(&wheels)?]].concat(), &target)?;
     let wheel = std::fs::read_dir(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
     let wheel = wheel.flatten().next().ok_or("maturin made no wheel")?.path();
-    run(python, &[&install[..], &["--force-reinstall", "--no-deps", text(&wheel)?]].concat(), &[])?;
+    run(python, &[&INSTALL[..], &["--force-reinstall", "--no-deps", text(&wheel)?]].concat(), &[])?;
     run(
         python,
         &["-m", "pytest", "-q", "-p", "no:cacheprovider", "bindings/python/tests"],
         &[("PLATTER", text(command)?)],
     )
+}
+
+/// What installs packages, with their names behind it.
+const INSTALL: [&str; 5] = ["-m", "pip", "install", "-q", "--disable-pip-version-check"];
+
+/// An environment of Python that has these packages; returns its interpreter.
+pub fn environment(at: &Path, packages: &[&str]) -> Result<String, String> {
+    let python = at.join("bin/python");
+    if !python.exists() {
+        make_environment(at)?;
+    }
+    run(text(&python)?, &[&INSTALL[..], packages].concat(), &[])?;
+    Ok(text(&python)?.to_owned())
+}
+
+/// Where cargo puts what it builds.
+pub fn target_directory() -> Result<PathBuf, String> {
+    absolute(&std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into()))
 }
 
 fn make_environment(at: &Path) -> Outcome {

@@ -3,9 +3,12 @@
 
 mod accuracy;
 mod bindings;
+mod deploy;
 mod kernel;
+mod tables;
 mod tools;
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
@@ -18,6 +21,9 @@ cargo xtask campaign [SEED]          the long campaigns of every format: model, 
 cargo xtask campaign threads [S]     64 threads on a volume of each format for S seconds (600), on a loop device and a mirror (root)
 cargo xtask campaign races [S]       the same in memory for S seconds (60), under ThreadSanitizer (needs a nightly toolchain with
                                      the sources of the standard library)
+cargo xtask campaign tables          DuckDB and Polars read the Parquet files, and fio-plot fio's JSON (needs PyPI)
+cargo xtask campaign deploy          the files in deploy/: Slurm runs 20 tasks here, Kubernetes' schema, systemd and Ansible judge
+                                     theirs (root; needs PyPI)
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
 cargo xtask bindings                 the library for Python and C: built, and tested from there (part of test)
 cargo xtask package                  every crate as it would be published (part of test)
@@ -37,6 +43,8 @@ fn main() -> ExitCode {
         ["campaign", "threads", seconds] if is_number(seconds) => threads(seconds),
         ["campaign", "races"] => races("60"),
         ["campaign", "races", seconds] if is_number(seconds) => races(seconds),
+        ["campaign", "tables"] => tables::judge(),
+        ["campaign", "deploy"] => deploy::judge(),
         ["fuzz"] => fuzz("600"),
         ["fuzz", seconds] if is_number(seconds) => fuzz(seconds),
         ["bindings"] => bindings::test(),
@@ -62,6 +70,30 @@ fn is_number(word: &str) -> bool {
 
 /// What a task returns: why it failed.
 type Outcome = Result<(), String>;
+
+/// A directory of this process that goes away with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Result<Scratch, String> {
+        let path = std::env::temp_dir().join(format!("platter-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Scratch(path))
+    }
+
+    /// A new directory in it.
+    fn folder(&self, name: &str) -> Result<PathBuf, String> {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 /// Runs a command to its end, showing it and its output.
 fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {

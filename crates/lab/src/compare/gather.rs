@@ -251,6 +251,8 @@ pub(crate) fn latency(latencies: &Latencies) -> report::Latency {
     report::Latency {
         count,
         mean: latencies.mean() / 1e3,
+        stddev: (count > 0).then(|| latencies.deviation() / 1e3),
+        min: (count > 0).then(|| latencies.min() as f64 / 1e3),
         p50: us(50.0),
         p90: known(90.0),
         p95: known(95.0),

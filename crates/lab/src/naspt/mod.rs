@@ -120,10 +120,18 @@ impl Naspt {
 /// # Errors
 /// What stops everything before something was measured. Afterwards the document is partial and says why.
 pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
-    if let Some(target) =
-        naspt.targets.iter().find(|target| matches!(target, Target::Raw | Target::Through { .. }))
-    {
-        return Err(Error::Job(format!("{}: it has no files for NASPT's loads", target.name())));
+    let (without, with): (Vec<&Target>, Vec<&Target>) =
+        naspt.targets.iter().partition(|target| matches!(target, Target::Raw | Target::Through { .. }));
+    if let [first, ..] = without[..] {
+        let why = format!("{}: it has no files", first.name());
+        if with.is_empty() {
+            return Err(Error::Job(why));
+        }
+        // The list of a comparison of blocks is one of files too.
+        let targets = with.into_iter().cloned().collect();
+        let mut document = run(&Naspt { targets, ..naspt.clone() }, observer)?;
+        document.warnings.push(format!("{why}, and is left out of loads on files."));
+        return Ok(document);
     }
     if naspt.targets.is_empty() || naspt.policies.is_empty() {
         return Err(Error::Job("there is nothing to measure: at least one target is needed".into()));

@@ -441,6 +441,12 @@ pub struct Latency {
     pub count: u64,
     /// Arithmetic mean.
     pub mean: f64,
+    /// Standard deviation; reports of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stddev: Option<f64>,
+    /// The fastest request; reports of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
     /// Median.
     pub p50: f64,
     /// 90th percentile. Percentiles that fewer than [`BEYOND`] requests lie beyond are absent.

@@ -8,10 +8,13 @@ mod conclude;
 pub mod csv;
 mod diff;
 pub mod document;
+pub mod fio;
 pub(crate) mod format;
 mod grid;
 pub mod html;
 pub mod markdown;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod published;
 pub(crate) mod table;
 mod tables;

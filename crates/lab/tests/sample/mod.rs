@@ -296,6 +296,8 @@ fn latency(mean: f64, count: u64, dice: &mut Dice) -> Latency {
     Latency {
         count,
         mean,
+        stddev: Some(mean * 0.8),
+        min: Some(mean * 0.3),
         p50: of(0.92),
         p90: Some(of(1.35)),
         p95: Some(of(1.7)),
@@ -307,11 +309,13 @@ fn latency(mean: f64, count: u64, dice: &mut Dice) -> Latency {
 }
 
 fn scaled(latency: &Latency, factor: f64) -> Latency {
-    let Latency { count, mean, p50, p90, p95, p99, p99_9, p99_99, max } = *latency;
+    let Latency { count, mean, stddev, min, p50, p90, p95, p99, p99_9, p99_99, max } = *latency;
     let of = |figure: Option<f64>| figure.map(|figure| figure * factor);
     Latency {
         count,
         mean: mean * factor,
+        stddev: of(stddev),
+        min: of(min),
         p50: p50 * factor,
         p90: of(p90),
         p95: of(p95),

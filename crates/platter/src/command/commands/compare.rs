@@ -110,8 +110,8 @@ impl Arguments {
             targets.push(directory);
         }
         let has_naspt = sets.contains(&naspt::Set::Naspt);
-        let labels = self.choices.labels();
-        let document = labels.on(match sets.is_empty() {
+        let marks = self.choices.marks()?;
+        let document = marks.on(match sets.is_empty() {
             _ if is_jetstress => {
                 let Policies { volumes, .. } = self.policies;
                 measure_databases(&self.choices.jetstress(volumes, &targets, &self.out)?)?
@@ -122,6 +122,7 @@ impl Arguments {
         // Saved first: what took long to measure is not lost to a reader who goes away. And printed if it could not be
         // saved.
         let saved = reports.save(&document, self.published);
+        let appended = marks.append(&document);
         let mut output = Output::new();
         let view = View {
             width: output.width().unwrap_or(terminal::WIDTH),
@@ -131,7 +132,7 @@ impl Arguments {
         };
         output.bytes(terminal::render(&document, view).as_bytes())?;
         output.line("")?;
-        for path in saved.iter().flatten() {
+        for path in saved.iter().flatten().chain(appended.iter().flatten()) {
             output.line(format!("wrote {}", path.display()))?;
         }
         if has_naspt {
@@ -143,6 +144,7 @@ impl Arguments {
         }
         output.finish()?;
         saved?;
+        appended?;
         Ok(exit_code(&document))
     }
 }

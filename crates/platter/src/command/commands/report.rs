@@ -6,7 +6,7 @@ use crate::command::output::Output;
 use clap::Args;
 use platter_lab::fleet::{Fleet, Key, Rates};
 use platter_lab::report::terminal::{self, View};
-use platter_lab::report::{Diff, Document, markdown};
+use platter_lab::report::{Diff, Document, fio, markdown};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,20 @@ pub struct Arguments {
     /// Write report.json, .html, .md and .csv there instead of printing; of many machines machines.html and machines.md
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+
+    /// Print fio's JSON of one report, for the tools that read it
+    #[arg(long, conflicts_with_all = ["out", "markdown", "group_by", "published", "details"])]
+    fio_json: bool,
+
+    /// Append every report to a directory of Parquet files, for query engines and data frames; any number of reports, and
+    /// directories of them. The columns are in docs/machines.md
+    #[cfg(feature = "parquet")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["base", "details", "published", "group_by", "out", "markdown", "fio_json"]
+    )]
+    parquet: Option<PathBuf>,
 
     /// Print Markdown instead of a table
     #[arg(long, conflicts_with = "out")]
@@ -148,7 +162,36 @@ impl Arguments {
         Ok(0)
     }
 
+    /// Appends reports to Parquet files.
+    #[cfg(feature = "parquet")]
+    fn append(&self, directory: &Path) -> Outcome {
+        let mut all = Vec::new();
+        self.reports.iter().try_for_each(|path| files(path, &mut all))?;
+        let (mut written, mut others) = (0, 0);
+        for path in &all {
+            match load(path) {
+                Ok(document) => {
+                    platter_lab::report::parquet::append(&document, directory).about(directory.display())?;
+                    written += 1;
+                }
+                Err(why) if self.reports.contains(path) => return Err(why),
+                Err(_) => others += 1,
+            }
+        }
+        if others > 0 {
+            tell(format_args!("platter: {others} of {} files are no reports of this version", all.len()));
+        }
+        let mut output = Output::new();
+        output.line(format!("{written} files were added to {}", directory.display()))?;
+        output.finish()?;
+        Ok(0)
+    }
+
     pub fn run(self) -> Outcome {
+        #[cfg(feature = "parquet")]
+        if let Some(directory) = &self.parquet {
+            return self.append(directory);
+        }
         if !self.group_by.is_empty() {
             return self.many();
         }
@@ -179,6 +222,10 @@ impl Arguments {
             Ok(document)
         };
         let text = match (&self.reports[..], &self.out) {
+            ([one], None) if self.fio_json => fio::render(&document(one)?),
+            (_, None) if self.fio_json => {
+                return Err(Failure::new("--fio-json", "needs exactly one report").with_code(USAGE));
+            }
             ([one], Some(out)) => {
                 let document = document(one)?;
                 for path in Reports::prepare(out)?.save(&document, self.published)? {

@@ -1,7 +1,7 @@
 //! `platter run`: one workload on one target.
 
 use super::lab::{
-    Choices, JETSTRESS, Policies, exit_code, measure, measure_and, measure_databases, measure_files,
+    Choices, JETSTRESS, Marks, Policies, exit_code, measure, measure_and, measure_databases, measure_files,
     on_files, targets_help, workloads_help,
 };
 use crate::command::failure::{About, Failure, Outcome, USAGE, tell};
@@ -10,8 +10,8 @@ use clap::Args;
 use platter_lab::Runs;
 use platter_lab::diskspd::Profile;
 use platter_lab::iometer::Config;
-use platter_lab::report::Document;
 use platter_lab::report::terminal::{self, View};
+use platter_lab::report::{Document, fio};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
@@ -43,6 +43,10 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
+    /// Print fio's JSON instead of the table, for the tools that read it
+    #[arg(long, conflicts_with = "json")]
+    fio_json: bool,
+
     /// Write what Iometer would: its results.csv, of an .icf file that is the load. What is there is not overwritten
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
@@ -53,7 +57,16 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    fn form(&self) -> Form {
+        match (self.json, self.fio_json) {
+            (true, _) => Form::Json,
+            (_, true) => Form::FioJson,
+            _ => Form::Text,
+        }
+    }
+
     pub fn run(self) -> Outcome {
+        let form = self.form();
         if self.policies.age && on_files(&self.workload).is_none() {
             return Err(Failure::new("--age", "only loads on files are run on aged volumes").with_code(USAGE));
         }
@@ -66,25 +79,26 @@ impl Arguments {
         if let Some(option) = self.options.first() {
             return Err(Failure::new(option.display(), "only diskspd has options behind --").with_code(USAGE));
         }
-        let labels = self.choices.labels();
+        let marks = self.choices.marks()?;
         if self.workload == JETSTRESS {
             let target = self.target.unwrap_or_else(|| "refs:64k".into());
             let jetstress = self.choices.jetstress(self.policies.volumes, &[target], Path::new("."))?;
-            return show(&labels.on(measure_databases(&jetstress)?), self.json);
+            return show(&marks.on(measure_databases(&jetstress)?), &marks, form);
         }
         if let Some(set) = on_files(&self.workload) {
             let target = self.target.unwrap_or_else(|| "ntfs".into());
             let naspt = self.choices.naspt(vec![set], &[target], self.policies, Path::new("."))?;
-            return show(&labels.on(measure_files(&naspt)?), self.json);
+            return show(&marks.on(measure_files(&naspt)?), &marks, form);
         }
         let target = self.target.unwrap_or_else(|| "raw".into());
         let comparison = self.choices.comparison(&[target], &[self.workload], Path::new("."))?;
-        show(&labels.on(measure(&comparison)?), self.json)
+        show(&marks.on(measure(&comparison)?), &marks, form)
     }
 
     /// Runs a configuration of Iometer, and writes its results.csv beside what is printed.
     fn iometer(self, results: &Path) -> Outcome {
-        let labels = self.choices.labels();
+        let form = self.form();
+        let marks = self.choices.marks()?;
         let path = Path::new(&self.workload);
         let wrong = |reason: String| Failure::new(path.display(), reason).with_code(USAGE);
         let is_icf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("icf"));
@@ -109,11 +123,12 @@ impl Arguments {
             // An empty file says nothing; why there is none is told.
             let _ = std::fs::remove_file(results);
         }
-        show(&labels.on(written?), self.json)
+        show(&marks.on(written?), &marks, form)
     }
 
     /// Runs what a command line of DiskSpd says.
     fn diskspd(self) -> Outcome {
+        let form = self.form();
         let wrong = |reason: String| Failure::new("diskspd", reason).with_code(USAGE);
         let as_text = |option: OsString| {
             option.into_string().map_err(|option| wrong(format!("{} is no UTF-8", option.display())))
@@ -135,31 +150,49 @@ impl Arguments {
         for note in workloads.iter().flat_map(|workload| &workload.notes) {
             tell(format_args!("platter: diskspd: {note}"));
         }
-        let labels = self.choices.labels();
+        let marks = self.choices.marks()?;
         let comparison = self.choices.comparison_of(&[target], workloads, Path::new("."))?;
         let mut runs = Runs::default();
         let document =
             measure_and(&comparison, &mut |workload, case, measured| runs.add(workload, case, measured))?;
-        let document = labels.on(document);
-        let text = if self.json { document.to_json() } else { profile.results(&runs, &document) };
+        let document = marks.on(document);
+        let appended = marks.append(&document);
+        let text = match form {
+            Form::Json => document.to_json(),
+            Form::FioJson => fio::render(&document),
+            Form::Text => profile.results(&runs, &document),
+        };
         output.bytes(text.as_bytes())?;
         output.finish()?;
+        appended?;
         Ok(exit_code(&document))
     }
 }
 
+/// In which form results are printed.
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    Json,
+    FioJson,
+}
+
 /// Prints what was measured.
-fn show(document: &Document, as_json: bool) -> Outcome {
+fn show(document: &Document, marks: &Marks, form: Form) -> Outcome {
+    let appended = marks.append(document);
     let mut output = Output::new();
-    let text = if as_json {
-        document.to_json()
-    } else {
-        let width = output.width().unwrap_or(terminal::WIDTH);
-        let view = View { width, colour: output.is_terminal(), details: true, ..View::default() };
-        terminal::render(document, view)
+    let text = match form {
+        Form::Json => document.to_json(),
+        Form::FioJson => fio::render(document),
+        Form::Text => {
+            let width = output.width().unwrap_or(terminal::WIDTH);
+            let view = View { width, colour: output.is_terminal(), details: true, ..View::default() };
+            terminal::render(document, view)
+        }
     };
     output.bytes(text.as_bytes())?;
     output.finish()?;
+    appended?;
     Ok(exit_code(document))
 }
 

@@ -85,6 +85,12 @@ pub struct Choices {
     /// Say something of this run that reports of many machines are put together by: rack=b7. Several times
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
     labels: Vec<(String, String)>,
+
+    /// Also append the report to a directory of Parquet files, for query engines and data frames; made if it is not there.
+    /// The columns are in docs/machines.md
+    #[cfg(feature = "parquet")]
+    #[arg(long, value_name = "DIR")]
+    parquet: Option<PathBuf>,
 }
 
 fn parse_label(text: &str) -> Result<(String, String), String> {
@@ -94,13 +100,28 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Names and values that a report says of itself.
-pub struct Labels(BTreeMap<String, String>);
+/// What a report says of itself, and where it goes beside what is printed.
+pub struct Marks {
+    labels: BTreeMap<String, String>,
+    #[cfg(feature = "parquet")]
+    parquet: Option<PathBuf>,
+}
 
-impl Labels {
-    /// Puts them into a report.
-    pub fn on(self, document: Document) -> Document {
-        Document { labels: self.0, ..document }
+impl Marks {
+    /// Puts the labels into a report.
+    pub fn on(&self, document: Document) -> Document {
+        Document { labels: self.labels.clone(), ..document }
+    }
+
+    /// Appends it where that was asked for.
+    pub fn append(&self, document: &Document) -> Result<Option<PathBuf>, Failure> {
+        #[cfg(feature = "parquet")]
+        if let Some(directory) = &self.parquet {
+            let path = platter_lab::report::parquet::append(document, directory);
+            return Ok(Some(path.about(directory.display())?));
+        }
+        let _ = document;
+        Ok(None)
     }
 }
 
@@ -123,9 +144,17 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Choices {
-    /// What the report is to say of itself.
-    pub fn labels(&self) -> Labels {
-        Labels(self.labels.iter().cloned().collect())
+    /// What the report is to say of itself, and where it goes; made before anything is measured.
+    pub fn marks(&self) -> Result<Marks, Failure> {
+        #[cfg(feature = "parquet")]
+        if let Some(directory) = &self.parquet {
+            std::fs::create_dir_all(directory).about(directory.display())?;
+        }
+        Ok(Marks {
+            labels: self.labels.iter().cloned().collect(),
+            #[cfg(feature = "parquet")]
+            parquet: self.parquet.clone(),
+        })
     }
 
     /// Whether a device was named.

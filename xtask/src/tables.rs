@@ -1,0 +1,59 @@
+//! What others read of reports: Parquet in DuckDB and Polars, fio's JSON in fio-plot.
+
+use crate::{Outcome, bindings, run};
+use std::path::Path;
+use std::process::Command;
+
+/// The readers, with the versions that this was written for.
+const READERS: [&str; 3] = ["duckdb==2.0.1", "polars==2.1.0", "fio-plot==1.1.21"];
+
+/// Builds the program with Parquet, and lets the readers judge what it writes.
+pub fn judge() -> Outcome {
+    let program = program()?;
+    let environment = bindings::target_directory()?.join("readers");
+    let python = bindings::environment(&environment, &READERS)?;
+    let here = crate::Scratch::new("tables")?;
+    run(
+        &python,
+        &["xtask/judges/parquet.py", &program, &here.folder("parquet")?.display().to_string()],
+        &[],
+    )?;
+    fio_plot(&environment.join("bin/fio-plot"), &program, &here)
+}
+
+/// The release build, with Parquet in it.
+pub fn program() -> Result<String, String> {
+    crate::cargo(&["build", "--release", "--package", "platter", "--features", "parquet"])?;
+    let path = bindings::target_directory()?.join("release/platter");
+    path.into_os_string().into_string().map_err(|path| format!("{}: not text", path.display()))
+}
+
+/// fio-plot draws a chart of a load's JSON.
+fn fio_plot(fio_plot: &Path, program: &str, here: &crate::Scratch) -> Outcome {
+    let folder = here.folder("charts")?;
+    let job = folder.join("job.fio");
+    let load =
+        "[load]\nrw=randread\nbs=4k\niodepth=4\nnumjobs=1\nsize=64m\nruntime=1\ntime_based\ndirect=1\n";
+    std::fs::write(&job, load).map_err(|error| format!("{}: {error}", job.display()))?;
+    let job = job.display().to_string();
+    let output = Command::new(program)
+        .args(["run", &job, "--target", "refs", "--device", "mem:1G", "--fio-json"])
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let _ = std::fs::remove_file(&job);
+    let json = folder.join("randread-4-1.json");
+    std::fs::write(&json, output.stdout).map_err(|error| format!("{}: {error}", json.display()))?;
+    let chart = folder.join("chart.png");
+    let charts = folder.display().to_string();
+    let arguments =
+        ["-i", &charts, "-T", "a load", "-l", "-r", "randread", "-o", &chart.display().to_string()];
+    run(&fio_plot.display().to_string(), &arguments, &[("MPLBACKEND", "Agg")])?;
+    let drawn = std::fs::read(&chart).map_err(|error| format!("{}: {error}", chart.display()))?;
+    match drawn.starts_with(b"\x89PNG") {
+        true => Ok(()),
+        false => Err(format!("{}: no picture", chart.display())),
+    }
+}
