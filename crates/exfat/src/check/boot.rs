@@ -192,11 +192,12 @@ pub fn reserved_entries(
     Ok(())
 }
 
-/// Checks how much is said to be in use. It is to be rounded down (exFAT 3.1.17), and exfat-fuse rounds to the nearest.
-pub fn percent(boot: &mut Boot, percent: u8, report: &mut CheckReport, repair: bool) {
+/// Checks how much is said to be in use. A count that is out of date is how sound volumes are: Linux' exfat never changes
+/// it, and exfat-fuse rounds to the nearest where it is to be rounded down (3.1.17).
+pub fn percent(boot: &Boot, report: &mut CheckReport, repair: bool) {
     let found = boot.sector.percent;
-    if !(percent..=percent + 1).contains(&found) && found != BootSector::PERCENT_UNKNOWN {
-        let message = format!("{found} of 100 clusters are said to be in use, {percent} are");
+    if found > 100 && found != BootSector::PERCENT_UNKNOWN {
+        let message = format!("{found} of 100 clusters are said to be in use");
         finding(report, "percent-in-use", Severity::Notice, message, repair);
     }
 }

@@ -76,7 +76,7 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
         }
         commit(&mut disk, &mut clusters)?;
     }
-    boot::percent(&mut boot, clusters.percent(), &mut report, repair);
+    boot::percent(&boot, &mut report, repair);
     if repair && report.repaired > 0 {
         boot::make_clean(&disk, &mut boot, clusters.percent())?;
     }

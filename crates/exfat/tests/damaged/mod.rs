@@ -347,7 +347,7 @@ pub fn damage(volume: &mut Volume, kind_of: &str, random: &mut Random) -> BTreeS
     match kind_of {
         "none" => {}
         "dirty" => volume.image[BootSector::FLAGS] |= 2 << random.below(2),
-        "percent" => volume.image[BootSector::PERCENT] = random.below(101) as u8,
+        "percent" => volume.image[BootSector::PERCENT] = 101 + random.below(154) as u8,
         "boot-flip" => volume.image[random.below(120) as usize] ^= 1 << random.below(8),
         "boot-destroyed" => match random.below(3) {
             0 => volume.image[..512].fill(0),

@@ -1,6 +1,7 @@
 //! No false alarm: a check finds nothing on volumes that are well, whoever made and used them, and a repair of one changes
 //! no byte.
 
+mod kernel;
 mod mounted;
 mod mtools;
 mod ours;
@@ -58,14 +59,13 @@ fn judge(format: &str, device: Arc<dyn Device>) -> Option<String> {
 }
 
 /// So many volumes of each maker, or of `PLATTER_MAKER`; or, of those, the one of the seed `PLATTER_VOLUME`.
-fn volumes(count: u64) {
+fn volumes(makers: &[(&str, Make)], count: u64) {
     let only = std::env::var("PLATTER_MAKER").ok();
     let one: Option<u64> = std::env::var("PLATTER_VOLUME").ok().map(|text| text.parse().expect("a number"));
     let first = seed() * 1_000_000;
     let seeds = one.map_or(first..first + count, |one| one..one + 1);
     let mut failures = Vec::new();
-    for (maker, make) in
-        MAKERS.into_iter().filter(|(maker, _)| only.as_deref().is_none_or(|only| only == *maker))
+    for (maker, make) in makers.iter().filter(|(maker, _)| only.as_deref().is_none_or(|only| only == *maker))
     {
         for seed in seeds.clone() {
             let (format, device) = make(&mut Random::new(seed));
@@ -85,14 +85,22 @@ fn device(image: &ImageFile) -> Arc<dyn Device> {
 
 #[test]
 fn a_few_healthy_volumes_are_left_alone() {
-    volumes(3);
+    volumes(&MAKERS, 3);
 }
 
-/// `cargo test --release -p platter-formats --test healthy -- --ignored --nocapture`; `PLATTER_COUNT` asks for another
+/// `cargo test --release -p platter-formats --test healthy -- --ignored --nocapture two_thousand`; `PLATTER_COUNT` asks for another
 /// number of them.
 #[test]
 #[ignore = "a campaign: 200 volumes of each of ten makers"]
 fn two_thousand_healthy_volumes_are_left_alone() {
     let count = std::env::var("PLATTER_COUNT").map_or(200, |text| text.parse().expect("a number"));
-    volumes(count);
+    volumes(&MAKERS, count);
+}
+
+/// `cargo test --release -p platter-formats --test healthy -- --ignored --nocapture linux`
+#[test]
+#[ignore = "a campaign: starts Linux twenty times"]
+fn what_linux_used_is_left_alone() {
+    let count = std::env::var("PLATTER_COUNT").map_or(20, |text| text.parse().expect("a number"));
+    volumes(&[("Linux", kernel::volume)], count);
 }

@@ -3,7 +3,7 @@
 //! Each round of a case on a target is a job. Facts: fio's `HOWTO`, section "JSON output", and what fio 3.33 prints, which the
 //! tests compare with this.
 
-use super::document::{CaseResult, Direction, Document, Latency, RESPONSE_TIME_BINS_US, Run, Side};
+use super::document::{CaseResult, Direction, Document, Latency, RESPONSE_TIME_BINS_US, Round, Side};
 use crate::statistics::total;
 use serde_json::{Map, Value, json};
 
@@ -24,7 +24,7 @@ pub fn render(document: &Document) -> String {
     serde_json::to_string_pretty(&whole).expect("a document is plain values") + "\n"
 }
 
-fn job(document: &Document, group: usize, result: &CaseResult, run: &Run) -> Value {
+fn job(document: &Document, group: usize, result: &CaseResult, run: &Round) -> Value {
     let case = &result.case;
     let empty = Side::default();
     let whole = Side { iops: run.iops, mb_per_s: run.mb_per_s, latency_us: run.latency_us };
@@ -81,7 +81,7 @@ fn pattern(direction: Direction, random_percent: u8) -> &'static str {
 }
 
 /// Reads, writes or trims of a job. What was not measured is 0 where fio's readers expect a number, as in jobs without any.
-fn side(side: &Side, run: &Run) -> Value {
+fn side(side: &Side, run: &Round) -> Value {
     let bytes_a_second = side.mb_per_s * 1e6;
     let bytes = (bytes_a_second * run.seconds).round();
     let latency = &side.latency_us;
@@ -181,7 +181,7 @@ const MILLISECONDS: Bins<12> = {
 
 /// The percentage of I/Os in each of fio's bins. The report's own are wider: what is in one of them counts in the first of
 /// fio's that ends no earlier.
-fn shares<const COUNT: usize>(run: &Run, bins: &Bins<COUNT>) -> Value {
+fn shares<const COUNT: usize>(run: &Round, bins: &Bins<COUNT>) -> Value {
     let all: u64 = total(run.response_times.iter().copied());
     let ends = RESPONSE_TIME_BINS_US.iter().skip(1).map(|us| us * 1000).chain([u64::MAX]);
     let of: Vec<(u64, u64)> = ends.zip(run.response_times.iter().copied()).collect();

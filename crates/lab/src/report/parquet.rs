@@ -3,7 +3,7 @@
 //! The columns are documented in `docs/machines.md`. [`SCHEMA`] is their version, and stands in the metadata of each file; columns may
 //! be added to it, and none changes what it means.
 
-use super::document::{CaseResult, Document, Estimate, Run};
+use super::document::{CaseResult, Document, Estimate, Round};
 use crate::statistics::total;
 use ::parquet::column::writer::ColumnWriter;
 use ::parquet::data_type::ByteArray;
@@ -100,12 +100,12 @@ impl Row<'_> {
         self.document.targets.iter().find(|target| target.name == self.result.target).map(of)
     }
 
-    fn sum(&self, of: fn(&Run) -> u64) -> u64 {
+    fn sum(&self, of: fn(&Round) -> u64) -> u64 {
         total(self.result.runs.iter().map(of))
     }
 
     /// The same of what not every run knows.
-    fn seen(&self, of: fn(&Run) -> Option<u64>) -> Option<u64> {
+    fn seen(&self, of: fn(&Round) -> Option<u64>) -> Option<u64> {
         self.result.runs.iter().map(of).collect::<Option<Vec<u64>>>().map(|counts| total(counts.into_iter()))
     }
 }
