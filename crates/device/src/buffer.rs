@@ -94,6 +94,21 @@ impl Buffer {
         // SAFETY: these bytes lie in this buffer, which is initialised and belongs to nobody else.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.len()) }
     }
+
+    /// Where some of the bytes lie, for the kernel to write to, without a reference to the others: it may be writing to
+    /// those already.
+    ///
+    /// # Panics
+    /// If the range does not lie in the buffer.
+    pub(crate) fn place(&mut self, range: std::ops::Range<usize>) -> *mut u8 {
+        assert!(
+            range.start <= range.end && range.end <= self.length,
+            "a part of {} bytes: {range:?}",
+            self.length
+        );
+        // SAFETY: it lies in this buffer.
+        unsafe { self.start.as_ptr().add(range.start) }
+    }
 }
 
 impl From<&[u8]> for Buffer {

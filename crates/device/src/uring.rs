@@ -7,6 +7,7 @@ use crate::{
     Segments, Work,
 };
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Mutex;
@@ -40,6 +41,8 @@ pub(crate) struct UringQueue<'d> {
     free: Vec<usize>,
     /// Requests that ended without I/O: refused, or without segments.
     ended: Vec<Completion>,
+    /// Completions that made room in the ring before anyone asked for them: user data and result of each.
+    early: VecDeque<(u64, i32)>,
     /// Transfers handed to the ring and not yet reaped.
     outstanding: usize,
     /// Transfers pushed and not yet given to the kernel.
@@ -78,6 +81,7 @@ impl<'d> UringQueue<'d> {
             slots,
             free: (0..depth).rev().collect(),
             ended: Vec::new(),
+            early: VecDeque::new(),
             outstanding: 0,
             unsubmitted: 0,
             partly: false,
@@ -94,9 +98,9 @@ impl<'d> UringQueue<'d> {
                 let done = request.progress[segment] as usize;
                 let start = piece.at as usize + done;
                 let length = piece.length as usize - done;
-                let memory = &mut request.buffer[start..start + length];
+                let memory = request.buffer.place(start..start + length);
                 let offset = piece.offset + done as u64;
-                transfer(fd, kind, request.durable, memory.as_mut_ptr(), length, offset)
+                transfer(fd, kind, request.durable, memory, length, offset)
             }
         };
         let entry = entry.user_data((slot as u64) << 32 | segment as u64);
@@ -106,8 +110,11 @@ impl<'d> UringQueue<'d> {
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 break;
             }
-            // The ring is full of entries that the kernel has not taken yet.
+            // The ring is full of entries that the kernel has not taken yet. It takes none while completions that it has
+            // no room for are not reaped.
             self.enter(0).expect("io_uring takes what fits its submission queue");
+            let early = self.ring.completion().map(|entry| (entry.user_data(), entry.result()));
+            self.early.extend(early);
         }
         self.unsubmitted += 1;
         self.outstanding += 1;
@@ -171,12 +178,12 @@ impl<'d> UringQueue<'d> {
     fn await_one(&mut self) -> io::Result<()> {
         let since = self.partly.then(Instant::now);
         while since.is_some_and(|since| since.elapsed() < SOON) {
-            if !self.ring.completion().is_empty() {
+            if !self.early.is_empty() || !self.ring.completion().is_empty() {
                 return Ok(());
             }
             self.enter(0)?;
         }
-        self.enter(1)
+        if self.early.is_empty() { self.enter(1) } else { Ok(()) }
     }
 
     /// Takes the completions that are there; requests that ended go to `done`, parts of others to `work`.
@@ -184,11 +191,13 @@ impl<'d> UringQueue<'d> {
         let mut ended = 0;
         done.extend(self.ended.drain(..).inspect(|_| ended += 1));
         loop {
-            let next = self.ring.completion().next();
-            let Some(entry) = next else { break };
-            let (number, segment) = ((entry.user_data() >> 32) as usize, entry.user_data() as u32 as usize);
+            let of_ring =
+                |ring: &mut IoUring| ring.completion().next().map(|it| (it.user_data(), it.result()));
+            let next = self.early.pop_front().or_else(|| of_ring(&mut self.ring));
+            let Some((data, result)) = next else { break };
+            let (number, segment) = ((data >> 32) as usize, data as u32 as usize);
             self.outstanding -= 1;
-            if self.again(number, segment, entry.result()) {
+            if self.again(number, segment, result) {
                 self.push(number, segment);
                 continue;
             }
@@ -321,7 +330,7 @@ impl Drop for UringQueue<'_> {
     fn drop(&mut self) {
         let mut done = Vec::new();
         while self.outstanding > 0 {
-            if self.enter(1).is_err() {
+            if self.early.is_empty() && self.enter(1).is_err() {
                 // The kernel may still write to these buffers. Losing their memory is the safe way out.
                 for slot in self.slots.drain(..).flatten() {
                     std::mem::forget(slot.buffer);

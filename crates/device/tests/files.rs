@@ -227,6 +227,34 @@ fn parts_of_a_read_are_seen_as_they_arrive() {
     });
 }
 
+/// Nothing is reaped while they are submitted, and they are many times what a ring has room for.
+#[test]
+fn requests_of_more_transfers_than_a_ring_has_room_for_all_end() {
+    on_each("many", |device| {
+        let sector = device.sectors().logical;
+        let data = pattern(0, SIZE as usize);
+        device.write_at(0, &data).unwrap();
+        const DEPTH: u64 = 16;
+        let each = (SIZE / DEPTH) as u32;
+        let mut queue = device.queue(DEPTH as usize).unwrap();
+        for tag in 0..DEPTH {
+            let segments: Segments = (0..each / sector)
+                .map(|part| part * sector)
+                .map(|at| Segment { offset: tag * u64::from(each) + u64::from(at), at, length: sector })
+                .collect();
+            let buffer = Buffer::new(each as usize);
+            queue.submit(Request { tag, kind: Kind::Read, durable: false, segments, buffer });
+        }
+        let mut done = Vec::new();
+        queue.wait(DEPTH as usize, &mut done).unwrap();
+        assert_eq!((done.len() as u64, queue.in_flight()), (DEPTH, 0));
+        for completion in done {
+            let at = completion.tag as usize * each as usize;
+            assert!(completion.result.is_ok() && *completion.buffer == data[at..at + each as usize]);
+        }
+    });
+}
+
 #[test]
 fn a_queue_refuses_what_the_contract_refuses_and_goes_on() {
     on_each("refused", |device| {

@@ -237,10 +237,10 @@ impl Worker<'_> {
                 }
             }
             self.sync_beside()?;
-            self.wait(&mut done)?;
+            // If that fails, some may be done all the same.
+            let mut outcome = self.wait(&mut done);
             // One by one, as the applications do that are imitated here (and fio): each completion is seen and
             // answered with a new I/O before the next is looked at.
-            let mut outcome = Ok(());
             for completion in done.drain(..) {
                 // The device goes on while this one is looked at, which takes a while where data is verified.
                 outcome = outcome.and_then(|()| Ok(self.queue.kick()?));
@@ -583,9 +583,15 @@ impl Worker<'_> {
         let mut done = Vec::new();
         let mut first = Ok(());
         while self.queue.in_flight() > 0 {
-            self.queue.wait(1, &mut done)?;
+            let waited = self.queue.wait(1, &mut done);
+            // Whether what is still on its way will ever be done nobody can tell then.
+            let is_stuck = waited.is_err() && done.is_empty();
             for completion in done.drain(..) {
                 first = first.and(self.complete(completion));
+            }
+            first = first.and(waited.map_err(Error::from));
+            if is_stuck {
+                break;
             }
         }
         first.and(self.end_beside())
