@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub const SCHEMA: &str = "platter-parquet/1";
 
 /// What a row is made of.
-struct Row<'a> {
+struct ParquetRow<'a> {
     document: &'a Document,
     result: &'a CaseResult,
     /// Against the report's base.
@@ -30,9 +30,9 @@ struct Row<'a> {
 
 /// What a column has of a row; what was not measured is null.
 enum Column {
-    Text(fn(&Row) -> Option<String>),
-    Count(fn(&Row) -> Option<u64>),
-    Figure(fn(&Row) -> Option<f64>),
+    Text(fn(&ParquetRow) -> Option<String>),
+    Count(fn(&ParquetRow) -> Option<u64>),
+    Figure(fn(&ParquetRow) -> Option<f64>),
 }
 
 use Column::{Count, Figure, Text};
@@ -95,7 +95,7 @@ const COLUMNS: &[(&str, Column)] = &[
     ("verdict", Text(|row| row.estimate.map(|estimate| estimate.verdict.name().into()))),
 ];
 
-impl Row<'_> {
+impl ParquetRow<'_> {
     fn target(&self, of: fn(&super::document::Target) -> String) -> Option<String> {
         self.document.targets.iter().find(|target| target.name == self.result.target).map(of)
     }
@@ -167,9 +167,12 @@ fn write(document: &Document, file: File) -> Result<()> {
         let estimates = result.estimates.iter();
         estimates.into_iter().position(|estimate| estimate.base == document.settings.base)
     };
-    let row =
-        |result| Row { document, result, estimate: base_of(result).map(|index| &result.estimates[index]) };
-    let rows: Vec<Row> = document.results.iter().map(row).collect();
+    let row = |result| ParquetRow {
+        document,
+        result,
+        estimate: base_of(result).map(|index| &result.estimates[index]),
+    };
+    let rows: Vec<ParquetRow> = document.results.iter().map(row).collect();
     let schema = Arc::new(parse_message_type(&message())?);
     let about = vec![KeyValue::new("platter.schema".into(), SCHEMA.to_string())];
     let properties = WriterProperties::builder().set_key_value_metadata(Some(about)).build();
@@ -218,7 +221,7 @@ fn write(document: &Document, file: File) -> Result<()> {
 }
 
 /// The values of those rows that have one, and for each row whether it has.
-fn present<T>(rows: &[Row], of: impl Fn(&Row) -> Option<T>) -> (Vec<T>, Vec<i16>) {
+fn present<T>(rows: &[ParquetRow], of: impl Fn(&ParquetRow) -> Option<T>) -> (Vec<T>, Vec<i16>) {
     let all: Vec<Option<T>> = rows.iter().map(of).collect();
     let levels = all.iter().map(|value| i16::from(value.is_some())).collect();
     (all.into_iter().flatten().collect(), levels)
