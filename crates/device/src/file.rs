@@ -1,15 +1,14 @@
 //! Image files and Linux block devices.
 
+use crate::descriptor::Descriptor;
 use crate::lock::lock;
 use crate::uring::{self, UringQueue};
-use crate::{
-    Buffer, Device, Error, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue,
-};
+use crate::{Device, Error, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use std::fs::{File, FileType};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,18 +47,9 @@ pub struct FileOptions {
 /// Sector sizes of a block device are its own (`BLKSSZGET`, `BLKPBSZGET`). Those of an image file are 512 bytes, or
 /// what direct I/O on the file system that holds it asks for (`STATX_DIOALIGN`) if that is more.
 pub struct FileDevice {
-    pub(crate) shared: Arc<Shared>,
-}
-
-/// What queues on other threads share with the device.
-pub(crate) struct Shared {
-    pub name: String,
-    pub file: File,
-    length: u64,
-    sectors: Sectors,
-    direct: bool,
-    block: bool,
-    read_only: bool,
+    /// Queues on other threads share it.
+    pub(crate) descriptor: Arc<Descriptor>,
+    /// For batches.
     rings: uring::Pool,
 }
 
@@ -136,14 +126,13 @@ impl FileDevice {
         };
         let length = length / u64::from(sectors.logical) * u64::from(sectors.logical);
         let read_only = options.read_only;
-        let rings = uring::Pool::default();
-        let shared = Shared { name, file, length, sectors, direct, block, read_only, rings };
-        Ok(FileDevice { shared: Arc::new(shared) })
+        let descriptor = Descriptor { name, file, length, sectors, direct, block, read_only };
+        Ok(FileDevice { descriptor: Arc::new(descriptor), rings: uring::Pool::default() })
     }
 
     /// Whether transfers go past the page cache.
     pub fn is_direct(&self) -> bool {
-        self.shared.direct
+        self.descriptor.direct
     }
 
     /// Whether what lies here lies in a file: this is an image, or a loop device, which is one too.
@@ -151,13 +140,13 @@ impl FileDevice {
     /// Facts: loop devices have the major number 7 (Linux, `Documentation/admin-guide/devices.txt`).
     pub fn is_image(&self) -> bool {
         const LOOP: u32 = 7;
-        !self.shared.block
-            || self.shared.file.metadata().is_ok_and(|data| rustix::fs::major(data.rdev()) == LOOP)
+        !self.descriptor.block
+            || self.descriptor.file.metadata().is_ok_and(|data| rustix::fs::major(data.rdev()) == LOOP)
     }
 
     /// Whether this is a block device, not an image file.
     pub fn is_block_device(&self) -> bool {
-        self.shared.block
+        self.descriptor.block
     }
 }
 
@@ -218,93 +207,63 @@ fn direct_alignment(file: &File) -> u32 {
     alignment.clamp(512, 65536)
 }
 
-impl Shared {
-    /// Whether the kernel can transfer to this memory as it is.
-    fn suits(&self, memory: *const u8) -> bool {
-        !self.direct || (memory as usize).is_multiple_of(self.sectors.logical as usize)
-    }
-
-    pub(crate) fn read_exact(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let length = buffer.len() as u64;
-        let failed = |source| Error::io(&self.name, Operation::Read, offset, length, source);
-        if self.suits(buffer.as_ptr()) {
-            return self.file.read_exact_at(buffer, offset).map_err(failed);
-        }
-        let mut bounce = Buffer::new(buffer.len());
-        self.file.read_exact_at(&mut bounce, offset).map_err(failed)?;
-        buffer.copy_from_slice(&bounce);
-        Ok(())
-    }
-
-    pub(crate) fn write_all(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let failed = |source| Error::io(&self.name, Operation::Write, offset, data.len() as u64, source);
-        if self.suits(data.as_ptr()) {
-            return self.file.write_all_at(data, offset).map_err(failed);
-        }
-        self.file.write_all_at(&Buffer::from(data), offset).map_err(failed)
-    }
-
-    pub(crate) fn flush(&self) -> Result<()> {
-        self.file.sync_data().map_err(|source| Error::io(&self.name, Operation::Flush, 0, 0, source))
-    }
-}
-
 impl Device for FileDevice {
     fn name(&self) -> &str {
-        &self.shared.name
+        &self.descriptor.name
     }
 
     fn len(&self) -> u64 {
-        self.shared.length
+        self.descriptor.length
     }
 
     fn sectors(&self) -> Sectors {
-        self.shared.sectors
+        self.descriptor.sectors
     }
 
     fn read_only(&self) -> bool {
-        self.shared.read_only
+        self.descriptor.read_only
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
-        self.shared.read_exact(offset, buffer)
+        self.descriptor.read_exact(offset, buffer)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         check_transfer(self, Operation::Write, offset, data.len() as u64)?;
-        self.shared.write_all(offset, data)
+        self.descriptor.write_all(offset, data)
     }
 
     fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
         for (offset, buffer) in reads.iter() {
             check_transfer(self, Operation::Read, *offset, buffer.len() as u64)?;
         }
-        let suited = reads.len() > 1 && reads.iter().all(|(_, buffer)| self.shared.suits(buffer.as_ptr()));
-        if suited && self.shared.rings.read(&self.shared, reads)? {
+        let suited =
+            reads.len() > 1 && reads.iter().all(|(_, buffer)| self.descriptor.suits(buffer.as_ptr()));
+        if suited && self.rings.read(&self.descriptor, reads)? {
             return Ok(());
         }
-        reads.iter_mut().try_for_each(|(offset, buffer)| self.shared.read_exact(*offset, buffer))
+        reads.iter_mut().try_for_each(|(offset, buffer)| self.descriptor.read_exact(*offset, buffer))
     }
 
     fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
         for (offset, data) in writes {
             check_transfer(self, Operation::Write, *offset, data.len() as u64)?;
         }
-        let suited = writes.len() > 1 && writes.iter().all(|(_, data)| self.shared.suits(data.as_ptr()));
-        if suited && self.shared.rings.write(&self.shared, writes)? {
+        let suited = writes.len() > 1 && writes.iter().all(|(_, data)| self.descriptor.suits(data.as_ptr()));
+        if suited && self.rings.write(&self.descriptor, writes)? {
             return Ok(());
         }
-        writes.iter().try_for_each(|(offset, data)| self.shared.write_all(*offset, data))
+        writes.iter().try_for_each(|(offset, data)| self.descriptor.write_all(*offset, data))
     }
 
     fn next_data(&self, offset: u64) -> u64 {
-        let length = self.shared.length;
-        if self.shared.block || offset >= length {
+        let length = self.descriptor.length;
+        if self.descriptor.block || offset >= length {
             return offset.min(length);
         }
         // Moves the file's own position, which nothing here uses.
-        match rustix::fs::seek(&self.shared.file, SeekFrom::Data(offset)) {
+        match rustix::fs::seek(&self.descriptor.file, SeekFrom::Data(offset)) {
             Ok(place) => place.min(length),
             Err(rustix::io::Errno::NXIO) => length,
             Err(_) => offset,
@@ -312,7 +271,7 @@ impl Device for FileDevice {
     }
 
     fn flush(&self) -> Result<()> {
-        self.shared.flush()
+        self.descriptor.flush()
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
@@ -320,22 +279,22 @@ impl Device for FileDevice {
         if length == 0 {
             return Ok(());
         }
-        let done = if self.shared.block {
+        let done = if self.descriptor.block {
             let range = [offset, length];
             // SAFETY: BLKDISCARD reads two u64 from the address given, which is that of a live array of two.
-            match unsafe { libc::ioctl(self.shared.file.as_raw_fd(), BLKDISCARD, range.as_ptr()) } {
+            match unsafe { libc::ioctl(self.descriptor.file.as_raw_fd(), BLKDISCARD, range.as_ptr()) } {
                 0 => Ok(()),
                 _ => Err(io::Error::last_os_error()),
             }
         } else {
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            rustix::fs::fallocate(&self.shared.file, hole, offset, length).map_err(io::Error::from)
+            rustix::fs::fallocate(&self.descriptor.file, hole, offset, length).map_err(io::Error::from)
         };
         match done {
             Err(error)
                 if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::ENOSYS)) =>
             {
-                Err(Error::io(&self.shared.name, Operation::Discard, offset, length, error))
+                Err(Error::io(&self.descriptor.name, Operation::Discard, offset, length, error))
             }
             // A device without the operation keeps its content, which the contract allows.
             _ => Ok(()),
@@ -343,9 +302,9 @@ impl Device for FileDevice {
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
-        match UringQueue::new(self, depth) {
+        match UringQueue::new(self, &self.descriptor, depth) {
             Some(queue) => Ok(Box::new(queue)),
-            None => Ok(Box::new(PositionalQueue::new(self, depth))),
+            None => Ok(Box::new(PositionalQueue::new(self, &self.descriptor, depth))),
         }
     }
 }

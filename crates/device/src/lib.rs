@@ -70,6 +70,7 @@
 
 mod buffer;
 mod contents;
+mod descriptor;
 mod error;
 mod faults;
 mod file;
@@ -78,6 +79,7 @@ pub mod fuzzing;
 mod gather;
 mod host;
 mod lock;
+mod marks;
 mod memory;
 mod mirror;
 mod overlay;

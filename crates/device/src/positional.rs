@@ -1,8 +1,8 @@
 //! A queue for kernels without io_uring: each request in flight is a blocking call on a thread of its own.
 
-use crate::file::Shared;
+use crate::descriptor::Descriptor;
 use crate::queue::{buffer_range, check_request};
-use crate::{Completion, FileDevice, Kind, Queue, Request, Result, Work};
+use crate::{Completion, Device, Kind, Queue, Request, Result, Work};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -12,7 +12,7 @@ const THREADS: usize = 64;
 
 /// Requests in flight as blocking calls on a pool of threads.
 pub(crate) struct PositionalQueue<'d> {
-    device: &'d FileDevice,
+    device: &'d dyn Device,
     depth: usize,
     in_flight: usize,
     /// Requests that were refused.
@@ -23,8 +23,8 @@ pub(crate) struct PositionalQueue<'d> {
 }
 
 impl<'d> PositionalQueue<'d> {
-    pub fn new(device: &'d FileDevice, depth: usize) -> PositionalQueue<'d> {
-        let file = &device.shared;
+    /// A queue of a device whose file this is.
+    pub fn new(device: &'d dyn Device, file: &Arc<Descriptor>, depth: usize) -> PositionalQueue<'d> {
         let (work, requests) = channel::<Request>();
         let (completions, done) = channel();
         let requests = Arc::new(Mutex::new(requests));
@@ -49,7 +49,7 @@ impl<'d> PositionalQueue<'d> {
     }
 }
 
-fn carry_out(file: &Shared, request: &mut Request) -> Result<()> {
+fn carry_out(file: &Descriptor, request: &mut Request) -> Result<()> {
     for segment in &request.segments {
         let range = buffer_range(&file.name, segment, request.buffer.len())?;
         match request.kind {
@@ -124,13 +124,13 @@ impl Drop for PositionalQueue<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, Device, FileOptions, Segment};
+    use crate::{Buffer, Device, FileDevice, FileOptions, Segment};
 
     #[test]
     fn requests_in_flight_on_threads_all_come_back() {
         let path = std::env::temp_dir().join(format!("platter-positional-{}", std::process::id()));
         let device = FileDevice::create(&path, 1 << 20, FileOptions::default()).unwrap();
-        let mut queue = PositionalQueue::new(&device, 32);
+        let mut queue = PositionalQueue::new(&device, &device.descriptor, 32);
         for tag in 0..32u64 {
             let segments = [Segment { offset: tag * 8192, at: 0, length: 8192 }][..].into();
             let buffer = Buffer::from(&[tag as u8; 8192][..]);

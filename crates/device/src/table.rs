@@ -3,7 +3,7 @@
 //! The parsing is our own and small: the libraries for it panic on, or take memory as asked by, damaged tables.
 //! They make the tables that the tests read.
 
-use crate::contents::{is_boot_sector, read_bytes};
+use crate::marks::{is_boot_sector, read_bytes};
 use crate::{Device, Error, Partition, Result, show_size};
 use std::fmt;
 use std::sync::Arc;

@@ -1,10 +1,9 @@
 //! io_uring: many transfers in flight from one thread, without a thread for each.
 
-use crate::file::Shared;
+use crate::descriptor::Descriptor;
 use crate::queue::check_request;
 use crate::{
-    Buffer, Completion, Device, Error, FileDevice, Kind, Operation, Queue, Request, Result, Segment,
-    Segments, Work,
+    Buffer, Completion, Device, Error, Kind, Operation, Queue, Request, Result, Segment, Segments, Work,
 };
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use std::collections::VecDeque;
@@ -34,7 +33,8 @@ struct Slot {
 
 /// A queue on one ring, which only its own thread uses.
 pub(crate) struct UringQueue<'d> {
-    device: &'d FileDevice,
+    device: &'d dyn Device,
+    file: &'d Descriptor,
     ring: IoUring,
     /// In flight by slot number; the slot number and the segment number are the ring's user data.
     slots: Vec<Option<Slot>>,
@@ -62,8 +62,8 @@ const AT_ONCE: u32 = 64 << 10;
 const SOON: Duration = Duration::from_micros(50);
 
 impl<'d> UringQueue<'d> {
-    /// A queue, or `None` where the kernel has no io_uring or forbids it.
-    pub fn new(device: &'d FileDevice, depth: usize) -> Option<UringQueue<'d>> {
+    /// A queue of a device whose file this is, or `None` where the kernel has no io_uring or forbids it.
+    pub fn new(device: &'d dyn Device, file: &'d Descriptor, depth: usize) -> Option<UringQueue<'d>> {
         let entries = u32::try_from(depth.max(ENTRIES).next_power_of_two()).ok()?.min(4096);
         // Completions are worked on when this thread asks for them, not by interrupting it wherever it is. That the ring
         // flags that there are some is not asked for: whoever completes would write, for each transfer, to memory that
@@ -77,6 +77,7 @@ impl<'d> UringQueue<'d> {
         let slots = std::iter::repeat_with(|| None).take(depth).collect();
         Some(UringQueue {
             device,
+            file,
             ring,
             slots,
             free: (0..depth).rev().collect(),
@@ -89,7 +90,7 @@ impl<'d> UringQueue<'d> {
     }
 
     fn push(&mut self, slot: usize, segment: usize) {
-        let fd = self.device.shared.file.as_raw_fd();
+        let fd = self.file.file.as_raw_fd();
         let request = self.slots[slot].as_mut().expect("a slot in flight");
         let entry = match request.kind {
             Kind::Flush => opcode::Fsync::new(types::Fd(fd)).flags(types::FsyncFlags::DATASYNC).build(),
@@ -351,14 +352,14 @@ const BATCH: usize = 64;
 
 impl Pool {
     /// Reads the batch; `false` if there is no io_uring here and nothing was done.
-    pub fn read(&self, file: &Shared, reads: &mut [(u64, &mut [u8])]) -> Result<bool> {
+    pub fn read(&self, file: &Descriptor, reads: &mut [(u64, &mut [u8])]) -> Result<bool> {
         let pieces: Vec<_> =
             reads.iter_mut().map(|(offset, buffer)| (*offset, buffer.as_mut_ptr(), buffer.len())).collect();
         self.run(file, Kind::Read, &pieces)
     }
 
     /// Writes the batch; `false` if there is no io_uring here and nothing was done.
-    pub fn write(&self, file: &Shared, writes: &[(u64, &[u8])]) -> Result<bool> {
+    pub fn write(&self, file: &Descriptor, writes: &[(u64, &[u8])]) -> Result<bool> {
         // The kernel only reads through these pointers: the operation is a write.
         let pieces: Vec<_> =
             writes.iter().map(|(offset, data)| (*offset, data.as_ptr().cast_mut(), data.len())).collect();
@@ -366,7 +367,7 @@ impl Pool {
     }
 
     /// Carries out transfers on memory that the caller has borrowed for the whole call.
-    fn run(&self, file: &Shared, kind: Kind, pieces: &[(u64, *mut u8, usize)]) -> Result<bool> {
+    fn run(&self, file: &Descriptor, kind: Kind, pieces: &[(u64, *mut u8, usize)]) -> Result<bool> {
         let pooled = self.0.lock().expect("no panic while locked").pop();
         let Some(mut ring) = pooled.or_else(|| IoUring::new(BATCH as u32).ok()) else { return Ok(false) };
         let operation = if kind == Kind::Read { Operation::Read } else { Operation::Write };

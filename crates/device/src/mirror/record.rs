@@ -1,7 +1,7 @@
 //! Where a copy's record stands: outside the copy, which so stays a plain volume that every other reader takes.
 
 use super::history::History;
-use crate::contents::read_bytes;
+use crate::marks::read_bytes;
 use crate::{FileDevice, FileOptions};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -1,6 +1,7 @@
 //! One caller of a run: carries out its steps, and notes what came of each.
 
-use super::history::{Action, Call, Moment, Sync};
+use super::history::{Action, Call, Sync};
+use super::moment::Moment;
 use super::script::Step;
 use super::setting::{hold, of_crowd};
 use super::stage::Stage;

@@ -1,16 +1,8 @@
 //! What callers did to the files they share, and what they saw.
 
+use super::moment::Moment;
 use super::names::NameCall;
 use std::ops::Range;
-
-/// A moment of a run: how many calls began or returned before it, and how many writes the device had seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
-    /// Calls that had begun or returned.
-    pub tick: u64,
-    /// Writes of the device.
-    pub writes: usize,
-}
 
 /// What one call did to one file, or saw of it.
 #[derive(Clone, Debug)]

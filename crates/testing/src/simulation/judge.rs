@@ -5,7 +5,8 @@
 //! that had returned before it began, that explains all that was seen of it. A byte beyond the end of the file has the
 //! value "absent", so that sizes are judged too. Bytes of one sector that the same calls touch are judged together.
 
-use super::history::{Action, Call, History, Moment};
+use super::history::{Action, Call, History};
+use super::moment::Moment;
 use super::script::{FILES, FIRST_SIZE, LONGEST};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;

@@ -17,6 +17,7 @@ mod explore;
 mod habits;
 mod history;
 mod judge;
+mod moment;
 mod names;
 mod naming;
 mod order;

@@ -3,7 +3,7 @@
 //! Each call on names happens at one moment between its begin and its return: a rename shows the file under the old name
 //! or the new one, never under both or neither.
 
-use super::history::Moment;
+use super::moment::Moment;
 use std::collections::HashSet;
 
 /// How many names all callers share.

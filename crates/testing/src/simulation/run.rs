@@ -7,7 +7,7 @@ use super::order::Order;
 use super::script::Step;
 use super::setting::{Setting, hold};
 use super::stage::Stage;
-use super::verdict::{End, judge_all};
+use super::verdict::{End, Outcome, judge_all};
 use super::{SimulatedDevice, Tasks};
 use platter_device::sync::simulate;
 use platter_device::{Device, Fault, Faults, Grain, Mirror, Operation, When};
@@ -18,9 +18,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-
-/// What a run came to.
-pub(super) type Outcome = Result<(), String>;
 
 /// Runs one schedule and judges it.
 ///

@@ -1,6 +1,7 @@
 //! What the callers of a run share: the volume, and the record of what they did.
 
-use super::history::{Call, History, Moment};
+use super::history::{Call, History};
+use super::moment::Moment;
 use platter_device::Faults;
 use platter_vfs::{FileSystem, Node};
 use std::sync::atomic::{AtomicU8, Ordering};

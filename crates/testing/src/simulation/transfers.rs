@@ -1,7 +1,8 @@
 //! Planned transfers of a caller, kept in flight together and finished as they complete.
 
 use super::caller::{Caller, rest};
-use super::history::{Action, Call, Moment};
+use super::history::{Action, Call};
+use super::moment::Moment;
 use platter_device::{Buffer, Completion, Kind as RequestKind, Queue, Request};
 use platter_vfs::{Error, Node, Plan, SyncNeed, SyncScope};
 use std::ops::Range;

@@ -3,13 +3,15 @@
 use super::history::History;
 use super::judge::{self, Cut};
 use super::names;
-use super::run::Outcome;
 use super::setting::{Setting, content, hold, named_content};
 use super::stage::Stage;
 use platter_device::{Device, Faults, Log, Survivors};
 use platter_vfs::model::Random;
 use platter_vfs::{Error, FileSystem, OpenOptions, ScrubOptions, Severity, Silent};
 use std::sync::Arc;
+
+/// What a run came to.
+pub(super) type Outcome = Result<(), String>;
 
 /// What the callers left.
 pub(super) struct End {
