@@ -4,7 +4,9 @@
 mod accuracy;
 mod bindings;
 mod deploy;
+mod dist;
 mod kernel;
+mod packages;
 mod tables;
 mod tools;
 
@@ -24,9 +26,12 @@ cargo xtask campaign races [S]       the same in memory for S seconds (60), unde
 cargo xtask campaign tables          DuckDB and Polars read the Parquet files, and fio-plot fio's JSON (needs PyPI)
 cargo xtask campaign deploy          the files in deploy/: Slurm runs 20 tasks here, Kubernetes' schema, systemd and Ansible judge
                                      theirs (root; needs PyPI)
+cargo xtask campaign packages        what dist makes: the same twice, clean by lintian, installed, used and removed in a clean root
+                                     (root; debootstrap)
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
 cargo xtask bindings                 the library for Python and C: built, and tested from there (part of test)
 cargo xtask package                  every crate as it would be published (part of test)
+cargo xtask dist DIR                 a static program, a Debian package, an image for containers and a list of what is in them
 cargo xtask docs DIR                 manual pages and shell completions
 ";
 
@@ -45,10 +50,12 @@ fn main() -> ExitCode {
         ["campaign", "races", seconds] if is_number(seconds) => races(seconds),
         ["campaign", "tables"] => tables::judge(),
         ["campaign", "deploy"] => deploy::judge(),
+        ["campaign", "packages"] => packages::judge(),
         ["fuzz"] => fuzz("600"),
         ["fuzz", seconds] if is_number(seconds) => fuzz(seconds),
         ["bindings"] => bindings::test(),
         ["package"] => package(),
+        ["dist", directory] => dist::make(directory),
         ["docs", directory] => docs(directory),
         _ => {
             eprint!("{HELP}");

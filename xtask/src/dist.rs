@@ -1,0 +1,308 @@
+//! What people install: a static program, a Debian package, an image for containers, and a list of all that is in them.
+//!
+//! All is the same, byte for byte, whoever builds it of the same source with the same compiler: paths of the builder are
+//! mapped away, and times are those of the last commit.
+
+use crate::tools::{self, Tool};
+use crate::{Outcome, bindings, run};
+use std::fmt::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Static programs need this: `rustup target add` it.
+const TARGET: &str = "x86_64-unknown-linux-musl";
+
+const TOOLS: &[Tool] = &[
+    ("git", "git"),
+    ("strip", "binutils"),
+    ("gzip", "gzip"),
+    ("tar", "tar"),
+    ("dpkg-deb", "dpkg"),
+    ("sha256sum", "coreutils"),
+    ("musl-gcc", "musl-tools"),
+];
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const MAINTAINER: &str = "The Platter authors <platter@example.org>";
+
+/// Why lintian is not followed.
+const OVERRIDES: &str = "\
+# It runs on every distribution, in containers that hold nothing else, and in rescue systems.
+platter: statically-linked-binary [usr/bin/platter]
+# It is static, and a position-independent executable, which looks like a library.
+platter: shared-library-lacks-prerequisites [usr/bin/platter]
+# It was in no archive before, and no bug asks for it.
+platter: initial-upload-closes-no-bugs [*]
+";
+
+/// Makes all of it in a directory.
+pub fn make(directory: &str) -> Outcome {
+    tools::provide(TOOLS)?;
+    let out = std::path::absolute(directory).map_err(about(directory))?;
+    std::fs::create_dir_all(&out).map_err(about(directory))?;
+    // What is no checkout has the time of reproducible-builds.org's variable.
+    let epoch = match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(epoch) => epoch,
+        Err(_) => said("git", &["log", "-1", "--format=%ct"])?,
+    };
+    let program = build(&out)?;
+    package(&out, &program, &epoch)?;
+    image(&out, &program, &epoch)?;
+    bill(&out, &epoch)?;
+    let names = ["platter", &package_name(), "platter.oci.tar", "platter.cdx.json"].map(String::from);
+    let sums = in_directory("sha256sum", &names.each_ref().map(String::as_str), &out)?;
+    write(&out.join("SHA256SUMS"), &sums)?;
+    eprint!("{sums}");
+    Ok(())
+}
+
+/// What the Debian package is called.
+pub fn package_name() -> String {
+    format!("platter_{VERSION}_amd64.deb")
+}
+
+/// The static program.
+fn build(out: &Path) -> Result<PathBuf, String> {
+    let root = std::env::current_dir().map_err(about("."))?;
+    let home = std::env::var("CARGO_HOME")
+        .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
+        .map_err(|_| "neither CARGO_HOME nor HOME is set")?;
+    let flags = format!(
+        "--remap-path-prefix={home}/registry/src=/registry --remap-path-prefix={}=/platter",
+        root.display()
+    );
+    // Apart from other builds, which have other flags.
+    let target = bindings::target_directory()?.join("dist");
+    let environment =
+        [("RUSTFLAGS", flags.as_str()), ("CARGO_TARGET_DIR", path(&target)?), ("CARGO_INCREMENTAL", "0")];
+    let features = ["--package", "platter", "--features", "parquet", "--target", TARGET];
+    crate::cargo_with(&[&["build", "--locked", "--release"], &features[..]].concat(), &environment)?;
+    let program = out.join("platter");
+    let built = target.join(TARGET).join("release/platter");
+    std::fs::copy(&built, &program).map_err(about(&built.display().to_string()))?;
+    run("strip", &["--strip-all", path(&program)?], &[])?;
+    Ok(program)
+}
+
+/// The Debian package: the program, its manual, completions, and helpers of mount(8).
+fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
+    let scratch = crate::Scratch::new("deb")?;
+    let root = scratch.folder("platter")?;
+    let folder = |name: &str| {
+        let path = root.join(name);
+        std::fs::create_dir_all(&path).map_err(about(name))?;
+        Ok::<PathBuf, String>(path)
+    };
+    let copied = folder("usr/bin")?.join("platter");
+    std::fs::copy(program, &copied).map_err(about("usr/bin/platter"))?;
+    let link = |at: &str, to: &str| {
+        let path = root.join(at);
+        symlink(to, &path).map_err(about(at))
+    };
+    folder("sbin")?;
+    ["mount.fuse.platter", "umount.fuse.platter"]
+        .iter()
+        .try_for_each(|name| link(&format!("sbin/{name}"), "/usr/bin/platter"))?;
+    let manual = folder("usr/share/man/man1")?;
+    run(path(program)?, &["man", path(&manual)?], &[])?;
+    for page in entries(&manual)? {
+        run("gzip", &["-9n", path(&page)?], &[])?;
+    }
+    folder("usr/share/man/man8")?;
+    for name in ["mount", "umount"] {
+        let page = format!("usr/share/man/man8/{name}.fuse.platter.8.gz");
+        link(&page, &format!("../man1/platter-{name}.1.gz"))?;
+    }
+    for (shell, place) in [
+        ("bash", "usr/share/bash-completion/completions/platter"),
+        ("zsh", "usr/share/zsh/vendor-completions/_platter"),
+        ("fish", "usr/share/fish/vendor_completions.d/platter.fish"),
+    ] {
+        folder(place.rsplit_once('/').map_or("", |(folder, _)| folder))?;
+        write(&root.join(place), &said_whole(path(program)?, &["completions", shell])?)?;
+    }
+    let documents = folder("usr/share/doc/platter")?;
+    write(&documents.join("copyright"), &copyright()?)?;
+    let date = said("date", &["-u", "-R", "-d", &format!("@{epoch}")])?;
+    let changes = format!(
+        "platter ({VERSION}) unstable; urgency=medium\n\n  * All is new.\n\n \
+         -- {MAINTAINER}  {date}\n"
+    );
+    write(&documents.join("changelog"), &changes)?;
+    run("gzip", &["-9n", path(&documents.join("changelog"))?], &[])?;
+    write(&folder("usr/share/lintian/overrides")?.join("platter"), OVERRIDES)?;
+    let kib = said("du", &["-sk", "--apparent-size", path(&root)?])?;
+    let kib = kib.split_whitespace().next().unwrap_or("0").to_owned();
+    let control = format!(
+        "Package: platter\nVersion: {VERSION}\nArchitecture: amd64\nMaintainer: {MAINTAINER}\nInstalled-Size: {kib}\n\
+         Suggests: fuse3\nSection: admin\nPriority: optional\n\
+         Description: ReFS, NTFS, exFAT and FAT volumes, and a lab that compares their speed\n \
+         Makes, mounts, reads, writes, checks and repairs volumes of ReFS, NTFS,\n exFAT and FAT on image files and block devices, \
+         without a kernel\n driver.\n .\n Its lab puts the same load on file systems and on the raw device, in turns, and\n \
+         says how sure each difference is.\n"
+    );
+    write(&folder("DEBIAN")?.join("control"), &control)?;
+    // What people may read and run does not depend on who builds.
+    run("chmod", &["-R", "u=rwX,go=rX", path(&root)?], &[])?;
+    run("chmod", &["755", path(&copied)?], &[])?;
+    let sums = in_directory(
+        "sh",
+        &["-c", "find . -path ./DEBIAN -prune -o -type f -print | LC_ALL=C sort | cut -c3- | xargs md5sum"],
+        &root,
+    )?;
+    write(&root.join("DEBIAN/md5sums"), &sums)?;
+    run("chmod", &["644", path(&root.join("DEBIAN/md5sums"))?], &[])?;
+    let made = out.join(package_name());
+    let arguments = ["--root-owner-group", "-Zxz", "--build", path(&root)?, path(&made)?];
+    run("dpkg-deb", &arguments, &[("SOURCE_DATE_EPOCH", epoch)])
+}
+
+fn copyright() -> Result<String, String> {
+    let mit = std::fs::read_to_string("LICENSE-MIT").map_err(about("LICENSE-MIT"))?;
+    let indented: String = mit.lines().fold(String::new(), |mut text, line| {
+        let _ = writeln!(text, " {}", if line.trim().is_empty() { "." } else { line });
+        text
+    });
+    Ok(format!(
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: platter\n\n\
+         Files: *\nCopyright: The Platter authors\nLicense: Apache-2.0 or Expat\n\n\
+         License: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n\n\
+         License: Expat\n{indented}"
+    ))
+}
+
+/// An image of the Open Container Initiative with the program alone in it, in a tar file (OCI image-spec 1.1: image-layout.md,
+/// manifest.md, config.md).
+fn image(out: &Path, program: &Path, epoch: &str) -> Outcome {
+    let scratch = crate::Scratch::new("oci")?;
+    let files = scratch.folder("files")?;
+    // The directory for temporary files is where images are made that nobody names.
+    ["usr/bin", "tmp"]
+        .iter()
+        .try_for_each(|name| std::fs::create_dir_all(files.join(name)).map_err(about(name)))?;
+    let inside = files.join("usr/bin/platter");
+    std::fs::copy(program, &inside).map_err(about("usr/bin/platter"))?;
+    run("chmod", &["-R", "755", path(&files)?], &[])?;
+    run("chmod", &["1777", path(&files.join("tmp"))?], &[])?;
+    let layout = scratch.folder("layout")?;
+    let blobs = scratch.folder("layout/blobs/sha256")?;
+    let layer = scratch.folder("parts")?.join("layer.tar");
+    archive(&layer, &files, epoch)?;
+    let (layer, layer_bytes) = blob(&layer, &blobs)?;
+    let created = said("date", &["-u", "-d", &format!("@{epoch}"), "+%Y-%m-%dT%H:%M:%SZ"])?;
+    let config = format!(
+        "{{\"created\":\"{created}\",\"architecture\":\"amd64\",\"os\":\"linux\",\"config\":{{\"Entrypoint\":\
+         [\"/usr/bin/platter\"],\"WorkingDir\":\"/\"}},\"rootfs\":{{\"type\":\"layers\",\"diff_ids\":[\"sha256:{layer}\"]}}}}"
+    );
+    let part = scratch.folder("parts")?.join("part.json");
+    write(&part, &config)?;
+    let (config, config_bytes) = blob(&part, &blobs)?;
+    let described = |kind: &str, digest: &str, bytes: u64| {
+        format!(
+            "\"mediaType\":\"application/vnd.oci.image.{kind}\",\"digest\":\"sha256:{digest}\",\"size\":{bytes}"
+        )
+    };
+    let manifest = format!(
+        "{{\"schemaVersion\":2,\"mediaType\":\"application/vnd.oci.image.manifest.v1+json\",\"config\":{{{}}},\"layers\":[{{{}}}]}}",
+        described("config.v1+json", &config, config_bytes),
+        described("layer.v1.tar", &layer, layer_bytes)
+    );
+    write(&part, &manifest)?;
+    let (manifest, manifest_bytes) = blob(&part, &blobs)?;
+    write(&layout.join("oci-layout"), "{\"imageLayoutVersion\":\"1.0.0\"}")?;
+    let index = format!(
+        "{{\"schemaVersion\":2,\"manifests\":[{{{},\"annotations\":{{\"org.opencontainers.image.ref.name\":\"{VERSION}\"}}}}]}}",
+        described("manifest.v1+json", &manifest, manifest_bytes)
+    );
+    write(&layout.join("index.json"), &index)?;
+    archive(&out.join("platter.oci.tar"), &layout, epoch)
+}
+
+/// Names a file by its SHA-256; returns that and its length.
+fn blob(file: &Path, blobs: &Path) -> Result<(String, u64), String> {
+    let sum = said("sha256sum", &[path(file)?])?;
+    let digest = sum.split_whitespace().next().ok_or("sha256sum said nothing")?.to_owned();
+    let bytes = std::fs::copy(file, blobs.join(&digest)).map_err(about(path(file)?))?;
+    Ok((digest, bytes))
+}
+
+/// A directory as a tar file that does not depend on who makes it.
+fn archive(to: &Path, folder: &Path, epoch: &str) -> Outcome {
+    let mtime = format!("--mtime=@{epoch}");
+    let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", &mtime];
+    let what = ["-C", path(folder)?, "-cf", path(to)?, "."];
+    run("tar", &[&same[..], &what].concat(), &[])
+}
+
+/// All that is compiled into the program, with versions and licences (CycloneDX 1.5).
+fn bill(out: &Path, epoch: &str) -> Outcome {
+    let created = said("date", &["-u", "-d", &format!("@{epoch}"), "+%Y-%m-%dT%H:%M:%SZ"])?;
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let what = ["tree", "--locked", "--package", "platter", "--features", "parquet", "--target", TARGET];
+    let how = ["--edges", "normal", "--prefix", "none", "--no-dedupe", "--format", "{p}|{l}"];
+    let text = said_whole(&cargo, &[&what[..], &how].concat())?;
+    // `name v1.2.3 (/where/it/is)`, which those of this workspace have.
+    let mut crates: Vec<(&str, &str, String)> = text.lines().filter_map(of_line).collect();
+    crates.sort_unstable();
+    crates.dedup();
+    let components: Vec<String> = crates
+        .iter()
+        .map(|(name, version, licence)| {
+            format!(
+                "    {{\"type\": \"library\", \"name\": \"{name}\", \"version\": \"{version}\", \"purl\": \
+                 \"pkg:cargo/{name}@{version}\", \"licenses\": [{{\"expression\": \"{licence}\"}}]}}"
+            )
+        })
+        .collect();
+    let whole = format!(
+        "{{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.5\",\n  \"version\": 1,\n  \"metadata\": {{\"timestamp\": \
+         \"{created}\", \"component\": {{\"type\": \"application\", \"name\": \"platter\", \"version\": \"{VERSION}\"}}}},\n  \
+         \"components\": [\n{}\n  ]\n}}\n",
+        components.join(",\n")
+    );
+    write(&out.join("platter.cdx.json"), &whole)
+}
+
+fn of_line(line: &str) -> Option<(&str, &str, String)> {
+    let (package, licence) = line.split_once('|')?;
+    let mut words = package.split(' ');
+    let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
+    Some((name, version, licence.replace('/', " OR ")))
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = std::fs::read_dir(folder).map_err(about(path(folder)?))?;
+    Ok(entries.flatten().map(|entry| entry.path()).collect())
+}
+
+/// What a program prints, without the line's end.
+fn said(program: &str, arguments: &[&str]) -> Result<String, String> {
+    said_whole(program, arguments).map(|text| text.trim_end().to_owned())
+}
+
+fn said_whole(program: &str, arguments: &[&str]) -> Result<String, String> {
+    in_directory(program, arguments, Path::new("."))
+}
+
+fn in_directory(program: &str, arguments: &[&str], folder: &Path) -> Result<String, String> {
+    let output =
+        Command::new(program).args(arguments).current_dir(folder).output().map_err(about(program))?;
+    match output.status.success() {
+        true => String::from_utf8(output.stdout).map_err(|_| format!("{program}: no text")),
+        false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Outcome {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn about(what: &str) -> impl Fn(std::io::Error) -> String {
+    let what = what.to_owned();
+    move |error| format!("{what}: {error}")
+}
+
+fn path(path: &Path) -> Result<&str, String> {
+    path.to_str().ok_or_else(|| format!("{}: not a path that can be given to programs", path.display()))
+}
