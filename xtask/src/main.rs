@@ -127,6 +127,7 @@ fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
 fn test() -> Outcome {
     tools::provide(tools::FOR_TESTS)?;
     tools::provide_judges()?;
+    tools::open_fuse()?;
     kernel::provide()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
@@ -151,6 +152,7 @@ fn package() -> Outcome {
 fn campaign(seed: Option<&str>) -> Outcome {
     tools::provide(tools::FOR_TESTS)?;
     tools::provide_judges()?;
+    tools::open_fuse()?;
     kernel::provide()?;
     let seed = seed.map(|seed| ("PLATTER_SEED", seed));
     let arguments = [

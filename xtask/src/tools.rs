@@ -1,6 +1,8 @@
 //! The programs of others that tests and measurements need.
 
 use crate::{Outcome, cargo, run};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 /// A program, and the Debian package that brings it.
@@ -108,6 +110,19 @@ pub fn provide_judges() -> Outcome {
     plain.extend(missing.iter().map(String::as_str));
     let forced = [&plain[..], &["--break-system-packages"]].concat();
     run("python3", &plain, &[]).or_else(|_| run("python3", &forced, &[]))
+}
+
+/// Opens `/dev/fuse` to everybody, as on any system where udev runs (systemd's `50-udev-default.rules`); in containers and
+/// small virtual machines the kernel's own mode is left, and then no ordinary user can mount. Only root can change it.
+pub fn open_fuse() -> Outcome {
+    const FUSE: &str = "/dev/fuse";
+    let failed = |error| format!("{FUSE}: {error}");
+    let mode = std::fs::metadata(FUSE).map_err(failed)?.permissions().mode();
+    if mode & 0o006 == 0o006 || !is_root() {
+        return Ok(());
+    }
+    eprintln!("{FUSE} is opened to everybody (mode 0666)");
+    std::fs::set_permissions(FUSE, Permissions::from_mode(0o666)).map_err(failed)
 }
 
 /// Whether a program is on the path, or where Debian keeps those for administrators.
