@@ -28,7 +28,7 @@ pub struct Comparison {
     pub buffered: bool,
     /// Check every block that is read.
     pub verify: bool,
-    /// Touch what is read and written: see [`Job::touch`].
+    /// Touch what is read and written: see [`Job::touch`](crate::Job::touch).
     pub touch: bool,
     /// The command line that repeats it, for the report.
     pub command: String,
