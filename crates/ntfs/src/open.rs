@@ -234,15 +234,9 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
 fn open_log(device: &Arc<dyn Device>, geometry: Geometry) -> Result<(Log, LogState)> {
     let mut core = Core::new(device.clone(), geometry, mft_runs(device, geometry)?);
     let file = core.file(record_number::LOG_FILE)?;
-    let cluster = geometry.cluster;
-    let mut runs = Vec::new();
-    for run in data_runs(&file) {
-        let Some(lcn) = run.lcn else {
-            return Err(Error::damaged("$LogFile", 0, "clusters", "a hole"));
-        };
-        runs.push((lcn * cluster, run.length * cluster));
-    }
-    Log::open(&**device, LogPlace { runs, cluster: cluster as u32, record: geometry.record })
+    let place = LogPlace::of_runs(&data_runs(&file), &geometry)
+        .ok_or_else(|| Error::damaged("$LogFile", 0, "clusters", "a hole"))?;
+    Log::open(&**device, place)
 }
 
 fn load_upcase(core: &mut Core) -> Result<()> {

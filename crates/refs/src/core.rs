@@ -21,7 +21,6 @@ use crate::batch::Batch;
 use crate::bulk::Bulk;
 use crate::container::Tier;
 use crate::geometry::Geometry;
-use crate::layout::attribute;
 use crate::layout::bytes::put;
 use crate::layout::record::key;
 use crate::layout::{Checkpoint, ObjectRow, Record, Root, ShortEntry, Superblock};

@@ -2,7 +2,9 @@
 
 use crate::extents::{Extents, Form};
 use crate::geometry::Geometry;
-use crate::layout::attribute::{Attribute, COUNTER, DATA, MULTIPLE, NAMED_DATA, SINGLE, STREAM_EXTENTS};
+use crate::layout::attribute::{
+    Attribute, COUNTER, DATA, LIVE, MULTIPLE, NAMED_DATA, SINGLE, STREAM_EXTENTS, SUMMARY,
+};
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::{self};
 use crate::layout::tree_header;
@@ -14,10 +16,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The extents of the live data among those of snapshots, whose numbers follow.
-pub const LIVE: u64 = 0x1000;
-/// Bytes of a stream summary.
-pub const SUMMARY: usize = 0x3C;
 /// Bytes of the row that names a stream whose content is not in the record.
 pub const HEAD: usize = 0x74;
 /// Bytes before the node in a value that holds extents.

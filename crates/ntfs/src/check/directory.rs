@@ -101,7 +101,7 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
         };
         check.find(code, Severity::Inconsistent, Some(child), message, repairing);
         check.edit(child, |file| match &before {
-            Some(before) => names::set_parent(file, before, own),
+            Some(before) => names::change_name(file, before, |name| name.parent = own),
             None => names::add(file, name),
         })?;
     }

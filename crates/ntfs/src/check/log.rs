@@ -4,7 +4,7 @@ use super::disk::{Disk, Piece};
 use super::file::{Assembled, key};
 use super::records::Table;
 use super::{Check, Pending, Severity};
-use crate::layout::{AttributeContent, Geometry, Kind, Reference, Run, fixup, record_number as known, runs};
+use crate::layout::{AttributeContent, Geometry, Kind, Reference, fixup, record_number as known, runs};
 use crate::log::{Change, Log, LogPlace, LogState, Target};
 use platter_device::{Device, Immediate, Queue, Sectors};
 use platter_vfs::{Error, Result};
@@ -31,13 +31,7 @@ pub fn replay(
     pending: &mut Vec<Pending>,
     is_repairing: bool,
 ) -> Result<CheckedLog> {
-    let Some(runs) = runs_of_log(disk, geometry, table) else { return Ok(CheckedLog::default()) };
-    let cluster = geometry.cluster;
-    let place = LogPlace {
-        runs: runs.iter().filter_map(|run| Some((run.lcn? * cluster, run.length * cluster))).collect(),
-        cluster: cluster as u32,
-        record: geometry.record,
-    };
+    let Some(place) = place_of_log(disk, geometry, table) else { return Ok(CheckedLog::default()) };
     let mut found = CheckedLog { place: Some(place.clone()), ..CheckedLog::default() };
     let (_, state) = Log::open(device, place.clone())?;
     match state {
@@ -75,10 +69,10 @@ fn place(check: &Check<'_>) -> Result<Option<LogPlace>> {
     };
     let file = Assembled::read(check, known::LOG_FILE, &mut Vec::new())?;
     let Some((runs, _)) = file.runs(check.geometry.clusters, &key(Kind::DATA, "")) else { return Ok(None) };
-    let cluster = check.geometry.cluster;
-    let place: Vec<(u64, u64)> =
-        runs.iter().filter_map(|run| Some((run.lcn? * cluster, run.length * cluster))).collect();
-    let is_usable = place == known.runs && check.is_own(&runs) && Log::is_possible(known.bytes());
+    let place = LogPlace::of_runs(&runs, &check.geometry);
+    let is_usable = place.is_some_and(|place| place.runs == known.runs)
+        && check.is_own(&runs)
+        && Log::is_possible(known.bytes());
     Ok(is_usable.then_some(known))
 }
 
@@ -201,8 +195,8 @@ fn append(log: &mut Log, device: &dyn Device, cluster: u64, pieces: &[Piece]) ->
     Ok(changes.len())
 }
 
-/// The runs of `$LogFile`, by its record or the copy of that.
-fn runs_of_log(disk: &Disk<'_>, geometry: &Geometry, table: &Table) -> Option<Vec<Run>> {
+/// Where `$LogFile` is, by its record or the copy of that.
+fn place_of_log(disk: &Disk<'_>, geometry: &Geometry, table: &Table) -> Option<LogPlace> {
     let size = geometry.record as usize;
     let copy = geometry.mirror * geometry.cluster + known::LOG_FILE * size as u64;
     [table.place(geometry, known::LOG_FILE), copy].into_iter().find_map(|at| {
@@ -214,7 +208,7 @@ fn runs_of_log(disk: &Disk<'_>, geometry: &Geometry, table: &Table) -> Option<Ve
         let data = record.attributes.iter().find(|other| other.kind == kind && other.name == name)?;
         let AttributeContent::NonResident(outside) = &data.content else { return None };
         let found = runs::unpack(&outside.pairs, 0, outside.end, geometry.clusters, at).ok()?;
-        found.iter().all(|run| run.lcn.is_some()).then_some(found)
+        LogPlace::of_runs(&found, geometry)
     })
 }
 

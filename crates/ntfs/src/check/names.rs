@@ -40,6 +40,13 @@ pub struct KnownName {
     pub is_entered: bool,
 }
 
+impl KnownName {
+    /// Whether this is it, as a record has it.
+    fn is(&self, name: &FileName) -> bool {
+        (self.parent, &self.units, self.space) == (name.parent, &name.name, name.namespace)
+    }
+}
+
 /// Records without a name that every volume has: 12 to 15 are reserved, and so are those up to 23.
 pub fn is_nameless(number: u64) -> bool {
     (12..known::FIRST_FREE).contains(&number)
@@ -186,16 +193,7 @@ fn lone_short_names(check: &mut Check<'_>, file: &mut Assembled, names: &mut [Kn
         if !check.is_repairing {
             continue;
         }
-        for place in file.of(Kind::FILE_NAME) {
-            let value = file.attribute(place).value().and_then(|value| FileName::from_bytes(value, 0).ok());
-            if let Some(mut name) = value
-                && (name.parent, &name.name, name.namespace) == (parent, &names[index].units, namespace::DOS)
-                && let AttributeContent::Resident { value, .. } = &mut file.attribute_mut(place).content
-            {
-                name.namespace = namespace::WIN32_AND_DOS;
-                *value = name.to_bytes();
-            }
-        }
+        change_name(file, &names[index], |name| name.namespace = namespace::WIN32_AND_DOS);
         names[index].space = namespace::WIN32_AND_DOS;
     }
 }
@@ -286,15 +284,15 @@ fn drop_dead(check: &mut Check<'_>, number: u64, names: &[usize]) -> Result<()> 
     Ok(())
 }
 
-/// Gives one of a file's names another directory.
-pub fn set_parent(file: &mut Assembled, wrong: &KnownName, parent: Reference) {
+/// Changes one of a file's names in its records.
+pub fn change_name(file: &mut Assembled, known: &KnownName, change: impl Fn(&mut FileName)) {
     for place in file.of(Kind::FILE_NAME) {
         let AttributeContent::Resident { value, .. } = &mut file.attribute_mut(place).content else {
             continue;
         };
         let Ok(mut name) = FileName::from_bytes(value, 0) else { continue };
-        if (name.parent, &name.name, name.namespace) == (wrong.parent, &wrong.units, wrong.space) {
-            name.parent = parent;
+        if known.is(&name) {
+            change(&mut name);
             *value = name.to_bytes();
         }
     }
@@ -315,11 +313,7 @@ pub fn remove_names(file: &mut Assembled, names: &[KnownName]) {
             let name = (attribute.kind == Kind::FILE_NAME)
                 .then(|| attribute.value().and_then(|value| FileName::from_bytes(value, 0).ok()))
                 .flatten();
-            !name.is_some_and(|name| {
-                names.iter().any(|dead| {
-                    (dead.parent, &dead.units, dead.space) == (name.parent, &name.name, name.namespace)
-                })
-            })
+            !name.is_some_and(|name| names.iter().any(|dead| dead.is(&name)))
         });
         part.is_changed |= part.record.attributes.len() != before;
     }

@@ -1,5 +1,6 @@
 //! Where the log stands on the device.
 
+use crate::layout::{Geometry, Run};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
 
@@ -15,6 +16,14 @@ pub struct LogPlace {
 }
 
 impl LogPlace {
+    /// The log with these runs on such a volume; `None` if it has a hole.
+    pub fn of_runs(runs: &[Run], geometry: &Geometry) -> Option<LogPlace> {
+        let cluster = geometry.cluster;
+        let place = |run: &Run| Some((run.lcn? * cluster, run.length * cluster));
+        let runs = runs.iter().map(place).collect::<Option<Vec<_>>>()?;
+        Some(LogPlace { runs, cluster: cluster as u32, record: geometry.record })
+    }
+
     /// Bytes of the log.
     pub fn bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.1).sum()

@@ -3,13 +3,14 @@
 use super::known::{METADATA_DIRECTORY, is_directory};
 use super::lost::LostTree;
 use super::order::Order;
-use super::owner::{Spot, nameless, object_links, units};
+use super::owner::{Spot, nameless, units};
 use super::page::Subject;
 use super::tree::{RowCursor, TreeRow};
 use super::{Check, Task, links, reparse};
 use crate::container::Tier;
 use crate::core::ROOT_DIRECTORY;
 use crate::layout::bytes::{u16_at, u64_at};
+use crate::layout::object_links;
 use crate::layout::record::key;
 use crate::layout::{Record, Root, ShortEntry};
 use platter_vfs::{Name, NameRules, Severity};
@@ -82,7 +83,7 @@ fn own_link(check: &mut Check<'_>, number: u64) -> Option<(u64, Vec<u16>)> {
     check.is_again = false;
     let record =
         row.filter(|row| row.key == key::OWN).and_then(|row| Record::from_bytes(&row.value, row.at).ok())?;
-    object_links(&record).into_iter().next()
+    object_links(&record.rows).next()
 }
 
 fn cursor(check: &Check<'_>, number: u64) -> Option<RowCursor> {
@@ -193,7 +194,7 @@ impl Walk {
         let above = check.reached.get(&self.object).map(|(above, _)| *above);
         let entry = self.entry.as_ref().map(|entry| entry.ordinal).zip(above);
         reparse::directory(check, self.object, &record, entry);
-        let links = object_links(&record);
+        let links: Vec<_> = object_links(&record.rows).collect();
         let expected = check.reached.get(&self.object).map(|(above, name)| (*above, name.to_vec()));
         let is_nameless = self.object == METADATA_DIRECTORY;
         match (&links[..], expected) {
@@ -345,8 +346,9 @@ impl Walk {
             );
             self.find_at(check, &fallback, "body", Severity::Inconsistent, message);
         }
-        let links =
-            Record::from_bytes(&row.value, row.at).map(|record| object_links(&record)).unwrap_or_default();
+        let links = Record::from_bytes(&row.value, row.at)
+            .map(|record| object_links(&record.rows).collect::<Vec<_>>())
+            .unwrap_or_default();
         let (directory, name) =
             links.first().map_or((self.object, &fallback[..]), |(above, name)| (*above, name));
         let spot = Spot { table: self.object, row: &row.key, directory, name, at: row.at };

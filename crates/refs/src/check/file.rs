@@ -6,7 +6,7 @@ use super::page::{Subject, plain, tidy};
 use super::{Check, Task};
 use crate::container::Tier;
 use crate::layout::attribute::{
-    Attribute, COUNTER, DATA, MULTIPLE, NAMED_DATA, REPARSE, SINGLE, STREAM_EXTENTS,
+    Attribute, COUNTER, DATA, LIVE, MULTIPLE, NAMED_DATA, REPARSE, SINGLE, STREAM_EXTENTS, SUMMARY,
 };
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::Record;
@@ -17,12 +17,8 @@ use std::collections::HashSet;
 
 /// Content of this size and more is never in the record from 3.10 on.
 const MOST_INLINE: u64 = 0x800;
-/// Bytes of a stream summary, after which inline content stands.
-const SUMMARY: usize = 0x3C;
 /// Most security identifiers without a descriptor that are told apart.
 const MOST_IDS: usize = 1 << 16;
-/// The live data among the runs of a file.
-const LIVE: u64 = 0x1000;
 /// Bytes of the summary of a stream that is not in the record.
 const OUTSIDE: usize = 0x74;
 

@@ -1,7 +1,8 @@
 //! Files with several names: their records, and the entries that lead to them from anywhere.
 
-use super::owner::{nameless, object_links};
+use super::owner::nameless;
 use super::{Check, Task};
+use crate::layout::object_links;
 use crate::layout::{Record, ShortEntry};
 use platter_vfs::Severity;
 use std::collections::BTreeMap;
@@ -56,7 +57,7 @@ pub fn entry(check: &mut Check<'_>, directory: u64, name: &[u16], content: &Shor
 
 /// The record of a file with several names.
 pub fn body(check: &mut Check<'_>, home: u64, ordinal: u64, record: &Record, at: u64) {
-    let links = object_links(record);
+    let links: Vec<_> = object_links(&record.rows).collect();
     let body = Body {
         times: record.times,
         sizes: (record.allocated, record.size),

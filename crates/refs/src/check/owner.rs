@@ -1,9 +1,5 @@
 //! Whose data it is: the file, and its names.
 
-use crate::layout::Record;
-use crate::layout::attribute::OBJECT_LINK;
-use crate::layout::bytes::u64_at;
-
 /// Where a file's record stands, and which name of the file is known.
 #[derive(Clone, Copy)]
 pub struct Spot<'s> {
@@ -40,15 +36,4 @@ pub fn nameless(ordinal: u64) -> Vec<u16> {
 /// The units of a text.
 pub fn units(text: &str) -> Vec<u16> {
     text.encode_utf16().collect()
-}
-
-/// The links of a record: each directory and the name there.
-pub fn object_links(record: &Record) -> Vec<(u64, Vec<u16>)> {
-    let rows = record.rows.iter().filter(|row| row.kind() == OBJECT_LINK);
-    rows.map(|row| {
-        let units = row.rest().get(16..).unwrap_or(&[]).chunks_exact(2);
-        let name = units.map(|unit| u16::from_le_bytes([unit[0], unit[1]])).take_while(|&unit| unit != 0);
-        (u64_at(row.rest(), 0), name.collect())
-    })
-    .collect()
 }

@@ -1,7 +1,7 @@
 //! What changed becomes rows, and rows become what a commit writes.
 
 use super::*;
-use crate::layout::{LIMIT, object_link};
+use crate::layout::{LIMIT, object_links};
 
 impl Core {
     /// Stores a node's record in its row.
@@ -80,12 +80,7 @@ impl Core {
             (Id::File(home, ordinal), RecordPlace::Body) => {
                 let (tree, pages) = self.tree_mut(home)?;
                 tree.put(pages, &key::body(ordinal, home), 1, &value)?;
-                let links: Vec<(u64, Vec<u16>)> = record
-                    .rows
-                    .iter()
-                    .filter(|row| row.kind() == attribute::OBJECT_LINK)
-                    .map(object_link)
-                    .collect();
+                let links: Vec<_> = object_links(&record.rows).collect();
                 for (directory, name) in links {
                     self.put_short(directory, &name, &ShortEntry::of_body(home, ordinal, &record))?;
                 }

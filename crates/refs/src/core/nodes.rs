@@ -1,7 +1,7 @@
 //! Nodes in use: what was looked up and not yet forgotten, or is to be stored.
 
 use super::*;
-use crate::layout::object_link;
+use crate::layout::object_links;
 
 impl Core {
     /// The node of this number.
@@ -137,8 +137,7 @@ impl Core {
         found.only_read = found.only_read.or(is_larger);
         let only_read = found.only_read;
         let named = self.open_named(found, &record);
-        let link = record.rows.iter().find(|row| row.kind() == attribute::OBJECT_LINK);
-        let (above, name) = link.map(object_link).unwrap_or((ROOT_DIRECTORY, Vec::new()));
+        let (above, name) = object_links(&record.rows).next().unwrap_or((ROOT_DIRECTORY, Vec::new()));
         let number = (object == ROOT_DIRECTORY).then_some(Node::ROOT.0);
         let place = RecordPlace::Directory { above, name };
         let id = Id::Directory(object);

@@ -8,8 +8,9 @@
 use super::*;
 use crate::extents::Form;
 use crate::layout::LIMIT;
+use crate::layout::attribute::SUMMARY;
 use crate::layout::node::{ROW_HEADER, row_size};
-use crate::stream::{ADDED_TO_NAMED, EXTENTS_HEADER, HEAD, SUMMARY};
+use crate::stream::{ADDED_TO_NAMED, EXTENTS_HEADER, HEAD};
 
 /// Where a stream's bytes are, or would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +193,7 @@ impl Core {
 mod tests {
     use super::*;
     use crate::layout::Attribute;
+    use crate::layout::attribute::MULTIPLE;
 
     /// Nothing asked for makes such a record; should there be one all the same, the commit leaves that file as it is on
     /// disk, with its old content, stores all others, and says so.
@@ -204,7 +206,7 @@ mod tests {
         let node = file(&volume, "large", &[1; 20_000]);
         let other = file(&volume, "other", b"before");
         volume.sync_all().unwrap();
-        let row = |length| Attribute::new(attribute::MULTIPLE, 0x70, 0, b"x", 0, vec![7; length]);
+        let row = |length| Attribute::new(MULTIPLE, 0x70, 0, b"x", 0, vec![7; length]);
         let put = |length| {
             let mut core = volume.core();
             let entity = core.entity_mut(node.0).unwrap();

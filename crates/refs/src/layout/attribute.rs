@@ -40,8 +40,12 @@ pub const EA: u16 = 0xE0;
 /// Which keys decrypt the content.
 pub const EFS: u16 = 0x100;
 
+/// The number of the row of [`DATA`] that holds the extents of the live data; those of snapshots follow.
+pub const LIVE: u64 = 0x1000;
 /// The number of the row of [`DATA`] that names the next number of a snapshot, instead of holding one's extents.
 pub const COUNTER: u64 = 8;
+/// Bytes of a stream's summary, after which content stands that is in the record.
+pub const SUMMARY: usize = 0x3C;
 
 impl Attribute {
     /// An attribute with this type and what follows it in the key.

@@ -9,7 +9,7 @@
 //! a name, is inferred.
 
 use super::attribute::{
-    Attribute, DATA, EA, EA_INFORMATION, INDEX, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, SINGLE,
+    Attribute, DATA, EA, EA_INFORMATION, INDEX, LIVE, MULTIPLE, NAMED_DATA, OBJECT_LINK, REPARSE, SINGLE,
     STREAM_EXTENTS,
 };
 use super::bytes::{put, u16_at, u32_at, u64_at};
@@ -21,8 +21,6 @@ const DIRECTORY_LINK: u16 = 0x38;
 const STREAM_SCHEMA: (u32, u32) = (0x1A0, 0x200);
 /// Bytes of the tree header of a stream outside the record, with which its value begins.
 const STREAM_HEADER: u32 = 0x88;
-/// The live data among the versions of a stream.
-const LIVE: u64 = 0x1000;
 /// Bytes of what makes a record a directory's.
 const INDEX_SIZE: usize = 0x94;
 /// Where the name stands in a link, and its length.

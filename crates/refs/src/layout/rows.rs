@@ -13,6 +13,11 @@ pub fn object_link(row: &Attribute) -> (u64, Vec<u16>) {
     (u64_at(rest, 0), name.take_while(|&unit| unit != 0).collect())
 }
 
+/// The links of a record with these rows: each directory, and the name there.
+pub fn object_links(rows: &[Attribute]) -> impl Iterator<Item = (u64, Vec<u16>)> {
+    rows.iter().filter(|row| row.kind() == attribute::OBJECT_LINK).map(object_link)
+}
+
 /// The link from a record to a name: its value is the end of its key.
 pub fn make_object_link(directory: u64, name: &[u16]) -> Attribute {
     let mut value = vec![0; 0x18 + 2 * name.len()];

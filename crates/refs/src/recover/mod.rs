@@ -13,8 +13,7 @@ use crate::attributes;
 use crate::check::{LostRow, LostTree};
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
 use crate::layout::Record;
-use crate::layout::attribute;
-use crate::layout::object_link;
+use crate::layout::object_links;
 use crate::layout::record::key;
 use crate::tree::Order;
 use data::Data;
@@ -105,9 +104,9 @@ impl Places {
             let mut put = |row: &RecoveredRow, is_deleted: bool| {
                 if row.key.first() == Some(&0x10)
                     && let Ok(record) = Record::from_bytes(&row.value, 0)
-                    && let Some(link) = record.rows.iter().find(|row| row.kind() == attribute::OBJECT_LINK)
+                    && let Some(link) = object_links(&record.rows).next()
                 {
-                    own.entry(table).or_insert_with(|| object_link(link));
+                    own.entry(table).or_insert(link);
                 }
                 let Some((name, Leads::Directory(object))) = row.name() else { return };
                 let place = DirectoryPlace { above: table, name, is_deleted };

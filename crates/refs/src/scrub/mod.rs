@@ -21,7 +21,7 @@ mod salvage;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::layout::attribute;
 use crate::layout::bytes::u64_at;
-use crate::layout::object_link;
+use crate::layout::object_links;
 use crate::layout::record::key;
 use crate::layout::{Attribute, Record};
 use crate::open::{self, Notes};
@@ -98,7 +98,7 @@ impl Owner {
         if row_key.first() == Some(&0x30) {
             return vec![(directory, key::units(row_key))];
         }
-        record.rows.iter().filter(|row| row.kind() == attribute::OBJECT_LINK).map(object_link).collect()
+        object_links(&record.rows).collect()
     }
 
     /// Its path on the volume.
@@ -136,8 +136,7 @@ fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
     while at != ROOT_DIRECTORY {
         let (tree, pages) = core.tree(at).ok()?;
         let record = tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0)).ok()??.ok()?;
-        let link = record.rows.iter().find(|row| row.kind() == attribute::OBJECT_LINK).map(object_link);
-        let (above, name) = link?;
+        let (above, name) = object_links(&record.rows).next()?;
         names.push(name);
         at = above;
         if names.len() > DEEPEST {
@@ -183,7 +182,7 @@ fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
         }
         let area = row.value.get(NODE..)?;
         match row.kind() {
-            attribute::DATA if u64_at(row.rest(), 0) == crate::stream::LIVE => Some((None, area)),
+            attribute::DATA if u64_at(row.rest(), 0) == attribute::LIVE => Some((None, area)),
             // A version that a snapshot names.
             attribute::DATA => Some((Some(snapshot(u64_at(row.rest(), 0)).unwrap_or_default()), area)),
             attribute::STREAM_EXTENTS => {

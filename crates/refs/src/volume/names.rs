@@ -8,7 +8,7 @@ use crate::format::{add_directory, parent_child};
 use crate::layout::Root;
 use crate::layout::attribute::OBJECT_LINK;
 use crate::layout::node::row_size;
-use crate::layout::{make_object_link, object_link};
+use crate::layout::{make_object_link, object_link, object_links};
 use crate::stream::{Limits, StreamState};
 use crate::tree::Tree;
 
@@ -289,9 +289,9 @@ impl RefsVolume {
         }
         for node in nodes {
             core.load_streams(node, true)?;
-            let links = core.entity(node)?.record.rows.iter().filter(|row| row.kind() == OBJECT_LINK);
-            let home =
-                links.map(object_link).map(|(directory, _)| directory).find(|&directory| directory != object);
+            let home = object_links(&core.entity(node)?.record.rows)
+                .map(|(directory, _)| directory)
+                .find(|&directory| directory != object);
             let home = home.ok_or_else(|| {
                 Error::damaged("file with several names", 0, "a name in another directory", "none")
             })?;

@@ -4,7 +4,8 @@ use super::streams::Conversion;
 use super::*;
 use crate::core::Named;
 use crate::extents::{Extent, Extents, Mapping};
-use crate::stream::{LIVE, Limits, Snapshot, StreamContent, StreamState};
+use crate::layout::attribute::LIVE;
+use crate::stream::{Limits, Snapshot, StreamContent, StreamState};
 use platter_device::Buffer;
 
 impl Volume {

@@ -3,13 +3,12 @@
 use super::plan::RepairPlan;
 use crate::check::known::{METADATA_DIRECTORY, SECURITY};
 use crate::check::noted::Task;
-use crate::check::owner::object_links;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::file_time;
 use crate::layout::attribute::OBJECT_LINK;
 use crate::layout::record::key;
 use crate::layout::{Record, Root, ShortEntry};
-use crate::layout::{make_index, make_object_link};
+use crate::layout::{make_index, make_object_link, object_links};
 use crate::system;
 use crate::tree::Tree;
 use platter_vfs::{Name, NameRules, Result};
@@ -42,7 +41,7 @@ pub fn carry_out(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
             Task::Security { key, value } => security(core, plan, &key, &value)?,
             Task::Count { file } => {
                 let row = key::body(file.1, file.0);
-                let change = |record: &mut Record| record.links = object_links(record).len() as u32;
+                let change = |record: &mut Record| record.links = object_links(&record.rows).count() as u32;
                 amend(core, plan, file.0, &row, change)?;
             }
         }
@@ -196,7 +195,7 @@ fn refresh(core: &mut Core, plan: &RepairPlan, directory: u64) -> Result<()> {
 /// Of two names of a directory, the one goes that its own record does not link to.
 fn twice(core: &mut Core, plan: &mut RepairPlan, above: u64, name: &[u16], directory: u64) -> Result<()> {
     let Some((_, record)) = record(core, directory, &key::OWN)? else { return Ok(()) };
-    let links = object_links(&record);
+    let links: Vec<_> = object_links(&record.rows).collect();
     let is_linked = links.first().is_some_and(|(link, linked)| *link == above && linked[..] == *name);
     let other = plan.reached.get(&directory).cloned();
     let gone = match other {
@@ -226,7 +225,7 @@ fn adopt(core: &mut Core, plan: &mut RepairPlan, directory: u64) -> Result<()> {
         return Ok(());
     }
     let Some((_, record)) = record(core, directory, &key::OWN)? else { return Ok(()) };
-    let wanted = object_links(&record).into_iter().next();
+    let wanted = object_links(&record.rows).next();
     let wanted = match wanted {
         Some((above, name)) if leads_to_root(plan, above) && may_be(core, plan, above, &name)? => {
             Some((above, name))
