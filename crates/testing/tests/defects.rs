@@ -6,6 +6,7 @@
 //! built together where each is looked for on a volume that none of the others touches, and the next build goes on while
 //! the last one's defects are looked for.
 
+use platter_vfs::model::processor_time;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -191,18 +192,6 @@ fn look(program: &Path, volume: &str, first: u64) -> (Option<String>, Duration) 
     drop(child.wait());
     drop(reader.join());
     (seed, time)
-}
-
-/// The processor time of a process and of all its threads.
-///
-/// Source: proc_pid_stat(5), fields 14 and 15, in units of 10 ms on every architecture of Linux that this runs on.
-fn processor_time(process: u32) -> Duration {
-    let text =
-        fs::read_to_string(format!("/proc/{process}/stat")).expect("a child that nobody has waited for");
-    // The name of the program stands in parentheses and may hold anything.
-    let fields = text.rsplit_once(')').expect("a name in parentheses").1.split_whitespace();
-    let ticks: u64 = fields.skip(11).take(2).map(|field| field.parse::<u64>().expect("a number")).sum();
-    Duration::from_millis(10 * ticks)
 }
 
 #[test]

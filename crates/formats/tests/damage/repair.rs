@@ -7,7 +7,7 @@ use crate::{Failures, Tally, memory};
 use platter_device::{
     Device, Fault, Faults, Grain, Operation, OverlayDevice, Survivors, UndoDevice, UndoFile, When,
 };
-use platter_vfs::model::{Random, told};
+use platter_vfs::model::{Random, processor_time, told};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,11 +35,12 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     }
 
     let recorded = Arc::new(Faults::recording(damaged.clone(), seed, Grain::Logical));
-    let (begun, worked) = (Instant::now(), work_done());
+    let worked = || processor_time(std::process::id());
+    let (begun, begin) = (Instant::now(), worked());
     let mut repaired = Err(String::new());
     let memory = memory::measure(|| repaired = volume.check(&*recorded, true));
     // On a machine that does much else the time of a clock says little.
-    let taken = begun.elapsed().min(work_done() - worked);
+    let taken = begun.elapsed().min(worked() - begin);
     if memory > MEMORY {
         failures.push(format!("the repair took {memory} bytes of memory"));
     }
@@ -127,14 +128,6 @@ fn judge(
         failures.push("a check without repair says that it repaired".into());
     }
     failures
-}
-
-/// How long processors have worked for this process: fields 14 and 15 of its line, in hundredths of a second (proc(5)).
-fn work_done() -> Duration {
-    let line = std::fs::read_to_string("/proc/self/stat").expect("a line");
-    let (_, fields) = line.rsplit_once(')').expect("a name in parentheses");
-    let numbers = fields.split_whitespace().skip(11).take(2);
-    Duration::from_millis(numbers.map(|number| 10 * number.parse::<u64>().expect("a number")).sum())
 }
 
 /// The directory that a path is in.

@@ -1,6 +1,6 @@
 //! Volumes that Linux uses, in an emulated machine.
 
-use super::{PROGRAMS, device};
+use super::{PROGRAMS, device, name};
 use platter_device::Device;
 use platter_vfs::model::{ImageFile, Random, linux};
 use std::fmt::Write;
@@ -27,11 +27,7 @@ fn script(has_links: bool, random: &mut Random) -> String {
         (String::new(), vec![".".to_owned()], Vec::<String>::new());
     for number in 0..250 {
         let above = random.pick(&directories).clone();
-        let new = match random.below(3) {
-            0 => format!("{above}/F{number}.TXT"),
-            1 => format!("{above}/a somewhat longer name {number}.text"),
-            _ => format!("{above}/Ärger mit ß und € {number}"),
-        };
+        let new = format!("{above}/{}", name(number, random));
         let what = random.below(15);
         let size = *random.pick(&[0, 30, 700, 5000, 70_000]);
         let noise = |place: &str| format!("head -c {size} /dev/urandom {place}");

@@ -83,6 +83,15 @@ fn device(image: &ImageFile) -> Arc<dyn Device> {
     Arc::new(MemoryDevice::from_image(&image.bytes(), Sectors::SMALL))
 }
 
+/// A name that nothing else has: short, long, or with letters outside ASCII.
+fn name(number: u64, random: &mut Random) -> String {
+    match random.below(3) {
+        0 => format!("F{number}.TXT"),
+        1 => format!("a somewhat longer name {number}.text"),
+        _ => format!("Ärger mit ß und € {number}"),
+    }
+}
+
 #[test]
 fn a_few_healthy_volumes_are_left_alone() {
     volumes(&MAKERS, 3);

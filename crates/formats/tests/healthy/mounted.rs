@@ -1,6 +1,6 @@
 //! Volumes that others make, and use mounted.
 
-use super::{PROGRAMS, device};
+use super::{PROGRAMS, device, name};
 use platter_device::Device;
 use platter_vfs::model::{ImageFile, Random};
 use std::fs;
@@ -91,11 +91,7 @@ fn act(
     random: &mut Random,
 ) -> Result<()> {
     let above = random.pick(directories).clone();
-    let new = above.join(match random.below(3) {
-        0 => format!("F{number}.TXT"),
-        1 => format!("a somewhat longer name {number}.text"),
-        _ => format!("Ärger mit ß und € {number}"),
-    });
+    let new = above.join(name(number, random));
     let what = random.below(16);
     if what < 5 || files.is_empty() {
         let length = *random.pick(&[0, 30, 700, 5000, 70_000]);

@@ -67,14 +67,7 @@ impl User<'_> {
     fn name(&mut self) -> Name {
         self.made += 1;
         let number = self.made * 100 + self.random.below(100);
-        Name::from(
-            match self.random.below(3) {
-                0 => format!("F{number}.TXT"),
-                1 => format!("a somewhat longer name {number}.text"),
-                _ => format!("Ärger mit ß und € {number}"),
-            }
-            .as_str(),
-        )
+        Name::from(super::name(number, self.random).as_str())
     }
 
     fn act(&mut self) -> Result<()> {

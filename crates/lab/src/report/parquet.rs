@@ -163,16 +163,9 @@ pub fn append(document: &Document, directory: &Path) -> io::Result<PathBuf> {
 }
 
 fn write(document: &Document, file: File) -> Result<()> {
-    let base_of = |result: &CaseResult| {
-        let estimates = result.estimates.iter();
-        estimates.into_iter().position(|estimate| estimate.base == document.settings.base)
-    };
-    let row = |result| ParquetRow {
-        document,
-        result,
-        estimate: base_of(result).map(|index| &result.estimates[index]),
-    };
-    let rows: Vec<ParquetRow> = document.results.iter().map(row).collect();
+    let rows: Vec<ParquetRow> = (document.results.iter())
+        .map(|result| ParquetRow { document, result, estimate: result.against(&document.settings.base) })
+        .collect();
     let schema = Arc::new(parse_message_type(&message())?);
     let about = vec![KeyValue::new("platter.schema".into(), SCHEMA.to_string())];
     let properties = WriterProperties::builder().set_key_value_metadata(Some(about)).build();
