@@ -1,6 +1,7 @@
 //! `cargo xtask accuracy`: the engine against fio, on a loop device over memory and on a file of ext4 on it.
 
-use crate::{Outcome, run as command, tools};
+use crate::command::run as command;
+use crate::{Outcome, tools};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;

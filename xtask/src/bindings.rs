@@ -1,6 +1,7 @@
 //! The library for other languages: built, and tested from there.
 
-use crate::{Outcome, cargo_with, run, tools};
+use crate::command::{cargo_with, run, text};
+use crate::{Outcome, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -83,8 +84,4 @@ fn make_environment(at: &Path) -> Outcome {
 
 fn absolute(path: &str) -> Result<PathBuf, String> {
     std::path::absolute(path).map_err(|error| format!("{path}: {error}"))
-}
-
-fn text(path: &Path) -> Result<&str, String> {
-    path.to_str().ok_or_else(|| format!("{}: not a path that can be given to programs", path.display()))
 }

@@ -1,8 +1,9 @@
 //! The files in `deploy/`, each judged by the program it is for: Slurm runs its job on this machine, Kubernetes' schema,
 //! `systemd-analyze` and Ansible judge theirs.
 
+use crate::command::{Scratch, run, said, write};
 use crate::tools::{self, Tool};
-use crate::{Outcome, Scratch, bindings, run, tables};
+use crate::{Outcome, bindings, tables};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -121,10 +122,9 @@ impl Drop for Daemons {
 /// Twenty tasks on a cluster of this machine alone, one of them requeued while it runs.
 fn slurm(program: &str, here: &Scratch) -> Outcome {
     let folder = here.folder("slurm")?;
-    ["state", "spool", "reports"].iter().try_for_each(|name| {
-        let path = folder.join(name);
-        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))
-    })?;
+    for name in ["state", "spool", "reports"] {
+        here.folder(&format!("slurm/{name}"))?;
+    }
     let at = |name: &str| folder.join(name).display().to_string();
     let host = output("hostname", &["-s"])?.trim().to_owned();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -163,14 +163,8 @@ fn slurm(program: &str, here: &Scratch) -> Outcome {
     wait("munged", || Ok(Path::new(&at("munge.socket")).exists()))?;
     daemons.start("/usr/sbin/slurmctld", &["-D", "-f", &settings], &environment)?;
     daemons.start("/usr/sbin/slurmd", &["-D", "-f", &settings], &environment)?;
-    let ask = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).envs(environment).output();
-        let output = output.map_err(|error| format!("{program}: {error}"))?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr))),
-        }
-    };
+    let ask =
+        |program: &str, arguments: &[&str]| said(Command::new(program).args(arguments).envs(environment));
     wait("a node", || Ok(ask("sinfo", &["-h", "-o", "%T"]).is_ok_and(|state| state.contains("idle"))))?;
     let reports = at("reports");
     let variables = [
@@ -244,8 +238,4 @@ fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output =
         Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
     Ok([output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat())
-}
-
-fn write(path: &Path, text: &str) -> Outcome {
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }

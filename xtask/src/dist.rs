@@ -1,10 +1,11 @@
 //! What people install: a static program, a Debian package, an image for containers, and a list of all that is in them.
 //!
-//! All is the same, byte for byte, whoever builds it of the same source with the same compiler: paths of the builder are
-//! mapped away, and times are those of the last commit.
+//! Built of the same sources with the same compiler in another place, all is the same, byte for byte: paths of the builder
+//! are mapped away, and times are those of the last commit.
 
+use crate::command::{Scratch, cargo_program, cargo_with, run, text, write};
 use crate::tools::{self, Tool};
-use crate::{Outcome, bindings, run};
+use crate::{Outcome, bindings, command};
 use std::fmt::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -41,20 +42,22 @@ pub fn make(directory: &str) -> Outcome {
     tools::provide(TOOLS)?;
     let out = std::path::absolute(directory).map_err(about(directory))?;
     std::fs::create_dir_all(&out).map_err(about(directory))?;
-    // What is no checkout has the time of reproducible-builds.org's variable.
-    let epoch = match std::env::var("SOURCE_DATE_EPOCH") {
-        Ok(epoch) => epoch,
-        Err(_) => said("git", &["log", "-1", "--format=%ct"])?,
-    };
+    let epoch = epoch()?;
     let program = build(&out)?;
     package(&out, &program, &epoch)?;
     image(&out, &program, &epoch)?;
     bill(&out, &epoch)?;
     let names = ["platter", &package_name(), "platter.oci.tar", "platter.cdx.json"].map(String::from);
-    let sums = in_directory("sha256sum", &names.each_ref().map(String::as_str), &out)?;
+    let sums = command::said(Command::new("sha256sum").args(&names).current_dir(&out))?;
     write(&out.join("SHA256SUMS"), &sums)?;
     eprint!("{sums}");
     Ok(())
+}
+
+/// The time that all of it has, in seconds since 1970: of the last commit, or, for what is no checkout, of the variable of
+/// reproducible-builds.org.
+pub fn epoch() -> Result<String, String> {
+    std::env::var("SOURCE_DATE_EPOCH").or_else(|_| said("git", &["log", "-1", "--format=%ct"]))
 }
 
 /// What the Debian package is called.
@@ -75,25 +78,21 @@ fn build(out: &Path) -> Result<PathBuf, String> {
     // Apart from other builds, which have other flags.
     let target = bindings::target_directory()?.join("dist");
     let environment =
-        [("RUSTFLAGS", flags.as_str()), ("CARGO_TARGET_DIR", path(&target)?), ("CARGO_INCREMENTAL", "0")];
+        [("RUSTFLAGS", flags.as_str()), ("CARGO_TARGET_DIR", text(&target)?), ("CARGO_INCREMENTAL", "0")];
     let features = ["--package", "platter", "--features", "parquet", "--target", TARGET];
-    crate::cargo_with(&[&["build", "--locked", "--release"], &features[..]].concat(), &environment)?;
+    cargo_with(&[&["build", "--locked", "--release"], &features[..]].concat(), &environment)?;
     let program = out.join("platter");
     let built = target.join(TARGET).join("release/platter");
     std::fs::copy(&built, &program).map_err(about(&built.display().to_string()))?;
-    run("strip", &["--strip-all", path(&program)?], &[])?;
+    run("strip", &["--strip-all", text(&program)?], &[])?;
     Ok(program)
 }
 
 /// The Debian package: the program, its manual, completions, and helpers of mount(8).
 fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
-    let scratch = crate::Scratch::new("deb")?;
+    let scratch = Scratch::new("deb")?;
     let root = scratch.folder("platter")?;
-    let folder = |name: &str| {
-        let path = root.join(name);
-        std::fs::create_dir_all(&path).map_err(about(name))?;
-        Ok::<PathBuf, String>(path)
-    };
+    let folder = |name: &str| scratch.folder(&format!("platter/{name}"));
     let copied = folder("usr/bin")?.join("platter");
     std::fs::copy(program, &copied).map_err(about("usr/bin/platter"))?;
     let link = |at: &str, to: &str| {
@@ -105,9 +104,9 @@ fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
         .iter()
         .try_for_each(|name| link(&format!("sbin/{name}"), "/usr/bin/platter"))?;
     let manual = folder("usr/share/man/man1")?;
-    run(path(program)?, &["man", path(&manual)?], &[])?;
+    run(text(program)?, &["man", text(&manual)?], &[])?;
     for page in entries(&manual)? {
-        run("gzip", &["-9n", path(&page)?], &[])?;
+        run("gzip", &["-9n", text(&page)?], &[])?;
     }
     folder("usr/share/man/man8")?;
     for name in ["mount", "umount"] {
@@ -120,7 +119,7 @@ fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
         ("fish", "usr/share/fish/vendor_completions.d/platter.fish"),
     ] {
         folder(place.rsplit_once('/').map_or("", |(folder, _)| folder))?;
-        write(&root.join(place), &said_whole(path(program)?, &["completions", shell])?)?;
+        write(&root.join(place), &command::said(Command::new(program).args(["completions", shell]))?)?;
     }
     let documents = folder("usr/share/doc/platter")?;
     write(&documents.join("copyright"), &copyright()?)?;
@@ -130,9 +129,9 @@ fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
          -- {MAINTAINER}  {date}\n"
     );
     write(&documents.join("changelog"), &changes)?;
-    run("gzip", &["-9n", path(&documents.join("changelog"))?], &[])?;
+    run("gzip", &["-9n", text(&documents.join("changelog"))?], &[])?;
     write(&folder("usr/share/lintian/overrides")?.join("platter"), OVERRIDES)?;
-    let kib = said("du", &["-sk", "--apparent-size", path(&root)?])?;
+    let kib = said("du", &["-sk", "--apparent-size", text(&root)?])?;
     let kib = kib.split_whitespace().next().unwrap_or("0").to_owned();
     let control = format!(
         "Package: platter\nVersion: {VERSION}\nArchitecture: amd64\nMaintainer: {MAINTAINER}\nInstalled-Size: {kib}\n\
@@ -144,17 +143,14 @@ fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
     );
     write(&folder("DEBIAN")?.join("control"), &control)?;
     // What people may read and run does not depend on who builds.
-    run("chmod", &["-R", "u=rwX,go=rX", path(&root)?], &[])?;
-    run("chmod", &["755", path(&copied)?], &[])?;
-    let sums = in_directory(
-        "sh",
-        &["-c", "find . -path ./DEBIAN -prune -o -type f -print | LC_ALL=C sort | cut -c3- | xargs md5sum"],
-        &root,
-    )?;
+    run("chmod", &["-R", "u=rwX,go=rX", text(&root)?], &[])?;
+    run("chmod", &["755", text(&copied)?], &[])?;
+    let list = "find . -path ./DEBIAN -prune -o -type f -print | LC_ALL=C sort | cut -c3- | xargs md5sum";
+    let sums = command::said(Command::new("sh").args(["-c", list]).current_dir(&root))?;
     write(&root.join("DEBIAN/md5sums"), &sums)?;
-    run("chmod", &["644", path(&root.join("DEBIAN/md5sums"))?], &[])?;
+    run("chmod", &["644", text(&root.join("DEBIAN/md5sums"))?], &[])?;
     let made = out.join(package_name());
-    let arguments = ["--root-owner-group", "-Zxz", "--build", path(&root)?, path(&made)?];
+    let arguments = ["--root-owner-group", "-Zxz", "--build", text(&root)?, text(&made)?];
     run("dpkg-deb", &arguments, &[("SOURCE_DATE_EPOCH", epoch)])
 }
 
@@ -175,16 +171,14 @@ fn copyright() -> Result<String, String> {
 /// An image of the Open Container Initiative with the program alone in it, in a tar file (OCI image-spec 1.1: image-layout.md,
 /// manifest.md, config.md).
 fn image(out: &Path, program: &Path, epoch: &str) -> Outcome {
-    let scratch = crate::Scratch::new("oci")?;
+    let scratch = Scratch::new("oci")?;
     let files = scratch.folder("files")?;
     // The directory for temporary files is where images are made that nobody names.
-    ["usr/bin", "tmp"]
-        .iter()
-        .try_for_each(|name| std::fs::create_dir_all(files.join(name)).map_err(about(name)))?;
-    let inside = files.join("usr/bin/platter");
+    scratch.folder("files/tmp")?;
+    let inside = scratch.folder("files/usr/bin")?.join("platter");
     std::fs::copy(program, &inside).map_err(about("usr/bin/platter"))?;
-    run("chmod", &["-R", "755", path(&files)?], &[])?;
-    run("chmod", &["1777", path(&files.join("tmp"))?], &[])?;
+    run("chmod", &["-R", "755", text(&files)?], &[])?;
+    run("chmod", &["1777", text(&files.join("tmp"))?], &[])?;
     let layout = scratch.folder("layout")?;
     let blobs = scratch.folder("layout/blobs/sha256")?;
     let layer = scratch.folder("parts")?.join("layer.tar");
@@ -221,9 +215,9 @@ fn image(out: &Path, program: &Path, epoch: &str) -> Outcome {
 
 /// Names a file by its SHA-256; returns that and its length.
 fn blob(file: &Path, blobs: &Path) -> Result<(String, u64), String> {
-    let sum = said("sha256sum", &[path(file)?])?;
+    let sum = said("sha256sum", &[text(file)?])?;
     let digest = sum.split_whitespace().next().ok_or("sha256sum said nothing")?.to_owned();
-    let bytes = std::fs::copy(file, blobs.join(&digest)).map_err(about(path(file)?))?;
+    let bytes = std::fs::copy(file, blobs.join(&digest)).map_err(about(text(file)?))?;
     Ok((digest, bytes))
 }
 
@@ -231,19 +225,18 @@ fn blob(file: &Path, blobs: &Path) -> Result<(String, u64), String> {
 fn archive(to: &Path, folder: &Path, epoch: &str) -> Outcome {
     let mtime = format!("--mtime=@{epoch}");
     let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", &mtime];
-    let what = ["-C", path(folder)?, "-cf", path(to)?, "."];
+    let what = ["-C", text(folder)?, "-cf", text(to)?, "."];
     run("tar", &[&same[..], &what].concat(), &[])
 }
 
 /// All that is compiled into the program, with versions and licences (CycloneDX 1.5).
 fn bill(out: &Path, epoch: &str) -> Outcome {
     let created = said("date", &["-u", "-d", &format!("@{epoch}"), "+%Y-%m-%dT%H:%M:%SZ"])?;
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let what = ["tree", "--locked", "--package", "platter", "--features", "parquet", "--target", TARGET];
     let how = ["--edges", "normal", "--prefix", "none", "--no-dedupe", "--format", "{p}|{l}"];
-    let text = said_whole(&cargo, &[&what[..], &how].concat())?;
+    let tree = command::said(Command::new(cargo_program()).args([&what[..], &how].concat()))?;
     // `name v1.2.3 (/where/it/is)`, which those of this workspace have.
-    let mut crates: Vec<(&str, &str, String)> = text.lines().filter_map(of_line).collect();
+    let mut crates: Vec<(&str, &str, String)> = tree.lines().filter_map(of_line).collect();
     crates.sort_unstable();
     crates.dedup();
     let components: Vec<String> = crates
@@ -272,37 +265,16 @@ fn of_line(line: &str) -> Option<(&str, &str, String)> {
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = std::fs::read_dir(folder).map_err(about(path(folder)?))?;
+    let entries = std::fs::read_dir(folder).map_err(about(text(folder)?))?;
     Ok(entries.flatten().map(|entry| entry.path()).collect())
 }
 
 /// What a program prints, without the line's end.
 fn said(program: &str, arguments: &[&str]) -> Result<String, String> {
-    said_whole(program, arguments).map(|text| text.trim_end().to_owned())
-}
-
-fn said_whole(program: &str, arguments: &[&str]) -> Result<String, String> {
-    in_directory(program, arguments, Path::new("."))
-}
-
-fn in_directory(program: &str, arguments: &[&str], folder: &Path) -> Result<String, String> {
-    let output =
-        Command::new(program).args(arguments).current_dir(folder).output().map_err(about(program))?;
-    match output.status.success() {
-        true => String::from_utf8(output.stdout).map_err(|_| format!("{program}: no text")),
-        false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr))),
-    }
-}
-
-fn write(path: &Path, text: &str) -> Outcome {
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    command::said(Command::new(program).args(arguments)).map(|printed| printed.trim_end().to_owned())
 }
 
 fn about(what: &str) -> impl Fn(std::io::Error) -> String {
     let what = what.to_owned();
     move |error| format!("{what}: {error}")
-}
-
-fn path(path: &Path) -> Result<&str, String> {
-    path.to_str().ok_or_else(|| format!("{}: not a path that can be given to programs", path.display()))
 }

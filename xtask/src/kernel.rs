@@ -1,7 +1,8 @@
 //! The Linux kernel that is emulated as a judge: one with ntfs3, and with an exFAT that knows the valid data length.
 
+use crate::Outcome;
+use crate::command::run;
 use crate::tools::{is_root, is_there};
-use crate::{Outcome, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

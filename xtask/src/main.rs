@@ -3,6 +3,7 @@
 
 mod accuracy;
 mod bindings;
+mod command;
 mod deploy;
 mod dist;
 mod kernel;
@@ -10,7 +11,8 @@ mod packages;
 mod tables;
 mod tools;
 
-use std::path::PathBuf;
+use command::{cargo, cargo_program, cargo_with, run, said, write};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
@@ -77,52 +79,6 @@ fn is_number(word: &str) -> bool {
 
 /// What a task returns: why it failed.
 type Outcome = Result<(), String>;
-
-/// A directory of this process that goes away with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Result<Scratch, String> {
-        let path = std::env::temp_dir().join(format!("platter-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Scratch(path))
-    }
-
-    /// A new directory in it.
-    fn folder(&self, name: &str) -> Result<PathBuf, String> {
-        let path = self.0.join(name);
-        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Runs a command to its end, showing it and its output.
-fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
-    eprintln!("+ {program} {}", arguments.join(" "));
-    let status = Command::new(program)
-        .args(arguments)
-        .envs(environment.iter().copied())
-        .status()
-        .map_err(|error| format!("{program}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{program} {}: {status}", arguments.join(" "))) }
-}
-
-/// The cargo that runs this.
-fn cargo(arguments: &[&str]) -> Outcome {
-    cargo_with(arguments, &[])
-}
-
-/// The same, with an environment.
-fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    run(&cargo, arguments, environment)
-}
 
 fn test() -> Outcome {
     tools::provide(tools::FOR_TESTS)?;
@@ -226,16 +182,9 @@ fn docs(directory: &str) -> Outcome {
     cargo(&["build", "--release"])?;
     cargo(&["run", "--release", "--quiet", "--", "man", directory])?;
     for shell in ["bash", "zsh", "fish"] {
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-        let output = Command::new(cargo)
-            .args(["run", "--release", "--quiet", "--", "completions", shell])
-            .output()
-            .map_err(|error| format!("completions {shell}: {error}"))?;
-        if !output.status.success() {
-            return Err(format!("completions {shell}: {}", output.status));
-        }
-        let path = format!("{directory}/platter.{shell}");
-        std::fs::write(&path, output.stdout).map_err(|error| format!("{path}: {error}"))?;
+        let arguments = ["run", "--release", "--quiet", "--", "completions", shell];
+        let script = said(Command::new(cargo_program()).args(arguments))?;
+        write(Path::new(&format!("{directory}/platter.{shell}")), &script)?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Whether what `cargo xtask dist` makes is good: built twice in different places it is the same, lintian has nothing to
 //! say, and in a root of its own the package is installed, used and removed, and nothing is left.
 
+use crate::command::{Scratch, cargo_program, run, text};
 use crate::tools::{self, Tool};
-use crate::{Outcome, Scratch, bindings, run};
+use crate::{Outcome, bindings, dist};
 use std::path::Path;
 use std::process::Command;
 
@@ -44,7 +45,7 @@ pub fn judge() -> Outcome {
     tools::provide(TOOLS)?;
     let here = Scratch::new("packages")?;
     let (first, second) = (here.folder("first")?, here.folder("second")?);
-    crate::dist::make(text(&first)?)?;
+    dist::make(text(&first)?)?;
     twice(&here, &second)?;
     let sums =
         |folder: &Path| std::fs::read_to_string(folder.join("SHA256SUMS")).map_err(|error| error.to_string());
@@ -52,7 +53,7 @@ pub fn judge() -> Outcome {
         return Err(format!("built twice, and not the same:\n{}\n{}", sums(&first)?, sums(&second)?));
     }
     eprintln!("built twice in different places: the same");
-    let package = first.join(crate::dist::package_name());
+    let package = first.join(dist::package_name());
     let strict = ["--fail-on", "error,warning", "--tag-display-limit", "0", text(&package)?];
     run("lintian", &strict, &[])?;
     clean_root(&here, &package)
@@ -63,14 +64,9 @@ fn twice(here: &Scratch, out: &Path) -> Outcome {
     let sources = here.folder("sources")?;
     let copy = format!("git ls-files -z | tar --null -T - -cf - | tar -C {} -xf -", text(&sources)?);
     run("sh", &["-c", &copy], &[])?;
-    let epoch = Command::new("git")
-        .args(["log", "-1", "--format=%ct"])
-        .output()
-        .map_err(|error| error.to_string())?;
-    let epoch = String::from_utf8_lossy(&epoch.stdout).trim().to_owned();
+    let epoch = dist::epoch()?;
     let target = bindings::target_directory()?.join("twice");
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let status = Command::new(cargo)
+    let status = Command::new(cargo_program())
         .args(["run", "--quiet", "--package", "xtask", "--", "dist", text(out)?])
         .current_dir(&sources)
         .envs([("CARGO_TARGET_DIR", text(&target)?), ("SOURCE_DATE_EPOCH", &epoch)])
@@ -113,8 +109,4 @@ fn clean_root(here: &Scratch, package: &Path) -> Outcome {
             Err(format!("installed: {is_there}; left behind: {left:?}"))
         }
     }
-}
-
-fn text(path: &Path) -> Result<&str, String> {
-    path.to_str().ok_or_else(|| format!("{}: not a path that can be given to programs", path.display()))
 }

@@ -1,6 +1,7 @@
 //! What others read of reports: Parquet in DuckDB and Polars, fio's JSON in fio-plot.
 
-use crate::{Outcome, bindings, run};
+use crate::command::{Scratch, cargo, run, said, write};
+use crate::{Outcome, bindings};
 use std::path::Path;
 use std::process::Command;
 
@@ -12,7 +13,7 @@ pub fn judge() -> Outcome {
     let program = program()?;
     let environment = bindings::target_directory()?.join("readers");
     let python = bindings::environment(&environment, &READERS)?;
-    let here = crate::Scratch::new("tables")?;
+    let here = Scratch::new("tables")?;
     run(
         &python,
         &["xtask/judges/parquet.py", &program, &here.folder("parquet")?.display().to_string()],
@@ -23,29 +24,23 @@ pub fn judge() -> Outcome {
 
 /// The release build, with Parquet in it.
 pub fn program() -> Result<String, String> {
-    crate::cargo(&["build", "--release", "--package", "platter", "--features", "parquet"])?;
+    cargo(&["build", "--release", "--package", "platter", "--features", "parquet"])?;
     let path = bindings::target_directory()?.join("release/platter");
     path.into_os_string().into_string().map_err(|path| format!("{}: not text", path.display()))
 }
 
 /// fio-plot draws a chart of a load's JSON.
-fn fio_plot(fio_plot: &Path, program: &str, here: &crate::Scratch) -> Outcome {
+fn fio_plot(fio_plot: &Path, program: &str, here: &Scratch) -> Outcome {
     let folder = here.folder("charts")?;
     let job = folder.join("job.fio");
     let load =
         "[load]\nrw=randread\nbs=4k\niodepth=4\nnumjobs=1\nsize=64m\nruntime=1\ntime_based\ndirect=1\n";
-    std::fs::write(&job, load).map_err(|error| format!("{}: {error}", job.display()))?;
+    write(&job, load)?;
     let job = job.display().to_string();
-    let output = Command::new(program)
-        .args(["run", &job, "--target", "refs", "--device", "mem:1G", "--fio-json"])
-        .output()
-        .map_err(|error| format!("{program}: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr)));
-    }
+    let arguments = ["run", &job, "--target", "refs", "--device", "mem:1G", "--fio-json"];
+    let json = said(Command::new(program).args(arguments))?;
     let _ = std::fs::remove_file(&job);
-    let json = folder.join("randread-4-1.json");
-    std::fs::write(&json, output.stdout).map_err(|error| format!("{}: {error}", json.display()))?;
+    write(&folder.join("randread-4-1.json"), &json)?;
     let chart = folder.join("chart.png");
     let charts = folder.display().to_string();
     let arguments =

@@ -1,6 +1,7 @@
 //! The programs of others that tests and measurements need.
 
-use crate::{Outcome, cargo, run};
+use crate::Outcome;
+use crate::command::{cargo, run};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
