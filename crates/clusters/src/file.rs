@@ -3,11 +3,14 @@
 //! A [`File`] is what the data path needs of a node and nothing else, so that a planned read, or a planned write over
 //! what is there already, takes one shared lock and changes two counters.
 //!
-//! A write past the end is *pending* from plan to finish: its clusters are the file's, but the size covers it only
-//! when it and everything before it is finished. The gap in front of it is zeroed when it is planned. So no reader
-//! ever sees what a cluster held before, whatever the order in which transfers end. A format that can say of clusters
-//! that they are allocated but not written (exFAT's valid data length) keeps the size apart from what is written; one
-//! that cannot (FAT) has both the same, and zeroes what a larger size adds.
+//! A write past what is valid is *pending* from plan to finish, and further until every such write that begins before it
+//! is finished: its clusters are the file's, but the disk is told of them only then, because no entry can say that a later
+//! part is written and an earlier one is not. Readers see it as soon as it is finished itself. A sync does not wait for
+//! those before it: it writes zeroes over what they are to fill, so that the disk can be told, and they write once more
+//! when they finish. The gap in front of a pending write is zeroed when it is planned. So no reader ever sees what a
+//! cluster held before, whatever the order in which transfers end. A format that can say of clusters that they are allocated but not written
+//! (exFAT's valid data length) keeps the size apart from what is written; one that cannot (FAT) has both the same, and
+//! zeroes what a larger size adds.
 
 use crate::{Heap, Run, Runs};
 use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -17,13 +20,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A planned write past the end.
+/// A planned write past what is valid, until all before it are finished too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub ticket: u64,
     pub start: u64,
     pub end: u64,
     pub done: bool,
+    /// From where on a sync wrote zeroes where it is writing, if one did.
+    pub overtaken: Option<u64>,
 }
 
 /// Where a file's content lies.
@@ -33,7 +38,7 @@ pub struct FileState {
     pub loaded: bool,
     /// Its clusters are no longer its own.
     pub dead: bool,
-    /// The size that readers see.
+    /// The size that the entry has. Readers see that of [`FileState::seen`].
     pub size: u64,
     /// Up to here the clusters hold what was written; from here to the size zeroes are read, whatever they hold.
     pub valid: u64,
@@ -146,10 +151,10 @@ impl FileState {
         Ok(())
     }
 
-    /// Fills a plan with the segments of `length` bytes from `offset`.
-    pub fn fill(&self, heap: &Heap, offset: u64, length: u64, plan: &mut Plan) -> Result<()> {
-        let mut at = 0u32;
-        self.pieces(heap, offset..offset + length, |place, length| {
+    /// Fills a plan that begins at `offset` with the segments of a range.
+    pub fn fill(&self, heap: &Heap, range: Range<u64>, offset: u64, plan: &mut Plan) -> Result<()> {
+        let mut at = (range.start - offset) as u32;
+        self.pieces(heap, range, |place, length| {
             plan.push(place, at, length as u32);
             at += length as u32;
             Ok(())
@@ -164,9 +169,58 @@ impl FileState {
     /// Notes a planned write past the end and returns its ticket.
     pub fn announce(&mut self, start: u64, end: u64) -> u64 {
         self.next_ticket += 1;
-        self.pending.push(Pending { ticket: self.next_ticket, start, end, done: false });
+        self.pending.push(Pending { ticket: self.next_ticket, start, end, done: false, overtaken: None });
         self.planned = self.planned.max(end);
         self.next_ticket
+    }
+
+    /// The size that readers see.
+    pub fn seen(&self) -> u64 {
+        self.finished().map(|range| range.end).fold(self.size, u64::max)
+    }
+
+    /// What was written past what is valid and waits there for writes before it.
+    fn finished(&self) -> impl Iterator<Item = Range<u64>> {
+        self.pending.iter().filter(|pending| pending.done).map(|pending| pending.start..pending.end)
+    }
+
+    /// Up to where finished writes wait for others, if one does.
+    pub fn waits_up_to(&self) -> Option<u64> {
+        self.finished().map(|range| range.end).max()
+    }
+
+    /// Makes all that is finished valid. What lies between it reads as zeroes now, though writes under way are to fill it.
+    pub fn overtake(&mut self) {
+        let Some(end) = self.waits_up_to() else { return };
+        let valid = self.valid;
+        for pending in self.pending.iter_mut().filter(|pending| !pending.done && pending.start < end) {
+            (pending.start, pending.end) = (end, pending.end.max(end));
+            pending.overtaken = pending.overtaken.or(Some(valid));
+        }
+        self.advance();
+    }
+
+    /// From where on a sync wrote zeroes where this write was under way, if one did.
+    pub fn overtaken(&self, ticket: u64) -> Option<u64> {
+        self.pending.iter().find(|pending| pending.ticket == ticket)?.overtaken
+    }
+
+    /// Parts that together are this range of what readers see, in order, each with whether it is written: what is not reads
+    /// as zeroes.
+    pub fn parts(&self, range: Range<u64>) -> Vec<(Range<u64>, bool)> {
+        let mut parts = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let mut written = at.max(self.valid);
+            while let Some(next) = self.finished().find(|finished| finished.contains(&written)) {
+                written = next.end;
+            }
+            let next = self.finished().map(|finished| finished.start).filter(|start| *start > at).min();
+            let end = if written > at { written } else { next.unwrap_or(range.end) }.min(range.end);
+            parts.push((at..end, written > at));
+            at = end;
+        }
+        parts
     }
 
     /// Ends a pending write, and moves over it what is valid, and the size, if nothing before it is pending.
@@ -176,8 +230,13 @@ impl FileState {
                 pending.done = true;
             }
         } else {
-            self.pending.retain(|pending| pending.ticket != ticket);
+            self.withdraw(ticket);
         }
+        self.advance();
+    }
+
+    /// Moves what is valid over what is finished and has nothing before it.
+    fn advance(&mut self) {
         let open = self.pending.iter().filter(|pending| !pending.done).map(|pending| pending.start).min();
         let reached = |pending: &Pending| pending.done && open.is_none_or(|open| pending.start < open);
         let valid = self.pending.iter().filter(|pending| reached(pending)).map(|pending| pending.end).max();
@@ -185,6 +244,19 @@ impl FileState {
         self.valid = self.valid.max(valid.unwrap_or(0));
         self.size = self.size.max(self.valid);
         self.planned = self.pending.iter().map(|pending| pending.end).fold(self.valid, u64::max);
+    }
+
+    /// Forgets a pending write.
+    pub fn withdraw(&mut self, ticket: u64) {
+        self.pending.retain(|pending| pending.ticket != ticket);
+        self.planned = self.pending.iter().map(|pending| pending.end).fold(self.valid, u64::max);
+    }
+
+    /// Takes back what concluding a write moved and could not be recorded: these were the size and what was valid. Readers
+    /// go on seeing it.
+    pub fn take_back(&mut self, size: u64, valid: u64, ticket: u64) {
+        self.pending.push(Pending { ticket, start: valid, end: self.valid, done: true, overtaken: None });
+        (self.size, self.valid) = (size, valid);
     }
 
     /// Whether a planned write ends after this one starts.
@@ -269,12 +341,16 @@ mod tests {
         let second = state.announce(1024, 4096);
         let third = state.announce(4096, 5120);
         state.conclude(third, true);
-        assert_eq!((state.size, state.planned), (100, 5120));
+        assert_eq!((state.size, state.planned, state.seen()), (100, 5120, 5120));
+        assert_eq!(state.parts(0..5120), [(0..100, true), (100..4096, false), (4096..5120, true)]);
+        assert_eq!(state.waits_up_to(), Some(5120));
         state.conclude(first, true);
         assert_eq!((state.size, state.planned), (1024, 5120));
+        assert_eq!(state.parts(512..5000), [(512..1024, true), (1024..4096, false), (4096..5000, true)]);
         state.conclude(second, true);
         assert_eq!((state.size, state.planned), (5120, 5120));
         assert!(state.pending.is_empty());
+        assert_eq!((state.seen(), state.waits_up_to()), (5120, None));
         let over = state.announce(5120, 6144);
         assert_eq!(state.left_by_others(4096..8192, 0), [4096..5120, 6144..8192]);
         assert!(state.left_by_others(4096..8192, over).iter().eq([&(4096..8192)]));
@@ -282,5 +358,21 @@ mod tests {
         let failed = state.announce(6144, 7168);
         state.conclude(failed, false);
         assert_eq!((state.size, state.planned), (5120, 5120));
+    }
+
+    #[test]
+    fn a_sync_overtakes_what_is_under_way() {
+        let mut state = FileState { loaded: true, ..FileState::default() };
+        let long = state.announce(0, 4096);
+        let short = state.announce(512, 1024);
+        let later = state.announce(8192, 9216);
+        state.conclude(short, true);
+        assert_eq!(state.parts(0..1024), [(0..512, false), (512..1024, true)]);
+        state.overtake();
+        assert_eq!((state.valid, state.size, state.planned, state.waits_up_to()), (1024, 1024, 9216, None));
+        assert_eq!([long, later].map(|ticket| state.overtaken(ticket)), [Some(0), None]);
+        state.conclude(later, true);
+        state.conclude(long, true);
+        assert_eq!((state.valid, state.planned, state.pending.len()), (9216, 9216, 0));
     }
 }

@@ -313,20 +313,15 @@ impl<F: Family> FileSystem for Volume<F> {
         plan.start(node.0, offset, 0);
         let known = self.remember(node, plan)?;
         self.shared(&known.file, |state| {
-            let covered = state.size.saturating_sub(offset).min(length as u64);
+            let covered = state.seen().saturating_sub(offset).min(length as u64);
             plan.length = covered as usize;
-            let valid = state.valid.saturating_sub(offset).min(covered);
             let pass = known.file.enter(offset..offset + length as u64, Access::Read)?;
             plan.notes[PASS] = pass.into_bits();
-            if let Err(error) = state.fill(&self.heap, offset, self.sector_end(valid), plan) {
+            let filled = self.fill_read(state, offset..offset + covered, plan);
+            if filled.is_err() {
                 known.file.leave(pass);
-                return Err(error);
             }
-            if valid < covered {
-                // What is allocated but not written, and what the last sector holds behind what is.
-                plan.holes.push(valid as u32..covered as u32);
-            }
-            Ok(())
+            filled
         })?;
         plan.state = Some(known);
         Ok(())
@@ -364,16 +359,14 @@ impl<F: Family> FileSystem for Volume<F> {
         Ok(())
     }
 
-    fn finish_write(&self, plan: &mut Plan, _data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
+    fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
         let file = self.finishing_file(plan)?;
         let extended = plan.notes[0] == PENDING;
         let recorded = if extended {
-            self.finish_extension(
-                file,
-                plan.offset..plan.offset + plan.length as u64,
-                plan.notes[1],
-                done.is_ok(),
-            )
+            let range = plan.offset..plan.offset + plan.length as u64;
+            let again =
+                |state: &FileState, from| self.fill_zeroes(state, from, plan.offset, &data[..plan.length]);
+            self.finish_extension(file, range, plan.notes[1], done.is_ok(), again)
         } else {
             if done.is_ok() && plan.length > 0 {
                 self.touch(file);
@@ -394,14 +387,12 @@ impl<F: Family> FileSystem for Volume<F> {
             return Ok(());
         }
         if self.check_aligned(offset, data.len()).is_err() {
-            self.write_unaligned(&file, offset, data)?;
-            return self.wait_visible(&file, offset + data.len() as u64);
+            return self.write_unaligned(&file, offset, data);
         }
         let mut plan = Plan::default();
         plan_when_free(|| self.plan_write(node, offset, data, &mut plan), || file.wait_free())?;
         let done = plan.write_to(&*self.device, data);
-        self.finish_write(&mut plan, data, done)?;
-        self.wait_visible(&file, offset + data.len() as u64)
+        self.finish_write(&mut plan, data, done).map(drop)
     }
 
     fn wait_until_free(&self, node: Node) {
@@ -415,7 +406,7 @@ impl<F: Family> FileSystem for Volume<F> {
         self.shared(&file, |state| {
             let mut extents: Vec<Extent> = Vec::new();
             let mut at = 0;
-            for (range, written) in [(0..state.valid, true), (state.valid..state.size, false)] {
+            for (range, written) in state.parts(0..state.seen()) {
                 state.pieces(&self.heap, range, |place, length| {
                     let place = if written { Place::Device(place) } else { Place::Unwritten(place) };
                     extents.push(Extent { offset: at, length, place });
@@ -428,6 +419,9 @@ impl<F: Family> FileSystem for Volume<F> {
     }
 
     fn sync(&self, node: Node, scope: SyncScope) -> Result<()> {
+        if let Some(file) = self.files.get(node.0) {
+            self.settle(&file)?;
+        }
         let pressing = {
             let mut core = self.core();
             core.entity(node.0)?;
@@ -446,6 +440,9 @@ impl<F: Family> FileSystem for Volume<F> {
     }
 
     fn sync_all(&self) -> Result<()> {
+        for file in self.files.all() {
+            self.settle(&file)?;
+        }
         // Also on a volume that takes no changes any more: another caller may be unmounting it at this moment.
         self.core().mark_all();
         self.make_durable(Need::Commit)

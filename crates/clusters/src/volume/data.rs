@@ -108,6 +108,23 @@ impl<F: Family> Volume<F> {
         }
     }
 
+    /// Fills a plan with the segments and holes of a range of what readers see.
+    #[inline]
+    pub(super) fn fill_read(&self, state: &FileState, range: Range<u64>, plan: &mut Plan) -> Result<()> {
+        if range.end <= state.valid {
+            return state.fill(&self.heap, range.start..self.sector_end(range.end), range.start, plan);
+        }
+        for (part, written) in state.parts(range.clone()) {
+            if written {
+                // What its last sector holds behind it is not the file's, or comes as a part of its own.
+                state.fill(&self.heap, part.start..self.sector_end(part.end), range.start, plan)?;
+            } else {
+                plan.holes.push((part.start - range.start) as u32..(part.end - range.start) as u32);
+            }
+        }
+        Ok(())
+    }
+
     /// Writes zeroes over a range of a file, from any byte to a sector's end. What shares the first sector stays.
     pub(super) fn zero(&self, state: &FileState, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
@@ -163,6 +180,22 @@ impl<F: Family> Volume<F> {
         })
     }
 
+    /// Writes those of these sectors that hold zeroes from an offset of the file on. The others were written since, by this
+    /// write itself or by one that came later and was seen already.
+    pub(super) fn fill_zeroes(&self, state: &FileState, from: u64, offset: u64, data: &[u8]) -> Result<()> {
+        let mut found = Buffer::new(data.len());
+        self.transfer_in(state, offset, &mut found)?;
+        let sector = self.sector as usize;
+        let sectors = found.chunks(sector).zip(data.chunks(sector)).zip((offset..).step_by(sector));
+        for ((found, data), at) in sectors {
+            let kept = from.saturating_sub(at).min(found.len() as u64) as usize;
+            if kept < found.len() && found[kept..].iter().all(|byte| *byte == 0) {
+                self.transfer_out(state, at, data)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Rounds up to the device's sector.
     pub(super) fn sector_end(&self, offset: u64) -> u64 {
         // A power of two: what divides by a variable takes longer than all the rest of a plan.
@@ -208,7 +241,7 @@ impl<F: Family> Volume<F> {
         plan.notes[0] = IN_PLACE;
         plan.notes[PASS] = pass.into_bits();
         let is_durable = file.recorded_in.load(Ordering::SeqCst) <= self.committed.load(Ordering::SeqCst);
-        state.fill(&self.heap, offset, length as u64, plan).inspect_err(|_| {
+        state.fill(&self.heap, offset..offset + length as u64, offset, plan).inspect_err(|_| {
             file.leave(pass);
         })?;
         plan.sync = if is_durable { SyncNeed::None } else { SyncNeed::After };
@@ -246,7 +279,7 @@ impl<F: Family> Volume<F> {
             let ready = self.reserve(&mut core, file, &mut state, end).and_then(|()| {
                 drop(core);
                 self.zero(&state, gap)?;
-                state.fill(&self.heap, offset, length as u64, plan)
+                state.fill(&self.heap, offset..end, offset, plan)
             });
             if let Err(error) = ready {
                 drop(state);
@@ -262,21 +295,29 @@ impl<F: Family> Volume<F> {
         })
     }
 
-    /// Second half of a write past the end, from `start` to `end`.
+    /// Second half of a write past what is valid. `again` writes it once more where a sync wrote zeroes, from an
+    /// offset on.
     pub(super) fn finish_extension(
         &self,
         file: &File,
         range: Range<u64>,
         ticket: u64,
-        written: bool,
+        mut written: bool,
+        again: impl FnOnce(&FileState, u64) -> Result<()>,
     ) -> Result<()> {
         let (mut core, mut state) = self.with_core(file)?;
         let (size, valid) = (state.size, state.valid);
         if let Err(error) = self.health.promise() {
-            // Nothing can be recorded any more, so nobody is to see it, nor what waited for it.
-            state.conclude(ticket, false);
-            (state.size, state.valid) = (size, valid);
+            // Nothing can be recorded any more, so nobody is to see it. What others wrote stays to be seen while the volume
+            // is open: in memory, as no entry will ever tell of it.
+            state.withdraw(ticket);
+            core.pin(file.number);
             return Err(error);
+        }
+        let mut outcome = Ok(());
+        if written && let Some(from) = state.overtaken(ticket) {
+            outcome = again(&state, from);
+            written = outcome.is_ok();
         }
         // Others come after it: what it failed to write is to read as zeroes. If that fails too, the file can neither
         // grow over what the clusters held before nor lose what others wrote: nothing more is changed.
@@ -293,26 +334,37 @@ impl<F: Family> Volume<F> {
         }
         let recorded = if state.valid != valid { self.record(&mut core, file, &mut state) } else { Ok(()) };
         if recorded.is_err() {
-            (state.size, state.valid) = (size, valid);
+            state.take_back(size, valid, ticket);
         }
         if state.pending.is_empty() {
             self.trim(&mut core, &mut state);
         }
-        recorded
+        outcome.and(recorded)
     }
 
-    /// Waits until a write that ends here is seen by readers: writes that were planned before it and lie in front of it
-    /// have to be finished first. The caller has no plan in flight on the file.
-    ///
-    /// # Errors
-    /// A failure of the volume meanwhile: then it never is.
-    pub(super) fn wait_visible(&self, file: &File, end: u64) -> Result<()> {
-        // Others may be planned in front of it while it waits, so once need not be enough.
-        while file.read().pending.iter().any(|pending| pending.done && pending.end >= end) {
-            drop(file.claim(|_| 0..0, Access::Write));
+    /// Sees to it that the next commit tells of all that was written to a file: of what is finished and waits for writes that
+    /// were planned before. Those are not waited for: their caller may be this one.
+    pub(super) fn settle(&self, file: &File) -> Result<()> {
+        if file.read().waits_up_to().is_none() {
+            return Ok(());
         }
-        // Somebody may have cut the file short; or it was one of those before it that failed.
-        if file.read().valid < end { self.health.promise() } else { Ok(()) }
+        let (mut core, mut state) = match self.with_core(file) {
+            Err(Error::NotFound) => return Ok(()),
+            both => both?,
+        };
+        self.health.promise()?;
+        let (size, valid) = (state.size, state.valid);
+        let gaps = state.parts(valid..state.waits_up_to().unwrap_or(valid));
+        for (gap, _) in gaps.into_iter().filter(|(_, written)| !written) {
+            // A write that begins inside a sector wrote zeroes in front of it.
+            self.zero(&state, gap.start..gap.end / u64::from(self.sector) * u64::from(self.sector))?;
+        }
+        state.overtake();
+        let recorded = self.record(&mut core, file, &mut state);
+        if recorded.is_err() {
+            state.take_back(size, valid, 0);
+        }
+        recorded
     }
 
     /// Changes a file's size.
@@ -398,7 +450,9 @@ impl<F: Family> Volume<F> {
                 // The claim keeps everyone from moving these clusters; readers go on.
                 let written = self.write_sectors(&file.read(), kept, offset, data);
                 if let Some((ticket, _)) = ticket {
-                    let recorded = self.finish_extension(file, offset..end, ticket, written.is_ok());
+                    // Nothing in front of it is to become zeroes any more.
+                    let again = |state: &FileState, _| self.write_sectors(state, end.max(kept), offset, data);
+                    let recorded = self.finish_extension(file, offset..end, ticket, written.is_ok(), again);
                     return written.and(recorded);
                 }
                 if written.is_ok() {

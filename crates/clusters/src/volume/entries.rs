@@ -96,8 +96,13 @@ impl<F: Family> Volume<F> {
         core.absorb(number);
         let entity = core.entity(number)?;
         let (entry, linked) = (entity.entry.clone(), entity.linked);
+        // What is written and waits for earlier writes is not in the entry.
+        let seen = entity.file.as_ref().map_or(0, |file| file.read().seen());
         let allocated = self.allocated(core, Some(number), &entry);
-        Ok(attributes_of(&entry, linked, allocated, core.offset_minutes))
+        let mut attributes = attributes_of(&entry, linked, allocated, core.offset_minutes);
+        attributes.size = attributes.size.max(seen);
+        attributes.allocated = attributes.allocated.max(self.heap.clusters_for(seen) << self.heap.shift);
+        Ok(attributes)
     }
 
     /// Removes an entry that `allowed` allows.

@@ -120,7 +120,9 @@ pub(super) fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Ve
         return Err(format!("panic: {}", text.unwrap_or_default()));
     }
     let (mut history, end) = result.lock().expect("it ended").take().expect("it ended");
-    history.settle_planned(fails);
+    if fails {
+        history.doubt_planned();
+    }
     if let Some(fault) = history.faults.first() {
         return Err(fault.clone());
     }
