@@ -15,7 +15,7 @@
 use crate::{Heap, Run, Runs};
 use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use platter_vfs::{Access, Claim, Error, Pass, Plan, RangeLock, Result};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -290,11 +290,11 @@ impl FileState {
 /// wait for a change of names.
 #[derive(Default)]
 pub(crate) struct Files {
-    shards: [RwLock<HashMap<u64, Arc<File>>>; 16],
+    shards: [RwLock<BTreeMap<u64, Arc<File>>>; 16],
 }
 
 impl Files {
-    fn shard(&self, number: u64) -> &RwLock<HashMap<u64, Arc<File>>> {
+    fn shard(&self, number: u64) -> &RwLock<BTreeMap<u64, Arc<File>>> {
         &self.shards[number as usize % self.shards.len()]
     }
 

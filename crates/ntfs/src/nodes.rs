@@ -144,8 +144,10 @@ impl Nodes {
         if self.idle.len() > MOST_IDLE { self.idle.pop_front() } else { None }
     }
 
-    /// All nodes.
-    pub fn all(&self) -> impl Iterator<Item = (u64, &Entity)> {
-        self.entities.iter().map(|(node, entity)| (*node, entity))
+    /// All nodes, in order, so that a commit does the same each time.
+    pub fn all(&self) -> Vec<u64> {
+        let mut nodes: Vec<u64> = self.entities.keys().copied().collect();
+        nodes.sort_unstable();
+        nodes
     }
 }

@@ -44,7 +44,7 @@ use platter_vfs::{
     Pass, Plan, Progress, RenameFlags, Reparse, Result, Silent, Space, SyncNeed, SyncScope, Timestamp,
     VolumeInfo,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -67,8 +67,8 @@ pub struct Volume {
     commits: Commits,
     /// Told when a planned sync ends.
     sync_ended: Condvar,
-    /// The streams by node, for the data path.
-    streams: RwLock<std::collections::HashMap<u64, Arc<Stream>>>,
+    /// The streams by node, for the data path. In order, so that a commit does the same each time.
+    streams: RwLock<BTreeMap<u64, Arc<Stream>>>,
     /// Whether one of those not served yet wants times too.
     wants_times: AtomicBool,
     /// Files that are converted from or to integrity at the moment; told when one no longer is.

@@ -2,7 +2,7 @@
 
 mod settings;
 
-use platter_testing::simulation::{explore, survey};
+use platter_testing::simulation::{explore, survey, trace};
 use settings::{NAMES, setting};
 
 /// `PLATTER_SEED` runs one seed, `PLATTER_SCHEDULES` so many.
@@ -91,11 +91,36 @@ fn refs_on_a_mirror() {
     run("refs mirror", 500);
 }
 
+/// A finding is replayed with its seed, in another process too: nothing else may decide what happens.
+#[test]
+fn a_seed_gives_the_same_run_each_time() {
+    let seeds = std::env::var("PLATTER_SCHEDULES").map_or(20, |text| text.parse().expect("a number"));
+    for name in NAMES {
+        for seed in 1..=seeds {
+            let setting = setting(name);
+            // It takes as long as all the rest.
+            let with_image = seed % 10 == 5;
+            let [first, second] = [(); 2].map(|()| trace(&setting, seed, with_image));
+            let differs = first.lines().zip(second.lines()).find(|(first, second)| first != second);
+            assert!(first == second, "{name}: seed {seed}: {differs:#?}");
+        }
+    }
+}
+
 /// Seeds beyond those of the other tests that found something once.
 #[test]
 fn what_was_found_once() {
-    let found =
-        [("refs+integrity", 100_516), ("refs+integrity", 100_718), ("ntfs mirror", 438), ("refs full", 1141)];
+    let found = [
+        ("refs+integrity", 100_516),
+        ("refs+integrity", 100_718),
+        ("ntfs mirror", 438),
+        ("refs full", 1141),
+        ("fat12", 3259),
+        ("fat12", 1_020_049),
+        ("exfat", 4930),
+        ("exfat", 7045),
+        ("exfat", 1_205_830),
+    ];
     for (name, seed) in found {
         explore(&setting(name), seed, 1);
     }

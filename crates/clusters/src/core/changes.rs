@@ -96,7 +96,9 @@ impl<F: Family> Core<F> {
 
     /// Asks for everything to be written that has changed, times included.
     pub fn mark_all(&mut self) {
-        let numbers: Vec<u64> = self.nodes.keys().copied().collect();
+        let mut numbers: Vec<u64> = self.nodes.keys().copied().collect();
+        // In order, so that a commit does the same each time.
+        numbers.sort_unstable();
         for number in numbers {
             self.absorb(number);
             if self.nodes.get(&number).is_some_and(|entity| entity.lazy) {
@@ -107,8 +109,9 @@ impl<F: Family> Core<F> {
 
     /// Takes out of memory what has no name any more, held or not.
     pub(crate) fn drop_removed(&mut self) -> Vec<(u64, Entity<F::Entry>)> {
-        let removed: Vec<u64> =
+        let mut removed: Vec<u64> =
             self.nodes.iter().filter(|(_, entity)| !entity.linked).map(|(number, _)| *number).collect();
+        removed.sort_unstable();
         removed.into_iter().filter_map(|number| Some((number, self.drop_entity(number)?))).collect()
     }
 

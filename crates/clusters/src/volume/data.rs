@@ -116,8 +116,9 @@ impl<F: Family> Volume<F> {
         }
         for (part, written) in state.parts(range.clone()) {
             if written {
-                // What its last sector holds behind it is not the file's, or comes as a part of its own.
-                state.fill(&self.heap, part.start..self.sector_end(part.end), range.start, plan)?;
+                // Whole sectors: what is around it there is not the file's, or a part of its own.
+                let sectors = part.start & !(u64::from(self.sector) - 1)..self.sector_end(part.end);
+                state.fill(&self.heap, sectors, range.start, plan)?;
             } else {
                 plan.holes.push((part.start - range.start) as u32..(part.end - range.start) as u32);
             }
@@ -352,6 +353,10 @@ impl<F: Family> Volume<F> {
             Err(Error::NotFound) => return Ok(()),
             both => both?,
         };
+        if core.entity(file.number).is_err() {
+            // It was removed, and given up with the volume that is being unmounted.
+            return Ok(());
+        }
         self.health.promise()?;
         let (size, valid) = (state.size, state.valid);
         let gaps = state.parts(valid..state.waits_up_to().unwrap_or(valid));

@@ -459,7 +459,7 @@ impl NtfsVolume {
         if !self.is_written || self.health.promise().is_err() {
             return;
         }
-        let nodes: Vec<u64> = core.nodes.all().map(|(node, _)| node).collect();
+        let nodes = core.nodes.all();
         for node in nodes {
             let _ = self.trim(&mut core, node);
         }

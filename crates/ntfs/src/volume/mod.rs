@@ -40,7 +40,7 @@ use platter_vfs::{
     FileSystem, GroupCommit, Health, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions, Pass, Plan,
     RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope, VolumeInfo,
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,7 +66,7 @@ pub struct NtfsVolume {
     group: GroupCommit<commit::Turn>,
     commits: Commits,
     /// The streams by node, for the data path.
-    streams: RwLock<HashMap<u64, Arc<Stream>>>,
+    streams: RwLock<BTreeMap<u64, Arc<Stream>>>,
     /// Nodes whose times and sizes are to be recorded by the next commit.
     touched: Mutex<BTreeSet<u64>>,
     capabilities: Capabilities,

@@ -30,7 +30,7 @@ impl NtfsVolume {
     /// Makes everything that was written to any node's content be valid.
     pub(super) fn settle_all(&self) -> Result<()> {
         let mut core = self.core();
-        let nodes: Vec<u64> = core.nodes.all().map(|(node, _)| node).collect();
+        let nodes = core.nodes.all();
         nodes.into_iter().try_for_each(|node| self.settle(&mut core, node))
     }
 

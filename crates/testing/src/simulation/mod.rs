@@ -31,7 +31,7 @@ mod verdict;
 
 pub use device::SimulatedDevice;
 pub use explore::{explore, survey};
-pub use run::run;
+pub use run::{run, trace};
 pub use schedule::Tasks;
 pub use script::Abilities;
 pub use setting::{Setting, Volume};

@@ -10,7 +10,7 @@ use super::stage::Stage;
 use super::verdict::{End, Outcome, judge_all};
 use super::{SimulatedDevice, Tasks};
 use platter_device::sync::simulate;
-use platter_device::{Device, Fault, Faults, Grain, Mirror, Operation, When};
+use platter_device::{Device, Fault, Faults, Grain, Mirror, Operation, Survivors, When};
 use platter_vfs::OpenOptions;
 use platter_vfs::model::Random;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
@@ -89,11 +89,73 @@ impl Storage {
     }
 }
 
+/// All that a schedule did, as text: what callers saw, and, `with_image`, what the device holds. The same for the same seed.
+///
+/// # Panics
+/// If the schedule does.
+pub fn trace(setting: &Arc<Setting>, seed: u64, with_image: bool) -> String {
+    let mut random = Random::new(seed ^ 0x5EED);
+    let scripts = Arc::new(scripts_of(setting, seed));
+    let Simulated { storage, history, .. } =
+        simulated(setting, seed, scripts, &mut random).unwrap_or_else(|panic| panic!("{panic}"));
+    let log = storage.kept.log();
+    let calls = history.calls.iter().map(|call| format!("{call:?}\n")).collect::<String>();
+    let (writes, flushes, syncs, names) = (log.writes(), log.flushes(), &history.syncs, &history.names);
+    let mut text = format!("{calls}{syncs:?}\n{names:?}\n{writes} writes, {flushes} flushes\n");
+    if with_image {
+        let image = log.cut(log.writes(), Survivors::All);
+        let mut data = vec![0; 1 << 16];
+        for offset in (0..image.len()).step_by(data.len()) {
+            let length = data.len().min((image.len() - offset) as usize);
+            image.read_at(offset, &mut data[..length]).expect("it reads");
+            if data[..length].iter().any(|byte| *byte != 0) {
+                let sum = data[..length].iter().fold(0u64, |sum, byte| sum.rotate_left(5) ^ u64::from(*byte));
+                text += &format!("at {offset}: {sum:x}\n");
+            }
+        }
+    }
+    text
+}
+
+/// A schedule that was run.
+struct Simulated {
+    storage: Arc<Storage>,
+    failure: Option<Failure>,
+    fails: bool,
+    history: History,
+    end: Option<End>,
+}
+
 /// Runs these steps in the order that a seed says, and judges what came of it.
 pub(super) fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Vec<Step>>>) -> Outcome {
     let mut random = Random::new(seed ^ 0x5EED);
+    let Simulated { storage, failure, fails, mut history, end } =
+        simulated(setting, seed, scripts, &mut random)?;
+    if fails {
+        history.doubt_planned();
+    }
+    if let Some(fault) = history.faults.first() {
+        return Err(fault.clone());
+    }
+    let Some(end) = end else { return Ok(()) };
+    judge_all(setting, &storage.kept, &history, end, fails, &mut random).map_err(|found| match failure {
+        Some(failure) => format!("{found}\n  where this failed: {failure:?}"),
+        None => found,
+    })
+}
+
+/// Runs these steps in the order that a seed says.
+///
+/// # Errors
+/// What a caller panicked with.
+fn simulated(
+    setting: &Arc<Setting>,
+    seed: u64,
+    scripts: Arc<Vec<Vec<Step>>>,
+    random: &mut Random,
+) -> Result<Simulated, String> {
     let storage = Arc::new(Storage::new(setting, seed));
-    let failure = Failure::of(&mut random);
+    let failure = Failure::of(random);
     // What one copy of a mirror fails, another makes up for.
     let fails = failure.is_some() && !setting.volume.mirrored;
     let result: Arc<Mutex<Option<Ran>>> = Arc::default();
@@ -119,18 +181,8 @@ pub(super) fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Ve
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
         return Err(format!("panic: {}", text.unwrap_or_default()));
     }
-    let (mut history, end) = result.lock().expect("it ended").take().expect("it ended");
-    if fails {
-        history.doubt_planned();
-    }
-    if let Some(fault) = history.faults.first() {
-        return Err(fault.clone());
-    }
-    let Some(end) = end else { return Ok(()) };
-    judge_all(setting, &storage.kept, &history, end, fails, &mut random).map_err(|found| match failure {
-        Some(failure) => format!("{found}\n  where this failed: {failure:?}"),
-        None => found,
-    })
+    let (history, end) = result.lock().expect("it ended").take().expect("it ended");
+    Ok(Simulated { storage, failure, fails, history, end })
 }
 
 /// What callers did and saw, and what they left if the volume opened.
