@@ -27,7 +27,7 @@ pub(crate) struct Pending {
     pub start: u64,
     pub end: u64,
     pub done: bool,
-    /// From where on a sync wrote zeroes where it is writing, if one did.
+    /// From where on zeroes were written where it is writing, if they were.
     pub overtaken: Option<u64>,
 }
 
@@ -200,7 +200,15 @@ impl FileState {
         self.advance();
     }
 
-    /// From where on a sync wrote zeroes where this write was under way, if one did.
+    /// Notes that zeroes were written over this range, where writes may be under way.
+    pub fn zeroed(&mut self, range: &Range<u64>) {
+        let meets = |pending: &&mut Pending| pending.start < range.end && range.start < pending.end;
+        for pending in self.pending.iter_mut().filter(|pending| !pending.done).filter(meets) {
+            pending.overtaken = Some(pending.overtaken.map_or(range.start, |from| from.min(range.start)));
+        }
+    }
+
+    /// From where on zeroes were written where this write was under way, if they were.
     pub fn overtaken(&self, ticket: u64) -> Option<u64> {
         self.pending.iter().find(|pending| pending.ticket == ticket)?.overtaken
     }
@@ -264,13 +272,13 @@ impl FileState {
         self.pending.iter().any(|pending| pending.ticket != ticket && pending.end > start)
     }
 
-    /// The parts of a range that no other planned write past what is valid covers.
-    pub fn left_by_others(&self, range: Range<u64>, ticket: u64) -> Vec<Range<u64>> {
+    /// The parts of a range that no finished write past what is valid covers.
+    pub fn unfinished(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut left = vec![range];
-        for other in self.pending.iter().filter(|pending| pending.ticket != ticket) {
+        for finished in self.finished() {
             let part = |range: Range<u64>| {
-                let before = range.start..range.end.min(other.start);
-                let after = range.start.max(other.end)..range.end;
+                let before = range.start..range.end.min(finished.start);
+                let after = range.start.max(finished.end)..range.end;
                 [before, after].into_iter().filter(|range| range.start < range.end)
             };
             left = left.into_iter().flat_map(part).collect();
@@ -351,13 +359,16 @@ mod tests {
         assert_eq!((state.size, state.planned), (5120, 5120));
         assert!(state.pending.is_empty());
         assert_eq!((state.seen(), state.waits_up_to()), (5120, None));
-        let over = state.announce(5120, 6144);
-        assert_eq!(state.left_by_others(4096..8192, 0), [4096..5120, 6144..8192]);
-        assert!(state.left_by_others(4096..8192, over).iter().eq([&(4096..8192)]));
-        state.conclude(over, false);
+        let [open, over] = [(5120, 5632), (5632, 6144)].map(|(start, end)| state.announce(start, end));
+        state.conclude(over, true);
+        assert_eq!(state.unfinished(4096..8192), [4096..5632, 6144..8192]);
+        state.zeroed(&(4096..5632));
+        assert_eq!(state.overtaken(open), Some(4096));
+        state.conclude(open, true);
+        assert_eq!(state.valid, 6144);
         let failed = state.announce(6144, 7168);
         state.conclude(failed, false);
-        assert_eq!((state.size, state.planned), (5120, 5120));
+        assert_eq!((state.size, state.planned), (6144, 6144));
     }
 
     #[test]

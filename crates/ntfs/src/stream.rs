@@ -27,7 +27,8 @@ pub struct Stream {
     pub is_link: AtomicBool,
     /// When it was last written, in units of 100 ns since 1601; 0 if no such change waits to be recorded.
     pub written: AtomicU64,
-    /// Whether it is on the list of streams that the next commit looks at.
+    /// Whether it is on the list of nodes that the next commit looks at, or about to be looked at. Changed with that list
+    /// locked.
     pub is_touched: AtomicBool,
     /// When it last got other sizes or clusters.
     pub resized: Noted,

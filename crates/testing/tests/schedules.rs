@@ -120,6 +120,9 @@ fn what_was_found_once() {
         ("exfat", 4930),
         ("exfat", 7045),
         ("exfat", 1_205_830),
+        ("exfat full", 1_292_015),
+        ("ntfs", 1_321_698),
+        ("ntfs", 1_338_707),
     ];
     for (name, seed) in found {
         explore(&setting(name), seed, 1);

@@ -320,13 +320,13 @@ impl<F: Family> Volume<F> {
             outcome = again(&state, from);
             written = outcome.is_ok();
         }
-        // Others come after it: what it failed to write is to read as zeroes. If that fails too, the file can neither
-        // grow over what the clusters held before nor lose what others wrote: nothing more is changed.
+        // Others come after it, or write there too: what it failed to write is to read as zeroes until they have. If that
+        // fails too, the file can neither grow over what the clusters held before nor lose what others wrote: nothing more
+        // is changed.
         if !written && state.is_followed(range.start, ticket) {
-            for rest in
-                state.left_by_others(range.start.max(valid)..self.sector_end(range.end).max(valid), ticket)
-            {
-                self.zero(&state, rest).map_err(|error| self.health.fail(error))?;
+            for rest in state.unfinished(range.start.max(valid)..self.sector_end(range.end).max(valid)) {
+                self.zero(&state, rest.clone()).map_err(|error| self.health.fail(error))?;
+                state.zeroed(&rest);
             }
         }
         state.conclude(ticket, written);

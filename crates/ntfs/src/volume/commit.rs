@@ -353,13 +353,18 @@ impl NtfsVolume {
         (left, true)
     }
 
-    fn touched(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+    pub(super) fn touched(&self) -> MutexGuard<'_, BTreeSet<u64>> {
         self.touched.lock()
     }
 
     /// The same for one node. If it fails, nothing is changed. A file with very many names is left among those that were
     /// touched, if the log cannot take all at once that directories say of it.
     pub(super) fn absorb_node(&self, core: &mut Core, node: u64) -> Result<()> {
+        if let Some(stream) = core.nodes.get(node).ok().and_then(|entity| entity.stream.as_ref()) {
+            // Before its time and its size are looked at: who changes them later touches it again.
+            let touched = self.touched();
+            stream.is_touched.store(touched.contains(&node), Ordering::SeqCst);
+        }
         let stamps: SmallVec<[_; 2]> = match written(core, node) {
             Ok(streams) => streams.into_iter().map(|stream| (stream.take_stamp(), stream)).collect(),
             Err(_) => return Ok(()),
@@ -378,7 +383,6 @@ impl NtfsVolume {
         let mut file = (*old).clone();
         let name = part.map(|(_, name)| name).unwrap_or_default();
         if let Some(stream) = stream {
-            stream.is_touched.store(false, Ordering::SeqCst);
             let state = stream.read();
             if let Some(outside) = file.find_mut(Type::DATA, &name).and_then(Attr::outside_mut) {
                 (outside.size, outside.valid) = (state.size, state.valid.min(state.size));

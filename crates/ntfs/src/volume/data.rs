@@ -303,6 +303,8 @@ impl NtfsVolume {
                 let gap = state.planned..offset;
                 self.write_zeroes(&state, gap.clone())?;
                 state.note_written(gap);
+                // What is written there in place from now on needs a sync all the same.
+                self.commits.note(&stream.resized);
             }
             self.fill_segments(state.runs(), offset, offset..end, length, plan)
         });
@@ -361,8 +363,11 @@ impl NtfsVolume {
     /// Notes when a stream was written, for the next commit.
     pub(super) fn note_write(&self, stream: &Stream) {
         stream.stamp(self.now());
-        if !stream.is_touched.swap(true, Ordering::SeqCst) {
-            self.touch(stream.node);
+        if !stream.is_touched.load(Ordering::SeqCst) {
+            // Both under the lock: another who finds the mark goes away, and may sync at once.
+            let mut touched = self.touched();
+            touched.insert(stream.node);
+            stream.is_touched.store(true, Ordering::SeqCst);
         }
     }
 

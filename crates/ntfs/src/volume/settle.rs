@@ -65,6 +65,8 @@ impl NtfsVolume {
             state.done.clear();
             Ok(())
         })?;
+        // What is written in place from now on needs a sync until this is recorded.
+        self.commits.note(&stream.resized);
         drop(state);
         // What failed leaves a gap too, and may be over: nobody comes later who would give its clusters back.
         self.release(core, node);
