@@ -1,15 +1,10 @@
-//! Copies keep everything that both sides can hold, and what was said to be copied is there.
+//! Copies keep everything that both sides can hold.
 
 mod common;
 
 use common::{Place, content};
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
 
 /// What there is to see of a tree: everything but creation times, in text.
 fn seen(place: &Place, directory: &str) -> String {
@@ -96,100 +91,6 @@ fn what_the_target_cannot_keep_is_counted_once() {
         assert!(said.contains(kind), "{kind}: {said}");
     }
     place.ends(1, "cp -r --strict tree v.img:/again");
-}
-
-/// Copies many files with a copy that is ended somehow, and returns the names it had said until then.
-fn said_until(
-    place: &Place,
-    line: &str,
-    end: impl FnOnce(&mut std::process::Child),
-) -> (Option<i32>, Vec<String>) {
-    let arguments: Vec<&str> = line.split(' ').collect();
-    let mut command = place.command(env!("CARGO_BIN_EXE_platter"), &arguments);
-    let mut copy = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut output = copy.stdout.take().unwrap();
-    let reader = std::thread::spawn(move || {
-        let mut said = Vec::new();
-        output.read_to_end(&mut said).map(|_| said)
-    });
-    end(&mut copy);
-    let code = copy.wait().unwrap().code();
-    let said = String::from_utf8(reader.join().unwrap().unwrap()).unwrap();
-    (code, said.lines().map(str::to_owned).collect())
-}
-
-/// Everything that was said to be copied is there.
-fn is_there(place: &Place, said: &[String], files: &BTreeMap<String, Vec<u8>>, format: &str) {
-    let out = place.path("out");
-    let _ = fs::remove_dir_all(&out);
-    fs::create_dir(&out).unwrap();
-    // The rest may be damaged where a format has no means against it; what was said is judged by itself.
-    let output = place.platter("cp -r v.img:/ out");
-    for name in said {
-        let name = name.strip_prefix("v.img:/").unwrap();
-        let copied = fs::read(Path::new(&out).join(name));
-        assert!(
-            copied.is_ok_and(|bytes| bytes == files[name]),
-            "{format}: {name} was said to be copied: {output:?}"
-        );
-    }
-}
-
-fn moments(moments: u64) {
-    let place = Place::new(&format!("copy-moments-{moments}"));
-    let mut files = BTreeMap::new();
-    fs::create_dir(place.path("d")).unwrap();
-    for number in 0..1500u64 {
-        let bytes = content(number, (number * 37 % 9000) as usize);
-        fs::write(place.path("d").join(number.to_string()), &bytes).unwrap();
-        files.insert(format!("d/{number}"), bytes);
-    }
-    let (mut all, mut ended) = (0, [0; 3]);
-    for moment in 0..moments {
-        let (format, size) =
-            [("ntfs", 256), ("refs", 512), ("exfat", 256), ("fat32", 256)][moment as usize % 4];
-        let how = moment as usize / 4 % 3;
-        // The last way is a disk that gets full.
-        let size = if how == 2 && format != "refs" { 40 } else { size };
-        let _ = fs::remove_file(place.path("v.img"));
-        place.works(&format!("mkfs {format} v.img --size {size}M"));
-        if how == 2 {
-            fs::write(
-                place.path("filler"),
-                content(7, (20 << 20) + (moment as usize * 7919 % 15) * (1 << 20)),
-            )
-            .unwrap();
-            place.platter("cp filler v.img:/");
-        }
-        let (code, said) = said_until(&place, "cp -rv d v.img:/", |copy| {
-            if how < 2 {
-                std::thread::sleep(Duration::from_millis(50 + moment * 7919 % 1500));
-                let signal = ["-KILL", "-INT"][how];
-                let _ = std::process::Command::new("kill").args([signal, &copy.id().to_string()]).status();
-            }
-        });
-        assert!(
-            matches!((how, code), (0, None | Some(0)) | (1, Some(0 | 130)) | (2, Some(0 | 1))),
-            "{how} {code:?}"
-        );
-        is_there(&place, &said, &files, format);
-        all += said.len();
-        ended[how] += usize::from(said.len() < files.len());
-    }
-    println!(
-        "{moments} moments: ended early by kill, Ctrl-C, a full disk: {ended:?}; {all} files said and there"
-    );
-}
-
-#[test]
-fn what_was_said_to_be_copied_is_there_at_twelve_moments() {
-    moments(12);
-}
-
-#[test]
-#[ignore = "a campaign: 500 moments"]
-fn what_was_said_to_be_copied_is_there_at_any_moment() {
-    moments(500);
 }
 
 /// What cannot be made destroys nothing, also with `--force`, and an archive is content too.

@@ -6,7 +6,6 @@ use crate::command::interrupt;
 use crate::command::volume::{Location, Volumes, WriteOptions};
 use clap::Args;
 use platter::Access;
-use platter_device::show_size;
 use platter_vfs::{Error, Kind, Name};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -26,7 +25,8 @@ use std::path::{Path, PathBuf};
 ///
 /// What cannot be copied is reported, the rest is copied, and the exit code is 1. Every thousand files or 256 MiB a volume
 /// is made durable. Ctrl-C ends with the file under way; what was copied until then stays, and the exit code is 130. When
-/// the command ends, everything on volumes is durable.
+/// the command ends, everything on volumes is durable. If a volume takes nothing more, as after an error of its device, the
+/// copy ends and says how much was durable before.
 #[derive(Args)]
 pub struct Arguments {
     /// What to copy, and at the end the new name or the directory to copy into; DIRECTORY/. is what is in it
@@ -64,13 +64,17 @@ impl Arguments {
         let outcome = self.copy(&places, &target, &mut volumes);
         let closed = volumes.close();
         let outcome = outcome?;
-        closed?;
+        if outcome.volume_failed || closed.is_err() {
+            if let Err(failure) = closed {
+                failure.print();
+            }
+            let saved = outcome.saved;
+            return Err(Failure::new("cp", format!("{saved} are copied and stay, of the rest nobody knows")));
+        }
         outcome.say_names();
         if outcome.interrupted {
-            let (files, size) = (outcome.files, show_size(outcome.bytes));
-            tell(format_args!(
-                "platter: interrupted; {files} files with {size} are copied and stay, the rest is not"
-            ));
+            let copied = outcome.copied;
+            tell(format_args!("platter: interrupted; {copied} are copied and stay, the rest is not"));
             return Ok(INTERRUPTED);
         }
         Ok(u8::from(outcome.failed || self.strict && outcome.lost))

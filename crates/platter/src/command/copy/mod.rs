@@ -20,11 +20,12 @@ use host::Usual;
 pub use host::host_name;
 use losses::{Loss, Losses};
 use platter::{DEEPEST, Held};
-use platter_device::Buffer;
+use platter_device::{Buffer, show_size};
 use platter_vfs::{FileSystem, Name, Progress};
 pub use source::Source;
 use source::{Facts, Identity, Reader, What};
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ pub struct Copy<'a> {
     /// Bytes to copy in all.
     total: u64,
     done: u64,
-    files: u64,
+    copied: Amount,
     buffer: Buffer,
     usual: Usual,
     /// Where files were copied to on volumes, in lower case: two names that a volume takes for one must not
@@ -69,14 +70,35 @@ pub struct Copy<'a> {
     losses: Losses,
     unsaved: Unsaved,
     failed: bool,
+    /// Nothing more is copied: somebody wants to have an end, or the volume takes nothing more.
     stopped: bool,
+    volume_failed: bool,
+}
+
+/// So much of files.
+#[derive(Clone, Copy, Default)]
+pub struct Amount {
+    files: u64,
+    bytes: u64,
+}
+
+impl Amount {
+    fn add(&mut self, bytes: u64) {
+        self.files += 1;
+        self.bytes += bytes;
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} files with {}", self.files, show_size(self.bytes))
+    }
 }
 
 /// What is copied to a volume and may be lost with it.
 #[derive(Default)]
 struct Unsaved {
-    files: u64,
-    bytes: u64,
+    amount: Amount,
     names: Vec<String>,
 }
 
@@ -88,9 +110,12 @@ pub struct Outcome {
     pub lost: bool,
     /// Somebody wanted to have an end, and it came before all was copied.
     pub interrupted: bool,
+    /// The volume took nothing more, so that not all was tried.
+    pub volume_failed: bool,
     /// What was copied.
-    pub files: u64,
-    pub bytes: u64,
+    pub copied: Amount,
+    /// What of it was made durable while more was copied: it stays whatever happens to the volume afterwards.
+    pub saved: Amount,
     /// Names that are to be said once the volume is closed.
     names: Vec<String>,
 }
@@ -117,7 +142,7 @@ impl<'a> Copy<'a> {
             bar: Bar::new(Unit::Bytes),
             total,
             done: 0,
-            files: 0,
+            copied: Amount::default(),
             buffer: Buffer::new(PIECE),
             usual: Usual::of_process(),
             made: HashSet::new(),
@@ -126,6 +151,7 @@ impl<'a> Copy<'a> {
             unsaved: Unsaved::default(),
             failed: false,
             stopped: false,
+            volume_failed: false,
         }
     }
 
@@ -152,9 +178,13 @@ impl<'a> Copy<'a> {
         Outcome {
             failed: self.failed,
             lost: !self.losses.is_empty(),
-            interrupted: self.stopped && interrupt::is_asked(),
-            files: self.files,
-            bytes: self.done,
+            interrupted: self.stopped && !self.volume_failed,
+            volume_failed: self.volume_failed,
+            copied: self.copied,
+            saved: Amount {
+                files: self.copied.files - self.unsaved.amount.files,
+                bytes: self.copied.bytes - self.unsaved.amount.bytes,
+            },
             names: self.unsaved.names,
         }
     }
@@ -173,7 +203,18 @@ impl<'a> Copy<'a> {
         }
         if let Err(failure) = self.try_entry(source, target, name, depth) {
             self.fail(&failure);
+            if target.takes_nothing_more() {
+                // Every further file would fail for the same reason.
+                self.give_up();
+            }
         }
+    }
+
+    /// Ends the run because of the volume. Whether what was not made durable is there is not known any more.
+    fn give_up(&mut self) {
+        self.stopped = true;
+        self.volume_failed = true;
+        self.unsaved.names.clear();
     }
 
     fn try_entry(
@@ -263,6 +304,9 @@ impl<'a> Copy<'a> {
             self.fail(&failure);
         }
         self.content_of(source, &inside, depth);
+        if self.volume_failed {
+            return Ok(());
+        }
         // At the end, because making entries changes a directory's time.
         made.finish(facts, source, &self.usual, &mut self.losses)
     }
@@ -360,26 +404,24 @@ impl<'a> Copy<'a> {
     /// Notes a file that is copied, and makes volumes durable every so often: what is copied then stays, whatever
     /// happens to this process.
     fn copied(&mut self, target: &Target, name: &Name, bytes: u64) -> Result<(), Failure> {
-        self.files += 1;
+        self.copied.add(bytes);
         let Target::Volume(path, held) = target else {
             if self.options.verbose {
                 say(&[target.path(name)]);
             }
             return Ok(());
         };
-        self.unsaved.files += 1;
-        self.unsaved.bytes += bytes;
+        self.unsaved.amount.add(bytes);
         if self.options.verbose {
             self.unsaved.names.push(path.join(name).to_string());
         }
-        if self.unsaved.files < FILES && self.unsaved.bytes < BYTES {
+        if self.unsaved.amount.files < FILES && self.unsaved.amount.bytes < BYTES {
             return Ok(());
         }
         let system: &Arc<dyn FileSystem> = &held.system;
         if let Err(failure) = system.sync_all().about(path) {
             // Nothing that is copied from here on would stay.
-            self.stopped = true;
-            self.unsaved.names.clear();
+            self.give_up();
             return Err(failure);
         }
         say(&std::mem::take(&mut self.unsaved).names);

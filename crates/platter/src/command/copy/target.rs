@@ -263,6 +263,17 @@ impl Target {
         }
     }
 
+    /// Whether it is on a volume that cannot be changed, or no longer.
+    pub fn takes_nothing_more(&self) -> bool {
+        match self {
+            Target::Host(_) => false,
+            // Where not even this can be told, the next file may tell.
+            Target::Volume(_, held) => {
+                held.system.info().is_ok_and(|info| info.details.iter().any(|(name, _)| *name == "read-only"))
+            }
+        }
+    }
+
     /// Removes a file that could not be written in full. Why that failed is told already; if this fails too, `check`
     /// has the last word.
     pub fn remove(&self, name: &Name) {
