@@ -6,6 +6,7 @@ mod cli;
 mod commands;
 mod copy;
 mod failure;
+mod helper;
 mod image;
 mod interrupt;
 mod mounting;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 /// Does what the arguments say (the first is the program's name), and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let arguments = commands::mount::helper(&arguments).unwrap_or(arguments);
+    let arguments = helper::arguments(&arguments).unwrap_or(arguments);
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {

@@ -4,9 +4,9 @@ use crate::command::failure::{CHECK_FAILED, Failure, Outcome, shown};
 use crate::command::image::listener;
 use crate::command::output::{Output, grouped};
 use crate::command::progress::{Bar, Unit};
-use crate::command::volume::{WriteOptions, refuse_any_mounted};
+use crate::command::volume::{WriteOptions, open_options, open_part, refuse_any_mounted};
 use clap::Args;
-use platter::{CheckOptions, Checked, Source, Undo};
+use platter::{Access, CheckOptions, Checked, Source, Undo};
 use platter_device::show_size;
 use platter_vfs::{CheckReport, Finding, Severity};
 use serde::Serialize;
@@ -20,6 +20,10 @@ use std::path::{Path, PathBuf};
 ///
 /// Exit codes are those of fsck(8): 0 nothing found, 1 everything was repaired, 4 damage is left, 8 the check could not
 /// be carried out, 16 wrong arguments.
+///
+/// Called as fsck.platter, as fsck(8) does it for /etc/fstab, it takes the options that checkers share: -y is --repair, -a and
+/// -p are --repair --if-dirty (--repair if -f is given too), and -n, like no option, only checks; -C and -v change nothing, and
+/// -V is --version.
 #[derive(Args)]
 pub struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE
@@ -33,6 +37,9 @@ pub struct Arguments {
     /// Repair without an undo file: the repair cannot be taken back
     #[arg(long, requires = "repair", conflicts_with = "undo")]
     no_undo: bool,
+    /// Do nothing with a volume that was closed and does not say itself that it is damaged
+    #[arg(long, conflicts_with_all = ["surface", "data", "format", "json"])]
+    if_dirty: bool,
     /// Read every cluster too; bad ones are told with the files on them, and, with --repair, not used any more (NTFS)
     #[arg(long)]
     surface: bool,
@@ -100,6 +107,14 @@ impl Arguments {
         if self.repair {
             refuse_any_mounted(&source)?;
         }
+        if self.if_dirty
+            && let Some(format) = self.format_if_clean()
+        {
+            let mut output = Output::new();
+            output.line(format_args!("{}: {format}, was closed and is not checked", shown(&self.image)))?;
+            output.finish()?;
+            return Ok(0);
+        }
         let undo = match &self.undo {
             _ if self.no_undo => Undo::Nowhere,
             Some(path) => Undo::At(path.clone()),
@@ -119,6 +134,13 @@ impl Arguments {
         drop(bar);
         let Checked { device, format, report, undo } = checked;
         self.report(&device, (format, report), undo)
+    }
+
+    /// The format of a volume that was closed. One that cannot even be opened is for the check.
+    fn format_if_clean(&self) -> Option<String> {
+        let device = open_part(&self.image, self.volume.partition, Access::Read).ok()?;
+        let info = platter_formats::open(device, open_options(true)).ok()?.info().ok()?;
+        (!info.dirty).then_some(info.format)
     }
 
     fn report(

@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// done with each copy of a mirror.
 ///
 /// refs+integrity is refs with --integrity on.
+///
+/// Called as mkfs.platter, as mkfs(8) does it, it takes the same arguments, options first: mkfs -t platter --label DATA ntfs
+/// /dev/sdX1.
 #[derive(Args)]
 #[command(disable_version_flag = true)]
 pub struct Arguments {

@@ -10,7 +10,7 @@ use platter_mount::{Mounted, Options, Served, is_in_doubt, refusal};
 use platter_vfs::{FileSystem, OpenOptions};
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -210,54 +210,4 @@ fn umask() -> u32 {
     let now = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(now);
     now.bits()
-}
-
-/// The arguments of helpers of mount(8) and umount(8), such as `mount.fuse.platter` and `umount.platter`, as those of
-/// `mount` and `umount` here; `None` if the program was not called by such a name.
-///
-/// Source: mount(8) and umount(8), "External helpers": `mount.TYPE SPEC DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS]
-/// [-t TYPE.SUBTYPE]`, `umount.TYPE DIR [-flnrv] [-N NAMESPACE] [-t TYPE.SUBTYPE]`.
-pub fn helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
-    let (program, rest) = arguments.split_first()?;
-    let (command, kind) = Path::new(program).file_name()?.to_str()?.split_once('.')?;
-    if !matches!(command, "mount" | "umount") || !matches!(kind, "platter" | "fuse.platter") {
-        return None;
-    }
-    let mut translated: Vec<OsString> = vec!["platter".into(), command.into()];
-    let mut rest = rest.iter();
-    while let Some(argument) = rest.next() {
-        match (command, argument.as_bytes()) {
-            (_, b"-N" | b"-t") => drop(rest.next()),
-            ("umount", [b'-', flags @ ..]) if !flags.is_empty() && flags.contains(&b'l') => {
-                translated.push("--lazy".into());
-            }
-            ("mount", b"-r") => translated.extend(["-o".into(), "ro".into()]),
-            (_, [b'-', flags @ ..])
-                if !flags.is_empty() && flags.iter().all(|flag| b"sfnvwrl".contains(flag)) => {}
-            _ => translated.push(argument.clone()),
-        }
-    }
-    Some(translated)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn helpers_of_mount_are_this_command() {
-        let call = |line: &str| {
-            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            helper(&arguments).map(|arguments| arguments.join(&OsString::from(" ")).into_string().unwrap())
-        };
-        assert_eq!(
-            call("/sbin/mount.fuse.platter /dev/sdz1 /mnt -n -o rw,uid=5 -t fuse.platter").unwrap(),
-            "platter mount /dev/sdz1 /mnt -o rw,uid=5"
-        );
-        assert_eq!(call("mount.platter a.img /mnt -sv -r").unwrap(), "platter mount a.img /mnt -o ro");
-        assert_eq!(call("/sbin/umount.fuse.platter /mnt -v -t fuse.platter").unwrap(), "platter umount /mnt");
-        assert_eq!(call("umount.platter /mnt -l").unwrap(), "platter umount /mnt --lazy");
-        assert_eq!(call("umount.nfs /mnt"), None);
-        assert_eq!(call("platter mount a b"), None);
-    }
 }
