@@ -27,6 +27,17 @@ const TOOLS: &[Tool] = &[
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const MAINTAINER: &str = "The Platter authors <platter@example.org>";
 
+/// Under which names mount(8), umount(8), mkfs(8) and fsck(8) look for the program, and whose manual page each has.
+const HELPERS: [(&str, &str); 7] = [
+    ("mount.platter", "mount"),
+    ("mount.fuse.platter", "mount"),
+    ("umount.platter", "umount"),
+    ("umount.fuse.platter", "umount"),
+    ("mkfs.platter", "mkfs"),
+    ("fsck.platter", "check"),
+    ("fsck.fuse.platter", "check"),
+];
+
 /// Why lintian is not followed.
 const OVERRIDES: &str = "\
 # It runs on every distribution, in containers that hold nothing else, and in rescue systems.
@@ -88,7 +99,7 @@ fn build(out: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// The Debian package: the program, its manual, completions, and helpers of mount(8).
+/// The Debian package: the program, its manual, completions, and the helpers.
 fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
     let scratch = Scratch::new("deb")?;
     let root = scratch.folder("platter")?;
@@ -99,19 +110,17 @@ fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
         let path = root.join(at);
         symlink(to, &path).map_err(about(at))
     };
-    folder("sbin")?;
-    ["mount.fuse.platter", "umount.fuse.platter"]
-        .iter()
-        .try_for_each(|name| link(&format!("sbin/{name}"), "/usr/bin/platter"))?;
+    // Where these programs look first, /sbin, is this directory, on every Debian of today.
+    folder("usr/sbin")?;
+    HELPERS.iter().try_for_each(|(name, _)| link(&format!("usr/sbin/{name}"), "../bin/platter"))?;
     let manual = folder("usr/share/man/man1")?;
     run(text(program)?, &["man", text(&manual)?], &[])?;
     for page in entries(&manual)? {
         run("gzip", &["-9n", text(&page)?], &[])?;
     }
     folder("usr/share/man/man8")?;
-    for name in ["mount", "umount"] {
-        let page = format!("usr/share/man/man8/{name}.fuse.platter.8.gz");
-        link(&page, &format!("../man1/platter-{name}.1.gz"))?;
+    for (name, command) in HELPERS {
+        link(&format!("usr/share/man/man8/{name}.8.gz"), &format!("../man1/platter-{command}.1.gz"))?;
     }
     for (shell, place) in [
         ("bash", "usr/share/bash-completion/completions/platter"),

@@ -22,6 +22,13 @@ platter --version
 test -e /usr/share/man/man1/platter.1.gz
 gzip -dc /usr/share/man/man1/platter.1.gz | grep -q platter
 bash -c '. /usr/share/bash-completion/completions/platter; complete -p platter'
+mkfs -t platter --size 600M fat32 helped.img
+fsck.platter helped.img
+echo /root/helped.img /mnt platter noauto 0 2 > fstab
+LIBMOUNT_FSTAB=fstab fsck -A -T -a
+for page in mount.platter mount.fuse.platter umount.platter umount.fuse.platter mkfs.platter fsck.platter fsck.fuse.platter; do
+    test -e /usr/share/man/man8/$page.8.gz
+done
 for format in fat32 exfat ntfs refs; do
     platter mkfs $format $format.img --size 600M
     platter cp /etc/passwd $format.img:/passwd
