@@ -8,6 +8,7 @@ mod deploy;
 mod dist;
 mod kernel;
 mod packages;
+mod release;
 mod tables;
 mod tools;
 
@@ -30,6 +31,8 @@ cargo xtask campaign deploy          the files in deploy/: Slurm runs 20 tasks h
                                      theirs (root; needs PyPI)
 cargo xtask campaign packages        what dist makes: the same twice, clean by lintian, installed, used and removed in a clean root
                                      (root; debootstrap)
+cargo xtask campaign release         all that is published is compiled with the toolchain of rust-version (rustup), and the library
+                                     with NTFS alone is built from nothing in 40 s
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
 cargo xtask bindings                 the library for Python and C: built, and tested from there (part of test)
 cargo xtask package                  every crate as it would be published (part of test)
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         ["campaign", "tables"] => tables::judge(),
         ["campaign", "deploy"] => deploy::judge(),
         ["campaign", "packages"] => packages::judge(),
+        ["campaign", "release"] => release::judge(),
         ["fuzz"] => fuzz("600"),
         ["fuzz", seconds] if is_number(seconds) => fuzz(seconds),
         ["bindings"] => bindings::test(),

@@ -1,20 +1,27 @@
-//! What a program takes in that embeds the library for one format.
+//! What a program takes in that embeds the library for one format, and under which licences all of it is.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
-/// The crates that a build with these features consists of.
-fn tree(features: &str) -> BTreeSet<String> {
+/// What `cargo tree` says of the crates that are compiled in or run while building, a line each.
+fn lines(directory: &str, arguments: &[&str]) -> Vec<String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo)
-        .args(["tree", "--offline", "--locked", "--package", "platter", "--no-default-features"])
-        .args(["--features", features, "--edges", "normal,build", "--prefix", "none"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["tree", "--offline", "--locked", "--edges", "normal,build", "--prefix", "none"])
+        .args(arguments)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(directory))
         .output()
         .expect("cargo is needed for this test");
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).expect("names of crates are text");
-    text.lines().filter_map(|line| line.split(' ').next()).map(String::from).collect()
+    text.lines().map(String::from).collect()
+}
+
+/// The crates that a build with these features consists of.
+fn tree(features: &str) -> BTreeSet<String> {
+    let lines = lines(".", &["--package", "platter", "--no-default-features", "--features", features]);
+    lines.iter().filter_map(|line| line.split(' ').next()).map(String::from).collect()
 }
 
 #[test]
@@ -55,4 +62,39 @@ fn a_format_by_itself_takes_in_no_other_and_nothing_of_the_command() {
         "unicode-ident",
     ];
     assert_eq!(foreign, known);
+}
+
+/// Licences under which others may use all of it as they may use what is ours. Another one is a decision.
+const LICENCES: [&str; 11] = [
+    "(MIT OR Apache-2.0) AND Unicode-3.0",
+    "Apache-2.0",
+    "Apache-2.0 OR MIT",
+    "Apache-2.0 WITH LLVM-exception",
+    "Apache-2.0 WITH LLVM-exception OR Apache-2.0 OR MIT",
+    "BSD-2-Clause OR Apache-2.0 OR MIT",
+    "BSD-3-Clause OR MIT OR Apache-2.0",
+    "MIT",
+    "MIT OR Apache-2.0",
+    "MIT/Apache-2.0",
+    "Unlicense OR MIT",
+];
+
+#[test]
+fn licences_are_those_that_are_known() {
+    let mut found = BTreeSet::new();
+    for (directory, whole) in [
+        (".", &["--workspace", "--all-features"][..]),
+        ("../../bindings/c", &["--all-features"]),
+        ("../../bindings/python", &["--all-features"]),
+    ] {
+        let arguments = [whole, &["--no-dedupe", "--format", "{l}|{p}"]].concat();
+        for line in lines(directory, &arguments).iter().filter(|line| !line.is_empty()) {
+            let (licence, package) = line.split_once('|').expect("a licence and a package");
+            assert!(LICENCES.contains(&licence), "{package}: {licence:?} is not among the known licences");
+            found.insert(licence.to_owned());
+        }
+    }
+    assert!(found.len() > 5, "only {found:?} were found");
+    let unused: Vec<&str> = LICENCES.into_iter().filter(|licence| !found.contains(*licence)).collect();
+    assert!(unused.is_empty(), "no crate has these any more: {unused:?}");
 }

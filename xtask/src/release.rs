@@ -1,0 +1,45 @@
+//! What a release promises of building it: with the oldest toolchain that `Cargo.toml` names, and how long it takes whoever
+//! embeds the library for one format.
+
+use crate::Outcome;
+use crate::command::{Scratch, cargo_program, cargo_with, run, text};
+use std::time::Instant;
+
+/// Seconds in which the library with NTFS alone is built from nothing, in release mode on two processors.
+const SECONDS: f64 = 40.0;
+
+pub fn judge() -> Outcome {
+    oldest_toolchain()?;
+    one_format()
+}
+
+/// Compiles all that is published with the toolchain of `rust-version`.
+fn oldest_toolchain() -> Outcome {
+    let version = env!("CARGO_PKG_RUST_VERSION");
+    run("rustup", &["toolchain", "install", version, "--profile", "minimal", "--no-self-update"], &[])?;
+    let here = Scratch::new("oldest")?;
+    let target = here.folder("target")?;
+    let check = ["run", version, "cargo", "check", "--locked", "--all-features"];
+    let environment = [("CARGO_TARGET_DIR", text(&target)?), ("CARGO_INCREMENTAL", "0")];
+    run("rustup", &[&check[..], &crate::PUBLISHED].concat(), &environment)?;
+    eprintln!("built with Rust {version}");
+    Ok(())
+}
+
+/// Builds the library with NTFS alone in a directory in which nothing is.
+fn one_format() -> Outcome {
+    // What has to be downloaded is no part of it.
+    run(&cargo_program(), &["fetch", "--locked", "--quiet"], &[])?;
+    let here = Scratch::new("embedding")?;
+    let target = here.folder("target")?;
+    let began = Instant::now();
+    let build = ["build", "--release", "--locked", "--package", "platter", "--lib"];
+    let features = ["--no-default-features", "--features", "ntfs"];
+    cargo_with(&[&build[..], &features].concat(), &[("CARGO_TARGET_DIR", text(&target)?)])?;
+    let seconds = began.elapsed().as_secs_f64();
+    eprintln!("the library with NTFS alone is built in {seconds:.1} s");
+    match seconds < SECONDS {
+        true => Ok(()),
+        false => Err(format!("the library with NTFS alone took {seconds:.1} s, more than {SECONDS} s")),
+    }
+}
