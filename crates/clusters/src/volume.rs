@@ -130,6 +130,22 @@ impl<F: Family> Volume<F> {
         }
         result
     }
+
+    /// The node that a name leads to, handed out: in any case, or `exact`ly as the directory has it.
+    fn lookup_entry(&self, directory: Node, name: &Name, exact: bool) -> Result<Node> {
+        let mut core = self.core();
+        core.is_living_directory(directory.0)?;
+        let content = core.directory(directory.0)?;
+        let slot = content.find(name).filter(|slot| !exact || content.name(*slot) == *name);
+        let slot = slot.ok_or(Error::NotFound)?;
+        let number = core.enter(directory.0, slot)?;
+        let entity = core.entity_mut(number)?;
+        entity.handed += 1;
+        if let Some(file) = &entity.file {
+            file.released.store(false, Ordering::SeqCst);
+        }
+        Ok(Node(number))
+    }
 }
 
 impl<F: Family> FileSystem for Volume<F> {
@@ -170,16 +186,11 @@ impl<F: Family> FileSystem for Volume<F> {
     }
 
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
-        let mut core = self.core();
-        core.is_living_directory(directory.0)?;
-        let slot = core.directory(directory.0)?.find(name).ok_or(Error::NotFound)?;
-        let number = core.enter(directory.0, slot)?;
-        let entity = core.entity_mut(number)?;
-        entity.handed += 1;
-        if let Some(file) = &entity.file {
-            file.released.store(false, Ordering::SeqCst);
-        }
-        Ok(Node(number))
+        self.lookup_entry(directory, name, false)
+    }
+
+    fn lookup_exact(&self, directory: Node, name: &Name) -> Result<Node> {
+        self.lookup_entry(directory, name, true)
     }
 
     fn forget(&self, node: Node, count: u64) {
@@ -262,7 +273,8 @@ impl<F: Family> FileSystem for Volume<F> {
                     attributes_of(&entry, true, allocated, core.offset_minutes)
                 }
             };
-            entries.push(Entry { name, attributes, next: Cursor(u64::from(slot) + 1) });
+            let node = core.places.get(&(directory.0, slot)).copied().map(Node);
+            entries.push(Entry { name, node, attributes, next: Cursor(u64::from(slot) + 1) });
         }
         Ok(())
     }

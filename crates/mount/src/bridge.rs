@@ -5,6 +5,7 @@
 //! and attributes stay in the kernel's cache, which nothing but the kernel's own requests changes.
 
 use crate::attributes::StatChange;
+use crate::crew::{Crew, Takes, Turn};
 use crate::data::RangeChange;
 use crate::entries::New;
 use crate::errors;
@@ -28,11 +29,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long the kernel may believe that a name leads to a file. On a volume where one name can be written in several
-/// ways, removing it in one of them is not seen under another for so long.
-const NAMES: Duration = Duration::from_secs(1);
-/// How long the kernel may believe the attributes of a file, which it knows to be others after each of its own requests.
-const ATTRIBUTES: Duration = Duration::from_secs(60);
+/// How long the kernel may believe the attributes of a file, and where a name leads, which it knows to be others after
+/// each of its own requests.
+const KNOWN: Duration = Duration::from_secs(60);
+/// How long it may believe a name that can be written in several ways: removing it in one of them is not seen under another
+/// for so long.
+const ONE_OF_SEVERAL: Duration = Duration::from_secs(1);
 /// Requests that the kernel may have under way on its own, such as reading ahead and asynchronous direct transfers.
 const BACKGROUND: u16 = 128;
 
@@ -45,7 +47,36 @@ thread_local! {
 }
 
 /// Answers the kernel.
-pub struct Bridge(pub Arc<Served>);
+pub struct Bridge {
+    served: Arc<Served>,
+    crew: Arc<Crew>,
+    /// How long the kernel may believe that a name leads to a file.
+    names: Duration,
+}
+
+/// Transfers up to so many bytes are small.
+const SMALL: usize = 16 << 10;
+
+impl Bridge {
+    /// Answers what is asked of a volume.
+    pub fn new(served: Arc<Served>) -> Bridge {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let names = if served.options.ignores_case { ONE_OF_SEVERAL } else { KNOWN };
+        Bridge { served, crew: Crew::new(processors), names }
+    }
+
+    fn reply_entry(&self, reply: ReplyEntry, answer: Answer<Stat>) {
+        match answer {
+            Ok(stat) => reply.entry_with_ttls(&KNOWN, &self.names, &attr(&stat), GENERATION),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    /// The calling thread answers a read or write of so many bytes.
+    fn transfer(&self, length: usize) -> Turn<'_> {
+        self.crew.turn(if length <= SMALL { Takes::OneTransfer } else { Takes::Long })
+    }
+}
 
 fn node(number: INodeNo) -> Node {
     Node(number.0)
@@ -115,16 +146,9 @@ fn attr(stat: &Stat) -> FileAttr {
     }
 }
 
-fn reply_entry(reply: ReplyEntry, answer: Answer<Stat>) {
-    match answer {
-        Ok(stat) => reply.entry_with_ttls(&ATTRIBUTES, &NAMES, &attr(&stat), GENERATION),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
 fn reply_attr(reply: ReplyAttr, answer: Answer<Stat>) {
     match answer {
-        Ok(stat) => reply.attr(&ATTRIBUTES, &attr(&stat)),
+        Ok(stat) => reply.attr(&KNOWN, &attr(&stat)),
         Err(error) => reply.error(errno(error)),
     }
 }
@@ -171,15 +195,25 @@ impl Filesystem for Bridge {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        reply_entry(reply, self.0.lookup(node(parent), name.as_bytes()));
+        let _turn = self.crew.turn(Takes::Little);
+        match self.served.lookup(node(parent), name.as_bytes()) {
+            // A name that is not there is remembered too, unless it comes to be there with another that is made.
+            Err(error) if error.0 == libc::ENOENT && !self.served.options.ignores_case => {
+                let nothing = Stat::placeholder(0, Kind::File);
+                reply.entry_with_ttls(&KNOWN, &self.names, &attr(&nothing), GENERATION);
+            }
+            answer => self.reply_entry(reply, answer),
+        }
     }
 
     fn forget(&self, _request: &Request, number: INodeNo, count: u64) {
-        self.0.forget(node(number), count);
+        let _turn = self.crew.turn(Takes::Little);
+        self.served.forget(node(number), count);
     }
 
     fn getattr(&self, _request: &Request, number: INodeNo, _file: Option<FileHandle>, reply: ReplyAttr) {
-        reply_attr(reply, self.0.stat(node(number)));
+        let _turn = self.crew.turn(Takes::Little);
+        reply_attr(reply, self.served.stat(node(number)));
     }
 
     fn setattr(
@@ -200,6 +234,7 @@ impl Filesystem for Bridge {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let _turn = self.crew.turn(Takes::Long);
         let change = StatChange {
             owner: OwnerChange { uid, gid, mode },
             size,
@@ -207,11 +242,12 @@ impl Filesystem for Bridge {
             modified: modified.map(wanted_time),
             drops_privileges: request.uid() != 0,
         };
-        reply_attr(reply, self.0.set_stat(node(number), &change));
+        reply_attr(reply, self.served.set_stat(node(number), &change));
     }
 
     fn readlink(&self, _request: &Request, number: INodeNo, reply: ReplyData) {
-        match self.0.read_link(node(number)) {
+        let _turn = self.crew.turn(Takes::Little);
+        match self.served.read_link(node(number)) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(error)),
         }
@@ -227,7 +263,11 @@ impl Filesystem for Bridge {
         device: u32,
         reply: ReplyEntry,
     ) {
-        reply_entry(reply, self.0.make_node(node(parent), name.as_bytes(), new(request, mode, device)));
+        let _turn = self.crew.turn(Takes::Long);
+        self.reply_entry(
+            reply,
+            self.served.make_node(node(parent), name.as_bytes(), new(request, mode, device)),
+        );
     }
 
     fn mkdir(
@@ -239,20 +279,30 @@ impl Filesystem for Bridge {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        reply_entry(reply, self.0.make_directory(node(parent), name.as_bytes(), new(request, mode, 0)));
+        let _turn = self.crew.turn(Takes::Long);
+        self.reply_entry(
+            reply,
+            self.served.make_directory(node(parent), name.as_bytes(), new(request, mode, 0)),
+        );
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply_empty(reply, self.0.unlink(node(parent), name.as_bytes()));
+        let _turn = self.crew.turn(Takes::Long);
+        reply_empty(reply, self.served.unlink(node(parent), name.as_bytes()));
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply_empty(reply, self.0.remove_directory(node(parent), name.as_bytes()));
+        let _turn = self.crew.turn(Takes::Long);
+        reply_empty(reply, self.served.remove_directory(node(parent), name.as_bytes()));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let _turn = self.crew.turn(Takes::Long);
         let target = target.as_os_str().as_bytes();
-        reply_entry(reply, self.0.make_link(node(parent), name.as_bytes(), target, new(request, 0o777, 0)));
+        self.reply_entry(
+            reply,
+            self.served.make_link(node(parent), name.as_bytes(), target, new(request, 0o777, 0)),
+        );
     }
 
     fn rename(
@@ -265,6 +315,7 @@ impl Filesystem for Bridge {
         flags: fuser::RenameFlags,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.crew.turn(Takes::Long);
         let flags = match flags {
             none if none.is_empty() => RenameFlags::Replace,
             fuser::RenameFlags::RENAME_NOREPLACE => RenameFlags::NoReplace,
@@ -272,11 +323,12 @@ impl Filesystem for Bridge {
             _ => return reply.error(Errno::EINVAL),
         };
         let (name, new_name) = (name.as_bytes(), new_name.as_bytes());
-        reply_empty(reply, self.0.rename(node(parent), name, node(new_parent), new_name, flags));
+        reply_empty(reply, self.served.rename(node(parent), name, node(new_parent), new_name, flags));
     }
 
     fn link(&self, _request: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        reply_entry(reply, self.0.link(node(number), node(parent), name.as_bytes()));
+        let _turn = self.crew.turn(Takes::Long);
+        self.reply_entry(reply, self.served.link(node(number), node(parent), name.as_bytes()));
     }
 
     fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -311,12 +363,13 @@ impl Filesystem for Bridge {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let _turn = self.transfer(size as usize);
         BUFFER.with_borrow_mut(|buffer| {
             let size = size as usize;
             if buffer.len() < size {
                 *buffer = Buffer::new(size);
             }
-            match self.0.read(node(number), offset, &mut buffer[..size]) {
+            match self.served.read(node(number), offset, &mut buffer[..size]) {
                 Ok(got) => reply.data(&buffer[..got]),
                 Err(error) => reply.error(errno(error)),
             }
@@ -335,8 +388,9 @@ impl Filesystem for Bridge {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let _turn = self.transfer(data.len());
         let drops = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        match self.0.write(node(number), offset, data, drops) {
+        match self.served.write(node(number), offset, data, drops) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(errno(error)),
         }
@@ -350,8 +404,9 @@ impl Filesystem for Bridge {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.crew.turn(Takes::Long);
         let scope = if data_only { SyncScope::Data } else { SyncScope::All };
-        reply_empty(reply, self.0.sync(node(number), scope));
+        reply_empty(reply, self.served.sync(node(number), scope));
     }
 
     fn fsyncdir(
@@ -362,7 +417,8 @@ impl Filesystem for Bridge {
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        reply_empty(reply, self.0.sync(node(number), SyncScope::All));
+        let _turn = self.crew.turn(Takes::Long);
+        reply_empty(reply, self.served.sync(node(number), SyncScope::All));
     }
 
     fn readdir(
@@ -373,7 +429,8 @@ impl Filesystem for Bridge {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let done = self.0.list(node(number), offset, false, |entry| {
+        let _turn = self.crew.turn(Takes::Long);
+        let done = self.served.list(node(number), offset, false, |entry| {
             let kind = file_type(entry.kind, None);
             !reply.add(INodeNo(entry.number), entry.next, kind, OsStr::from_bytes(&entry.name))
         });
@@ -391,14 +448,15 @@ impl Filesystem for Bridge {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let done = self.0.list(node(number), offset, true, |entry| {
+        let _turn = self.crew.turn(Takes::Long);
+        let done = self.served.list(node(number), offset, true, |entry| {
             let (handed_out, stat) = match entry.stat {
                 Some(stat) => (entry.number, attr(&stat)),
                 // Of an entry that is not handed out, the kernel looks at nothing but number and type.
                 None => (0, attr(&Stat::placeholder(entry.number, entry.kind))),
             };
             let name = OsStr::from_bytes(&entry.name);
-            !reply.add(INodeNo(handed_out), entry.next, name, &NAMES, &stat, GENERATION)
+            !reply.add(INodeNo(handed_out), entry.next, name, &self.names, &stat, GENERATION)
         });
         match done {
             Ok(()) => reply.ok(),
@@ -407,7 +465,8 @@ impl Filesystem for Bridge {
     }
 
     fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
-        match self.0.volume_stat() {
+        let _turn = self.crew.turn(Takes::Little);
+        match self.served.volume_stat() {
             Ok(volume) => {
                 let cluster = volume.cluster as u32;
                 reply.statfs(
@@ -435,24 +494,28 @@ impl Filesystem for Bridge {
         _position: u32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.crew.turn(Takes::Long);
         let how = match flags {
             libc::XATTR_CREATE => SetAttribute::New,
             libc::XATTR_REPLACE => SetAttribute::Known,
             _ => SetAttribute::Any,
         };
-        reply_empty(reply, self.0.set_attribute(node(number), name.as_bytes(), value, how));
+        reply_empty(reply, self.served.set_attribute(node(number), name.as_bytes(), value, how));
     }
 
     fn getxattr(&self, _request: &Request, number: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
-        reply_attribute(reply, room, self.0.attribute_value(node(number), name.as_bytes()));
+        let _turn = self.crew.turn(Takes::Little);
+        reply_attribute(reply, room, self.served.attribute_value(node(number), name.as_bytes()));
     }
 
     fn listxattr(&self, _request: &Request, number: INodeNo, room: u32, reply: ReplyXattr) {
-        reply_attribute(reply, room, self.0.attribute_names(node(number)));
+        let _turn = self.crew.turn(Takes::Little);
+        reply_attribute(reply, room, self.served.attribute_names(node(number)));
     }
 
     fn removexattr(&self, _request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply_empty(reply, self.0.remove_attribute(node(number), name.as_bytes()));
+        let _turn = self.crew.turn(Takes::Long);
+        reply_empty(reply, self.served.remove_attribute(node(number), name.as_bytes()));
     }
 
     fn fallocate(
@@ -465,6 +528,7 @@ impl Filesystem for Bridge {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.crew.turn(Takes::Long);
         let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         let change = match mode & !libc::FALLOC_FL_KEEP_SIZE {
             0 if keep_size => RangeChange::AllocateKeepingSize,
@@ -473,7 +537,7 @@ impl Filesystem for Bridge {
             libc::FALLOC_FL_ZERO_RANGE => RangeChange::Zero { keep_size },
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
-        reply_empty(reply, self.0.change_range(node(number), offset, length, change));
+        reply_empty(reply, self.served.change_range(node(number), offset, length, change));
     }
 
     fn lseek(
@@ -485,13 +549,14 @@ impl Filesystem for Bridge {
         whence: i32,
         reply: ReplyLseek,
     ) {
+        let _turn = self.crew.turn(Takes::Long);
         let hole = match whence {
             libc::SEEK_DATA => false,
             libc::SEEK_HOLE => true,
             _ => return reply.error(Errno::EINVAL),
         };
         let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
-        match self.0.seek(node(number), offset, hole) {
+        match self.served.seek(node(number), offset, hole) {
             Ok(found) => reply.offset(found as i64),
             Err(error) => reply.error(errno(error)),
         }
@@ -510,7 +575,8 @@ impl Filesystem for Bridge {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        match self.0.clone_range((node(from), offset), (node(to), to_offset), length) {
+        let _turn = self.crew.turn(Takes::Long);
+        match self.served.clone_range((node(from), offset), (node(to), to_offset), length) {
             Ok(copied) => reply.written(copied as u32),
             Err(error) => reply.error(errno(error)),
         }

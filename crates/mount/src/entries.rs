@@ -27,7 +27,10 @@ impl Served {
     /// The entry of this name, handed out once more.
     pub fn lookup(&self, directory: Node, name: &[u8]) -> Answer<Stat> {
         let name = self.sought(name)?;
-        let node = self.told(self.system.lookup(directory, &name))?;
+        let node = self.told(match self.options.ignores_case {
+            true => self.system.lookup(directory, &name),
+            false => self.system.lookup_exact(directory, &name),
+        })?;
         self.handed_out(node)
     }
 

@@ -15,7 +15,7 @@ pub struct Listed {
     pub next: u64,
     /// The entry itself, if it was asked for, can be read and is not "." or "..".
     pub stat: Option<Stat>,
-    /// Its number, or one that says that nobody looked.
+    /// Its number, or one that says that nobody knows.
     pub number: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct Listed {
 const BATCH: usize = 64;
 /// "." and ".." come before all others.
 const DOTS: u64 = 2;
-/// The number of an entry that was not looked up. No file has it, and readdir(3) leaves out entries with 0.
+/// The number of an entry whose own is not known without a lookup. No file has it, and readdir(3) leaves out entries with 0.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Served {
@@ -76,7 +76,7 @@ impl Served {
                     kind: entry.attributes.kind,
                     next: entry.next.0.saturating_add(DOTS),
                     stat,
-                    number: stat.map_or(UNKNOWN, |stat| stat.node),
+                    number: stat.map(|stat| stat.node).or(entry.node.map(|node| node.0)).unwrap_or(UNKNOWN),
                 };
                 gave = true;
                 if !take(&listed) {

@@ -26,6 +26,9 @@ pub struct Options {
     pub directory_mask: u32,
     /// Whether other users than the one who mounts may use it.
     pub allow_other: bool,
+    /// Whether a file is found under its name in any case. If not, names are found as they are written, while two in a
+    /// directory still cannot differ in case alone.
+    pub ignores_case: bool,
     /// Where named streams are.
     pub streams: Streams,
     /// Whether every sync is a commit in the format's own structures.
@@ -76,6 +79,7 @@ impl Options {
             file_mask: None,
             directory_mask: umask & 0o777,
             allow_other: uid == 0,
+            ignores_case: false,
             streams: Streams::Hidden,
             commits_syncs: false,
             threads: (4 * processors).clamp(8, 32),
@@ -119,6 +123,7 @@ impl Options {
             "fmask" => self.file_mask = Some(mask()?),
             "dmask" => self.directory_mask = mask()?,
             "allow_other" => self.allow_other = true,
+            "ignore_case" => self.ignores_case = true,
             "threads" => self.threads = number(10)?.clamp(1, 256) as usize,
             "streams_interface" | "streams" => {
                 self.streams = match value {
@@ -161,8 +166,9 @@ mod tests {
         assert_eq!((options.directory_mask, options.streams), (0o077, Streams::Attributes));
         assert_eq!(options.kernel, ["noexec"]);
         assert!(!options.read_only && !options.allow_other);
-        options.take("ro,allow_other,fmask=0133,dmask=22").unwrap();
-        assert!(options.read_only && options.allow_other);
+        assert!(!options.ignores_case);
+        options.take("ro,allow_other,ignore_case,fmask=0133,dmask=22").unwrap();
+        assert!(options.read_only && options.allow_other && options.ignores_case);
         assert_eq!((options.file_mask(false), options.directory_mask), (0o133, 0o022));
         options.take("sync=commit").unwrap();
         assert!(options.commits_syncs && options.kernel == ["noexec"]);

@@ -51,7 +51,7 @@ impl Mounted {
         config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(options.threads);
         config.clone_fd = true;
-        let session = Session::new(Bridge(served.clone()), at, &config)?;
+        let session = Session::new(Bridge::new(served.clone()), at, &config)?;
         Ok(Mounted { session, served })
     }
 

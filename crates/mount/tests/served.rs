@@ -321,3 +321,187 @@ fn after_the_device_fails_nothing_is_written_and_the_log_says_why() {
         assert_eq!(told, 1, "{format}: {lines:?}");
     }
 }
+
+#[test]
+fn names_are_found_as_they_are_written_and_their_case_can_be_changed() {
+    for format in FORMATS {
+        let device = made(format);
+        let system = platter_formats::open(device, OpenOptions::default()).unwrap();
+        let (served, _) = served_with(system.clone(), Options::of(0, 0, 0o022));
+        let node = file(&served, "Case").node;
+        let find = |name: &str| served.lookup(Node::ROOT, name.as_bytes()).map(|stat| stat.node);
+        assert_eq!((find("Case"), find("case")), (Ok(node), error(libc::ENOENT)), "{format}");
+        served.rename(Node::ROOT, b"Case", Node::ROOT, b"case", RenameFlags::NoReplace).unwrap();
+        assert_eq!((find("Case"), find("case")), (error(libc::ENOENT), Ok(node)), "{format}");
+        let mut names = Vec::new();
+        served
+            .list(Node::ROOT, 2, false, |entry| {
+                names.push(entry.name.clone());
+                true
+            })
+            .unwrap();
+        assert_eq!(names, [b"case"], "{format}");
+        // Windows would not tell them apart.
+        let second = served.make_node(Node::ROOT, b"CASE", by(0, libc::S_IFREG | 0o644));
+        assert_eq!(second.map(|_| ()), error(libc::EEXIST), "{format}");
+        let mut options = Options::of(0, 0, 0o022);
+        options.ignores_case = true;
+        let (served, _) = served_with(system, options);
+        assert_eq!(served.lookup(Node::ROOT, b"CASE").map(|stat| stat.node), Ok(node), "{format}");
+    }
+}
+
+#[test]
+fn a_file_has_the_same_number_whenever_it_is_looked_at() {
+    for format in ["ntfs", "refs"] {
+        let device = made(format);
+        let mut numbers: Option<Vec<u64>> = None;
+        for round in 0..2 {
+            let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
+            let (served, _) = served_with(system.clone(), Options::of(0, 0, 0o022));
+            let directory = match round {
+                0 => served.make_directory(Node::ROOT, b"directory", by(0, 0o755)).unwrap().node,
+                _ => served.lookup(Node::ROOT, b"directory").unwrap().node,
+            };
+            let names: Vec<String> = (0..2000).map(|number| format!("file {number}")).collect();
+            let numbers = numbers.get_or_insert_with(|| {
+                let new = by(0, libc::S_IFREG | 0o644);
+                let make =
+                    |name: &String| served.make_node(Node(directory), name.as_bytes(), new).unwrap().node;
+                let mut made: Vec<u64> = names.iter().map(make).collect();
+                served.sync_all().unwrap();
+                made.iter().for_each(|node| served.forget(Node(*node), 1));
+                made.push(directory);
+                made
+            });
+            assert_eq!(numbers[2000], directory, "{format}");
+            // More files than are remembered that nobody uses.
+            for (name, number) in names.iter().zip(&*numbers) {
+                let found = served.lookup(Node(directory), name.as_bytes()).unwrap().node;
+                assert_eq!(found, *number, "{format}: {name}, round {round}");
+                served.forget(Node(found), 1);
+            }
+            let mut listed = 0;
+            served
+                .list(Node(directory), 2, false, |entry| {
+                    let name = std::str::from_utf8(&entry.name).unwrap();
+                    let number: usize = name.strip_prefix("file ").unwrap().parse().unwrap();
+                    assert_eq!(entry.number, numbers[number], "{format}: {name}");
+                    listed += 1;
+                    true
+                })
+                .unwrap();
+            assert_eq!(listed, 2000, "{format}");
+            system.unmount().unwrap();
+        }
+    }
+}
+
+/// Programs that make backups compare it with what they saw last.
+#[test]
+fn all_that_changes_a_file_sets_its_change_time() {
+    type Change = fn(&Served, Node);
+    fn rename(served: &Served, from: &[u8], to: &[u8]) {
+        served.rename(Node::ROOT, from, Node::ROOT, to, RenameFlags::Replace).unwrap();
+    }
+    fn link(served: &Served, node: Node, name: &[u8]) {
+        served.link(node, Node::ROOT, name).unwrap();
+    }
+    let changes: [(&str, Change); 9] = [
+        ("link", |served, node| link(served, node, b"second")),
+        ("rename", |served, _| rename(served, b"file", b"first")),
+        ("remove one of two names", |served, _| served.unlink(Node::ROOT, b"second").unwrap()),
+        ("set an attribute", |served, node| {
+            served.set_attribute(node, b"user.one", b"1", SetAttribute::Any).unwrap();
+        }),
+        ("remove an attribute", |served, node| served.remove_attribute(node, b"user.one").unwrap()),
+        ("chmod", |served, node| {
+            let owner = OwnerChange { mode: Some(0o600), ..OwnerChange::default() };
+            served.set_stat(node, &StatChange { owner, ..StatChange::default() }).unwrap();
+        }),
+        ("link again", |served, node| link(served, node, b"third")),
+        ("replace one of two names", |served, _| {
+            file(served, "other");
+            rename(served, b"other", b"third");
+        }),
+        ("allocate", |served, node| {
+            served.change_range(node, 0, 100_000, RangeChange::Allocate).unwrap();
+        }),
+    ];
+    for format in ["ntfs", "refs"] {
+        let served = served(format);
+        let node = Node(file(&served, "file").node);
+        for (what, change) in changes {
+            let pause = || std::thread::sleep(std::time::Duration::from_millis(2));
+            pause();
+            // What is written and not recorded neither hides the change nor takes its place later.
+            served.write(node, 0, b"x", false).unwrap();
+            let before = served.stat(node).unwrap();
+            assert_eq!(before.changed, before.modified, "{format}: {what}");
+            pause();
+            change(&served, node);
+            let after = served.stat(node).unwrap();
+            assert!(after.changed > before.changed, "{format}: {what}");
+            let writes = what == "allocate";
+            assert!(writes || after.modified == before.modified, "{format}: {what}");
+            served.sync(Node::ROOT, SyncScope::All).unwrap();
+            let synced = served.stat(node).unwrap();
+            assert_eq!(
+                (synced.changed, synced.modified),
+                (after.changed, after.modified),
+                "{format}: {what}"
+            );
+        }
+    }
+}
+
+#[test]
+fn two_entries_change_places() {
+    for format in ["ntfs", "refs"] {
+        let device = made(format);
+        let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
+        let (served, _) = served_with(system.clone(), Options::of(0, 0, 0o022));
+        let directory = Node(served.make_directory(Node::ROOT, b"directory", by(0, 0o755)).unwrap().node);
+        let below = Node(served.make_directory(directory, b"below", by(0, 0o755)).unwrap().node);
+        let one = Node(file(&served, "a file of a longer name").node);
+        let large = vec![7; 3 << 20];
+        served.write(one, 0, &large, false).unwrap();
+        let two = served.make_node(below, b"two", by(0, libc::S_IFREG | 0o644)).unwrap();
+        served.write(Node(two.node), 0, b"two", false).unwrap();
+        served.link(Node(two.node), Node::ROOT, b"again").unwrap();
+        let exchange = |from, name: &str, to, other: &str| {
+            served.rename(from, name.as_bytes(), to, other.as_bytes(), RenameFlags::Exchange)
+        };
+        let first = "a file of a longer name";
+        assert_eq!(exchange(Node::ROOT, first, below, "none"), error(libc::ENOENT), "{format}");
+        assert_eq!(exchange(Node::ROOT, "directory", below, "two"), error(libc::EINVAL), "{format}");
+        assert_eq!(exchange(below, "two", Node::ROOT, "directory"), error(libc::EINVAL), "{format}");
+        // Files, with one name and with several; a file and a directory; names in one directory.
+        exchange(Node::ROOT, first, below, "two").unwrap();
+        exchange(Node::ROOT, "again", directory, "below").unwrap();
+        file(&served, "three");
+        exchange(Node::ROOT, "three", Node::ROOT, first).unwrap();
+        system.unmount().unwrap();
+
+        let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
+        let (served, _) = served_with(system.clone(), Options::of(0, 0, 0o022));
+        let find = |at: Node, name: &str| Node(served.lookup(at, name.as_bytes()).unwrap().node);
+        let directory = find(Node::ROOT, "directory");
+        let read = |node| {
+            let mut data = vec![0; 4 << 20];
+            let got = served.read(node, 0, &mut data).unwrap();
+            data.truncate(got);
+            data
+        };
+        assert_eq!(read(find(directory, "below")), b"two", "{format}");
+        assert_eq!(read(find(Node::ROOT, "three")), b"two", "{format}");
+        assert_eq!(read(find(Node::ROOT, first)), b"", "{format}");
+        let below = find(Node::ROOT, "again");
+        assert!(read(find(below, "two")) == large, "{format}");
+        assert_eq!(served.stat(find(directory, "below")).unwrap().links, 2, "{format}");
+        system.unmount().unwrap();
+        let (found, _) = platter_formats::recognise(&*device).unwrap().unwrap();
+        let report = found.check(&*device, Default::default(), &Silent).unwrap();
+        assert!(report.is_clean(), "{format}: {:?}", report.findings);
+    }
+}

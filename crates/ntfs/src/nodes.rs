@@ -1,6 +1,6 @@
 //! Nodes in use: what was handed out, and what each number means.
 
-use crate::layout::record_number;
+use crate::layout::{Reference, record_number};
 use crate::stream::Stream;
 use platter_vfs::{Error, Node, Result};
 use std::collections::{HashMap, VecDeque};
@@ -24,6 +24,7 @@ pub struct Entity {
 pub struct Nodes {
     entities: HashMap<u64, Entity>,
     by_file: HashMap<u64, u64>,
+    /// The next number of a node whose own would be taken, and of a named stream.
     next: u64,
     /// Nodes that nobody held when they were last looked at, the oldest first.
     idle: VecDeque<u64>,
@@ -31,29 +32,45 @@ pub struct Nodes {
 
 /// Nodes that nobody holds and that stay known.
 const MOST_IDLE: usize = 1024;
+/// Numbers from here on are no file's own: none is in its record's life 0, which matches every one, and so far behind.
+const OTHERS: u64 = 1 << 47;
 
 impl Default for Nodes {
     fn default() -> Nodes {
-        let mut nodes = Nodes {
-            entities: HashMap::new(),
-            by_file: HashMap::new(),
-            next: Node::ROOT.0,
-            idle: VecDeque::new(),
-        };
-        nodes.enter(record_number::ROOT);
+        let mut nodes =
+            Nodes { entities: HashMap::new(), by_file: HashMap::new(), next: OTHERS, idle: VecDeque::new() };
+        nodes.enter(Reference(record_number::ROOT));
         nodes
     }
 }
 
 impl Nodes {
-    /// The node of a file, made if need be.
-    pub fn enter(&mut self, file: u64) -> u64 {
+    /// The node of a file, made if need be. Its number is the same each time the file is taken into use.
+    pub fn enter(&mut self, reference: Reference) -> u64 {
+        let file = reference.number();
         if let Some(node) = self.by_file.get(&file) {
             return *node;
         }
-        let node = self.add(Entity { file, part: None, handed_out: 0, stream: None, parts: Vec::new() });
+        let node = self.own_number(reference).unwrap_or_else(|| self.next());
+        self.add(node, Entity { file, part: None, handed_out: 0, stream: None, parts: Vec::new() });
         self.by_file.insert(file, node);
         node
+    }
+
+    /// The number that a file has as a node whenever it is in use: its record's and which of the record's lives it is.
+    /// `None` if another file has it, which was removed and is still held.
+    fn own_number(&self, reference: Reference) -> Option<u64> {
+        let number = match reference.number() {
+            record_number::ROOT => Node::ROOT.0,
+            _ if reference.sequence() == 0 => return None,
+            _ => reference.0,
+        };
+        (!self.entities.contains_key(&number)).then_some(number)
+    }
+
+    /// The number that a file has as a node, or would have if it were taken into use.
+    pub fn number_of(&self, reference: Reference) -> Option<u64> {
+        self.of_file(reference.number()).or_else(|| self.own_number(reference))
     }
 
     /// The node of a named stream, made if need be.
@@ -69,16 +86,19 @@ impl Nodes {
             return Ok(*part);
         }
         let (file, part) = (entity.file, Some((owner, name.into())));
-        let node = self.add(Entity { file, part, handed_out: 0, stream: None, parts: Vec::new() });
+        let node = self.next();
+        self.add(node, Entity { file, part, handed_out: 0, stream: None, parts: Vec::new() });
         self.get_mut(owner)?.parts.push(node);
         Ok(node)
     }
 
-    fn add(&mut self, entity: Entity) -> u64 {
-        let node = self.next;
+    fn next(&mut self) -> u64 {
         self.next += 1;
+        self.next - 1
+    }
+
+    fn add(&mut self, node: u64, entity: Entity) {
         self.entities.insert(node, entity);
-        node
     }
 
     /// A node in use.

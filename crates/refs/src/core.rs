@@ -156,6 +156,12 @@ impl Entity {
         touched.map(|stream| stream.modified.load(Ordering::SeqCst)).max()
     }
 
+    /// Notes when something about it changed, which is later than what was written before.
+    pub fn note_change(&mut self, now: u64) {
+        self.absorb_written();
+        self.record.times[2] = now;
+    }
+
     /// Takes the time when its data was last written into the record.
     pub fn absorb_written(&mut self) {
         if let Some(written) = self.written() {

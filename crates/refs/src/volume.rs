@@ -178,7 +178,7 @@ impl RefsVolume {
                 preallocate: true,
                 integrity: true,
                 clone: shared_clusters,
-                exchange: false,
+                exchange: true,
                 recovers: true,
             },
             notes: notes.0,
@@ -309,6 +309,7 @@ impl Volume {
         }
         if let Some(written) = owner.written().max(entity.written()) {
             times[1] = written;
+            times[2] = times[2].max(written);
             flags |= 0x20;
         }
         let links = match (kind, &owner.place) {
@@ -342,6 +343,8 @@ fn only_read(core: &mut Core) -> Result<Option<String>> {
 
 /// Pages that must be free for a change of some rows: a way down for each of four trees.
 const TO_CHANGE: u64 = 48;
+/// The same for two entries that change places, which is three moves.
+const TO_EXCHANGE: u64 = 3 * TO_CHANGE;
 /// Pages that must be free for what adds to the volume, so that on a full one the rest is left for removing.
 const TO_ADD: u64 = 4 * TO_CHANGE;
 

@@ -467,6 +467,13 @@ impl MemoryFileSystem {
         Ok(())
     }
 
+    fn lookup_by(&self, directory: Node, name: &Name, rule: CaseRule) -> Result<Node> {
+        let mut state = self.lock();
+        let slot = state.slot(directory, name, rule)?;
+        state.object_mut(slot.node)?.handed_out += 1;
+        Ok(slot.node)
+    }
+
     fn add_entry(&self, directory: Node, name: &Name, content: NodeContent) -> Result<Node> {
         let now = self.stamp();
         let mut state = self.change()?;
@@ -546,10 +553,11 @@ impl FileSystem for MemoryFileSystem {
     }
 
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
-        let mut state = self.lock();
-        let slot = state.slot(directory, name, self.case())?;
-        state.object_mut(slot.node)?.handed_out += 1;
-        Ok(slot.node)
+        self.lookup_by(directory, name, self.case())
+    }
+
+    fn lookup_exact(&self, directory: Node, name: &Name) -> Result<Node> {
+        self.lookup_by(directory, name, CaseRule::Sensitive)
     }
 
     fn forget(&self, node: Node, count: u64) {
@@ -708,7 +716,8 @@ impl FileSystem for MemoryFileSystem {
         for slot in state.object(directory)?.slots()?.iter().filter(|slot| slot.cursor > cursor.0).take(most)
         {
             let attributes = self.attributes_of(&state, slot.node)?;
-            entries.push(Entry { name: slot.name.clone(), attributes, next: Cursor(slot.cursor) });
+            let (name, node) = (slot.name.clone(), Some(slot.node));
+            entries.push(Entry { name, node, attributes, next: Cursor(slot.cursor) });
         }
         Ok(())
     }

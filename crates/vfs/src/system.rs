@@ -54,6 +54,10 @@ pub trait FileSystem: Send + Sync {
     /// The node that `name` leads to in `directory`, by the volume's own case rule.
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node>;
 
+    /// The same, if the directory has the name exactly so, in upper and lower case too: for those who take names that
+    /// differ in case alone for different ones.
+    fn lookup_exact(&self, directory: Node, name: &Name) -> Result<Node>;
+
     /// Gives back `count` hand-outs of a node.
     fn forget(&self, node: Node, count: u64);
 

@@ -167,6 +167,8 @@ impl Cursor {
 pub struct Entry {
     /// Its name.
     pub name: crate::Name,
+    /// The node that looking it up would hand out, where that is known without. It is not handed out by this.
+    pub node: Option<Node>,
     /// What it leads to, as the directory knows it.
     pub attributes: Attributes,
     /// Where the listing goes on after it.

@@ -261,6 +261,14 @@ fn standard(file: &File) -> Result<StandardInformation> {
     StandardInformation::from_bytes(file.value(Type::STANDARD_INFORMATION).unwrap_or(&[]), 0)
 }
 
+/// Notes in a file, which is stored afterwards, when something about it changed.
+fn stamp_change(file: &mut File, now: FileTime) -> Result<()> {
+    let mut standard = standard(file)?;
+    standard.changed = now;
+    file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
+    Ok(())
+}
+
 /// All names of a file; damaged ones are left out.
 fn names_of(file: &File) -> impl Iterator<Item = FileName> + '_ {
     let names = file.attributes.iter().filter(|attr| attr.kind == Type::FILE_NAME);
@@ -356,7 +364,11 @@ impl FileSystem for NtfsVolume {
     }
 
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
-        self.find(directory, name)
+        self.find(directory, name, false)
+    }
+
+    fn lookup_exact(&self, directory: Node, name: &Name) -> Result<Node> {
+        self.find(directory, name, true)
     }
 
     fn forget(&self, node: Node, count: u64) {

@@ -31,9 +31,11 @@ impl NtfsVolume {
         if names_of(&file).filter(|name| name.namespace != namespace::DOS).count() >= FileName::MOST {
             return Err(Error::TooManyLinks { format: NTFS, what: "at most 1,024" });
         }
-        let file = (*file).clone();
+        self.absorb_written(&mut core, number)?;
+        let file = (*core.file(number)?).clone();
         core.transact(|core| {
             let mut file = file;
+            stamp_change(&mut file, now)?;
             self.add_name(core, &mut file, parent, name.units())?;
             core.store(file)?;
             self.stamp_directory(core, parent, now)
@@ -103,8 +105,14 @@ impl NtfsVolume {
                 {
                     return Err(Error::IntoItself);
                 }
+                self.absorb_written(&mut core, number)?;
+                self.absorb_written(&mut core, other.reference.number())?;
+                let other = core.file_at(target.reference)?;
+                let file = core.file_at(source.reference)?;
                 core.transact(|core| {
                     let (mut one, mut two) = ((*file).clone(), (*other).clone());
+                    stamp_change(&mut one, now)?;
+                    stamp_change(&mut two, now)?;
                     self.take_name(core, &mut one, old, &source.name)?;
                     self.take_name(core, &mut two, new, &target.name)?;
                     self.add_name(core, &mut one, new, &target.name.name)?;
@@ -135,14 +143,17 @@ impl NtfsVolume {
                         _ => {}
                     }
                     deletable(&other)?;
-                    gone = Some(other);
+                    self.absorb_written(&mut core, other.reference.number())?;
+                    gone = Some(core.file_at(target.reference)?);
                 }
+                self.absorb_written(&mut core, number)?;
                 let kept = core.transact(|core| {
                     let mut kept = None;
                     if let (Some(target), Some(other)) = (&replaced, &gone) {
-                        kept = self.unname(core, other, new, &target.name)?;
+                        kept = self.unname(core, other, new, &target.name, now)?;
                     }
                     let mut file = (*core.file(number)?).clone();
+                    stamp_change(&mut file, now)?;
                     self.take_name(core, &mut file, old, &source.name)?;
                     self.add_name(core, &mut file, new, new_name.units())?;
                     core.store(file)?;
@@ -150,10 +161,16 @@ impl NtfsVolume {
                     self.stamp_directory(core, new, now)?;
                     Ok(kept)
                 })?;
-                if let (Some(kept), Some(other)) = (kept, gone) {
-                    self.moved_away(&mut core, other.reference.number(), kept);
+                let other = gone.map(|other| other.reference.number());
+                if let (Some(kept), Some(other)) = (kept, other) {
+                    self.moved_away(&mut core, other, kept);
                 }
-                self.touch_all(&mut core, &[from.0, to.0], &[number]);
+                let others = other.filter(|_| kept.is_none());
+                self.touch_all(
+                    &mut core,
+                    &[from.0, to.0],
+                    &[Some(number), others].into_iter().flatten().collect::<Vec<_>>(),
+                );
                 Ok(())
             }
         }

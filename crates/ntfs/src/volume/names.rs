@@ -79,12 +79,19 @@ impl NtfsVolume {
         Ok(found.filter(|found| found.reference.number() >= record_number::FIRST_FREE))
     }
 
-    pub(super) fn find(&self, directory: Node, name: &Name) -> Result<Node> {
+    /// The node that a name leads to, handed out: in any case, or `exact`ly as the directory has it.
+    pub(super) fn find(&self, directory: Node, name: &Name, exact: bool) -> Result<Node> {
         let mut core = self.core();
         let directory = self.directory(&mut core, directory)?;
-        let found = self.shown(&mut core, directory, name)?.ok_or(Error::NotFound)?;
-        core.file_at(found.reference)?;
-        let node = core.nodes.enter(found.reference.number());
+        let found = self.shown(&mut core, directory, name)?;
+        let is_meant = |found: &NamedEntry| {
+            // A short name is not listed, and so not what anyone would call it exactly.
+            !exact || *found.name.name == *name.units() && found.name.namespace != namespace::DOS
+        };
+        let found = found.filter(is_meant);
+        let found = found.ok_or(Error::NotFound)?;
+        let reference = core.file_at(found.reference)?.reference;
+        let node = core.nodes.enter(reference);
         core.nodes.get_mut(node)?.handed_out += 1;
         Ok(Node(node))
     }
@@ -97,8 +104,8 @@ impl NtfsVolume {
         let number = self.directory(&mut core, directory)?;
         let file = core.file(number)?;
         let parent = names_of(&file).next().ok_or(Error::NotFound)?.parent;
-        core.file_at(parent)?;
-        Ok(Node(core.nodes.enter(parent.number())))
+        let reference = core.file_at(parent)?.reference;
+        Ok(Node(core.nodes.enter(reference)))
     }
 
     pub(super) fn list(
@@ -131,7 +138,8 @@ impl NtfsVolume {
             let attributes = attributes.unwrap_or_else(|_| attributes_in(name));
             let name = Name::from_units(&name.name);
             let next = core.listings.listed(number, &name_key(&units_of(key)));
-            entries.push(Entry { name, attributes, next });
+            let node = core.nodes.number_of(*reference).map(Node);
+            entries.push(Entry { name, node, attributes, next });
         }
         if damage.is_some() {
             core.listings.met_damage(number);
@@ -275,7 +283,7 @@ impl NtfsVolume {
             Ok(reference)
         })?;
         self.touch(directory.0);
-        let node = core.nodes.enter(reference.number());
+        let node = core.nodes.enter(reference);
         core.nodes.get_mut(node)?.handed_out += 1;
         Ok(Node(node))
     }

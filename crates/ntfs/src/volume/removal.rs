@@ -95,13 +95,20 @@ impl NtfsVolume {
         }
         deletable(&file)?;
         let number = file.reference.number();
+        let stays = names_of(&file).nth(1).is_some();
+        if stays {
+            // It tells of this later than of what was written before.
+            self.absorb_written(&mut core, number)?;
+        }
+        let file = core.file_at(found.reference)?;
         let kept = core.transact(|core| {
-            let kept = self.unname(core, &file, parent, &found.name)?;
+            let kept = self.unname(core, &file, parent, &found.name, now)?;
             self.stamp_directory(core, parent, now)?;
             Ok(kept)
         })?;
-        if let Some(kept) = kept {
-            self.moved_away(&mut core, number, kept);
+        match kept {
+            Some(kept) => self.moved_away(&mut core, number, kept),
+            None => core.nodes.of_file(number).into_iter().for_each(|node| self.touch(node)),
         }
         self.touch(directory.0);
         Ok(())
@@ -114,8 +121,10 @@ impl NtfsVolume {
         last: &File,
         directory: u64,
         name: &FileName,
+        now: FileTime,
     ) -> Result<Option<Option<u64>>> {
         let mut file = last.clone();
+        stamp_change(&mut file, now)?;
         self.take_name(core, &mut file, directory, name)?;
         if names_of(&file).next().is_none() {
             return self.remove_file(core, file, last).map(Some);
@@ -190,6 +199,13 @@ impl NtfsVolume {
         {
             self.drop_node(core, oldest);
         }
+    }
+
+    /// Records what was written to a file and its named streams, before its change time is set to a later one.
+    pub(super) fn absorb_written(&self, core: &mut Core, file: u64) -> Result<()> {
+        let Some(node) = core.nodes.of_file(file) else { return Ok(()) };
+        let parts = core.nodes.get(node).map(|entity| entity.parts.clone()).unwrap_or_default();
+        parts.into_iter().chain([node]).try_for_each(|node| self.absorb_touched(core, node))
     }
 
     fn absorb_touched(&self, core: &mut Core, node: u64) -> Result<()> {

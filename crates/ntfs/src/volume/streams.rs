@@ -218,6 +218,7 @@ impl NtfsVolume {
             return Err(too_many());
         }
         let number = core.nodes.get(node.0)?.file;
+        self.absorb_written(&mut core, number)?;
         let mut file = (*core.file(number)?).clone();
         let on_disk = number < DETACHED;
         let now = FileTime(self.now());
@@ -230,9 +231,7 @@ impl NtfsVolume {
                 file.put(Attr::resident(Type::EA_INFORMATION, information));
                 core.place_value(&mut file, Type::EA, bytes, on_disk)?;
             }
-            let mut standard = standard(&file)?;
-            standard.changed = now;
-            file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
+            stamp_change(&mut file, now)?;
             core.store(file)
         })?;
         self.touch(node.0);
@@ -255,8 +254,9 @@ impl NtfsVolume {
 
     pub(super) fn change_descriptor(&self, node: Node, descriptor: &[u8]) -> Result<()> {
         let mut core = self.change()?;
+        let number = core.nodes.get(node.0)?.file;
+        self.absorb_written(&mut core, number)?;
         let (owner, file) = self.owner_of(&mut core, node.0)?;
-        let number = file.reference.number();
         let now = FileTime(self.now());
         core.transact(|core| {
             let mut file = file;

@@ -131,7 +131,7 @@ fn a_change_journal_says_that_it_is_not_complete() {
     crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
     let open = || NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
     let volume = open();
-    let extend = Node(volume.core().nodes.enter(record_number::EXTEND));
+    let extend = Node(volume.core().nodes.enter(Reference(record_number::EXTEND)));
     let file = volume.create(extend, &"$UsnJrnl".into(), Kind::File).unwrap();
     let stream = volume.stream(file, &"$J".into(), true).unwrap();
     volume.write(stream, 0, &[1; 0x1230]).unwrap();
@@ -190,7 +190,7 @@ fn what_windows_leaves_is_no_damage() {
     let options = FormatOptions { cluster: Some(2 << 20), ..FormatOptions::default() };
     crate::Ntfs.make(&*memory, &options, &Silent).unwrap();
     let volume = NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
-    let extend = Node(volume.core().nodes.enter(record_number::EXTEND));
+    let extend = Node(volume.core().nodes.enter(Reference(record_number::EXTEND)));
     let file = volume.create(extend, &"$UsnJrnl".into(), Kind::File).unwrap();
     for name in ["$J", "$Max"] {
         let stream = volume.stream(file, &name.into(), true).unwrap();

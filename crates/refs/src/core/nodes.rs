@@ -83,20 +83,43 @@ impl Core {
     }
 
     /// Takes a node into use.
-    pub fn insert(&mut self, entity: Entity, number: Option<u64>) -> u64 {
-        let node = number.unwrap_or_else(|| {
-            self.next_node += 1;
-            self.next_node - 1
-        });
+    pub fn insert(&mut self, entity: Entity, node: u64) -> u64 {
         self.ids.insert(entity.id, node);
         self.entities.insert(node, entity);
         node
     }
 
-    /// The number that the next node will get.
+    /// A number that no other node gets.
     pub fn next_node(&mut self) -> u64 {
         self.next_node += 1;
         self.next_node - 1
+    }
+
+    /// The number that what is on disk gets as a node: its own, the same each time that it is taken into use, where it has
+    /// one.
+    pub fn number_for(&mut self, id: Id) -> u64 {
+        self.own_number(id).unwrap_or_else(|| self.next_node())
+    }
+
+    /// The number that what is on disk has as a node, or would have if it were taken into use.
+    pub fn number_of(&self, id: Id) -> Option<u64> {
+        self.node_of(id).or_else(|| self.own_number(id))
+    }
+
+    /// The number of a node that follows from what it is on disk: of a directory its object, of a file that of its home
+    /// directory and its number there. `None` if those are larger than any volume has them by itself, or if a file has
+    /// the number that was moved or removed meanwhile.
+    fn own_number(&self, id: Id) -> Option<u64> {
+        let (object, ordinal) = match id {
+            Id::Directory(ROOT_DIRECTORY) => return Some(Node::ROOT.0),
+            Id::Directory(object) => (object, 0),
+            Id::File(home, ordinal) => (home, ordinal),
+            Id::Stream(..) | Id::Nameless(_) => return None,
+        };
+        let (high, low) = (u32::try_from(object).ok()?, u32::try_from(ordinal).ok()?);
+        let number = u64::from(high) << 32 | u64::from(low);
+        // Below stand those that none of these has.
+        (high > 0 && !self.entities.contains_key(&number)).then_some(number)
     }
 
     /// Gives a node another identity.
@@ -138,7 +161,7 @@ impl Core {
         let only_read = found.only_read;
         let named = self.open_named(found, &record);
         let (above, name) = object_links(&record.rows).next().unwrap_or((ROOT_DIRECTORY, Vec::new()));
-        let number = (object == ROOT_DIRECTORY).then_some(Node::ROOT.0);
+        let number = self.number_for(Id::Directory(object));
         let place = RecordPlace::Directory { above, name };
         let id = Id::Directory(object);
         let entity = Entity { id, place, record, stream: None, named, handed_out: 0, only_read };
@@ -152,7 +175,7 @@ impl Core {
         let record = Record::new(0x1F0, 0, Record::DIRECTORY, 0);
         let only_read = Some("its own record is damaged");
         let entity = Entity { id, place, record, stream: None, named: Vec::new(), handed_out: 0, only_read };
-        self.insert(entity, Some(Node::ROOT.0));
+        self.insert(entity, Node::ROOT.0);
     }
 
     /// Opens a file whose record this is.
@@ -173,7 +196,7 @@ impl Core {
         let mut found = stream::take_streams(&mut record, &mut self.pages, table)?;
         found.only_read = found.only_read.or(is_larger);
         let only_read = found.only_read;
-        let node = self.next_node();
+        let node = self.number_for(id);
         let read_only = record.attributes & 1 != 0;
         let integrity = record.attributes & Record::INTEGRITY != 0;
         let own = found.own.take().unwrap_or_else(|| StreamState::empty(integrity));
@@ -184,7 +207,7 @@ impl Core {
         stream.iter().for_each(|stream| stream.is_link.store(is_link, Ordering::SeqCst));
         let named = self.open_named(found, &record);
         let entity = Entity { id, place, record, stream, named, handed_out: 0, only_read };
-        Ok(self.insert(entity, Some(node)))
+        Ok(self.insert(entity, node))
     }
 
     fn open_named(&mut self, found: stream::FoundStreams, record: &Record) -> Vec<Named> {

@@ -86,9 +86,11 @@ impl FileSystem for RefsVolume {
     }
 
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
-        let mut core = self.core();
-        let node = self.find(&mut core, directory, name)?;
-        self.hand_out(&mut core, node)
+        self.find(directory, name, false)
+    }
+
+    fn lookup_exact(&self, directory: Node, name: &Name) -> Result<Node> {
+        self.find(directory, name, true)
     }
 
     fn forget(&self, node: Node, count: u64) {
@@ -118,6 +120,9 @@ impl FileSystem for RefsVolume {
     fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()> {
         self.relieve()?;
         self.with_space(|_| {
+            if flags == RenameFlags::Exchange {
+                return self.as_one(TO_EXCHANGE, |core| self.exchange(core, (from, name), (to, new_name)));
+            }
             self.as_one(TO_CHANGE, |core| self.rename_entry(core, from, name, to, new_name, flags))
         })
     }

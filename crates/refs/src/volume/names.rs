@@ -50,19 +50,23 @@ impl RefsVolume {
         }
     }
 
-    pub(super) fn find(&self, core: &mut Core, directory: Node, name: &Name) -> Result<u64> {
+    /// The node that a name leads to, handed out: in any case, or `exact`ly as the directory has it.
+    pub(super) fn find(&self, directory: Node, name: &Name, exact: bool) -> Result<Node> {
+        let mut core = self.core();
         let object = core.living_directory(directory)?;
-        let (row_key, row) = self.row(core, object, name)?.ok_or(Error::NotFound)?;
-        self.open_row(core, object, &row_key, row)
+        let found = self.row(&mut core, object, name)?;
+        let found = found.filter(|(row_key, _)| !exact || key::units(row_key) == name.units());
+        let (row_key, row) = found.ok_or(Error::NotFound)?;
+        let node = self.open_row(&mut core, object, &row_key, row)?;
+        self.hand_out(&mut core, node)
     }
 
     /// Notes that the names in a directory changed.
     fn touch_directory(&self, core: &mut Core, directory: u64, now: u64) -> Result<()> {
         let node = core.open_directory(directory)?;
         let entity = core.entity_mut(node)?;
-        entity.absorb_written();
+        entity.note_change(now);
         entity.record.times[1] = now;
-        entity.record.times[2] = now;
         Ok(())
     }
 
@@ -119,7 +123,7 @@ impl RefsVolume {
                 }
                 let place = RecordPlace::Long { directory: object, name: name.units().to_vec() };
                 let id = Id::File(object, ordinal);
-                let node = core.next_node();
+                let node = core.number_for(id);
                 let state = StreamState::empty(attributes & Record::INTEGRITY != 0);
                 let stream = Some(Arc::new(Stream::new(node, state, false, Limits::default())));
                 stream.iter().for_each(|stream| stream.is_link.store(target.is_some(), Ordering::SeqCst));
@@ -138,7 +142,7 @@ impl RefsVolume {
                 core.index_reparse(&record, id, true)?;
                 let entity =
                     Entity { id, place, record, stream, named: Vec::new(), handed_out: 0, only_read: None };
-                core.insert(entity, Some(node))
+                core.insert(entity, node)
             }
         };
         self.touch_directory(core, object, now)?;
@@ -225,7 +229,9 @@ impl RefsVolume {
                 let name = key::units(row_key);
                 let (tree, pages) = core.tree_mut(directory)?;
                 tree.remove(pages, row_key)?;
+                let now = self.now();
                 let entity = core.entity_mut(node)?;
+                entity.note_change(now);
                 entity
                     .record
                     .take(|row| row.kind() == OBJECT_LINK && object_link(row) == (directory, name.clone()));
@@ -324,6 +330,7 @@ impl RefsVolume {
             return Err(Error::Exists);
         }
         let entity = core.entity_mut(node.0)?;
+        entity.absorb_written();
         let (before, place) = (entity.record.clone(), entity.place.clone());
         if let RecordPlace::Long { directory, name } = &place {
             entity.record.rows.push(make_object_link(*directory, name));
@@ -389,9 +396,6 @@ impl RefsVolume {
         flags: RenameFlags,
     ) -> Result<()> {
         let now = self.now();
-        if flags == RenameFlags::Exchange {
-            return Err(self.unsupported_error("exchange of two entries"));
-        }
         let source_directory = core.changeable_directory(from)?;
         let (source_key, source) = self.row(core, source_directory, name)?.ok_or(Error::NotFound)?;
         let node = self.open_row(core, source_directory, &source_key, source)?;
@@ -399,23 +403,16 @@ impl RefsVolume {
             let target_directory = core.changeable_directory(to)?;
             NAMES.check(new_name)?;
             core.changeable(node)?;
-            let entity = core.entity(node)?;
-            // How the index of reparse points names a directory is not known.
-            let is_point = matches!(entity.id, Id::Directory(_)) && entity.record.reparse != 0;
-            if is_point && source_directory != target_directory {
-                let what = "reparse points of directories that move to another";
-                return Err(Error::Unsupported { format: "ReFS", what });
-            }
-            let is_directory = entity.kind() == Kind::Directory;
-            if let (true, Id::Directory(object)) = (is_directory, entity.id)
-                && self.is_inside(core, target_directory, object)?
-            {
-                return Err(Error::IntoItself);
-            }
-            core.fits_renamed(node, key::units(&source_key).len(), new_name.units().len())?;
-            if source_directory != target_directory && !is_directory {
-                core.load_streams(node, true)?;
-            }
+            let is_directory = core.entity(node)?.kind() == Kind::Directory;
+            let old_length = key::units(&source_key).len();
+            self.prepare_move(
+                core,
+                node,
+                source_directory,
+                target_directory,
+                old_length,
+                new_name.units().len(),
+            )?;
             if let Some((target_key, target)) = self.row(core, target_directory, new_name)? {
                 let same_row = target_directory == source_directory && target_key == source_key;
                 if same_row && key::units(&source_key) == new_name.units() {
@@ -441,11 +438,94 @@ impl RefsVolume {
                 }
             }
             self.move_entry(core, node, source_directory, &source_key, target_directory, new_name)?;
+            core.entity_mut(node)?.note_change(now);
             self.touch_directory(core, source_directory, now)?;
             self.touch_directory(core, target_directory, now)
         })();
         core.forget_idle(node)?;
         renamed
+    }
+
+    /// Refuses a move to another directory that cannot be, and a name that has no room; and loads what moves with the row.
+    fn prepare_move(
+        &self,
+        core: &mut Core,
+        node: u64,
+        from: u64,
+        to: u64,
+        old_length: usize,
+        new_length: usize,
+    ) -> Result<()> {
+        let entity = core.entity(node)?;
+        let is_directory = entity.kind() == Kind::Directory;
+        // How the index of reparse points names a directory is not known.
+        if matches!(entity.id, Id::Directory(_)) && entity.record.reparse != 0 && from != to {
+            let what = "reparse points of directories that move to another";
+            return Err(Error::Unsupported { format: "ReFS", what });
+        }
+        if let (true, Id::Directory(object)) = (is_directory, entity.id)
+            && self.is_inside(core, to, object)?
+        {
+            return Err(Error::IntoItself);
+        }
+        core.fits_renamed(node, old_length, new_length)?;
+        if from != to && !is_directory { core.load_streams(node, true) } else { Ok(()) }
+    }
+
+    /// Has two entries change places: one commit tells of all three moves that it takes.
+    pub(super) fn exchange(&self, core: &mut Core, one: (Node, &Name), two: (Node, &Name)) -> Result<()> {
+        let now = self.now();
+        let (from, to) = (core.changeable_directory(one.0)?, core.changeable_directory(two.0)?);
+        let (source_key, source) = self.row(core, from, one.1)?.ok_or(Error::NotFound)?;
+        let (target_key, target) = self.row(core, to, two.1)?.ok_or(Error::NotFound)?;
+        let node = self.open_row(core, from, &source_key, source)?;
+        let other = self.open_row(core, to, &target_key, target);
+        let exchanged = other.and_then(|other| {
+            let exchanged =
+                self.exchange_rows(core, (from, &source_key, node), (to, &target_key, other), now);
+            core.forget_idle(other)?;
+            exchanged
+        });
+        core.forget_idle(node)?;
+        exchanged
+    }
+
+    fn exchange_rows(
+        &self,
+        core: &mut Core,
+        (from, source_key, node): (u64, &[u8], u64),
+        (to, target_key, other): (u64, &[u8], u64),
+        now: u64,
+    ) -> Result<()> {
+        if node == other {
+            return Ok(());
+        }
+        core.changeable(node)?;
+        core.changeable(other)?;
+        let (old_name, new_name) = (key::units(source_key), key::units(target_key));
+        let between = self.free_name(core, from)?;
+        let longest = old_name.len().max(new_name.len()).max(between.units().len());
+        self.prepare_move(core, node, from, to, old_name.len(), longest)?;
+        self.prepare_move(core, other, to, from, new_name.len(), longest)?;
+        self.move_entry(core, node, from, source_key, from, &between)?;
+        self.move_entry(core, other, to, target_key, from, &Name::from_units(&old_name))?;
+        let between = self.row(core, from, &between)?.ok_or(Error::NotFound)?.0;
+        self.move_entry(core, node, from, &between, to, &Name::from_units(&new_name))?;
+        core.entity_mut(node)?.note_change(now);
+        core.entity_mut(other)?.note_change(now);
+        self.touch_directory(core, from, now)?;
+        self.touch_directory(core, to, now)
+    }
+
+    /// A short name that a directory does not have, for an entry that is on its way.
+    fn free_name(&self, core: &mut Core, directory: u64) -> Result<Name> {
+        for unit in '\u{e000}'..'\u{f000}' {
+            let name = Name::from(unit.to_string().as_str());
+            if self.row(core, directory, &name)?.is_none() {
+                return Ok(name);
+            }
+        }
+        Err(Error::NoSpace)
     }
 
     /// Moves a row to another name. What the row holds is stored anew at the next commit; what is in the tree until

@@ -108,6 +108,7 @@ impl RefsVolume {
             return Err(Error::InvalidArgument("a named stream has no extended attributes"));
         }
         let entity = core.entity_mut(node.0)?;
+        entity.absorb_written();
         let before = entity.record.clone();
         let mut all = extended_attributes(&entity.record);
         let position = all.iter().position(|(other, _)| other == name);
@@ -124,6 +125,8 @@ impl RefsVolume {
             core.entity_mut(node.0)?.record = before;
             return Err(error);
         }
+        let now = self.now();
+        core.entity_mut(node.0)?.note_change(now);
         Ok(())
     }
 
@@ -146,6 +149,7 @@ impl RefsVolume {
             };
         };
         let has_content = entity.stream.as_ref().is_some_and(|stream| stream.read().size > 0);
+        entity.absorb_written();
         let before = entity.record.clone();
         let id = entity.id;
         attributes::set_reparse_point(&mut entity.record, point);
@@ -229,7 +233,7 @@ impl RefsVolume {
                 handed_out: 0,
                 only_read: None,
             };
-            core.insert(entity, Some(number));
+            core.insert(entity, number);
         }
         self.hand_out(&mut core, number)
     }
