@@ -1,6 +1,7 @@
 //! What can be seen of a volume only from inside.
 
 use super::*;
+use crate::layout::Reference;
 use crate::layout::bytes::u64_at;
 use platter_device::{MemoryDevice, Recorder, Sectors};
 use platter_vfs::{CheckOptions, Format, FormatOptions, Silent};
