@@ -24,6 +24,8 @@ cargo xtask accuracy ab [OPTIONS]    is one that is slower by a tenth found? OPT
                                      --slower 5|10|20, --beside (another process uses all processors in bursts)
 cargo xtask campaign [SEED]          the long campaigns of every format: model, callers, judges, power cuts, damage (hours)
 cargo xtask campaign threads [S]     64 threads on a volume of each format for S seconds (600), on a loop device and a mirror (root)
+cargo xtask campaign mount [S]       for S seconds (600) each on mounts of every format: fsx, with integrity of ReFS changed meanwhile,
+                                     and what serves the mount killed under writers, fsx and PostgreSQL (root)
 cargo xtask campaign races [S]       the same in memory for S seconds (60), under ThreadSanitizer (needs a nightly toolchain with
                                      the sources of the standard library)
 cargo xtask campaign tables          DuckDB and Polars read the Parquet files, and fio-plot fio's JSON (needs PyPI)
@@ -51,6 +53,8 @@ fn main() -> ExitCode {
         ["campaign", seed] if is_number(seed) => campaign(Some(seed)),
         ["campaign", "threads"] => threads("600"),
         ["campaign", "threads", seconds] if is_number(seconds) => threads(seconds),
+        ["campaign", "mount"] => mount("600"),
+        ["campaign", "mount", seconds] if is_number(seconds) => mount(seconds),
         ["campaign", "races"] => races("60"),
         ["campaign", "races", seconds] if is_number(seconds) => races(seconds),
         ["campaign", "tables"] => tables::judge(),
@@ -149,6 +153,19 @@ fn threads(seconds: &str) -> Outcome {
     }
     let arguments = [&["test", "--release"], &CROWD[..], &CROWD_OPTIONS].concat();
     cargo_with(&arguments, &[("PLATTER_SECONDS", seconds)])
+}
+
+/// Each test for so long on every format. `PLATTER_SEED` is passed on as it is.
+fn mount(seconds: &str) -> Outcome {
+    if !tools::is_root() {
+        return Err("killing what serves a mount and PostgreSQL on one need root".into());
+    }
+    tools::provide(tools::FOR_TESTS)?;
+    tools::provide_judges()?;
+    tools::open_fuse()?;
+    let tests =
+        ["test", "--release", "-p", "platter", "--test", "mount_campaign", "--test", "mount_database", "--"];
+    cargo_with(&[&tests, &CROWD_OPTIONS[..]].concat(), &[("PLATTER_SECONDS", seconds)])
 }
 
 fn races(seconds: &str) -> Outcome {

@@ -486,7 +486,7 @@ impl Filesystem for Bridge {
 
     fn setxattr(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -495,6 +495,9 @@ impl Filesystem for Bridge {
         reply: ReplyEmpty,
     ) {
         let _turn = self.crew.turn(Takes::Long);
+        if let Err(error) = self.served.may_change_attribute(node(number), name.as_bytes(), request.uid()) {
+            return reply.error(errno(error));
+        }
         let how = match flags {
             libc::XATTR_CREATE => SetAttribute::New,
             libc::XATTR_REPLACE => SetAttribute::Known,
@@ -513,8 +516,11 @@ impl Filesystem for Bridge {
         reply_attribute(reply, room, self.served.attribute_names(node(number)));
     }
 
-    fn removexattr(&self, _request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let _turn = self.crew.turn(Takes::Long);
+        if let Err(error) = self.served.may_change_attribute(node(number), name.as_bytes(), request.uid()) {
+            return reply.error(errno(error));
+        }
         reply_empty(reply, self.served.remove_attribute(node(number), name.as_bytes()));
     }
 

@@ -1,7 +1,7 @@
 //! Extended attributes: the format's own, and what only Windows knows.
 //!
 //! Attributes of the spaces `user.` and `trusted.` are the format's extended attributes of the same whole name, as Linux's
-//! own NTFS driver has them. The names in `system.` are those that users of ntfs-3g know:
+//! own NTFS driver has them. The names in `system.` are those that users of ntfs-3g know, and one more:
 //!
 //! | name | value |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | `system.ntfs_crtime` | creation, 8 bytes |
 //! | `system.ntfs_acl` | the security descriptor |
 //! | `system.ntfs_reparse_data` | tag, length of the data, 2 unused bytes, data |
+//! | `system.refs_integrity` | whether data is checksummed, of a directory what is made in it: the text `on` or `off` |
 //!
 //! Numbers are little-endian. They are not listed, so that copying all attributes of a file does not copy them.
 
@@ -17,7 +18,7 @@ use crate::errors::{Answer, Errno};
 use crate::options::Streams;
 use crate::served::Served;
 use platter_vfs::bytes::{u16_at, u32_at, u64_at};
-use platter_vfs::{Change, DosFlags, Error, Name, Node, Reparse, Timestamp};
+use platter_vfs::{Change, DosFlags, Error, Integrity, Name, Node, Reparse, Timestamp};
 
 /// The most that the kernel passes on.
 const LONGEST: u64 = 64 << 10;
@@ -40,6 +41,7 @@ enum Meaning<'a> {
     Created,
     Security,
     Reparse,
+    Integrity,
     Stream(Name),
     Extended(&'a str),
 }
@@ -54,6 +56,7 @@ impl Served {
             "system.ntfs_crtime" => Ok(Meaning::Created),
             "system.ntfs_acl" => Ok(Meaning::Security),
             "system.ntfs_reparse_data" => Ok(Meaning::Reparse),
+            "system.refs_integrity" if self.system.capabilities().integrity => Ok(Meaning::Integrity),
             _ if self.options.streams == Streams::Attributes => match user {
                 Some(stream) if self.system.capabilities().streams => Ok(Meaning::Stream(Name::from(stream))),
                 _ => Err(Errno::UNSUPPORTED),
@@ -99,6 +102,10 @@ impl Served {
                 value.extend(&point.data);
                 Ok(value)
             }
+            Meaning::Integrity => {
+                let is_on = self.told(system.integrity(node))?.enabled;
+                Ok(if is_on { b"on".to_vec() } else { b"off".to_vec() })
+            }
             Meaning::Stream(stream) => {
                 let stream = self.attribute(system.stream(node, &stream, false))?;
                 let value = self.stream_value(stream);
@@ -118,6 +125,18 @@ impl Served {
         let got = self.told(self.system.read(stream, 0, &mut value))?;
         value.truncate(got);
         Ok(value)
+    }
+
+    /// Refuses a change of what is the file's own to whoever does not own it: of the space `system.` the kernel asks nobody's
+    /// permission.
+    ///
+    /// # Errors
+    /// [`Errno::NOT_PERMITTED`], and what looking at the file gives.
+    pub fn may_change_attribute(&self, node: Node, name: &[u8], user: u32) -> Answer<()> {
+        match !name.starts_with(b"system.") || user == 0 || self.stat(node)?.uid == user {
+            true => Ok(()),
+            false => Err(Errno::NOT_PERMITTED),
+        }
     }
 
     /// Sets an attribute.
@@ -150,6 +169,15 @@ impl Served {
             Meaning::Reparse if value.len() >= 8 && usize::from(u16_at(value, 4)) == value.len() - 8 => {
                 let point = Reparse { tag: u32_at(value, 0), data: value[8..].to_vec() };
                 self.told(system.set_reparse_point(node, Some(&point)))
+            }
+            Meaning::Integrity => {
+                let enabled = match value {
+                    b"on" => true,
+                    b"off" => false,
+                    _ => return Err(Errno::INVALID),
+                };
+                let integrity = Integrity { enabled, ..self.told(system.integrity(node))? };
+                self.told(system.set_integrity(node, integrity))
             }
             Meaning::Stream(stream) => {
                 let stream = self.told(system.stream(node, &stream, true))?;

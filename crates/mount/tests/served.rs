@@ -505,3 +505,33 @@ fn two_entries_change_places() {
         assert!(report.is_clean(), "{format}: {:?}", report.findings);
     }
 }
+
+#[test]
+fn integrity_is_an_attribute_where_there_is_any() {
+    let served_refs = served("refs");
+    let node = Node(file(&served_refs, "file").node);
+    served_refs.write(node, 0, &[5; 100_000], false).unwrap();
+    let name = b"system.refs_integrity";
+    let set = |value: &[u8]| served_refs.set_attribute(node, name, value, SetAttribute::Any);
+    assert_eq!(served_refs.attribute_value(node, name).unwrap(), b"off");
+    assert_eq!((set(b"on"), set(b"maybe")), (Ok(()), error(libc::EINVAL)));
+    assert_eq!(served_refs.attribute_value(node, name).unwrap(), b"on");
+    assert!(served_refs.system().integrity(node).unwrap().enabled);
+    assert_eq!(set(b"off"), Ok(()));
+    assert!(!served_refs.system().integrity(node).unwrap().enabled);
+    let other = served("ntfs");
+    let node = Node(file(&other, "file").node);
+    assert_eq!(other.attribute_value(node, name).map(|_| ()), error(libc::EOPNOTSUPP));
+}
+
+#[test]
+fn only_its_owner_changes_what_windows_knows_of_a_file() {
+    for format in FORMATS {
+        let served = served(format);
+        let node = Node(file(&served, "file").node);
+        let may = |name: &str, user| served.may_change_attribute(node, name.as_bytes(), user);
+        assert_eq!(may("system.ntfs_attrib", 0), Ok(()), "{format}");
+        assert_eq!(may("system.ntfs_attrib", 1000), error(libc::EPERM), "{format}");
+        assert_eq!(may("user.any", 1000), Ok(()), "the kernel has looked at that one");
+    }
+}

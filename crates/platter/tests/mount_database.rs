@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::mount::{FORMATS, Mount, WITH_OWNERS, kill, mount_known};
+use common::mount::{Campaign, FORMATS, KINDS, Mount, kill, mount_known, recover};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -67,48 +67,67 @@ impl Cluster {
     }
 }
 
+/// Kills the database and what serves its mount at these moments of a load, in milliseconds from its start.
+fn crash_at(format: &str, moments: impl Iterator<Item = u64>) {
+    let mount = Mount::new("pg", format);
+    let open = |mode| fs::set_permissions(&mount.place.0, fs::Permissions::from_mode(mode)).unwrap();
+    open(0o777);
+    mount.end();
+    let mut serves = mount_known(&mount, &["-o", OWNER]);
+    let cluster = Cluster { mount };
+    cluster.user("initdb -D m/db -A trust -N >/dev/null");
+    cluster.start();
+    cluster.user("pgbench -qi -s 1 postgres 2>/dev/null");
+    let mut all = 0;
+    for moment in moments {
+        let done = thread::scope(|scope| {
+            let clients = scope.spawn(|| {
+                // Ends with an error when the server does.
+                cluster.user("pgbench -n -c 4 -T 30 -l --log-prefix=done postgres >/dev/null 2>&1 || true")
+            });
+            thread::sleep(Duration::from_millis(moment));
+            cluster.crash(serves);
+            clients.join().unwrap();
+            // Every transaction of which a client was told, one a line.
+            cluster.mount.shell("cat done.* | wc -l").trim().parse::<u64>().unwrap()
+        });
+        let mount = &cluster.mount;
+        recover(mount);
+        serves = mount_known(mount, &["-o", OWNER]);
+        mount.shell("rm -f m/db/postmaster.pid .s.PGSQL.*");
+        cluster.start();
+        let sums = "select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history), \
+                    (select sum(tbalance) from pgbench_tellers) = (select sum(delta) from pgbench_history)";
+        assert_eq!(cluster.ask(sums), "t|t", "{format}, {moment} ms");
+        let kept: u64 = cluster.ask("select count(*) from pgbench_history").parse().unwrap();
+        assert!(
+            done > 0 && kept >= done,
+            "{format}, {moment} ms: {done} were told as committed, {kept} are there"
+        );
+    }
+    cluster.user("pg_ctl -D m/db -m fast -w stop >/dev/null");
+    cluster.mount.end();
+}
+
 #[test]
 fn what_was_committed_survives() {
-    for format in FORMATS {
-        let mount = Mount::new("pg", format);
-        let open = |mode| fs::set_permissions(&mount.place.0, fs::Permissions::from_mode(mode)).unwrap();
-        open(0o777);
-        mount.end();
-        let mut serves = mount_known(&mount, &["-o", OWNER]);
-        let cluster = Cluster { mount };
-        cluster.user("initdb -D m/db -A trust -N >/dev/null");
-        cluster.start();
-        cluster.user("pgbench -qi -s 1 postgres 2>/dev/null");
-        for round in 0..2 {
-            let done = thread::scope(|scope| {
-                let clients = scope.spawn(|| {
-                    // Ends with an error when the server does.
-                    cluster
-                        .user("pgbench -n -c 4 -T 30 -l --log-prefix=done postgres >/dev/null 2>&1 || true")
-                });
-                thread::sleep(Duration::from_millis(1_500 + 700 * round));
-                cluster.crash(serves);
-                clients.join().unwrap();
-                // Every transaction of which a client was told, one a line.
-                cluster.mount.shell("cat done.* | wc -l").trim().parse::<u64>().unwrap()
-            });
-            let mount = &cluster.mount;
-            mount.place.ends(0, "umount m");
-            if WITH_OWNERS.contains(&format) {
-                assert!(mount.place.works("check disk.img").contains("no damage"), "{format}");
-            } else {
-                mount.place.platter("check --repair disk.img");
-            }
-            serves = mount_known(mount, &["-o", OWNER]);
-            mount.shell("rm -f m/db/postmaster.pid .s.PGSQL.*");
-            cluster.start();
-            let sums = "select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history), \
-                        (select sum(tbalance) from pgbench_tellers) = (select sum(delta) from pgbench_history)";
-            assert_eq!(cluster.ask(sums), "t|t", "{format}");
-            let kept: u64 = cluster.ask("select count(*) from pgbench_history").parse().unwrap();
-            assert!(done > 0 && kept >= done, "{format}: {done} were told as committed, {kept} are there");
-        }
-        cluster.user("pg_ctl -D m/db -m fast -w stop >/dev/null");
-        cluster.mount.end();
+    FORMATS.iter().for_each(|format| crash_at(format, [1_500, 2_200].into_iter()));
+}
+
+/// `cargo xtask campaign mount`.
+#[test]
+#[ignore = "a campaign"]
+fn what_was_committed_survives_at_random_moments() {
+    for format in KINDS {
+        let campaign = Campaign::new();
+        let moments = std::cell::Cell::new(0u64);
+        crash_at(
+            format,
+            campaign.rounds().map(|mut random| {
+                moments.set(moments.get() + 1);
+                800 + random.below(2_500)
+            }),
+        );
+        println!("{format}: PostgreSQL was killed at {} moments", moments.get());
     }
 }

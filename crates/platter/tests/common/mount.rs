@@ -15,6 +15,7 @@ pub const WITH_OWNERS: [&str; 2] = ["ntfs", "refs"];
 /// A volume at a directory, and a directory beside it.
 pub struct Mount {
     pub place: Place,
+    pub format: String,
 }
 
 impl Mount {
@@ -23,7 +24,7 @@ impl Mount {
         let place = Place::new(&format!("mount-{test}-{format}"));
         place.works(&format!("mkfs {format} disk.img --size 768M"));
         fs::create_dir(place.path("m")).unwrap();
-        let mount = Mount { place };
+        let mount = Mount { place, format: format.into() };
         mount.mount("");
         mount
     }
@@ -40,6 +41,25 @@ impl Mount {
     /// A line for the shell, which must succeed.
     pub fn shell(&self, line: &str) -> String {
         self.place.tool("sh", &["-ec", line])
+    }
+
+    /// fsx, which does everything to one file, mapped into memory too, and knows what must be in it.
+    pub fn exercise(&self, operations: u64, seed: u64) {
+        let output = self.exerciser(operations, seed).output();
+        let output = output.unwrap_or_else(|error| panic!("fsx is needed for this test: {error}"));
+        assert!(output.status.success(), "{}: seed {seed}: {output:?}", self.format);
+    }
+
+    /// The same, to be run on the file m/file.
+    pub fn exerciser(&self, operations: u64, seed: u64) -> Command {
+        let space = match self.format.contains("fat") {
+            true => "",
+            false => "punch_hole = 1\nposix_fallocate = 1\ncopy_file_range = 1\n",
+        };
+        let weights = "close_open = 0.2\ninvalidate = 0.2\nfsync = 0.2\nfdatasync = 0.2\nsendfile = 1\n";
+        fs::write(self.place.path("fsx.toml"), format!("[weights]\n{weights}{space}")).unwrap();
+        let (operations, seed) = (operations.to_string(), seed.to_string());
+        self.place.command("fsx", &["-q", "-N", &operations, "-S", &seed, "-f", "fsx.toml", "m/file"])
     }
 
     /// Unmounts, and nothing may be wrong with the volume.
@@ -90,7 +110,64 @@ pub fn mount_known(mount: &Mount, options: &[&str]) -> u32 {
     server(&mount.at(""))
 }
 
+/// After the process that served a mount was killed: the volume is found without damage, or on formats without a log made so,
+/// and mounted again.
+pub fn recover(mount: &Mount) {
+    let format = &mount.format;
+    let (_, told) = mount.place.ends(0, "umount m");
+    assert!(told.contains("what was not synced is lost"), "{told}");
+    if format.contains("fat") {
+        let code = mount.place.platter("check --repair disk.img").status.code();
+        assert!(matches!(code, Some(0 | 1)), "{format}: {code:?}");
+    } else {
+        let report = mount.place.works("check disk.img");
+        assert!(report.contains("no damage"), "{format}: {report}");
+    }
+}
+
 pub fn kill(signal: &str, process: u32) {
     let status = Command::new("kill").args([signal, &process.to_string()]).status().unwrap();
     assert!(status.success());
+}
+
+/// A campaign: rounds of something random until its time is over, at least one.
+pub struct Campaign {
+    seed: u64,
+    until: Instant,
+}
+
+impl Campaign {
+    /// One that lasts `PLATTER_SECONDS`, or a minute, from `PLATTER_SEED` on, or from the time, which it prints.
+    pub fn new() -> Campaign {
+        let given = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let seed = given("PLATTER_SEED").unwrap_or(since.as_secs());
+        println!("PLATTER_SEED={seed}");
+        Campaign { seed, until: Instant::now() + Duration::from_secs(given("PLATTER_SECONDS").unwrap_or(60)) }
+    }
+
+    /// What is random in each of the rounds.
+    pub fn rounds(&self) -> impl Iterator<Item = Random> + '_ {
+        let numbers = (0..).take_while(|number| *number == 0 || Instant::now() < self.until);
+        numbers.map(|number| Random(self.seed.wrapping_mul(1_000_003).wrapping_add(number)))
+    }
+}
+
+/// Numbers that follow from a seed.
+pub struct Random(u64);
+
+impl Random {
+    /// The next number. Source: the generator that its author, Sebastiano Vigna, calls SplitMix64.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ mixed >> 31
+    }
+
+    /// One below a limit.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
 }

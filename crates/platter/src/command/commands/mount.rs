@@ -26,7 +26,7 @@ use std::sync::Arc;
 ///
 /// Options with -o: ro; uid=N, gid=N: owner of what has none; umask=N, fmask=N, dmask=N: permissions, in octal, that
 /// nothing, no file, or no directory without its own has; allow_other: other users may use it too (as root this is so
-/// anyway); streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered at once;
+/// anyway); ignore_case: files are found under their names in any case; streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered at once;
 /// sync=commit: each sync of ReFS is a commit that Windows knows, instead of an entry in a log that only Platter does;
 /// noexec, nosuid, nodev, noatime, sync, dirsync and their opposites; and partition=N, log=FILE, force as below, for
 /// /etc/fstab.
