@@ -27,6 +27,9 @@ pub struct Stream {
     pub is_link: AtomicBool,
     /// When it was last written, in units of 100 ns since 1601; 0 if no such change waits to be recorded.
     pub written: AtomicU64,
+    /// Whether its node leads to it. A node that is forgotten and found again has the same number and may have another stream,
+    /// which a plan that was kept does not know.
+    pub is_listed: AtomicBool,
     /// Whether it is on the list of nodes that the next commit looks at, or about to be looked at. Changed with that list
     /// locked.
     pub is_touched: AtomicBool,
@@ -156,6 +159,7 @@ impl Stream {
             read_only: AtomicBool::new(false),
             is_link: AtomicBool::new(false),
             written: AtomicU64::new(0),
+            is_listed: AtomicBool::new(false),
             is_touched: AtomicBool::new(false),
             resized: Noted::default(),
         }

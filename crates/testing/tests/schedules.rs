@@ -123,6 +123,7 @@ fn what_was_found_once() {
         ("exfat full", 1_292_015),
         ("ntfs", 1_321_698),
         ("ntfs", 1_338_707),
+        ("ntfs full", 1_436_957),
     ];
     for (name, seed) in found {
         explore(&setting(name), seed, 1);

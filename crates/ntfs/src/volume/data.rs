@@ -48,8 +48,17 @@ impl NtfsVolume {
         stream.is_link.store(name.is_empty() && is_link(core, &file)?, Ordering::SeqCst);
         let stream = Arc::new(stream);
         core.nodes.get_mut(node)?.stream = Some(stream.clone());
+        stream.is_listed.store(true, Ordering::Relaxed);
         self.streams.write().insert(node, stream.clone());
         Ok(stream)
+    }
+
+    /// Takes the streams of these nodes off the list.
+    pub(super) fn unlist(&self, nodes: impl IntoIterator<Item = u64>) {
+        let mut streams = self.streams.write();
+        for stream in nodes.into_iter().filter_map(|node| streams.remove(&node)) {
+            stream.is_listed.store(false, Ordering::Relaxed);
+        }
     }
 
     /// The stream of a node that has content.
@@ -66,7 +75,10 @@ impl NtfsVolume {
     }
 
     fn memory(&self, node: Node, plan: &mut Plan) -> Result<Box<Memory>> {
-        let suits = |memory: &Memory| memory.volume == self.id && memory.stream.node == node.0;
+        let suits = |memory: &Memory| {
+            let stream = &memory.stream;
+            memory.volume == self.id && stream.node == node.0 && stream.is_listed.load(Ordering::Relaxed)
+        };
         if let Some(mut memory) = plan.kept(suits) {
             memory.bounce.clear();
             return Ok(memory);

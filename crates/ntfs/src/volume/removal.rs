@@ -70,9 +70,8 @@ impl NtfsVolume {
         for node in parts.iter().copied().chain([node]) {
             self.release(core, node);
         }
-        let mut streams = self.streams.write();
+        self.unlist(parts.iter().copied().chain([node]));
         for node in parts.into_iter().chain([node]) {
-            streams.remove(&node);
             core.nodes.remove(node);
         }
     }
@@ -184,14 +183,12 @@ impl NtfsVolume {
             self.drop_node(core, node);
             return;
         }
-        let mut streams = self.streams.write();
+        self.unlist(parts.iter().copied().chain([node]));
         for node in parts.into_iter().chain([node]) {
-            streams.remove(&node);
             if let Ok(entity) = core.nodes.get_mut(node) {
                 entity.stream = None;
             }
         }
-        drop(streams);
         if let Some(oldest) = core.nodes.set_idle(node)
             && !self.is_held(core, oldest)
             && core.nodes.get(oldest).is_ok_and(|entity| entity.stream.is_none())

@@ -226,7 +226,7 @@ impl NtfsVolume {
     }
 
     /// Makes a hole of whole clusters.
-    fn give_back_clusters(
+    pub(super) fn give_back_clusters(
         &self,
         core: &mut Core,
         node: u64,

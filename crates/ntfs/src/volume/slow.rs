@@ -298,13 +298,24 @@ impl NtfsVolume {
             self.clear_to(core, node, state, offset)?;
             return self.write_compressed(core, node, state, offset, data);
         }
+        let last = end.div_ceil(self.cluster).min(state.clusters());
+        let holes = state.runs().part((offset / self.cluster).min(last), last);
+        let holes: Vec<Run> = holes.into_iter().filter(|run| run.lcn.is_none()).collect();
         self.provide(core, node, state, offset..end, offset..end, true)?;
         if offset > state.planned {
             let gap = state.planned..offset;
             self.write_zeroes(state, gap.clone())?;
             state.note_written(gap);
         }
-        self.write_bytes(state, offset, data)?;
+        let written = self.write_bytes(state, offset, data);
+        if written.is_err() {
+            // What took the place of holes holds what others left there.
+            for hole in holes {
+                let range = hole.vcn * self.cluster..hole.end() * self.cluster;
+                self.give_back_clusters(core, node, state, range).map_err(|error| self.health.fail(error))?;
+            }
+        }
+        written?;
         state.note_written(offset..end);
         state.size = state.size.max(end);
         Ok(())

@@ -167,7 +167,7 @@ impl NtfsVolume {
         match (part, kept) {
             (Some(part), Some(kept)) => core.nodes.part_ways(part, kept),
             (Some(part), None) => {
-                self.streams.write().remove(&part);
+                self.unlist([part]);
                 core.nodes.remove(part);
             }
             _ => {}
