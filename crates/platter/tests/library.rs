@@ -287,3 +287,36 @@ fn sources_name_mirrors_and_partitions() {
     write.open_on(device.clone(), "memory").unwrap().write("x", b"kept").unwrap();
     assert_eq!(OpenOptions::new().open_on(device, "memory").unwrap().read("x").unwrap(), b"kept");
 }
+
+/// What the page for people shows of embedding, line by line; `photos` is there already.
+#[rustfmt::skip]
+fn as_the_first_page_shows() -> Result<(), Box<dyn std::error::Error>> {
+    let volume = platter::open_rw("disk.img")?;               // or disk.img@2, /dev/sdb, mirror:a.img,b.img
+    for entry in volume.walk("/")? {
+        println!("{}", entry?.path().display());
+    }
+    let mut file = volume.create_file("photos/list.txt")?;    // Read + Write + Seek
+    file.write_all(b"one\n")?;
+    file.sync_all()?;                                         // it survives a power cut from here on
+    Ok(())
+}
+
+#[test]
+fn the_first_page_shows_what_works() {
+    let place = Place::new("first-page");
+    make(&place.path("disk.img"), "ntfs", 64);
+    platter::open_rw(place.path("disk.img")).unwrap().create_dir("photos").unwrap();
+    // All other tests of this program name their files by whole paths.
+    std::env::set_current_dir(&place.0).unwrap();
+    as_the_first_page_shows().unwrap();
+    let read = platter::open(place.path("disk.img")).unwrap().read("photos/list.txt").unwrap();
+    assert_eq!(read, b"one\n");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("../../README.md")).unwrap();
+    let block = page.split("```rust\n").nth(1).unwrap().split("```").next().unwrap();
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let here: Vec<String> = include_str!("library.rs").lines().map(words).collect();
+    for line in block.lines() {
+        assert!(here.contains(&words(line)), "this line of README.md is in no test: {line}");
+    }
+}
