@@ -367,7 +367,8 @@ impl Writer {
     }
 }
 
-/// The parts that are not in `data`, if there are so few that each can be asked after.
+/// The parts of a file that are not in `data`. None if there are very many parts: the caller asks the volume about each of
+/// these, which would take too long.
 fn holes(data: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
     const MOST: usize = 1000;
     if data.len() > MOST {

@@ -61,7 +61,7 @@ impl Observer for Meter {
     }
 }
 
-/// What is done with what a slice measured.
+/// Called with each slice's workload, case and figures, to keep them before the comparison ends.
 type Keep<'k> = dyn FnMut(&Workload, &Case, &Measured) + Send + 'k;
 
 /// A meter that hands over what each slice measured.
