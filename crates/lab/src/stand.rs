@@ -56,8 +56,9 @@ impl Stand {
 pub(crate) const NO_DEVICE: &str = "no device";
 /// Bytes of one write while providing.
 const PIECE: usize = 1 << 20;
-/// How much of a larger image is provided, as a multiple of what the span needs: file systems that write to new places
-/// come to all of it in time. A larger device is not used further either where several targets have their regions on it.
+/// How many times what the span needs is written in advance of an image that is larger than that, so that measuring does
+/// not meet parts that the host has yet to allocate. More than the span, because file systems that write to new places come to
+/// all of the device in time. Where several targets share a device, none of them is given more of it than this either.
 const PROVIDED: u64 = 4;
 /// Regions of several targets are made of stripes of so many bytes that alternate: long enough that hardly a request lies in
 /// two, short enough that each target has its share of every part of the disk. Of eight places of 256 MiB on one virtual

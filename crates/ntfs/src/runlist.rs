@@ -15,7 +15,8 @@ pub struct RunList {
     pieces: Vec<Arc<Piece>>,
 }
 
-/// Some runs, at least one.
+/// Runs that follow each other in a file, at least one: the list is kept in such pieces, so that a change copies one of them
+/// and not the whole list.
 #[derive(Clone, Debug)]
 struct Piece {
     runs: Vec<Run>,

@@ -23,7 +23,7 @@ const KEPT: u64 = 1 << 14;
 /// Looking at one takes 0.1 ms and more.
 const PATIENCE: u64 = 16;
 
-/// So many pages are brought back before it is looked for others to send away.
+/// After so many pages were read back into memory, others are looked for that need not stay there.
 const BROUGHT: u64 = 1 << 10;
 
 /// What clusters that are given up held.

@@ -3,7 +3,7 @@
 use crate::layout::ShareRow;
 use std::collections::{BTreeSet, HashMap};
 
-/// What is known of shared clusters.
+/// What a volume keeps in memory of the clusters that several streams share, and of the table in which their counts stand.
 #[derive(Default)]
 pub struct Shares {
     /// Whether the table has rows.

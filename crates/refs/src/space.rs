@@ -131,7 +131,7 @@ impl Space {
         self.runs_owed.clone()
     }
 
-    /// So many pages are owed by all else.
+    /// Says how many pages the next commit takes for everything but the runs of files, for which they are kept free.
     pub fn owe_rows(&mut self, pages: u64) {
         self.rows_owed = pages;
     }

@@ -499,7 +499,8 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    /// What the plan remembers of its file, looked up if it was for another one. To be put back into the plan.
+    /// Takes out of a plan what it keeps of its file from the last transfer, so that the file need not be looked up again. A
+    /// plan that was for another file gets this one's. The caller puts it back into the plan.
     #[inline]
     pub(super) fn remember(&self, node: Node, plan: &mut Plan) -> Result<Box<Remembered>> {
         if let Some(state) = plan.state.take()

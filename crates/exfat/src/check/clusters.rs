@@ -1,4 +1,5 @@
-//! What is known of the clusters: the FAT with what is to change in it, the bitmap, and whose they turned out to be.
+//! What a check knows of each cluster: its entry in the FAT, with the change that a repair would make, its bit in the
+//! bitmap, and which file was found to use it.
 
 use crate::layout::Geometry;
 use platter_clusters::{Bits, Claims, Disk, Heap, Images, Link, Runs, Table};

@@ -94,7 +94,7 @@ pub struct LongName {
     units: [[u16; LongEntry::UNITS]; MOST_LONG_ENTRIES],
     /// How many parts the name has; 0 while none was seen.
     parts: u8,
-    /// The number of the last part that was seen.
+    /// The number of the part that was pushed last. A directory has the last part of a name first, so they count down.
     reached: u8,
     checksum: u8,
 }

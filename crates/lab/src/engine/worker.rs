@@ -22,7 +22,7 @@ pub(crate) struct Clock {
     start: Instant,
     /// When measuring begins.
     measuring: Instant,
-    /// When the last I/O is issued, if that is by time.
+    /// After this time no further I/O is issued; `None` if only a count of I/Os ends the job.
     end: Option<Instant>,
 }
 

@@ -257,7 +257,7 @@ pub fn allocate(check: &mut Check<'_>, count: u64) -> Option<Vec<Run>> {
         if length == count {
             runs.push(Run { vcn: 0, lcn: Some(at - count), length: count });
         } else {
-            // Not in one run: whatever there is.
+            // No run is long enough: free clusters are taken one by one, from the first on.
             for cluster in (first..check.geometry.clusters).filter(|&cluster| is_free(cluster)) {
                 if pieces == count {
                     break;

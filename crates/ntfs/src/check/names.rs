@@ -41,7 +41,7 @@ pub struct KnownName {
 }
 
 impl KnownName {
-    /// Whether this is it, as a record has it.
+    /// Whether this is the name that a `$FILE_NAME` attribute holds: the same directory, letters and namespace.
     fn is(&self, name: &FileName) -> bool {
         (self.parent, &self.units, self.space) == (name.parent, &name.name, name.namespace)
     }

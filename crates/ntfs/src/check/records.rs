@@ -95,7 +95,8 @@ impl Table {
         Ok(table)
     }
 
-    /// How many of some records are there and know their number.
+    /// How many records of a sample, read through these runs, are file records with the right number in them: the more, the
+    /// likelier the runs are those of the table.
     fn measure(&self, disk: &Disk, geometry: &Geometry) -> u64 {
         let is_right = |number: u64| {
             let mut bytes = vec![0; geometry.record as usize];
@@ -103,7 +104,7 @@ impl Table {
             // Linux' ntfs3 leaves the number at 0.
             bytes.starts_with(Record::SIGNATURE) && [0, number].contains(&u64::from(u32_at(&bytes, 0x2C)))
         };
-        // The first ones count twice.
+        // The first records, which every volume has, are in the sample too, besides those spread over the table.
         let few = (0..16).filter(|&number| is_right(number)).count() as u64;
         let spread = (0..SAMPLES)
             .map(|sample| (u128::from(sample) * u128::from(self.count) / u128::from(SAMPLES)) as u64);

@@ -108,7 +108,7 @@ pub(super) struct Opening {
     inner: usize,
     /// Children of a full page.
     each: usize,
-    /// By level from the leaves up, whether a page had fewer children.
+    /// For each level, the leaves first: whether a page with fewer children than a full one was met.
     short: Vec<bool>,
     /// Whether all but the last page of each level are full.
     pub is_regular: bool,

@@ -81,7 +81,8 @@ impl Orders {
 }
 
 impl Keeper {
-    /// For a volume with so many free clusters of a size in bytes.
+    /// A keeper of a volume that has `free` free clusters of `cluster` bytes: the more are free, the more may be overwritten
+    /// before it commits.
     pub fn new(volume: Weak<Volume>, free: u64, cluster: u32) -> Keeper {
         let cluster = u64::from(cluster);
         let patience = sync::at_least((free / SHARE).clamp(LEAST / cluster, MOST / cluster), SIMULATED);

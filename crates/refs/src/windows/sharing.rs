@@ -141,7 +141,7 @@ fn clones() {
         volume.punch(two, 0..40_960).unwrap();
         let mut other = before;
         other[..40_960].fill(0);
-        // A file that lost its name still has what it shares, whatever becomes of the other.
+        // While a file is open it keeps the clusters that it shares, also after its name and the other file are gone.
         volume.unlink(Node::ROOT, &name("one")).unwrap();
         volume.sync_all().unwrap();
         volume.write(two, 50_000, &[3; 100_000]).unwrap();

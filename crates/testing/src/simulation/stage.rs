@@ -7,7 +7,7 @@ use platter_vfs::{FileSystem, Node};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// See the module.
+/// What the callers of a run share.
 pub(super) struct Stage {
     pub system: Arc<dyn FileSystem>,
     /// What the storage saw.

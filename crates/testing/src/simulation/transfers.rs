@@ -30,7 +30,7 @@ struct Together<'c, 's> {
     node: Node,
     queue: Box<dyn Queue + 'c>,
     flights: Vec<Option<Flight>>,
-    /// Writes are to survive.
+    /// Writes are submitted as durable ones, with a sync beside them where the volume plans one.
     durable: bool,
     /// Some need a sync when all are finished.
     needs_sync: bool,

@@ -46,7 +46,7 @@ impl Growth {
         if self.random.chance(20) { 0 } else { self.place(&DIRECTORIES) }
     }
 
-    /// A file, sometimes a directory.
+    /// What the next operation is about: mostly a file, and in one case of ten a directory.
     fn owner(&mut self) -> u16 {
         if self.random.chance(10) { self.place(&DIRECTORIES) } else { self.few(&FILES) }
     }

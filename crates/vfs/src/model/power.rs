@@ -20,7 +20,7 @@ pub type MakeOn<'a> = &'a dyn Fn(Arc<dyn Device>, &Clock) -> Box<dyn Subject>;
 pub struct Item {
     /// Its attributes, but for what it takes on the volume and the number of its names.
     pub attributes: Attributes,
-    /// A sum of its content.
+    /// A checksum of its content, which stands for the content.
     pub content: u64,
 }
 
