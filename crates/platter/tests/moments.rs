@@ -338,7 +338,12 @@ fn moments(numbers: Range<usize>, files: u64) {
         repaired: 0,
     };
     let count = numbers.len();
-    numbers.for_each(|number| moments.one(number));
+    for number in numbers {
+        moments.one(number);
+        if number % 50 == 49 {
+            println!("{} moments", number + 1);
+        }
+    }
     println!(
         "{count} moments; ended before all was copied: {:?}; {} files named, and there; {} volumes of FAT and exFAT repaired",
         moments.early, moments.named, moments.repaired
