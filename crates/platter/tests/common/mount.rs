@@ -62,19 +62,25 @@ impl Mount {
         self.place.command("fsx", &["-q", "-N", &operations, "-S", &seed, "-f", "fsx.toml", "m/file"])
     }
 
-    /// Unmounts, and nothing may be wrong with the volume.
-    pub fn end(&self) {
+    /// Unmounts, and returns what was said.
+    fn unmount(&self) -> String {
         // A program that another test starts has this one's open files for a moment, until it is executed.
         let began = Instant::now();
         loop {
             let output = self.place.platter("umount m");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
             if output.status.success() {
-                break;
+                return said;
             }
-            let is_used = String::from_utf8_lossy(&output.stderr).contains("is used by");
+            let is_used = said.contains("is used by");
             assert!(is_used && began.elapsed() < Duration::from_secs(10), "umount m: {output:?}");
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Unmounts, and nothing may be wrong with the volume.
+    pub fn end(&self) {
+        self.unmount();
         let report = self.place.works("check disk.img");
         assert!(report.contains("no damage"), "{report}");
     }
@@ -114,7 +120,7 @@ pub fn mount_known(mount: &Mount, options: &[&str]) -> u32 {
 /// and mounted again.
 pub fn recover(mount: &Mount) {
     let format = &mount.format;
-    let (_, told) = mount.place.ends(0, "umount m");
+    let told = mount.unmount();
     assert!(told.contains("what was not synced is lost"), "{told}");
     if format.contains("fat") {
         let code = mount.place.platter("check --repair disk.img").status.code();

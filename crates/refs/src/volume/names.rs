@@ -475,17 +475,24 @@ impl RefsVolume {
     /// Has two entries change places: one commit tells of all three moves that it takes.
     pub(super) fn exchange(&self, core: &mut Core, one: (Node, &Name), two: (Node, &Name)) -> Result<()> {
         let now = self.now();
-        let (from, to) = (core.changeable_directory(one.0)?, core.changeable_directory(two.0)?);
+        let from = core.changeable_directory(one.0)?;
         let (source_key, source) = self.row(core, from, one.1)?.ok_or(Error::NotFound)?;
-        let (target_key, target) = self.row(core, to, two.1)?.ok_or(Error::NotFound)?;
         let node = self.open_row(core, from, &source_key, source)?;
-        let other = self.open_row(core, to, &target_key, target);
-        let exchanged = other.and_then(|other| {
+        let exchanged = (|| {
+            let to = core.changeable_directory(two.0)?;
+            NAMES.check(two.1)?;
+            if let Id::Directory(object) = core.entity(node)?.id
+                && self.is_inside(core, to, object)?
+            {
+                return Err(Error::IntoItself);
+            }
+            let (target_key, target) = self.row(core, to, two.1)?.ok_or(Error::NotFound)?;
+            let other = self.open_row(core, to, &target_key, target)?;
             let exchanged =
                 self.exchange_rows(core, (from, &source_key, node), (to, &target_key, other), now);
             core.forget_idle(other)?;
             exchanged
-        });
+        })();
         core.forget_idle(node)?;
         exchanged
     }
