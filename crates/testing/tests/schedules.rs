@@ -124,6 +124,8 @@ fn what_was_found_once() {
         ("ntfs", 1_321_698),
         ("ntfs", 1_338_707),
         ("ntfs full", 1_436_957),
+        ("ntfs crowd", 1_475_600),
+        ("refs", 1_574_768),
     ];
     for (name, seed) in found {
         explore(&setting(name), seed, 1);

@@ -245,7 +245,7 @@ impl Volume {
         }
         state.generation.advance();
         places.iter().for_each(|&place| core.pages.space.keep(place));
-        core.mark(stream.node);
+        self.mark_moved(&mut core, stream);
         core.park(&gone, false)?;
         Ok(true)
     }

@@ -105,6 +105,13 @@ impl Volume {
         }))
     }
 
+    /// Has the next commit tell of a stream's size and clusters, which changed or are about to. The stream is locked for a
+    /// change: what is written in place from now on needs a sync until then.
+    pub(super) fn mark_moved(&self, core: &mut Core, stream: &Stream) {
+        core.mark(stream.node);
+        self.commits.note(&stream.moved);
+    }
+
     pub(super) fn check_size(&self, end: Option<u64>) -> Result<u64> {
         match end {
             Some(end) if end <= LARGEST => Ok(end),

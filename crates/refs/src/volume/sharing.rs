@@ -96,7 +96,7 @@ impl Volume {
         state: &mut StreamState,
         offset: u64,
     ) -> Result<()> {
-        core.mark(stream.node);
+        self.mark_moved(core, stream);
         self.spill_inline(core, stream, state)?;
         self.zero_tail(core, state, offset)?;
         self.zero_unwritten(core, state, offset)
@@ -135,7 +135,7 @@ impl Volume {
         state.extend(to_offset + length, cluster);
         core.park(&gone, state.orphan)?;
         self.stamp(stream);
-        core.mark(stream.node);
+        self.mark_moved(core, stream);
         Ok(())
     }
 
@@ -232,7 +232,7 @@ impl Volume {
                 self.stamp(&stream);
             }
             state.size = size;
-            core.mark(stream.node);
+            self.mark_moved(&mut core, &stream);
             return Ok(());
         }
         self.spill_inline(&mut core, &stream, &mut state)?;
@@ -241,7 +241,7 @@ impl Volume {
         let mut taken = Vec::new();
         let filled = self.fill_holes(&mut core, &mut state, from..to, valid, &mut taken, lacks);
         state.generation.advance();
-        core.mark(stream.node);
+        self.mark_moved(&mut core, &stream);
         if let (Err(_), StreamContent::Extents(extents)) = (&filled, &mut state.content) {
             // Nothing on disk knows of what was taken.
             for (at, run) in taken {

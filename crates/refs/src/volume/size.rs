@@ -16,7 +16,7 @@ impl Volume {
         if size == state.size {
             return Ok(());
         }
-        core.mark(stream.node);
+        self.mark_moved(&mut core, &stream);
         match &mut state.content {
             StreamContent::Inline(content) if core.holds_inline(stream.node, size) => {
                 content.resize(size as usize, 0)
@@ -93,7 +93,7 @@ impl Volume {
             StreamContent::Extents(_) => {}
         }
         self.stamp(&stream);
-        core.mark(stream.node);
+        self.mark_moved(&mut core, &stream);
         Ok(())
     }
 

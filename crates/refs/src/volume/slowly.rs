@@ -50,8 +50,7 @@ impl Volume {
         let mut core = self.grow()?;
         let mut state = stream.write();
         // Before the first change: if a later one fails, this one counts.
-        core.mark(stream.node);
-        self.commits.note(&stream.moved);
+        self.mark_moved(&mut core, stream);
         let size = state.size.max(end);
         if let StreamContent::Inline(content) = &mut state.content
             && core.holds_inline(stream.node, size)
@@ -175,8 +174,7 @@ impl Volume {
         let table = core.table_of(stream.node);
         if state.extents().is_none() {
             // The file has no clusters on disk, so no entry of the log of syncs can describe a change of them: a commit does.
-            core.mark(stream.node);
-            self.commits.note(&stream.moved);
+            self.mark_moved(core, stream);
         }
         self.move_outside(core, state, table)
     }
