@@ -201,8 +201,16 @@ impl NtfsVolume {
     /// Records what was written to a file and its named streams, before its change time is set to a later one.
     pub(super) fn absorb_written(&self, core: &mut Core, file: u64) -> Result<()> {
         let Some(node) = core.nodes.of_file(file) else { return Ok(()) };
+        // What directories say of the file is left to the commit, which may take several turns for very many names.
+        if written(core, node)?.iter().all(|stream| stream.written.load(Ordering::Acquire) == 0) {
+            return Ok(());
+        }
         let parts = core.nodes.get(node).map(|entity| entity.parts.clone()).unwrap_or_default();
-        parts.into_iter().chain([node]).try_for_each(|node| self.absorb_touched(core, node))
+        match parts.into_iter().chain([node]).try_for_each(|node| self.absorb_touched(core, node)) {
+            // Then it waits for the commit, with the time of the write: nothing must be refused for it.
+            Err(error) if error.is_full() => Ok(()),
+            outcome => outcome,
+        }
     }
 
     fn absorb_touched(&self, core: &mut Core, node: u64) -> Result<()> {
