@@ -5,7 +5,6 @@
 //! and attributes stay in the kernel's cache, which nothing but the kernel's own requests changes.
 
 use crate::attributes::StatChange;
-use crate::crew::{Crew, Takes, Turn};
 use crate::data::RangeChange;
 use crate::entries::New;
 use crate::errors;
@@ -49,20 +48,15 @@ thread_local! {
 /// Answers the kernel.
 pub struct Bridge {
     served: Arc<Served>,
-    crew: Arc<Crew>,
     /// How long the kernel may believe that a name leads to a file.
     names: Duration,
 }
 
-/// Transfers up to so many bytes are small.
-const SMALL: usize = 16 << 10;
-
 impl Bridge {
     /// Answers what is asked of a volume.
     pub fn new(served: Arc<Served>) -> Bridge {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let names = if served.options.ignores_case { ONE_OF_SEVERAL } else { KNOWN };
-        Bridge { served, crew: Crew::new(processors), names }
+        Bridge { served, names }
     }
 
     fn reply_entry(&self, reply: ReplyEntry, answer: Answer<Stat>) {
@@ -70,11 +64,6 @@ impl Bridge {
             Ok(stat) => reply.entry_with_ttls(&KNOWN, &self.names, &attr(&stat), GENERATION),
             Err(error) => reply.error(errno(error)),
         }
-    }
-
-    /// The calling thread answers a read or write of so many bytes.
-    fn transfer(&self, length: usize) -> Turn<'_> {
-        self.crew.turn(if length <= SMALL { Takes::OneTransfer } else { Takes::Long })
     }
 }
 
@@ -195,7 +184,6 @@ impl Filesystem for Bridge {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let _turn = self.crew.turn(Takes::Little);
         match self.served.lookup(node(parent), name.as_bytes()) {
             // A name that is not there is remembered too, unless it comes to be there with another that is made.
             Err(error) if error.0 == libc::ENOENT && !self.served.options.ignores_case => {
@@ -207,12 +195,10 @@ impl Filesystem for Bridge {
     }
 
     fn forget(&self, _request: &Request, number: INodeNo, count: u64) {
-        let _turn = self.crew.turn(Takes::Little);
         self.served.forget(node(number), count);
     }
 
     fn getattr(&self, _request: &Request, number: INodeNo, _file: Option<FileHandle>, reply: ReplyAttr) {
-        let _turn = self.crew.turn(Takes::Little);
         reply_attr(reply, self.served.stat(node(number)));
     }
 
@@ -234,7 +220,6 @@ impl Filesystem for Bridge {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         let change = StatChange {
             owner: OwnerChange { uid, gid, mode },
             size,
@@ -246,7 +231,6 @@ impl Filesystem for Bridge {
     }
 
     fn readlink(&self, _request: &Request, number: INodeNo, reply: ReplyData) {
-        let _turn = self.crew.turn(Takes::Little);
         match self.served.read_link(node(number)) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(error)),
@@ -263,7 +247,6 @@ impl Filesystem for Bridge {
         device: u32,
         reply: ReplyEntry,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         self.reply_entry(
             reply,
             self.served.make_node(node(parent), name.as_bytes(), new(request, mode, device)),
@@ -279,7 +262,6 @@ impl Filesystem for Bridge {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         self.reply_entry(
             reply,
             self.served.make_directory(node(parent), name.as_bytes(), new(request, mode, 0)),
@@ -287,17 +269,14 @@ impl Filesystem for Bridge {
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.crew.turn(Takes::Long);
         reply_empty(reply, self.served.unlink(node(parent), name.as_bytes()));
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.crew.turn(Takes::Long);
         reply_empty(reply, self.served.remove_directory(node(parent), name.as_bytes()));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let _turn = self.crew.turn(Takes::Long);
         let target = target.as_os_str().as_bytes();
         self.reply_entry(
             reply,
@@ -315,7 +294,6 @@ impl Filesystem for Bridge {
         flags: fuser::RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         let flags = match flags {
             none if none.is_empty() => RenameFlags::Replace,
             fuser::RenameFlags::RENAME_NOREPLACE => RenameFlags::NoReplace,
@@ -327,7 +305,6 @@ impl Filesystem for Bridge {
     }
 
     fn link(&self, _request: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let _turn = self.crew.turn(Takes::Long);
         self.reply_entry(reply, self.served.link(node(number), node(parent), name.as_bytes()));
     }
 
@@ -363,7 +340,6 @@ impl Filesystem for Bridge {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let _turn = self.transfer(size as usize);
         BUFFER.with_borrow_mut(|buffer| {
             let size = size as usize;
             if buffer.len() < size {
@@ -388,7 +364,6 @@ impl Filesystem for Bridge {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let _turn = self.transfer(data.len());
         let drops = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         match self.served.write(node(number), offset, data, drops) {
             Ok(()) => reply.written(data.len() as u32),
@@ -404,7 +379,6 @@ impl Filesystem for Bridge {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         let scope = if data_only { SyncScope::Data } else { SyncScope::All };
         reply_empty(reply, self.served.sync(node(number), scope));
     }
@@ -417,7 +391,6 @@ impl Filesystem for Bridge {
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         reply_empty(reply, self.served.sync(node(number), SyncScope::All));
     }
 
@@ -429,7 +402,6 @@ impl Filesystem for Bridge {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         let done = self.served.list(node(number), offset, false, |entry| {
             let kind = file_type(entry.kind, None);
             !reply.add(INodeNo(entry.number), entry.next, kind, OsStr::from_bytes(&entry.name))
@@ -448,7 +420,6 @@ impl Filesystem for Bridge {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         let done = self.served.list(node(number), offset, true, |entry| {
             let (handed_out, stat) = match entry.stat {
                 Some(stat) => (entry.number, attr(&stat)),
@@ -465,7 +436,6 @@ impl Filesystem for Bridge {
     }
 
     fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
-        let _turn = self.crew.turn(Takes::Little);
         match self.served.volume_stat() {
             Ok(volume) => {
                 let cluster = volume.cluster as u32;
@@ -494,7 +464,6 @@ impl Filesystem for Bridge {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         if let Err(error) = self.served.may_change_attribute(node(number), name.as_bytes(), request.uid()) {
             return reply.error(errno(error));
         }
@@ -507,17 +476,14 @@ impl Filesystem for Bridge {
     }
 
     fn getxattr(&self, _request: &Request, number: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
-        let _turn = self.crew.turn(Takes::Little);
         reply_attribute(reply, room, self.served.attribute_value(node(number), name.as_bytes()));
     }
 
     fn listxattr(&self, _request: &Request, number: INodeNo, room: u32, reply: ReplyXattr) {
-        let _turn = self.crew.turn(Takes::Little);
         reply_attribute(reply, room, self.served.attribute_names(node(number)));
     }
 
     fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.crew.turn(Takes::Long);
         if let Err(error) = self.served.may_change_attribute(node(number), name.as_bytes(), request.uid()) {
             return reply.error(errno(error));
         }
@@ -534,7 +500,6 @@ impl Filesystem for Bridge {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         let change = match mode & !libc::FALLOC_FL_KEEP_SIZE {
             0 if keep_size => RangeChange::AllocateKeepingSize,
@@ -555,7 +520,6 @@ impl Filesystem for Bridge {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         let hole = match whence {
             libc::SEEK_DATA => false,
             libc::SEEK_HOLE => true,
@@ -581,7 +545,6 @@ impl Filesystem for Bridge {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let _turn = self.crew.turn(Takes::Long);
         match self.served.clone_range((node(from), offset), (node(to), to_offset), length) {
             Ok(copied) => reply.written(copied as u32),
             Err(error) => reply.error(errno(error)),

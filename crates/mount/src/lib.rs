@@ -7,8 +7,8 @@
 //! * `bridge` is the only part that knows the crate that speaks with `/dev/fuse`.
 //! * [`Mounted`] is a session from mounting to unmounting.
 //!
-//! Many requests are answered at once, each on a thread of its own of a fixed number ([`Options::threads`]), of which only
-//! a few wait for the next (`crew`); nothing here is locked for all of them.
+//! Many requests are answered at once, each on a thread of its own of a fixed number ([`Options::threads`]); nothing
+//! here is locked for all of them.
 //!
 //! # Example
 //!
@@ -31,7 +31,6 @@
 
 mod attributes;
 mod bridge;
-mod crew;
 mod data;
 mod doubt;
 mod entries;
