@@ -95,31 +95,10 @@ impl Core {
         self.next_node - 1
     }
 
-    /// The number that what is on disk gets as a node: its own, the same each time that it is taken into use, where it has
-    /// one.
+    /// The number that what is on disk gets as a node. A file that is taken into use again gets another one: what is noted of
+    /// a node until the next commit must not be taken for that of a later one.
     pub fn number_for(&mut self, id: Id) -> u64 {
-        self.own_number(id).unwrap_or_else(|| self.next_node())
-    }
-
-    /// The number that what is on disk has as a node, or would have if it were taken into use.
-    pub fn number_of(&self, id: Id) -> Option<u64> {
-        self.node_of(id).or_else(|| self.own_number(id))
-    }
-
-    /// The number of a node that follows from what it is on disk: of a directory its object, of a file that of its home
-    /// directory and its number there. `None` if those are larger than any volume has them by itself, or if a file has
-    /// the number that was moved or removed meanwhile.
-    fn own_number(&self, id: Id) -> Option<u64> {
-        let (object, ordinal) = match id {
-            Id::Directory(ROOT_DIRECTORY) => return Some(Node::ROOT.0),
-            Id::Directory(object) => (object, 0),
-            Id::File(home, ordinal) => (home, ordinal),
-            Id::Stream(..) | Id::Nameless(_) => return None,
-        };
-        let (high, low) = (u32::try_from(object).ok()?, u32::try_from(ordinal).ok()?);
-        let number = u64::from(high) << 32 | u64::from(low);
-        // Below stand those that none of these has.
-        (high > 0 && !self.entities.contains_key(&number)).then_some(number)
+        if id == Id::Directory(ROOT_DIRECTORY) { Node::ROOT.0 } else { self.next_node() }
     }
 
     /// Gives a node another identity.

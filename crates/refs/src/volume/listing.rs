@@ -39,7 +39,7 @@ impl RefsVolume {
             // What the directory itself says, where the rest is damaged: who looks the entry up is told.
             let attributes = attributes.unwrap_or_else(|_| self.attributes_in(row));
             let next = core.listings.listed(object, row_key);
-            let node = core.number_of(row.id(object)).map(Node);
+            let node = core.node_of(row.id(object)).map(Node);
             entries.push(Entry { name, node, attributes, next });
         }
         if damage.is_some() {
