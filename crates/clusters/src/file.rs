@@ -8,9 +8,9 @@
 //! part is written and an earlier one is not. Readers see it as soon as it is finished itself. A sync does not wait for
 //! those before it: it writes zeroes over what they are to fill, so that the disk can be told, and they write once more
 //! when they finish. The gap in front of a pending write is zeroed when it is planned. So no reader ever sees what a
-//! cluster held before, whatever the order in which transfers end. A format that can say of clusters that they are allocated but not written
-//! (exFAT's valid data length) keeps the size apart from what is written; one that cannot (FAT) has both the same, and
-//! zeroes what a larger size adds.
+//! cluster held before, whatever the order in which transfers end. A format that can say of clusters that they are
+//! allocated but not written (exFAT's valid data length) keeps the size apart from what is written; one that cannot (FAT)
+//! has both the same, and zeroes what a larger size adds.
 
 use crate::{Heap, Run, Runs};
 use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -42,8 +42,6 @@ pub struct FileState {
     pub size: u64,
     /// Up to here the clusters hold what was written; from here to the size zeroes are read, whatever they hold.
     pub valid: u64,
-    /// Where the last planned write past what is valid will end; without any, that itself.
-    pub planned: u64,
     /// Its clusters, also those that the size does not cover yet.
     pub runs: Runs,
     /// How many of the clusters are linked in the table.
@@ -170,8 +168,12 @@ impl FileState {
     pub fn announce(&mut self, start: u64, end: u64) -> u64 {
         self.next_ticket += 1;
         self.pending.push(Pending { ticket: self.next_ticket, start, end, done: false, overtaken: None });
-        self.planned = self.planned.max(end);
         self.next_ticket
+    }
+
+    /// Where the last planned write past what is valid will end; without any, that itself.
+    pub fn planned(&self) -> u64 {
+        self.pending.iter().map(|pending| pending.end).fold(self.valid, u64::max)
     }
 
     /// The size that readers see.
@@ -231,6 +233,11 @@ impl FileState {
         parts
     }
 
+    /// The parts of a range that are not written.
+    pub fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        self.parts(range).into_iter().filter(|(_, written)| !written).map(|(gap, _)| gap).collect()
+    }
+
     /// Ends a pending write, and moves over it what is valid, and the size, if nothing before it is pending.
     pub fn conclude(&mut self, ticket: u64, written: bool) {
         if written {
@@ -251,13 +258,11 @@ impl FileState {
         self.pending.retain(|pending| !reached(pending));
         self.valid = self.valid.max(valid.unwrap_or(0));
         self.size = self.size.max(self.valid);
-        self.planned = self.pending.iter().map(|pending| pending.end).fold(self.valid, u64::max);
     }
 
     /// Forgets a pending write.
     pub fn withdraw(&mut self, ticket: u64) {
         self.pending.retain(|pending| pending.ticket != ticket);
-        self.planned = self.pending.iter().map(|pending| pending.end).fold(self.valid, u64::max);
     }
 
     /// Takes back what concluding a write moved and could not be recorded: these were the size and what was valid. Readers
@@ -270,20 +275,6 @@ impl FileState {
     /// Whether a planned write ends after this one starts.
     pub fn is_followed(&self, start: u64, ticket: u64) -> bool {
         self.pending.iter().any(|pending| pending.ticket != ticket && pending.end > start)
-    }
-
-    /// The parts of a range that no finished write past what is valid covers.
-    pub fn unfinished(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        let mut left = vec![range];
-        for finished in self.finished() {
-            let part = |range: Range<u64>| {
-                let before = range.start..range.end.min(finished.start);
-                let after = range.start.max(finished.end)..range.end;
-                [before, after].into_iter().filter(|range| range.start < range.end)
-            };
-            left = left.into_iter().flat_map(part).collect();
-        }
-        left
     }
 
     /// Adds clusters that were just allocated.
@@ -343,32 +334,31 @@ mod tests {
 
     #[test]
     fn the_size_never_covers_what_is_not_written() {
-        let mut state =
-            FileState { loaded: true, size: 100, valid: 100, planned: 100, ..FileState::default() };
+        let mut state = FileState { loaded: true, size: 100, valid: 100, ..FileState::default() };
         let first = state.announce(512, 1024);
         let second = state.announce(1024, 4096);
         let third = state.announce(4096, 5120);
         state.conclude(third, true);
-        assert_eq!((state.size, state.planned, state.seen()), (100, 5120, 5120));
+        assert_eq!((state.size, state.planned(), state.seen()), (100, 5120, 5120));
         assert_eq!(state.parts(0..5120), [(0..100, true), (100..4096, false), (4096..5120, true)]);
         assert_eq!(state.waits_up_to(), Some(5120));
         state.conclude(first, true);
-        assert_eq!((state.size, state.planned), (1024, 5120));
+        assert_eq!((state.size, state.planned()), (1024, 5120));
         assert_eq!(state.parts(512..5000), [(512..1024, true), (1024..4096, false), (4096..5000, true)]);
         state.conclude(second, true);
-        assert_eq!((state.size, state.planned), (5120, 5120));
+        assert_eq!((state.size, state.planned()), (5120, 5120));
         assert!(state.pending.is_empty());
         assert_eq!((state.seen(), state.waits_up_to()), (5120, None));
         let [open, over] = [(5120, 5632), (5632, 6144)].map(|(start, end)| state.announce(start, end));
         state.conclude(over, true);
-        assert_eq!(state.unfinished(4096..8192), [4096..5632, 6144..8192]);
+        assert_eq!(state.gaps(4096..8192), [5120..5632, 6144..8192]);
         state.zeroed(&(4096..5632));
         assert_eq!(state.overtaken(open), Some(4096));
         state.conclude(open, true);
         assert_eq!(state.valid, 6144);
         let failed = state.announce(6144, 7168);
         state.conclude(failed, false);
-        assert_eq!((state.size, state.planned), (6144, 6144));
+        assert_eq!((state.size, state.planned()), (6144, 6144));
     }
 
     #[test]
@@ -380,10 +370,10 @@ mod tests {
         state.conclude(short, true);
         assert_eq!(state.parts(0..1024), [(0..512, false), (512..1024, true)]);
         state.overtake();
-        assert_eq!((state.valid, state.size, state.planned, state.waits_up_to()), (1024, 1024, 9216, None));
+        assert_eq!((state.valid, state.size, state.planned(), state.waits_up_to()), (1024, 1024, 9216, None));
         assert_eq!([long, later].map(|ticket| state.overtaken(ticket)), [Some(0), None]);
         state.conclude(later, true);
         state.conclude(long, true);
-        assert_eq!((state.valid, state.planned, state.pending.len()), (9216, 9216, 0));
+        assert_eq!((state.valid, state.planned(), state.pending.len()), (9216, 9216, 0));
     }
 }

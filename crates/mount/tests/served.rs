@@ -40,6 +40,14 @@ fn error<T>(number: i32) -> Result<T, Errno> {
     Err(Errno(number))
 }
 
+/// Unmounts a volume, whose check finds nothing.
+fn ends_clean(system: &dyn FileSystem, device: &dyn Device, format: &str) {
+    system.unmount().unwrap();
+    let (found, _) = platter_formats::recognise(device).unwrap().unwrap();
+    let report = found.check(device, Default::default(), &Silent).unwrap();
+    assert!(report.is_clean(), "{format}: {:?}", report.findings);
+}
+
 #[test]
 fn owners_and_permissions_stay_where_the_format_has_room_for_them() {
     for format in ["ntfs", "refs"] {
@@ -77,10 +85,7 @@ fn owners_and_permissions_stay_where_the_format_has_room_for_them() {
         assert_eq!(system.extended_attribute(Node(other.node), "$LXUID").unwrap(), [7, 0, 0, 0]);
         assert_eq!(system.extended_attribute(Node(block.node), "$LXDEV").unwrap(), [8, 0, 0, 0, 1, 0, 0, 0]);
         assert_eq!(system.reparse_point(Node(block.node)).unwrap().unwrap().tag, 0x8000_0026);
-        system.unmount().unwrap();
-        let (found, _) = platter_formats::recognise(&*device).unwrap().unwrap();
-        let report = found.check(&*device, Default::default(), &Silent).unwrap();
-        assert!(report.is_clean(), "{format}: {:?}", report.findings);
+        ends_clean(&*system, &*device, format);
     }
 }
 
@@ -496,10 +501,7 @@ fn two_entries_change_places() {
         let below = find(Node::ROOT, "again");
         assert!(read(find(below, "two")) == large, "{format}");
         assert_eq!(served.stat(find(directory, "below")).unwrap().links, 2, "{format}");
-        system.unmount().unwrap();
-        let (found, _) = platter_formats::recognise(&*device).unwrap().unwrap();
-        let report = found.check(&*device, Default::default(), &Silent).unwrap();
-        assert!(report.is_clean(), "{format}: {:?}", report.findings);
+        ends_clean(&*system, &*device, format);
     }
 }
 

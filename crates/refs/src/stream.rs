@@ -96,9 +96,6 @@ pub struct Stream {
     pub limits: Limits,
     /// When it last got other clusters.
     pub moved: Noted,
-    /// The node leads to it. A node that is forgotten and found again has the same number and may have another stream, which
-    /// a plan that was kept does not know.
-    pub is_listed: AtomicBool,
     /// Its node waits for the last plan to end.
     pub is_forgotten: AtomicBool,
     /// Parts of it were written to other places since it was last put together.
@@ -119,7 +116,6 @@ impl Stream {
             is_link: AtomicBool::new(false),
             limits,
             moved: Noted::default(),
-            is_listed: AtomicBool::new(false),
             is_forgotten: AtomicBool::new(false),
             is_scattered: AtomicBool::new(false),
         }

@@ -285,7 +285,6 @@ impl Volume {
         let mut streams = self.streams.write();
         if let Some(stream) = &entity.stream {
             streams.entry(node).or_insert_with(|| stream.clone());
-            stream.is_listed.store(true, Ordering::Relaxed);
         }
         Ok(Node(node))
     }

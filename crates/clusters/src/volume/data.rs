@@ -41,7 +41,7 @@ impl<F: Family> Volume<F> {
             let content = F::content(&mut core, &entry, false)?;
             state.linked = content.runs.clusters();
             (state.runs, state.size, state.valid) = (content.runs, content.size, content.valid);
-            (state.planned, state.loaded) = (content.valid, true);
+            state.loaded = true;
         }
         Ok((core, state))
     }
@@ -101,7 +101,7 @@ impl<F: Family> Volume<F> {
 
     /// Gives back what a write past the end allocated and does not need.
     pub(super) fn trim(&self, core: &mut Core<F>, state: &mut FileState) {
-        let keep = state.linked.max(self.heap.clusters_for(state.planned) as u32);
+        let keep = state.linked.max(self.heap.clusters_for(state.planned()) as u32);
         if state.runs.clusters() > keep {
             let cut = state.runs.split_off(keep);
             core.give_up(&cut, keep);
@@ -275,8 +275,8 @@ impl<F: Family> Volume<F> {
             self.may_write(file)?;
             // The gap in front of it too: its first sector may hold the last bytes of the file.
             let pass =
-                file.enter(range_of_write(state.planned, offset, length, self.sector), Access::Write)?;
-            let gap = state.planned..offset;
+                file.enter(range_of_write(state.planned(), offset, length, self.sector), Access::Write)?;
+            let gap = state.planned()..offset;
             let ready = self.reserve(&mut core, file, &mut state, end).and_then(|()| {
                 drop(core);
                 self.zero(&state, gap)?;
@@ -296,8 +296,8 @@ impl<F: Family> Volume<F> {
         })
     }
 
-    /// Second half of a write past what is valid. `again` writes it once more where a sync wrote zeroes, from an
-    /// offset on.
+    /// Second half of a write past what is valid. `again` writes it once more where zeroes were written over
+    /// it meanwhile, from an offset on.
     pub(super) fn finish_extension(
         &self,
         file: &File,
@@ -324,7 +324,7 @@ impl<F: Family> Volume<F> {
         // fails too, the file can neither grow over what the clusters held before nor lose what others wrote: nothing more
         // is changed.
         if !written && state.is_followed(range.start, ticket) {
-            for rest in state.unfinished(range.start.max(valid)..self.sector_end(range.end).max(valid)) {
+            for rest in state.gaps(range.start.max(valid)..self.sector_end(range.end).max(valid)) {
                 self.zero(&state, rest.clone()).map_err(|error| self.health.fail(error))?;
                 state.zeroed(&rest);
             }
@@ -359,8 +359,7 @@ impl<F: Family> Volume<F> {
         }
         self.health.promise()?;
         let (size, valid) = (state.size, state.valid);
-        let gaps = state.parts(valid..state.waits_up_to().unwrap_or(valid));
-        for (gap, _) in gaps.into_iter().filter(|(_, written)| !written) {
+        for gap in state.gaps(valid..state.waits_up_to().unwrap_or(valid)) {
             // A write that begins inside a sector wrote zeroes in front of it.
             self.zero(&state, gap.start..gap.end / u64::from(self.sector) * u64::from(self.sector))?;
         }
@@ -392,12 +391,12 @@ impl<F: Family> Volume<F> {
                         self.trim(&mut core, &mut state);
                         return Err(error);
                     }
-                    (state.valid, state.planned) = (size, size);
+                    state.valid = size;
                 }
                 state.size = size;
             } else if size < state.size {
                 let valid = state.valid.min(size);
-                (state.size, state.valid, state.planned) = (size, valid, valid);
+                (state.size, state.valid) = (size, valid);
                 let keep = state.needed(&self.heap);
                 let cut = state.runs.split_off(keep);
                 core.give_up(&cut, state.linked);
@@ -425,7 +424,7 @@ impl<F: Family> Volume<F> {
     /// meanwhile would be lost.
     pub(super) fn write_unaligned(&self, file: &File, offset: u64, data: &[u8]) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
-        let range = |state: &FileState| range_of_write(state.planned, offset, data.len(), self.sector);
+        let range = |state: &FileState| range_of_write(state.planned(), offset, data.len(), self.sector);
         self.with_space(|| {
             drop(self.with_core(file)?);
             let claimed = std::cell::Cell::new(0);
@@ -445,12 +444,12 @@ impl<F: Family> Volume<F> {
                 let ticket = match end > state.valid {
                     true => {
                         self.reserve(&mut core, file, &mut state, end)?;
-                        let from = state.planned;
+                        let from = state.planned();
                         Some((state.announce(offset, end), from))
                     }
                     false => None,
                 };
-                let kept = ticket.map_or(state.planned, |(_, from)| from);
+                let kept = ticket.map_or(state.planned(), |(_, from)| from);
                 drop((core, state));
                 // The claim keeps everyone from moving these clusters; readers go on.
                 let written = self.write_sectors(&file.read(), kept, offset, data);

@@ -89,16 +89,11 @@ impl Core {
         node
     }
 
-    /// A number that no other node gets.
+    /// A number that no other node gets, nor the same file when it is taken into use again: what is noted of a node until the
+    /// next commit must not be taken for that of a later one.
     pub fn next_node(&mut self) -> u64 {
         self.next_node += 1;
         self.next_node - 1
-    }
-
-    /// The number that what is on disk gets as a node. A file that is taken into use again gets another one: what is noted of
-    /// a node until the next commit must not be taken for that of a later one.
-    pub fn number_for(&mut self, id: Id) -> u64 {
-        if id == Id::Directory(ROOT_DIRECTORY) { Node::ROOT.0 } else { self.next_node() }
     }
 
     /// Gives a node another identity.
@@ -140,7 +135,7 @@ impl Core {
         let only_read = found.only_read;
         let named = self.open_named(found, &record);
         let (above, name) = object_links(&record.rows).next().unwrap_or((ROOT_DIRECTORY, Vec::new()));
-        let number = self.number_for(Id::Directory(object));
+        let number = if object == ROOT_DIRECTORY { Node::ROOT.0 } else { self.next_node() };
         let place = RecordPlace::Directory { above, name };
         let id = Id::Directory(object);
         let entity = Entity { id, place, record, stream: None, named, handed_out: 0, only_read };
@@ -175,7 +170,7 @@ impl Core {
         let mut found = stream::take_streams(&mut record, &mut self.pages, table)?;
         found.only_read = found.only_read.or(is_larger);
         let only_read = found.only_read;
-        let node = self.number_for(id);
+        let node = self.next_node();
         let read_only = record.attributes & 1 != 0;
         let integrity = record.attributes & Record::INTEGRITY != 0;
         let own = found.own.take().unwrap_or_else(|| StreamState::empty(integrity));

@@ -78,10 +78,7 @@ impl Volume {
 
     /// The plan's memory, of this stream.
     pub(super) fn memory(&self, node: Node, plan: &mut Plan) -> Result<Box<Memory>> {
-        let suits = |memory: &Memory| {
-            let stream = &memory.stream;
-            memory.volume == self.id && stream.node == node.0 && stream.is_listed.load(Ordering::Relaxed)
-        };
+        let suits = |memory: &Memory| memory.volume == self.id && memory.stream.node == node.0;
         if let Some(mut memory) = plan.kept(suits) {
             memory.expected.clear();
             memory.bounce.clear();

@@ -123,9 +123,7 @@ impl RefsVolume {
         if core.entity(node.0).is_ok_and(|entity| entity.handed_out > 0) {
             return;
         }
-        if let Some(stream) = self.streams.write().remove(&node.0) {
-            stream.is_listed.store(false, Ordering::Relaxed);
-        }
+        self.streams.write().remove(&node.0);
     }
 
     pub(super) fn change_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {

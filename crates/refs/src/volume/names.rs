@@ -123,7 +123,7 @@ impl RefsVolume {
                 }
                 let place = RecordPlace::Long { directory: object, name: name.units().to_vec() };
                 let id = Id::File(object, ordinal);
-                let node = core.number_for(id);
+                let node = core.next_node();
                 let state = StreamState::empty(attributes & Record::INTEGRITY != 0);
                 let stream = Some(Arc::new(Stream::new(node, state, false, Limits::default())));
                 stream.iter().for_each(|stream| stream.is_link.store(target.is_some(), Ordering::SeqCst));
