@@ -111,6 +111,7 @@ fn a_seed_gives_the_same_run_each_time() {
 #[test]
 fn what_was_found_once() {
     let found = [
+        ("refs", 1_571_245),
         ("refs+integrity", 100_516),
         ("refs+integrity", 100_718),
         ("ntfs mirror", 438),

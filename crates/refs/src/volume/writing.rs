@@ -237,20 +237,26 @@ impl Volume {
             self.sum_beside(plan, data);
         }
         let mut memory = self.taken_memory(plan)?;
-        let slowly = |memory: &Memory| {
-            self.with_space(|lacks| self.write_slowly(&memory.stream, plan.offset, data, lacks))
-                .map(|()| true)
+        let slowly = |memory: &Memory, range: Range<usize>| {
+            let at = plan.offset + range.start as u64;
+            self.with_space(|lacks| self.write_slowly(&memory.stream, at, &data[range.clone()], lacks))
         };
         let finished = match plan.notes[0] {
             SLOWLY if data.is_empty() => done.map_err(Error::from).map(|()| true),
-            SLOWLY => done.map_err(Error::from).and_then(|()| slowly(&memory)),
+            SLOWLY => done.map_err(Error::from).and_then(|()| slowly(&memory, 0..data.len())).map(|()| true),
             IN_PLACE => done.map_err(Error::from).map(|()| {
                 self.touch(&memory.stream);
                 plan.sync == SyncNeed::After
             }),
             _ => match self.record_new(&mut memory, plan, done) {
                 Ok(true) => Ok(true),
-                Ok(false) => slowly(&memory),
+                // Not what went to clusters that were there before: others may have seen it, and overwritten it since.
+                Ok(false) => {
+                    let place = |at: u32| at as usize * self.geometry.cluster as usize - plan.offset as usize;
+                    let mut parts =
+                        successive(&memory.rows).map(|(range, _)| place(range.start)..place(range.end));
+                    parts.try_for_each(|part| slowly(&memory, part)).map(|()| true)
+                }
                 Err(error) => Err(error),
             },
         };
@@ -301,16 +307,13 @@ impl Volume {
                 return Err(Error::InvalidArgument("the content of a planned write went into the record"));
             };
             // Runs that follow each other in the stream go in at once, and all or none.
-            let rows = || rows.chunk_by(|one, next| one.end() == next.at);
-            let range = |rows: &[Extent]| (rows[0].at, rows[rows.len() - 1].end());
-            rows().map(range).try_for_each(|(from, to)| extents.load_range(&mut core.pages, from, to))?;
-            if !integrity && !state.shared && rows().map(range).any(|(from, to)| has_plain(extents, from, to))
-            {
+            let ranges = || successive(rows).map(|(range, _)| (range.start, range.end));
+            ranges().try_for_each(|(from, to)| extents.load_range(&mut core.pages, from, to))?;
+            if !integrity && !state.shared && ranges().any(|(from, to)| has_plain(extents, from, to)) {
                 return Ok(false);
             }
-            for rows in rows() {
-                let (from, to) = range(rows);
-                extents.replace(from, to, rows, gone);
+            for (range, rows) in successive(rows) {
+                extents.replace(range.start, range.end, rows, gone);
             }
             Ok(true)
         });
@@ -383,6 +386,12 @@ impl Volume {
             self.touched.lock().push(stream.node);
         }
     }
+}
+
+/// Runs that follow each other in the stream, together.
+fn successive(rows: &[Extent]) -> impl Iterator<Item = (Range<u32>, &[Extent])> {
+    let chunks = rows.chunk_by(|one, next| one.end() == next.at);
+    chunks.map(|rows| (rows[0].at..rows[rows.len() - 1].end(), rows))
 }
 
 /// Whether clusters without a checksum are in a part of a stream whose runs are loaded.
