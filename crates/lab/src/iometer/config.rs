@@ -1,6 +1,7 @@
 //! A configuration file.
 //!
-//! Lines that begin with an apostrophe say what the next ones hold. Older versions have fewer values in some of them.
+//! Lines that begin with an apostrophe say what the next ones hold. Older versions have fewer values in some of them. As
+//! in Iometer itself, neither these lines nor the words that are one of a few depend on the case of their letters.
 
 use std::path::Path;
 use std::time::Duration;
@@ -141,16 +142,17 @@ impl Config {
 
     /// A line that says what the next ones hold.
     fn heading(&mut self, comment: &str, heading: &mut String) -> Parsed<()> {
-        match comment {
-            "Worker" if self.workers.len() == MOST_WORKERS => {
+        let comment = comment.to_ascii_lowercase();
+        match comment.as_str() {
+            "worker" if self.workers.len() == MOST_WORKERS => {
                 return Err(format!("more than {MOST_WORKERS} workers"));
             }
-            "Assigned access specs" => self.worker()?.specs = Some(Vec::new()),
+            "assigned access specs" => self.worker()?.specs = Some(Vec::new()),
             // What the numbers below the last heading are, and no new heading.
             _ if comment.starts_with("hours") || comment.starts_with("start") => return Ok(()),
             _ => {}
         }
-        *heading = comment.to_owned();
+        *heading = comment;
         Ok(())
     }
 
@@ -163,18 +165,18 @@ impl Config {
         let words: Vec<&str> = line.split_whitespace().collect();
         let seconds = |text: &str| number(text, 3_153_600_000).map(Duration::from_secs);
         match heading {
-            "Test Description" => self.description = line.to_owned(),
-            "Run Time" => {
+            "test description" => self.description = line.to_owned(),
+            "run time" => {
                 let [hours, minutes, rest] = words[..] else {
                     return Err(format!("Run Time: expected hours, minutes and seconds, found {line:?}"));
                 };
                 self.run_time = seconds(hours)? * 3600 + seconds(minutes)? * 60 + seconds(rest)?;
             }
-            "Ramp Up Time (s)" => self.ramp_up = seconds(line)?,
-            "Worker Cycling" => self.worker_cycle = cycle(&words, false)?,
-            "Queue Depth Cycling" => self.depth_cycle = cycle(&words, true)?,
-            "Test Type" => {
-                self.test = match line {
+            "ramp up time (s)" => self.ramp_up = seconds(line)?,
+            "worker cycling" => self.worker_cycle = cycle(&words, false)?,
+            "queue depth cycling" => self.depth_cycle = cycle(&words, true)?,
+            "test type" => {
+                self.test = match line.to_ascii_uppercase().as_str() {
                     "NORMAL" => TestType::Normal,
                     "CYCLE_WORKERS" => TestType::Workers,
                     "CYCLE_OUTSTANDING_IOS" => TestType::Depths,
@@ -186,13 +188,23 @@ impl Config {
                     }
                 }
             }
-            "Access specification name,default assignment" => {
+            "access specification name,default assignment" => {
                 if self.specs.len() == MOST_SPECS {
                     return Err(format!("more than {MOST_SPECS} access specifications"));
                 }
                 // The name may have commas in it.
                 let (name, default) = line.rsplit_once(',').unwrap_or((line, "NONE"));
-                self.specs.push(Spec { name: name.into(), default: default.into(), lines: Vec::new() });
+                self.specs.push(Spec {
+                    name: name.into(),
+                    default: default.to_ascii_uppercase(),
+                    lines: Vec::new(),
+                });
+            }
+            _ if heading.starts_with("size, % of size") => {
+                return Err(
+                    "access specifications without names, of before 1999: save it with a newer Iometer"
+                        .into(),
+                );
             }
             _ if heading.starts_with("size,% of size") => {
                 let spec = self.specs.last_mut().ok_or("expected an access specification before it")?;
@@ -201,49 +213,49 @@ impl Config {
                 }
                 spec.lines.push(spec_line(&fields)?);
             }
-            "Manager ID, manager name" => {
+            "manager id, manager name" => {
                 *manager = line.split_once(',').map_or(line, |(_, name)| name).trim().to_owned();
             }
-            "Worker" => self.workers.push(Worker {
+            "worker" => self.workers.push(Worker {
                 manager: manager.clone(),
                 name: line.into(),
                 depth: 1,
                 ..Worker::default()
             }),
-            "Worker type" if line == "DISK" => {}
-            "Worker type" | "Target type" if line.starts_with("NETWORK") => {
+            "worker type" if line.eq_ignore_ascii_case("DISK") => {}
+            "worker type" | "target type" if line.to_ascii_uppercase().starts_with("NETWORK") => {
                 return Err(format!(
                     "{line}: network workers move data between machines; there is no storage in it"
                 ));
             }
-            _ if heading.starts_with("Number of outstanding IOs") => {
-                if fields.get(1).is_some_and(|rate| *rate == "ENABLED") {
+            _ if heading.starts_with("number of outstanding ios") => {
+                if fields.get(1).is_some_and(|rate| rate.eq_ignore_ascii_case("ENABLED")) {
                     return Err(
                         "test connection rate: a disk that is opened again and again is not measured".into(),
                     );
                 }
-                let is_fixed = fields.get(3).is_some_and(|fixed| *fixed == "ENABLED");
+                let is_fixed = fields.get(3).is_some_and(|fixed| fixed.eq_ignore_ascii_case("ENABLED"));
                 let depth = between(fields[0], 1, crate::workload::MOST_DEPTH)?;
                 let seed =
                     fields.get(4).filter(|_| is_fixed).map(|seed| number(seed, u64::MAX)).transpose()?;
                 let worker = self.worker()?;
                 (worker.depth, worker.seed) = (depth, seed);
             }
-            _ if heading.starts_with("Disk maximum size") => {
+            _ if heading.starts_with("disk maximum size") => {
                 let field =
                     |index: usize| fields.get(index).map_or(Ok(0), |text| number(text, u64::MAX / 512));
                 let (sectors, start, pattern) = (field(0)?, field(1)?, field(2)?);
                 let worker = self.worker()?;
                 (worker.sectors, worker.start, worker.pattern) = (sectors, start, pattern.min(9) as u32);
             }
-            "Assigned access specs" => {
+            "assigned access specs" => {
                 let specs = self.worker()?.specs.get_or_insert_default();
                 if specs.len() == MOST_SPECS {
                     return Err(format!("more than {MOST_SPECS} access specifications of a worker"));
                 }
                 specs.push(line.into());
             }
-            "Target" => {
+            "target" => {
                 let targets = &mut self.worker()?.targets;
                 if targets.len() == MOST_SPECS {
                     return Err(format!("more than {MOST_SPECS} targets of a worker"));
@@ -276,7 +288,7 @@ fn cycle(words: &[&str], has_end: bool) -> Parsed<Cycle> {
         _ => return Err(wrong()),
     };
     let small = |text: &str| between(text, 0, crate::workload::MOST_DEPTH);
-    let exponential = match *kind {
+    let exponential = match kind.to_ascii_uppercase().as_str() {
         "LINEAR" => false,
         "EXPONENTIAL" => true,
         _ => return Err(wrong()),

@@ -44,6 +44,19 @@ fn a_saved_file_is_the_load_that_it_describes() {
 }
 
 #[test]
+fn the_case_of_letters_does_not_matter() {
+    let other = |line: &str| match line.starts_with('\'') {
+        true => line.to_uppercase(),
+        false => ["NORMAL", "ENABLED", "DISABLED", "DISK", "EXPONENTIAL", ",NONE", ",ALL"]
+            .iter()
+            .fold(line.to_owned(), |line, word| line.replace(word, &word.to_lowercase())),
+    };
+    let text: Vec<String> = FILE.lines().map(other).collect();
+    assert_ne!(text.join("\n"), FILE.trim_end());
+    assert_eq!(Config::parse(&text.join("\n")), Config::parse(FILE));
+}
+
+#[test]
 fn workers_that_differ_run_beside_each_other() {
     // The last worker has fewer outstanding.
     let at = FILE.rfind("\t16,DISABLED").unwrap();
@@ -91,6 +104,7 @@ fn what_cannot_be_run_is_named() {
         ("16,DISABLED", "0,DISABLED", "1 to"),
         ("16,DISABLED", "16,ENABLED", "connection rate"),
         ("\t1          2          3", "\t0          0          0", "Run Time"),
+        ("'size,% of size,% reads", "'size, % of size, % reads", "without names"),
         ("\tmixed\n'End assigned", "\tother\n'End assigned", "\"other\""),
     ] {
         let error = refused(&FILE.replace(from, to));
