@@ -3,6 +3,7 @@
 
 mod accuracy;
 mod bindings;
+mod book;
 mod command;
 mod deploy;
 mod dist;
@@ -33,12 +34,13 @@ cargo xtask campaign deploy          the files in deploy/: Slurm runs 20 tasks h
                                      theirs (root; needs PyPI)
 cargo xtask campaign packages        what dist makes: the same twice, clean by lintian, installed, used and removed in a clean root
                                      (root; debootstrap)
-cargo xtask campaign release         all that is published is compiled with the toolchain of rust-version (rustup), and the library
-                                     with NTFS alone is built from nothing in 40 s
+cargo xtask campaign release         all that is published is compiled with the toolchain of rust-version (rustup), the book is made,
+                                     and the library with NTFS alone is built from nothing in 40 s
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
 cargo xtask bindings                 the library for Python and C: built, and tested from there (part of test)
 cargo xtask package                  every crate as it would be published (part of test)
 cargo xtask dist DIR                 a static program, a Debian package, an image for containers and a list of what is in them
+cargo xtask book DIR                 the documents as a book of HTML pages, by mdBook, which is installed below target once
 cargo xtask docs DIR                 manual pages and shell completions
 ";
 
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         ["fuzz", seconds] if is_number(seconds) => fuzz(seconds),
         ["bindings"] => bindings::test(),
         ["package"] => package(),
+        ["book", directory] => book::make(directory),
         ["dist", directory] => dist::make(directory),
         ["docs", directory] => docs(directory),
         _ => {

@@ -1,5 +1,5 @@
-//! What a release promises of building it: with the oldest toolchain that `Cargo.toml` names, and how long it takes whoever
-//! embeds the library for one format.
+//! What a release promises of building it: with the oldest toolchain that `Cargo.toml` names, the documents as a book, and how
+//! long it takes whoever embeds the library for one format.
 
 use crate::Outcome;
 use crate::command::{Scratch, cargo_program, cargo_with, run, text};
@@ -10,6 +10,8 @@ const SECONDS: f64 = 40.0;
 
 pub fn judge() -> Outcome {
     oldest_toolchain()?;
+    let book = Scratch::new("release")?;
+    crate::book::make(text(&book.folder("book")?)?)?;
     one_format()
 }
 

@@ -1,0 +1,86 @@
+//! The documents are a book: its contents name each of them, and each link leads somewhere.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("this crate's")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn documents() -> BTreeSet<PathBuf> {
+    let markdown = |folder: PathBuf| {
+        let entries =
+            fs::read_dir(folder).expect("a directory of ours").map(|entry| entry.expect("one").path());
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+    };
+    markdown(root()).chain(markdown(root().join("docs"))).collect()
+}
+
+/// The lines of a document that are not between fences.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// Where the links of a document lead to: `](TARGET)`.
+fn links(text: &str) -> Vec<String> {
+    let after = |line: &str| -> Vec<String> {
+        let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        targets.map(|(target, _)| target.to_owned()).collect()
+    };
+    prose(text).flat_map(after).collect()
+}
+
+/// The names by which the headings of a document are linked to: small letters, digits and `-` in the place of blanks.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = prose(text).filter(|line| line.starts_with('#'));
+    let anchor = |line: &str| -> String {
+        let kept = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = kept.chars().filter(|&sign| sign.is_alphanumeric() || [' ', '-', '_'].contains(&sign));
+        kept.map(|sign| if sign == ' ' { '-' } else { sign }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn each_link_leads_somewhere() {
+    let mut count = 0;
+    for document in documents() {
+        let text = read(&document);
+        for link in links(&text) {
+            if link.contains("://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let there = document.parent().expect("it is in a directory").join(file);
+            let there = if file.is_empty() { document.clone() } else { there };
+            assert!(there.exists(), "{}: there is no {link}", document.display());
+            let is_there = anchor.is_empty() || anchors(&read(&there)).contains(anchor);
+            assert!(is_there, "{}: {file} has no heading {anchor:?}", document.display());
+            count += 1;
+        }
+    }
+    assert!(count > 60, "{count} links");
+}
+
+#[test]
+fn the_contents_name_each_document_once() {
+    let contents = root().join("docs/SUMMARY.md");
+    let linked = links(&read(&contents));
+    let there =
+        |link: &String| root().join("docs").join(link).canonicalize().expect("the other test says which");
+    let named: BTreeSet<PathBuf> = linked.iter().map(there).collect();
+    assert_eq!(named.len(), linked.len(), "a document is named twice");
+    let mut all = documents();
+    all.remove(&contents);
+    assert_eq!(named, all);
+}

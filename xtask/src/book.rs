@@ -1,0 +1,117 @@
+//! The documents as a book of HTML pages, made by mdBook.
+
+use crate::Outcome;
+use crate::command::{Scratch, cargo, run, text, write};
+use std::path::{Path, PathBuf};
+
+/// The version that is installed where there is none.
+const MDBOOK: &str = "0.5.4";
+
+/// Makes the book in a directory.
+pub fn make(directory: &str) -> Outcome {
+    let program = provide()?;
+    let here = Scratch::new("book")?;
+    let source = here.folder("src")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let contents = read(&root.join("docs/SUMMARY.md"))?;
+    for link in links(&contents) {
+        let page = Path::new("docs").join(link);
+        let name = link.trim_start_matches("../");
+        let chapter = |target: &str| links(&contents).any(|link| is_same(&page, target, link));
+        let linked = flat(&unlinked(&read(&root.join(&page))?, chapter));
+        write(&source.join(name), &linked)?;
+    }
+    write(&source.join("SUMMARY.md"), &flat(&contents))?;
+    copy(&root.join("docs/report.png"), &source.join("report.png"))?;
+    write(
+        &here.folder("")?.join("book.toml"),
+        "[book]\ntitle = \"Platter\"\nlanguage = \"en\"\nsrc = \"src\"\n",
+    )?;
+    let built = std::path::absolute(directory).map_err(|error| format!("{directory}: {error}"))?;
+    run(text(&program)?, &["build", text(&here.folder("")?)?, "--dest-dir", text(&built)?], &[])?;
+    whole(&built)
+}
+
+/// mdBook: it is installed below `target` once.
+fn provide() -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mdbook");
+    let program = folder.join("bin/mdbook");
+    if !program.exists() {
+        let what = ["install", "mdbook", "--version", MDBOOK, "--locked", "--no-default-features"];
+        cargo(&[&what[..], &["--root", text(&folder)?]].concat())?;
+    }
+    Ok(program)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn copy(from: &Path, to: &Path) -> Outcome {
+    std::fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", from.display()))
+}
+
+/// Where the links of a page lead to.
+fn links(page: &str) -> impl Iterator<Item = &str> {
+    page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
+}
+
+/// Whether a link of a page leads to a chapter, which the contents name by a link of their own.
+fn is_same(page: &Path, target: &str, chapter: &str) -> bool {
+    let file = target.split('#').next().unwrap_or_default();
+    let at_top = page.starts_with("docs/..");
+    let named = if at_top {
+        file.strip_prefix("docs/").map_or(format!("../{file}"), str::to_owned)
+    } else {
+        file.to_owned()
+    };
+    named == chapter
+}
+
+/// A page in which what leads out of the book, to a file of the project, is no link any more.
+fn unlinked(page: &str, is_chapter: impl Fn(&str) -> bool) -> String {
+    let mut kept = String::new();
+    let mut rest = page;
+    while let Some(at) = rest.find("](") {
+        let (before, from) = rest.split_at(at);
+        let (Some(open), Some(end)) = (before.rfind('['), from.find(')')) else {
+            kept += &rest[..at + 2];
+            rest = &rest[at + 2..];
+            continue;
+        };
+        let target = &from[2..end];
+        let stays = target.contains("://")
+            || target.starts_with('#')
+            || target.ends_with(".png")
+            || is_chapter(target);
+        kept += &before[..open];
+        kept += if stays { &rest[open..at + end + 1] } else { &before[open + 1..] };
+        rest = &from[end + 1..];
+    }
+    kept + rest
+}
+
+/// All pages lie in one directory.
+fn flat(page: &str) -> String {
+    page.replace("](docs/", "](").replace("](../", "](")
+}
+
+/// Whether each link of the pages that were made leads to one.
+fn whole(built: &Path) -> Outcome {
+    let pages = std::fs::read_dir(built).map_err(|error| format!("{}: {error}", built.display()))?;
+    let mut count = 0;
+    for page in pages.filter_map(|page| page.ok().map(|page| page.path())) {
+        if page.extension().is_none_or(|extension| extension != "html") {
+            continue;
+        }
+        for target in read(&page)?.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            if !file.contains(':') && !file.is_empty() && !built.join(file).exists() {
+                return Err(format!("{}: {target} is not there", page.display()));
+            }
+        }
+        count += 1;
+    }
+    eprintln!("{count} pages in {}", built.display());
+    Ok(())
+}
