@@ -65,7 +65,9 @@ impl Volume {
                     at = stop;
                     continue;
                 }
-                // Overwriting goes where the last write went, so that scattered writes lie together.
+                // Overwriting goes where the last write went, so that scattered writes lie together. What follows may be
+                // clusters that others are writing to in place, and these stay.
+                Some(Mapping::Extent(run)) if !state.integrity => most = most.min(run.end() - at),
                 None | Some(Mapping::Extent(_) | Mapping::Absent(_)) => {}
                 Some(Mapping::Hole(next)) => {
                     if !state.integrity {
