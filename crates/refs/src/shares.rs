@@ -123,23 +123,37 @@ impl Core {
     }
 
     /// Pages that giving up a range of a stream takes at most: rows of the table, where clusters are shared.
-    pub fn pages_to_give_up(&self, extents: &Extents, range: std::ops::Range<u32>) -> u64 {
+    pub fn pages_to_give_up(&mut self, extents: &Extents, range: std::ops::Range<u32>) -> Result<u64> {
         if self.shares.is_trivial() {
-            return 0;
+            return Ok(0);
         }
-        let mut rows = 0;
+        let mut runs = Vec::new();
         // Runs that are not in memory are looked at by whoever loads them.
-        let each = |piece: crate::extents::Piece| {
-            rows += piece.run.map_or(0, |run| 2 + u64::from(run.count) / ShareRow::CLUSTERS);
+        let _ = extents.walk(range.start, range.end, |piece| {
+            runs.extend(piece.run.map(|run| (run.cluster, run.count)));
             Ok(())
-        };
-        let _ = extents.walk(range.start, range.end, each);
-        2 * rows + 16
+        });
+        let mut rows = BTreeSet::new();
+        for (start, count) in runs {
+            // Before its clusters are looked up.
+            self.run(start, count)?;
+            let end = start + u64::from(count);
+            for row in start / ShareRow::CLUSTERS..end.div_ceil(ShareRow::CLUSTERS) {
+                let first = row * ShareRow::CLUSTERS;
+                let counts = &self.share_row(first)?.counts;
+                let from = start.saturating_sub(first) as usize;
+                let to = (end - first).min(ShareRow::CLUSTERS) as usize;
+                if counts[from..to].iter().any(|count| *count >= 2) {
+                    rows.insert(row);
+                }
+            }
+        }
+        Ok(if rows.is_empty() { 0 } else { 2 * rows.len() as u64 + 16 })
     }
 
     /// Refuses to give up a range of a stream where there is no room to say so.
-    pub fn can_give_up(&self, extents: &Extents, range: std::ops::Range<u32>) -> Result<()> {
-        let pages = self.pages_to_give_up(extents, range);
+    pub fn can_give_up(&mut self, extents: &Extents, range: std::ops::Range<u32>) -> Result<()> {
+        let pages = self.pages_to_give_up(extents, range)?;
         if pages == 0 || self.spares(pages) { Ok(()) } else { Err(Error::NoSpace) }
     }
 

@@ -50,6 +50,37 @@ fn a_full_volume_refuses_and_goes_on() {
     }
 }
 
+/// What is in very many pieces and shares none of them needs no room for saying that it is shared no more.
+#[test]
+fn a_scattered_file_is_removed_from_a_full_volume_on_which_others_share() {
+    let volume = VOLUMES[0];
+    let device = volume.make();
+    let system = open(device.clone());
+    let cluster = volume.cluster;
+    let file = |name: &str| system.create(Node::ROOT, &Name::from(name), Kind::File).unwrap();
+    let (one, other, copy, large) = (file("one"), file("other"), file("copy"), file("large"));
+    for at in 0..1500 {
+        for node in [one, other] {
+            system.write(node, at * cluster, &vec![at as u8; cluster as usize]).unwrap();
+        }
+    }
+    assert!(system.extents(one).unwrap().len() > 1400);
+    let shared = file("shared");
+    system.write(shared, 0, &vec![5; cluster as usize]).unwrap();
+    system.clone_range(shared, 0, copy, 0, cluster).unwrap();
+    let mut at = 0;
+    while system.write(large, at, &vec![7; 1 << 20]).is_ok() {
+        at += 1 << 20;
+    }
+    system.sync_all().unwrap();
+    system.set_attributes(other, &Change { size: Some(cluster), ..Change::default() }).unwrap();
+    system.unlink(Node::ROOT, &Name::from("one")).unwrap();
+    system.forget(one, 1);
+    system.sync_all().unwrap();
+    system.unmount().unwrap();
+    check_clean(&*device).unwrap();
+}
+
 /// A write that there is no room for leaves nothing of itself, also where a part of it would have fitted.
 #[test]
 fn a_write_into_a_hole_is_taken_as_a_whole_or_not_at_all() {

@@ -54,7 +54,7 @@ impl Core {
                 extents.load_range(&mut self.pages, 0, u32::MAX)?;
                 pages += match is_moved {
                     true => 0,
-                    false => self.pages_to_give_up(extents, 0..u32::MAX),
+                    false => self.pages_to_give_up(extents, 0..u32::MAX)?,
                 };
             }
         }

@@ -119,7 +119,8 @@ impl Volume {
             runs.iter().map(|run| Extent { at: run.at - first + from, ..*run }).collect();
         let StreamContent::Extents(extents) = &mut state.content else { return Ok(()) };
         extents.load_range(&mut core.pages, from, to)?;
-        let pages = Extents::pages_of(runs.len(), &self.geometry) + core.pages_to_give_up(extents, from..to);
+        let pages =
+            Extents::pages_of(runs.len(), &self.geometry) + core.pages_to_give_up(extents, from..to)?;
         if !core.spares(TO_CHANGE + pages) {
             return Err(Error::NoSpace);
         }
