@@ -427,6 +427,17 @@ fn what_umount_left_to_be_closed_is_waited_for() {
 }
 
 #[test]
+fn a_mount_that_is_bound_to_another_directory_goes_on_when_that_is_unmounted() {
+    let mount = Mount::new("bound", "ntfs");
+    let place = &mount.place;
+    fs::create_dir(place.path("bound")).unwrap();
+    place.tool("mount", &["--bind", "m", "bound"]);
+    place.works("umount bound");
+    fs::write(mount.at("file"), "x").unwrap();
+    mount.end();
+}
+
+#[test]
 fn a_full_volume_says_so_and_stays_whole() {
     for format in FORMATS {
         let place = Place::new(&format!("mount-full-{format}"));

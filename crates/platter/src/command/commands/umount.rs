@@ -56,7 +56,10 @@ impl Arguments {
             }
             synced => synced.about(shown(&at))?,
         }
-        if !self.lazy {
+        // It goes on being served at another directory, if there is one: mount(8), "--bind".
+        let goes_on =
+            || platter_mount::mount_points().map(|all| all.iter().any(|other| other.source == mount.source));
+        if !self.lazy && !goes_on().about(shown(&at))? {
             for path in Source::whole(&mount.source)?.paths {
                 wait(&path);
             }
