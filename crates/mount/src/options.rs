@@ -137,7 +137,12 @@ impl Options {
                 _ => return Err(format!("option {option}: expected sync or sync=commit")),
             },
             "fsname" if value.is_some() => self.source = value.unwrap_or_default().to_string(),
-            _ if KERNEL.contains(&option) => self.kernel.push(option.to_string()),
+            _ if KERNEL.contains(&option) => {
+                // Of "dev" and "nodev" the later one counts.
+                let word = |option: &str| option.trim_start_matches("no").to_string();
+                self.kernel.retain(|other| word(other) != word(option));
+                self.kernel.push(option.to_string());
+            }
             _ if NOTHING.contains(&option)
                 || name.starts_with("x-")
                 || name == "comment"
@@ -185,3 +190,5 @@ mod tests {
         assert_eq!((options.file_mask(true), options.file_mask(false)), (0o133, 0o022));
     }
 }
+        options.take("dev,suid,exec,nodev").unwrap();
+        assert_eq!(options.kernel, ["suid", "exec", "nodev"]);

@@ -34,9 +34,11 @@ fn letters(argument: &OsStr) -> Option<&[u8]> {
     }
 }
 
-/// Source: mount(8), "External helpers": `mount.TYPE SPEC DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE.SUBTYPE]`.
+/// Source: mount(8), "External helpers": `mount.TYPE SPEC DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE.SUBTYPE]`, and
+/// "defaults": devices and set-user-id count unless `nodev` and `nosuid` are given, so that it does not pass `dev` and `suid`
+/// on. What is given counts, as it comes later.
 fn mount(given: &[OsString]) -> Vec<OsString> {
-    let mut translated: Vec<OsString> = vec!["mount".into()];
+    let mut translated: Vec<OsString> = ["mount", "-o", "dev,suid"].map(OsString::from).into();
     let mut given = given.iter();
     while let Some(argument) = given.next() {
         match letters(argument) {
@@ -123,9 +125,9 @@ mod tests {
         for (called, command) in [
             (
                 "/sbin/mount.fuse.platter /dev/sdz1 /mnt -n -o rw,uid=5 -t fuse.platter",
-                "mount /dev/sdz1 /mnt -o rw,uid=5",
+                "mount -o dev,suid /dev/sdz1 /mnt -o rw,uid=5",
             ),
-            ("mount.platter a.img /mnt -sv -r", "mount a.img /mnt -o ro"),
+            ("mount.platter a.img /mnt -sv -r", "mount -o dev,suid a.img /mnt -o ro"),
             ("/sbin/umount.fuse.platter /mnt -v -t fuse.platter", "umount /mnt"),
             ("umount.platter /mnt -l", "umount /mnt --lazy"),
             ("mkfs.platter ntfs /dev/sdz1 --label x", "mkfs ntfs /dev/sdz1 --label x"),
