@@ -174,6 +174,7 @@ impl<F: Family> FileSystem for Volume<F> {
             cluster: self.heap.cluster_size(),
             total: u64::from(self.heap.count),
             free: u64::from(self.core().free()),
+            reserved: 0,
         })
     }
 

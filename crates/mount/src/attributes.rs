@@ -30,6 +30,8 @@ pub struct VolumeStat {
     pub total: u64,
     /// Clusters that are free.
     pub free: u64,
+    /// Of those, what files can have.
+    pub available: u64,
     /// The longest name, in characters of two bytes.
     pub longest_name: u32,
 }
@@ -67,6 +69,13 @@ impl Served {
     pub fn volume_stat(&self) -> Answer<VolumeStat> {
         let space = self.told(self.system.space())?;
         let longest_name = self.system.capabilities().names.longest as u32;
-        Ok(VolumeStat { cluster: space.cluster, total: space.total, free: space.free, longest_name })
+        let available = space.free - space.reserved;
+        Ok(VolumeStat {
+            cluster: space.cluster,
+            total: space.total,
+            free: space.free,
+            available,
+            longest_name,
+        })
     }
 }

@@ -442,7 +442,7 @@ impl Filesystem for Bridge {
                 reply.statfs(
                     volume.total,
                     volume.free,
-                    volume.free,
+                    volume.available,
                     0,
                     0,
                     cluster,

@@ -544,7 +544,7 @@ impl FileSystem for MemoryFileSystem {
                 _ => 0,
             })
             .sum();
-        Ok(Space { cluster: 1, total: 1 << 62, free: (1 << 62) - used as u64 })
+        Ok(Space { cluster: 1, total: 1 << 62, free: (1 << 62) - used as u64, reserved: 0 })
     }
 
     fn set_label(&self, label: &str) -> Result<()> {

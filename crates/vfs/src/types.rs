@@ -256,6 +256,8 @@ pub struct Space {
     pub total: u64,
     /// Clusters that are free.
     pub free: u64,
+    /// Of those, clusters that are kept for metadata, so that a full volume can still be changed: data cannot have them.
+    pub reserved: u64,
 }
 
 /// What a format can do; what it cannot is [`crate::Error::Unsupported`].

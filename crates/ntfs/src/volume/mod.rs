@@ -349,7 +349,9 @@ impl FileSystem for NtfsVolume {
 
     fn space(&self) -> Result<Space> {
         let core = self.core();
-        Ok(Space { cluster: self.cluster, total: core.space.total(), free: core.space.free() })
+        let free = core.space.free();
+        let reserved = core.reserve().min(free);
+        Ok(Space { cluster: self.cluster, total: core.space.total(), free, reserved })
     }
 
     fn set_label(&self, label: &str) -> Result<()> {

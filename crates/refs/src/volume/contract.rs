@@ -67,7 +67,12 @@ impl FileSystem for RefsVolume {
     fn space(&self) -> Result<Space> {
         let core = self.core();
         let total = core.pages.map.len() as u64 * u64::from(self.geometry.per_container);
-        Ok(Space { cluster: u64::from(self.geometry.cluster), total, free: core.pages.space.free() })
+        Ok(Space {
+            cluster: u64::from(self.geometry.cluster),
+            total,
+            free: core.pages.space.free(),
+            reserved: 0,
+        })
     }
 
     fn set_label(&self, label: &str) -> Result<()> {
