@@ -58,7 +58,7 @@ impl Served {
         };
         if times != Change::default() {
             if change.size.is_some() && change.drops_privileges {
-                self.drop_privileges(node)?;
+                self.drop_privileges(node, None)?;
             }
             self.told(self.system.set_attributes(node, &times))?;
         }

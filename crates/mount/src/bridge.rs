@@ -159,6 +159,11 @@ fn reply_attribute(reply: ReplyXattr, room: u32, answer: Answer<Vec<u8>>) {
 }
 
 fn new(request: &Request, mode: u32, device: u32) -> New {
+/// The group of a caller who must not keep set-user-id by a change of a file, of which the kernel does not say so.
+fn stranger(request: &Request) -> Option<u32> {
+    (request.uid() != 0).then(|| request.gid())
+}
+
     New { mode, uid: request.uid(), gid: request.gid(), device }
 }
 
@@ -508,7 +513,8 @@ impl Filesystem for Bridge {
             libc::FALLOC_FL_ZERO_RANGE => RangeChange::Zero { keep_size },
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
-        reply_empty(reply, self.served.change_range(node(number), offset, length, change));
+        let stranger = stranger(request);
+        reply_empty(reply, self.served.change_range(node(number), offset, length, change, stranger));
     }
 
     fn lseek(
@@ -545,7 +551,8 @@ impl Filesystem for Bridge {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        match self.served.clone_range((node(from), offset), (node(to), to_offset), length) {
+        let (from, to) = ((node(from), offset), (node(to), to_offset));
+        match self.served.clone_range(from, to, length, stranger(request)) {
             Ok(copied) => reply.written(copied as u32),
             Err(error) => reply.error(errno(error)),
         }

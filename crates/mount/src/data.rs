@@ -30,7 +30,7 @@ impl Served {
     pub fn write(&self, node: Node, offset: u64, data: &[u8], drops_privileges: bool) -> Answer<()> {
         self.change()?;
         if drops_privileges {
-            self.drop_privileges(node)?;
+            self.drop_privileges(node, None)?;
         }
         self.told(self.system.write(node, offset, data))
     }
@@ -45,8 +45,15 @@ impl Served {
         }
     }
 
-    /// Changes a range of a file.
-    pub fn change_range(&self, node: Node, offset: u64, length: u64, change: RangeChange) -> Answer<()> {
+    /// Changes a range of a file. `stranger`: the group of a caller who must not keep set-user-id by it.
+    pub fn change_range(
+        &self,
+        node: Node,
+        offset: u64,
+        length: u64,
+        change: RangeChange,
+        stranger: Option<u32>,
+    ) -> Answer<()> {
         self.change()?;
         let end =
             offset.checked_add(length).filter(|end| *end <= i64::MAX as u64).ok_or(Errno(libc::EFBIG))?;
@@ -64,6 +71,9 @@ impl Served {
             }
         }
     }
+        if let Some(group) = stranger {
+            self.drop_privileges(node, Some(group))?;
+        }
 
     fn punch(&self, node: Node, offset: u64, end: u64) -> Answer<()> {
         let size = self.told(self.system.attributes(node))?.size;
@@ -91,7 +101,8 @@ impl Served {
         end_or_nothing(size, hole)
     }
 
-    /// Copies by sharing clusters, as far as that goes; returns how much of `length` that was.
+    /// Copies by sharing clusters, as far as that goes; returns how much of `length` that was. `stranger` as for
+    /// [`Served::change_range`].
     ///
     /// # Errors
     /// [`Errno::UNSUPPORTED`] where nothing can be shared, which tells the kernel to copy.
@@ -112,6 +123,7 @@ impl Served {
         let overlap = from == to && offset.abs_diff(to_offset) < whole;
         if !aligned || overlap || whole == 0 {
             return Err(Errno::UNSUPPORTED);
+        stranger: Option<u32>,
         }
         // A reply counts in 32 bits; the kernel asks again for the rest.
         let whole = whole.min((1 << 30) / cluster * cluster);
@@ -124,3 +136,6 @@ impl Served {
 fn end_or_nothing(size: u64, hole: bool) -> Answer<u64> {
     if hole { Ok(size) } else { Err(Errno(libc::ENXIO)) }
 }
+        if let Some(group) = stranger {
+            self.drop_privileges(to, Some(group))?;
+        }

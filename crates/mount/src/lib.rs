@@ -54,6 +54,6 @@ pub use extended::SetAttribute;
 pub use listing::Listed;
 pub use options::{Options, Streams};
 pub use owners::OwnerChange;
-pub use served::{Log, Served};
+pub use served::{Log, Notice, Served};
 pub use session::{MountPoint, Mounted, mount_point, mount_points, unmount};
 pub use stat::{Special, Stat};

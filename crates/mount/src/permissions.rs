@@ -77,17 +77,25 @@ impl Served {
         self.keep(node, wanted)
     }
 
-    /// Takes set-user-id and set-group-id from a file that is written to by somebody else, as POSIX wants it.
-    pub(crate) fn drop_privileges(&self, node: Node) -> Answer<()> {
+    /// Takes set-user-id and set-group-id from a file that is written to by somebody else, as POSIX wants it. `group` is
+    /// theirs where the kernel leaves it to who serves to look at it: of who is not of the file's group, set-group-id goes
+    /// that is nothing but mandatory locking, too.
+    pub(crate) fn drop_privileges(&self, node: Node, group: Option<u32>) -> Answer<()> {
         if !self.owners.has_modes {
             return Ok(());
         }
-        let Some(mode) = self.owners.kept(&*self.system, node).mode else { return Ok(()) };
-        let dropped = without_privileges(mode);
+        let kept = self.owners.kept(&*self.system, node);
+        let Some(mode) = kept.mode else { return Ok(()) };
+        let dropped = match group {
+            Some(group) if group != kept.gid.unwrap_or(self.owners.gid) => mode & !(SET_USER | SET_GROUP),
+            _ => without_privileges(mode),
+        };
         if dropped == mode || mode & libc::S_IFMT == libc::S_IFDIR {
             return Ok(());
         }
-        self.keep(node, LinuxAttributes { mode: Some(dropped), ..LinuxAttributes::default() })
+        self.keep(node, LinuxAttributes { mode: Some(dropped), ..LinuxAttributes::default() })?;
+        self.notice(node);
+        Ok(())
     }
 
     /// Gives a new node its owner and permissions, where they are not the usual ones. One in a directory with

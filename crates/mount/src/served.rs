@@ -12,6 +12,9 @@ use std::sync::{Arc, OnceLock};
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A volume that is being served: each operation as the kernel asks for it, in plain types.
+/// Told of a file whose owner or permissions became others than whoever asked expects.
+pub type Notice = Box<dyn Fn(Node) + Send + Sync>;
+
 pub struct Served {
     pub(crate) system: Arc<dyn FileSystem>,
     pub(crate) options: Options,
@@ -19,6 +22,7 @@ pub struct Served {
     log: Log,
     /// Why nothing is written any more.
     failed: OnceLock<String>,
+    notice: OnceLock<Notice>,
     /// Whether something was changed that may not be durable.
     changed: AtomicBool,
 }
@@ -27,7 +31,15 @@ impl Served {
     /// Serves a volume.
     pub fn new(system: Arc<dyn FileSystem>, options: Options, log: Log) -> Served {
         let owners = Owners::new(&*system, &options);
-        Served { system, options, owners, log, failed: OnceLock::new(), changed: AtomicBool::new(false) }
+        Served {
+            system,
+            options,
+            owners,
+            log,
+            notice: OnceLock::new(),
+            failed: OnceLock::new(),
+            changed: AtomicBool::new(false),
+        }
     }
 
     /// The volume.
@@ -42,6 +54,18 @@ impl Served {
 
     /// Whether something may be changed, which will happen then.
     pub(crate) fn change(&self) -> Answer<()> {
+    /// Has whoever keeps attributes of files in a cache told of what they cannot know, the first time that this is called.
+    pub fn on_notice(&self, notice: Notice) {
+        let _ = self.notice.set(notice);
+    }
+
+    /// A file's permissions became others than whoever asked expects.
+    pub(crate) fn notice(&self, node: Node) {
+        if let Some(notice) = self.notice.get() {
+            notice(node);
+        }
+    }
+
         if self.options.read_only || self.failed.get().is_some() {
             return Err(Errno(libc::EROFS));
         }

@@ -2,7 +2,7 @@
 
 use crate::bridge::Bridge;
 use crate::served::Served;
-use fuser::{Config, MountOption, Session, SessionACL};
+use fuser::{Config, INodeNo, MountOption, Session, SessionACL};
 use platter_vfs::Result;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -20,6 +20,11 @@ use std::time::Duration;
 const SUBTYPE: &str = "platter";
 
 /// What nobody syncs is made durable after so long, as disks' own file systems do.
+/// The offset with which the kernel is told that a file's attributes changed and its content did not.
+///
+/// Source: `struct fuse_notify_inval_inode_out` of Linux, whose content counts from an offset of 0 on.
+const ATTRIBUTES_ALONE: i64 = -1;
+
 const SYNC_EVERY: Duration = Duration::from_secs(5);
 
 /// A volume at a mount point.
@@ -57,6 +62,11 @@ impl Mounted {
 
     /// Answers requests until it is unmounted by whomever; then makes everything durable and closes the volume.
     ///
+        let kernel = session.notifier();
+        served.on_notice(Box::new(move |node| {
+            // It does not ask for permissions after a write that took them away. A file it does not know is none it asks of.
+            let _ = kernel.inval_inode(INodeNo(node.0), ATTRIBUTES_ALONE, 0);
+        }));
     /// # Errors
     /// What closing the volume gives, after which not everything may be durable.
     pub fn run(self) -> Result<()> {

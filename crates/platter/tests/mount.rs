@@ -179,6 +179,28 @@ fn all_else_is_as_posix_has_it() {
 }
 
 #[test]
+fn privileges_go_with_what_another_user_writes_and_all_see_it_at_once() {
+    for format in WITH_OWNERS {
+        let mount = Mount::new("privileges", format);
+        fs::set_permissions(&mount.place.0, fs::Permissions::from_mode(0o755)).unwrap();
+        for (change, mode, left) in [
+            ("printf x >> m/f", 6777, "777"),
+            ("dd if=/dev/zero of=m/f bs=4k count=1 conv=notrunc oflag=direct 2>&1", 6777, "777"),
+            ("fallocate -l 64k m/f", 6777, "777"),
+            ("fallocate -l 128k m/f", 6766, "766"),
+        ] {
+            // `stat` asks for nothing but the mode, which the kernel has.
+            let line = format!(
+                "umask 0; printf x > m/f; chmod {mode} m/f; stat -c %a m/f; \
+                 setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{change}' > out; stat -c %a m/f"
+            );
+            assert_eq!(mount.shell(&line), format!("{mode}\n{left}\n"), "{format}: {change}");
+        }
+        mount.end();
+    }
+}
+
+#[test]
 fn files_that_are_open_can_be_removed_and_replaced() {
     for format in FORMATS {
         let mount = Mount::new("open", format);
