@@ -60,9 +60,24 @@ impl Served {
             if change.size.is_some() && change.drops_privileges {
                 self.drop_privileges(node, None)?;
             }
-            self.told(self.system.set_attributes(node, &times))?;
+            self.change_attributes(node, &times)?;
         }
+        self.accesses.changed(node);
         self.stat(node)
+    }
+
+    /// Changes attributes that are the volume's own.
+    pub(crate) fn change_attributes(&self, node: Node, change: &Change) -> Answer<()> {
+        // Before, so that no older time of reading is written after it, and behind it for one that was noted meanwhile.
+        let forget_access = || {
+            if change.accessed.is_some() {
+                self.accesses.set(node);
+            }
+        };
+        forget_access();
+        let done = self.told(self.system.set_attributes(node, change)).map(|_| ());
+        forget_access();
+        done
     }
 
     /// Space and limits of the volume.

@@ -10,14 +10,15 @@ use crate::entries::New;
 use crate::errors;
 use crate::errors::Answer;
 use crate::extended::SetAttribute;
+use crate::options::AccessTimes;
 use crate::owners::OwnerChange;
 use crate::served::Served;
 use crate::stat::{Special, Stat};
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
 };
 use platter_device::Buffer;
 use platter_vfs::{Kind, Node, RenameFlags, SyncScope, Timestamp};
@@ -158,30 +159,35 @@ fn reply_attribute(reply: ReplyXattr, room: u32, answer: Answer<Vec<u8>>) {
     }
 }
 
-fn new(request: &Request, mode: u32, device: u32) -> New {
 /// The group of a caller who must not keep set-user-id by a change of a file, of which the kernel does not say so.
 fn stranger(request: &Request) -> Option<u32> {
     (request.uid() != 0).then(|| request.gid())
 }
 
+fn new(request: &Request, mode: u32, device: u32) -> New {
     New { mode, uid: request.uid(), gid: request.gid(), device }
 }
 
 impl Filesystem for Bridge {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        for wanted in [
+        let mut wanted = vec![
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_DO_READDIRPLUS,
             InitFlags::FUSE_READDIRPLUS_AUTO,
-            InitFlags::FUSE_NO_OPEN_SUPPORT,
             InitFlags::FUSE_NO_OPENDIR_SUPPORT,
             InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
             InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-        ] {
+            // A file is not found by its number when the kernel has forgotten it, so there are no handles to promise that.
+            InitFlags::FUSE_NO_EXPORT_SUPPORT,
+        ];
+        if self.served.options.access_times != AccessTimes::Strict {
+            wanted.push(InitFlags::FUSE_NO_OPEN_SUPPORT);
+        }
+        for capability in wanted {
             // A kernel that lacks one asks more often.
-            let _ = config.add_capabilities(wanted);
+            let _ = config.add_capabilities(capability);
         }
         let _ = config.set_max_background(BACKGROUND);
         let _ = config.set_max_write(1 << 20);
@@ -314,8 +320,12 @@ impl Filesystem for Bridge {
     }
 
     fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        // The kernel takes this for "always", and does not ask again.
-        reply.error(Errno::ENOSYS);
+        match self.served.options.access_times {
+            // What the kernel has in its cache it reads anew after each opening, or reads would not be seen.
+            AccessTimes::Strict => reply.opened(FileHandle(0), FopenFlags::empty()),
+            // The kernel takes this for "always", and does not ask again.
+            _ => reply.error(Errno::ENOSYS),
+        }
     }
 
     fn opendir(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -341,7 +351,7 @@ impl Filesystem for Bridge {
         _file: FileHandle,
         offset: u64,
         size: u32,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
@@ -350,7 +360,8 @@ impl Filesystem for Bridge {
             if buffer.len() < size {
                 *buffer = Buffer::new(size);
             }
-            match self.served.read(node(number), offset, &mut buffer[..size]) {
+            let is_noted = flags.0 & libc::O_NOATIME == 0;
+            match self.served.read(node(number), offset, &mut buffer[..size], is_noted) {
                 Ok(got) => reply.data(&buffer[..got]),
                 Err(error) => reply.error(errno(error)),
             }
@@ -497,7 +508,7 @@ impl Filesystem for Bridge {
 
     fn fallocate(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         _file: FileHandle,
         offset: u64,
@@ -540,7 +551,7 @@ impl Filesystem for Bridge {
 
     fn copy_file_range(
         &self,
-        _request: &Request,
+        request: &Request,
         from: INodeNo,
         _from_file: FileHandle,
         offset: u64,

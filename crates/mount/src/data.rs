@@ -21,9 +21,18 @@ pub enum RangeChange {
 }
 
 impl Served {
-    /// Reads; fewer bytes only at the end of the file.
-    pub fn read(&self, node: Node, offset: u64, buffer: &mut [u8]) -> Answer<usize> {
-        self.told(self.system.read(node, offset, buffer))
+    /// Reads; fewer bytes only at the end of the file. `is_noted`: the file's time of reading follows.
+    pub fn read(&self, node: Node, offset: u64, buffer: &mut [u8], is_noted: bool) -> Answer<usize> {
+        let got = self.told(self.system.read(node, offset, buffer))?;
+        if is_noted {
+            self.note_read(node);
+        }
+        Ok(got)
+    }
+
+    /// What was read is told whatever becomes of its time; why that is not known is in the log.
+    fn note_read(&self, node: Node) {
+        let _ = self.told(self.accesses.read(&*self.system, node));
     }
 
     /// Writes all of it.
@@ -32,7 +41,9 @@ impl Served {
         if drops_privileges {
             self.drop_privileges(node, None)?;
         }
-        self.told(self.system.write(node, offset, data))
+        let done = self.told(self.system.write(node, offset, data));
+        self.accesses.changed(node);
+        done
     }
 
     /// Makes a node durable; the root with all of the volume, for whoever wants syncfs(2), which the kernel does not pass
@@ -60,20 +71,21 @@ impl Served {
         if length == 0 {
             return Err(Errno::INVALID);
         }
+        if let Some(group) = stranger {
+            self.drop_privileges(node, Some(group))?;
+        }
         let allocate = |keep_size| self.told(self.system.allocate(node, offset..end, keep_size));
-        match change {
+        let done = match change {
             RangeChange::Allocate => allocate(false),
             RangeChange::AllocateKeepingSize => allocate(true),
             RangeChange::Punch => self.punch(node, offset, end),
             RangeChange::Zero { keep_size } => {
-                self.punch(node, offset, end)?;
-                allocate(keep_size)
+                self.punch(node, offset, end).and_then(|()| allocate(keep_size))
             }
-        }
+        };
+        self.accesses.changed(node);
+        done
     }
-        if let Some(group) = stranger {
-            self.drop_privileges(node, Some(group))?;
-        }
 
     fn punch(&self, node: Node, offset: u64, end: u64) -> Answer<()> {
         let size = self.told(self.system.attributes(node))?.size;
@@ -111,6 +123,7 @@ impl Served {
         (from, offset): (Node, u64),
         (to, to_offset): (Node, u64),
         length: u64,
+        stranger: Option<u32>,
     ) -> Answer<u64> {
         self.change()?;
         if !self.system.capabilities().clone {
@@ -123,11 +136,15 @@ impl Served {
         let overlap = from == to && offset.abs_diff(to_offset) < whole;
         if !aligned || overlap || whole == 0 {
             return Err(Errno::UNSUPPORTED);
-        stranger: Option<u32>,
         }
         // A reply counts in 32 bits; the kernel asks again for the rest.
         let whole = whole.min((1 << 30) / cluster * cluster);
+        if let Some(group) = stranger {
+            self.drop_privileges(to, Some(group))?;
+        }
         self.told(self.system.clone_range(from, offset, to, to_offset, whole))?;
+        self.note_read(from);
+        self.accesses.changed(to);
         Ok(whole)
     }
 }
@@ -136,6 +153,3 @@ impl Served {
 fn end_or_nothing(size: u64, hole: bool) -> Answer<u64> {
     if hole { Ok(size) } else { Err(Errno(libc::ENXIO)) }
 }
-        if let Some(group) = stranger {
-            self.drop_privileges(to, Some(group))?;
-        }

@@ -48,6 +48,11 @@ impl Served {
     /// The kernel does not use the node any more, which it was given `count` times.
     pub fn forget(&self, node: Node, count: u64) {
         self.owners.forget(node);
+        if let Some(at) = self.accesses.forget(node)
+            && self.change().is_ok()
+        {
+            self.write_access(node, at);
+        }
         self.give_back(node, count);
     }
 

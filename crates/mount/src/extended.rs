@@ -84,7 +84,7 @@ impl Served {
         match self.meaning(name)? {
             Meaning::Flags => Ok(self.told(system.attributes(node))?.flags.0.to_le_bytes().to_vec()),
             Meaning::Times => {
-                let now = self.told(system.attributes(node))?;
+                let now = self.accesses.seen(node, self.told(system.attributes(node))?);
                 let other = |time: Option<Timestamp>| time.unwrap_or(now.modified);
                 let times = [other(now.created), now.modified, other(now.accessed), other(now.changed)];
                 Ok(times.iter().flat_map(|time| time.to_file_time(u64::MAX).to_le_bytes()).collect())
@@ -151,8 +151,8 @@ impl Served {
             }
         }
         let system = &self.system;
-        let set = |change: Change| self.told(system.set_attributes(node, &change)).map(|_| ());
-        match meaning {
+        let set = |change: Change| self.change_attributes(node, &change);
+        let done = match meaning {
             Meaning::Flags if value.len() == 4 => {
                 set(Change { flags: Some(DosFlags(u32_at(value, 0))), ..Change::default() })
             }
@@ -189,7 +189,9 @@ impl Served {
             Meaning::Extended(name) if name.len() > 254 => Err(Errno(libc::ERANGE)),
             Meaning::Extended(name) => self.told(system.set_extended_attribute(node, name, Some(value))),
             _ => Err(Errno::INVALID),
-        }
+        };
+        self.accesses.changed(node);
+        done
     }
 
     /// Removes an attribute.

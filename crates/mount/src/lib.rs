@@ -29,6 +29,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod access;
 mod attributes;
 mod bridge;
 mod data;
@@ -52,7 +53,7 @@ pub use entries::New;
 pub use errors::{Answer, Errno};
 pub use extended::SetAttribute;
 pub use listing::Listed;
-pub use options::{Options, Streams};
+pub use options::{AccessTimes, Options, Streams};
 pub use owners::OwnerChange;
 pub use served::{Log, Notice, Served};
 pub use session::{MountPoint, Mounted, mount_point, mount_points, unmount};

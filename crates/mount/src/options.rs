@@ -10,6 +10,18 @@ pub enum Streams {
     Attributes,
 }
 
+/// When a file's time of reading is kept, in the words of mount(8), on formats that can write it without risk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessTimes {
+    /// Never: `noatime`.
+    Never,
+    /// If it is older than the last change or than a day: `relatime`.
+    #[default]
+    Relative,
+    /// Each time: `strictatime`.
+    Strict,
+}
+
 /// How a volume is shown.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -31,6 +43,8 @@ pub struct Options {
     pub ignores_case: bool,
     /// Where named streams are.
     pub streams: Streams,
+    /// When times of reading are kept.
+    pub access_times: AccessTimes,
     /// Whether every sync is a commit in the format's own structures.
     pub commits_syncs: bool,
     /// How many requests are answered at once.
@@ -42,8 +56,7 @@ pub struct Options {
 }
 
 /// Options that are the kernel's, or `mount`'s and `/etc/fstab`'s own.
-const KERNEL: &[&str] =
-    &["dev", "nodev", "suid", "nosuid", "exec", "noexec", "atime", "noatime", "sync", "async", "dirsync"];
+const KERNEL: &[&str] = &["dev", "nodev", "suid", "nosuid", "exec", "noexec", "sync", "async", "dirsync"];
 /// Options that change nothing: what they ask for is so anyway, or is for other programs.
 const NOTHING: &[&str] = &[
     "rw",
@@ -58,9 +71,9 @@ const NOTHING: &[&str] = &[
     "_netdev",
     "nofail",
     "defaults",
-    "relatime",
     "norelatime",
     "nodiratime",
+    "nostrictatime",
     "lazytime",
     "nolazytime",
     "big_writes",
@@ -81,6 +94,7 @@ impl Options {
             allow_other: uid == 0,
             ignores_case: false,
             streams: Streams::Hidden,
+            access_times: AccessTimes::default(),
             commits_syncs: false,
             threads: (4 * processors).clamp(8, 32),
             source: String::new(),
@@ -124,6 +138,9 @@ impl Options {
             "dmask" => self.directory_mask = mask()?,
             "allow_other" => self.allow_other = true,
             "ignore_case" => self.ignores_case = true,
+            "noatime" => self.access_times = AccessTimes::Never,
+            "atime" | "relatime" => self.access_times = AccessTimes::Relative,
+            "strictatime" => self.access_times = AccessTimes::Strict,
             "threads" => self.threads = number(10)?.clamp(1, 256) as usize,
             "streams_interface" | "streams" => {
                 self.streams = match value {
@@ -177,6 +194,8 @@ mod tests {
         assert_eq!((options.file_mask(false), options.directory_mask), (0o133, 0o022));
         options.take("sync=commit").unwrap();
         assert!(options.commits_syncs && options.kernel == ["noexec"]);
+        options.take("dev,suid,exec,nodev").unwrap();
+        assert_eq!(options.kernel, ["suid", "exec", "nodev"]);
         for wrong in
             ["sync=x", "uid=x", "uid", "umask=1777", "umask=9", "streams_interface=windows", "no-such-option"]
         {
@@ -190,5 +209,3 @@ mod tests {
         assert_eq!((options.file_mask(true), options.file_mask(false)), (0o133, 0o022));
     }
 }
-        options.take("dev,suid,exec,nodev").unwrap();
-        assert_eq!(options.kernel, ["suid", "exec", "nodev"]);

@@ -24,6 +24,7 @@ fn unpacked(device: u32) -> (u32, u32) {
 impl Served {
     /// What is seen of a node with these attributes.
     pub(crate) fn stat_of(&self, node: Node, attributes: &Attributes) -> Stat {
+        let attributes = &self.accesses.seen(node, attributes.clone());
         let mut stat = Stat::of(node.0, attributes);
         let kept = self.owners.kept(&*self.system, node);
         stat.uid = kept.uid.unwrap_or(self.owners.uid);

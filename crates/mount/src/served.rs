@@ -1,28 +1,30 @@
 //! A volume that is being served.
 
+use crate::access::Accesses;
 use crate::errors::{Answer, Errno};
 use crate::options::Options;
 use crate::owners::Owners;
 use platter_device::Operation;
-use platter_vfs::{Error, FileSystem, Result};
+use platter_vfs::{Error, FileSystem, Node, Result, Timestamp};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Told, in a sentence each, what whoever keeps the machine should know.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A volume that is being served: each operation as the kernel asks for it, in plain types.
 /// Told of a file whose owner or permissions became others than whoever asked expects.
 pub type Notice = Box<dyn Fn(Node) + Send + Sync>;
 
+/// A volume that is being served: each operation as the kernel asks for it, in plain types.
 pub struct Served {
     pub(crate) system: Arc<dyn FileSystem>,
     pub(crate) options: Options,
     pub(crate) owners: Owners,
+    pub(crate) accesses: Accesses,
     log: Log,
+    notice: OnceLock<Notice>,
     /// Why nothing is written any more.
     failed: OnceLock<String>,
-    notice: OnceLock<Notice>,
     /// Whether something was changed that may not be durable.
     changed: AtomicBool,
 }
@@ -31,10 +33,12 @@ impl Served {
     /// Serves a volume.
     pub fn new(system: Arc<dyn FileSystem>, options: Options, log: Log) -> Served {
         let owners = Owners::new(&*system, &options);
+        let accesses = Accesses::new(&*system, &options);
         Served {
             system,
             options,
             owners,
+            accesses,
             log,
             notice: OnceLock::new(),
             failed: OnceLock::new(),
@@ -52,8 +56,6 @@ impl Served {
         (self.log)(line);
     }
 
-    /// Whether something may be changed, which will happen then.
-    pub(crate) fn change(&self) -> Answer<()> {
     /// Has whoever keeps attributes of files in a cache told of what they cannot know, the first time that this is called.
     pub fn on_notice(&self, notice: Notice) {
         let _ = self.notice.set(notice);
@@ -66,6 +68,8 @@ impl Served {
         }
     }
 
+    /// Whether something may be changed, which will happen then.
+    pub(crate) fn change(&self) -> Answer<()> {
         if self.options.read_only || self.failed.get().is_some() {
             return Err(Errno(libc::EROFS));
         }
@@ -85,6 +89,7 @@ impl Served {
             return Ok(());
         }
         self.promise()?;
+        self.write_accesses();
         self.told(self.system.sync_all())
     }
 
@@ -95,8 +100,27 @@ impl Served {
 
     /// Makes durable what was changed since the last time, if anything was.
     pub(crate) fn sync_changes(&self) {
-        if self.failed.get().is_none() && self.changed.swap(false, Ordering::Relaxed) {
+        if self.failed.get().is_some() {
+            return;
+        }
+        let was_read = self.write_accesses();
+        if self.changed.swap(false, Ordering::Relaxed) || was_read {
             let _ = self.told(self.system.sync_all());
+        }
+    }
+
+    /// Gives the volume the times of reading that wait. Returns whether there were any.
+    fn write_accesses(&self) -> bool {
+        self.accesses.write(|node, at| self.write_access(node, at))
+    }
+
+    /// Gives the volume a time of reading. Nobody waits for the outcome: damage and failures of the device go to the log, and
+    /// for want of room the time is lost.
+    pub(crate) fn write_access(&self, node: Node, at: Timestamp) {
+        match self.system.note_access(node, at) {
+            // It was forgotten meanwhile, with its time.
+            Ok(()) | Err(Error::NotFound) => {}
+            failed => drop(self.told(failed)),
         }
     }
 
@@ -105,7 +129,10 @@ impl Served {
         match (self.options.read_only, self.failed.get()) {
             (true, _) => Ok(()),
             (false, Some(reason)) => Err(Error::ReadOnly(format!("it was not closed, because {reason}"))),
-            (false, None) => self.system.unmount(),
+            (false, None) => {
+                self.write_accesses();
+                self.system.unmount()
+            }
         }
     }
 

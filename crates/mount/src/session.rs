@@ -1,6 +1,7 @@
 //! From mounting to unmounting.
 
 use crate::bridge::Bridge;
+use crate::options::AccessTimes;
 use crate::served::Served;
 use fuser::{Config, INodeNo, MountOption, Session, SessionACL};
 use platter_vfs::Result;
@@ -19,12 +20,12 @@ use std::time::Duration;
 /// The type that a mount has in `/proc/mounts` behind `fuse.`.
 const SUBTYPE: &str = "platter";
 
-/// What nobody syncs is made durable after so long, as disks' own file systems do.
 /// The offset with which the kernel is told that a file's attributes changed and its content did not.
 ///
 /// Source: `struct fuse_notify_inval_inode_out` of Linux, whose content counts from an offset of 0 on.
 const ATTRIBUTES_ALONE: i64 = -1;
 
+/// What nobody syncs is made durable after so long, as disks' own file systems do.
 const SYNC_EVERY: Duration = Duration::from_secs(5);
 
 /// A volume at a mount point.
@@ -53,20 +54,24 @@ impl Mounted {
             if options.read_only { MountOption::RO } else { MountOption::RW },
         ];
         config.mount_options.extend(options.kernel.iter().filter_map(|option| kernel_option(option)));
+        // For whoever looks at the table of mounts: the kernel leaves times of reading to who serves.
+        if options.access_times == AccessTimes::Never {
+            config.mount_options.push(MountOption::NoAtime);
+        }
         config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(options.threads);
         config.clone_fd = true;
         let session = Session::new(Bridge::new(served.clone()), at, &config)?;
-        Ok(Mounted { session, served })
-    }
-
-    /// Answers requests until it is unmounted by whomever; then makes everything durable and closes the volume.
-    ///
         let kernel = session.notifier();
         served.on_notice(Box::new(move |node| {
             // It does not ask for permissions after a write that took them away. A file it does not know is none it asks of.
             let _ = kernel.inval_inode(INodeNo(node.0), ATTRIBUTES_ALONE, 0);
         }));
+        Ok(Mounted { session, served })
+    }
+
+    /// Answers requests until it is unmounted by whomever; then makes everything durable and closes the volume.
+    ///
     /// # Errors
     /// What closing the volume gives, after which not everything may be durable.
     pub fn run(self) -> Result<()> {
@@ -98,8 +103,6 @@ fn kernel_option(option: &str) -> Option<MountOption> {
         "nosuid" => MountOption::NoSuid,
         "exec" => MountOption::Exec,
         "noexec" => MountOption::NoExec,
-        "atime" => MountOption::Atime,
-        "noatime" => MountOption::NoAtime,
         "sync" => MountOption::Sync,
         "async" => MountOption::Async,
         "dirsync" => MountOption::DirSync,

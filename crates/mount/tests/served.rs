@@ -4,8 +4,11 @@ use platter_device::{Device, Fault, Faults, MemoryDevice, Operation, Sectors, Wh
 use platter_mount::{
     Errno, New, Options, OwnerChange, RangeChange, Served, SetAttribute, Special, Stat, StatChange, Streams,
 };
-use platter_vfs::{FileSystem, FormatOptions, Kind, Node, OpenOptions, RenameFlags, Silent, SyncScope};
+use platter_vfs::{
+    FileSystem, FormatOptions, Kind, Node, OpenOptions, RenameFlags, Silent, SyncScope, Timestamp,
+};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const FORMATS: [&str; 4] = ["fat32", "exfat", "ntfs", "refs"];
 
@@ -154,7 +157,7 @@ fn errors_are_those_of_posix() {
         });
         assert_eq!(served.attribute_value(node, b"security.capability").map(|_| ()), error(libc::EOPNOTSUPP));
         assert_eq!(served.seek(node, 0, false), error(libc::ENXIO));
-        let past = served.change_range(node, u64::MAX - 5, 10, RangeChange::Allocate);
+        let past = served.change_range(node, u64::MAX - 5, 10, RangeChange::Allocate, None);
         assert_eq!(past, error(libc::EFBIG));
     }
 }
@@ -277,10 +280,10 @@ fn data_and_holes_are_found() {
         assert_eq!(served.seek(node, (4 << 20) + 5, false), Ok((4 << 20) + 5));
         assert_eq!(served.seek(node, 4 << 20, true), Ok((4 << 20) + 65536));
         assert_eq!(served.seek(node, 5 << 20, false), error(libc::ENXIO));
-        served.change_range(node, 4 << 20, 65536, RangeChange::Punch).unwrap();
+        served.change_range(node, 4 << 20, 65536, RangeChange::Punch, None).unwrap();
         assert_eq!(served.seek(node, 0, false), error(libc::ENXIO));
         let mut data = [1; 4096];
-        assert_eq!(served.read(node, 4 << 20, &mut data), Ok(4096));
+        assert_eq!(served.read(node, 4 << 20, &mut data, true), Ok(4096));
         assert!(data.iter().all(|byte| *byte == 0));
     }
 }
@@ -293,11 +296,11 @@ fn copies_on_refs_share_clusters() {
     served.sync(Node::ROOT, SyncScope::All).unwrap();
     let before = served.volume_stat().unwrap();
     assert_eq!(before.cluster, 4096);
-    assert_eq!(served.clone_range((from, 0), (to, 0), 70_000), Ok(69_632));
-    assert_eq!(served.clone_range((from, 1), (to, 0), 5000), error(libc::EOPNOTSUPP));
-    assert_eq!(served.clone_range((from, 69_632), (to, 69_632), 368), error(libc::EOPNOTSUPP));
+    assert_eq!(served.clone_range((from, 0), (to, 0), 70_000, None), Ok(69_632));
+    assert_eq!(served.clone_range((from, 1), (to, 0), 5000, None), error(libc::EOPNOTSUPP));
+    assert_eq!(served.clone_range((from, 69_632), (to, 69_632), 368, None), error(libc::EOPNOTSUPP));
     let mut data = vec![0; 70_000];
-    assert_eq!(served.read(to, 0, &mut data), Ok(69_632));
+    assert_eq!(served.read(to, 0, &mut data, true), Ok(69_632));
     assert!(data[..69_632].iter().all(|byte| *byte == 9));
 }
 
@@ -427,7 +430,7 @@ fn all_that_changes_a_file_sets_its_change_time() {
             rename(served, b"other", b"third");
         }),
         ("allocate", |served, node| {
-            served.change_range(node, 0, 100_000, RangeChange::Allocate).unwrap();
+            served.change_range(node, 0, 100_000, RangeChange::Allocate, None).unwrap();
         }),
     ];
     for format in ["ntfs", "refs"] {
@@ -491,7 +494,7 @@ fn two_entries_change_places() {
         let directory = find(Node::ROOT, "directory");
         let read = |node| {
             let mut data = vec![0; 4 << 20];
-            let got = served.read(node, 0, &mut data).unwrap();
+            let got = served.read(node, 0, &mut data, true).unwrap();
             data.truncate(got);
             data
         };
@@ -532,5 +535,90 @@ fn only_its_owner_changes_what_windows_knows_of_a_file() {
         assert_eq!(may("system.ntfs_attrib", 0), Ok(()), "{format}");
         assert_eq!(may("system.ntfs_attrib", 1000), error(libc::EPERM), "{format}");
         assert_eq!(may("user.any", 1000), Ok(()), "the kernel has looked at that one");
+    }
+}
+
+#[test]
+fn times_of_reading_are_kept_as_relatime_has_it() {
+    let read = |served: &Served, node: Node| {
+        served.read(node, 0, &mut [0; 512], true).unwrap();
+        served.stat(node).unwrap()
+    };
+    for format in ["ntfs", "refs"] {
+        let device = made(format);
+        let open = |options: &str| {
+            let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
+            let mut all = Options::of(0, 0, 0o022);
+            all.take(options).unwrap();
+            (served_with(system.clone(), all).0, system)
+        };
+        let (served, system) = open("");
+        let node = Node(file(&served, "file").node);
+        served.write(node, 0, b"x", false).unwrap();
+        let before = served.stat(node).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        let first = read(&served, node);
+        assert!(first.accessed > before.modified, "{format}: the first read after a change");
+        assert_eq!((first.modified, first.changed), (before.modified, before.changed), "{format}");
+        assert_eq!(read(&served, node).accessed, first.accessed, "{format}: newer than the change as it is");
+        served.write(node, 0, b"y", false).unwrap();
+        let again = read(&served, node);
+        assert!(again.accessed > first.accessed, "{format}: the first read after another change");
+        let unread = Node(file(&served, "unread").node);
+        let new = served.stat(unread).unwrap();
+        served.read(unread, 0, &mut [0; 512], false).unwrap();
+        assert_eq!(served.stat(unread).unwrap().accessed, new.accessed, "{format}: O_NOATIME");
+        let set = Timestamp { seconds: 1_000_000_000, nanoseconds: 0 };
+        let was = read(&served, unread).accessed;
+        let change = StatChange { accessed: Some(set), ..StatChange::default() };
+        assert_eq!(served.set_stat(unread, &change).unwrap().accessed, set, "{format}: after {was:?}");
+        // More than a day old.
+        let new = read(&served, unread);
+        assert!(new.accessed > was && new.changed > was, "{format}");
+        let kept = (again.accessed, again.changed, new.accessed, new.changed);
+        served.forget(node, 1);
+        served.sync_all().unwrap();
+        ends_clean(&*system, &*device, format);
+
+        let times = |served: &Served| {
+            let [one, other] =
+                [b"file".as_slice(), b"unread"].map(|name| served.lookup(Node::ROOT, name).unwrap());
+            (one.accessed, one.changed, other.accessed, other.changed)
+        };
+        for options in ["noatime", "ro,strictatime", ""] {
+            let (served, system) = open(options);
+            assert_eq!(times(&served), kept, "{format}: {options}");
+            read(&served, served.lookup(Node::ROOT, b"file").map(|stat| Node(stat.node)).unwrap());
+            assert_eq!(times(&served), kept, "{format}: {options}");
+            system.unmount().unwrap();
+        }
+        let (served, system) = open("strictatime");
+        let node = Node(served.lookup(Node::ROOT, b"file").unwrap().node);
+        assert!(read(&served, node).accessed > again.accessed, "{format}: strictatime");
+        system.unmount().unwrap();
+    }
+    // A volume that a crash leaves in doubt is not written to for being read.
+    let served = served("exfat");
+    let stat = file(&served, "file");
+    assert_eq!(read(&served, Node(stat.node)).accessed, stat.accessed);
+}
+
+#[test]
+fn files_can_have_all_the_room_that_is_said_to_be_theirs() {
+    for format in FORMATS {
+        let served = served(format);
+        let node = Node(file(&served, "file").node);
+        let room = served.volume_stat().unwrap();
+        // What leads to so many clusters takes some as well.
+        let bytes = room.available * room.cluster - (1 << 20);
+        match format {
+            "fat32" | "exfat" => {
+                let size = Some(bytes);
+                served.set_stat(node, &StatChange { size, ..StatChange::default() }).unwrap();
+            }
+            _ => served.change_range(node, 0, bytes, RangeChange::Allocate, None).unwrap(),
+        }
+        let left = served.volume_stat().unwrap();
+        assert!(left.available * left.cluster <= 1 << 20, "{format}: {left:?} of {room:?}");
     }
 }

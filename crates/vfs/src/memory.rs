@@ -756,6 +756,11 @@ impl FileSystem for MemoryFileSystem {
         self.attributes_of(&state, node)
     }
 
+    fn note_access(&self, node: Node, at: Timestamp) -> Result<()> {
+        self.change()?.face_mut(node)?.accessed = at;
+        Ok(())
+    }
+
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
         self.check_aligned(offset, length)?;
         let state = self.lock();

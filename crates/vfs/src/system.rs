@@ -3,7 +3,7 @@
 use crate::blocking::{plan_when_free, read_in_steps};
 use crate::{
     Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, Integrity, Kind, Name, Node, NodeStream,
-    Plan, Progress, RenameFlags, Reparse, Result, Space, SyncScope, VolumeInfo,
+    Plan, Progress, RenameFlags, Reparse, Result, Space, SyncScope, Timestamp, VolumeInfo,
 };
 use platter_device::{Buffer, Device, Queue};
 use std::ops::Range;
@@ -111,6 +111,12 @@ pub trait FileSystem: Send + Sync {
 
     /// Changes attributes and returns them as they are now.
     fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes>;
+
+    /// Keeps when a node's content was last read, and nothing else: unlike [`FileSystem::set_attributes`] this is no change
+    /// of the node, whose time of change stays. A format that does not keep it so does nothing.
+    fn note_access(&self, _node: Node, _at: Timestamp) -> Result<()> {
+        Ok(())
+    }
 
     // Data
 

@@ -38,7 +38,7 @@ use platter_device::sync::{METADATA, Mutex, MutexGuard, RwLock};
 use platter_vfs::{
     Access, Attributes, Capabilities, Change, Claim, Commits, Cursor, DosFlags, Entry, Error, Extent,
     FileSystem, GroupCommit, Health, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions, Pass, Plan,
-    RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope, VolumeInfo,
+    RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -435,6 +435,10 @@ impl FileSystem for NtfsVolume {
             self.with_space(|| self.resize(node, size))?;
         }
         self.change_attributes(node, change)
+    }
+
+    fn note_access(&self, node: Node, at: Timestamp) -> Result<()> {
+        self.keep_access(node, at)
     }
 
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {

@@ -56,6 +56,18 @@ impl NtfsVolume {
         self.attributes_of(&mut core, node.0)
     }
 
+    /// Keeps when a node's content was last read.
+    pub(super) fn keep_access(&self, node: Node, at: Timestamp) -> Result<()> {
+        let mut core = self.change()?;
+        let (owner, mut file) = self.owner_of(&mut core, node.0)?;
+        let mut standard = standard(&file)?;
+        standard.accessed = timestamp_to_file_time(at);
+        file.put(Attr::resident(Type::STANDARD_INFORMATION, standard.to_bytes()));
+        core.transact(|core| core.store(file))?;
+        self.touch(owner);
+        Ok(())
+    }
+
     // Named streams
 
     pub(super) fn streams_of(&self, node: Node) -> Result<Vec<NodeStream>> {

@@ -182,6 +182,11 @@ impl FileSystem for RefsVolume {
         self.change_attributes(node, change)
     }
 
+    fn note_access(&self, node: Node, at: Timestamp) -> Result<()> {
+        self.relieve()?;
+        self.keep_access(node, at)
+    }
+
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
         self.plan_reading(node, offset, length, plan)
     }

@@ -131,11 +131,7 @@ impl RefsVolume {
             self.with_space(|_| self.resize(node, size))?;
         }
         let mut core = self.change()?;
-        // A named stream's are those of its file.
-        let owner = match core.entity(node.0)?.place {
-            RecordPlace::Part { of } => of,
-            _ => node.0,
-        };
+        let owner = owner(&core, node)?;
         let entity = core.entity_mut(owner)?;
         entity.absorb_written();
         if let Some(flags) = change.flags {
@@ -154,6 +150,22 @@ impl RefsVolume {
         entity.record.times[2] = self.now();
         Ok(self.attributes_of(&core, core.entity(node.0)?))
     }
+
+    /// Keeps when a node's content was last read.
+    pub(super) fn keep_access(&self, node: Node, at: Timestamp) -> Result<()> {
+        let mut core = self.change()?;
+        let owner = owner(&core, node)?;
+        core.entity_mut(owner)?.record.times[3] = at.to_file_time(LATEST);
+        Ok(())
+    }
+}
+
+/// The node whose record has a node's times and flags: a named stream's are those of its file.
+fn owner(core: &Core, node: Node) -> Result<u64> {
+    Ok(match core.entity(node.0)?.place {
+        RecordPlace::Part { of } => of,
+        _ => node.0,
+    })
 }
 
 /// Goes through the names in a directory after a key, until `visit` has enough, and returns what could not be read.
