@@ -31,7 +31,7 @@ impl Geometry {
             cluster,
             clusters: boot.clusters(),
             per_container: (boot.container / u64::from(cluster)) as u32,
-            algorithm: if boot.checksum == 4 { Algorithm::Sha256 } else { Algorithm::Crc64 },
+            algorithm: of_pages(boot),
             reference: 0,
             signature: page::volume_signature(&superblock.guid),
         }
@@ -55,11 +55,7 @@ impl Geometry {
 
     /// The checksum that superblocks and checkpoints give themselves.
     pub fn own_algorithm(&self) -> Algorithm {
-        match (self.algorithm, self.cluster) {
-            (Algorithm::Sha256, _) => Algorithm::Sha256,
-            (_, 4096) => Algorithm::Crc32c,
-            _ => Algorithm::Crc64,
-        }
+        own_algorithm(self.algorithm, self.cluster)
     }
 
     /// Bits by which a virtual cluster number is shifted to give its container: one more than the container's size
@@ -99,6 +95,24 @@ impl Geometry {
     /// Whole containers of the volume.
     pub fn containers(&self) -> u64 {
         self.clusters / u64::from(self.per_container)
+    }
+}
+
+/// The checksum of metadata pages.
+fn of_pages(boot: &BootRecord) -> Algorithm {
+    if boot.checksum == 4 { Algorithm::Sha256 } else { Algorithm::Crc64 }
+}
+
+/// The checksum that superblocks give themselves, which is known before one is read.
+pub fn of_superblocks(boot: &BootRecord) -> Algorithm {
+    own_algorithm(of_pages(boot), boot.cluster())
+}
+
+fn own_algorithm(of_pages: Algorithm, cluster: u32) -> Algorithm {
+    match (of_pages, cluster) {
+        (Algorithm::Sha256, _) => Algorithm::Sha256,
+        (_, 4096) => Algorithm::Crc32c,
+        _ => Algorithm::Crc64,
     }
 }
 

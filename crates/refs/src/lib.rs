@@ -17,6 +17,7 @@
 //! - `system`: the rows of the tables that every volume has: schemas, upcase table, security descriptors, the log's
 //!   place.
 //! - `geometry`: sizes, and how virtual and real cluster numbers relate.
+//! - `restored`: superblocks and checkpoints from copies that are damaged.
 //!
 //! *In memory*
 //! - `space`: which clusters are free, parked or held, by tier and container.
@@ -97,6 +98,7 @@ mod ranges;
 mod recover;
 mod reference_counts;
 mod refs;
+mod restored;
 mod scrub;
 mod seen;
 mod shares;

@@ -3,11 +3,12 @@
 use crate::container::Container;
 use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
-use crate::geometry::{ContainerMap, Geometry};
+use crate::geometry::{ContainerMap, Geometry, of_superblocks};
 use crate::layout::bytes::u64_at;
 use crate::layout::{AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock};
 use crate::pages::Pages;
 use crate::ranges::{Range, Ranges};
+use crate::restored;
 use crate::space::Space;
 use crate::space_rows::ALLOCATORS;
 use crate::system;
@@ -88,6 +89,8 @@ pub struct Anchors {
     pub superblock: Superblock,
     /// The good checkpoints, newest first, with their places.
     pub checkpoints: Vec<(usize, Checkpoint)>,
+    /// No copy of the superblock, or of the checkpoint, is whole.
+    pub is_damaged: bool,
 }
 
 /// Reads the first structures.
@@ -97,11 +100,13 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
     let clusters = boot.clusters();
     let mut best: Option<Superblock> = None;
     let mut worst = None;
-    for place in Superblock::places(clusters) {
+    let mut copies = [None, None, None];
+    let places = Superblock::places(clusters);
+    for (place, copy) in places.into_iter().zip(&mut copies) {
         let at = place * u64::from(cluster);
         let mut bytes = vec![0; cluster as usize];
         let read = device.read_at(at, &mut bytes).map_err(Error::from);
-        match read.and_then(|()| Superblock::from_bytes(&bytes, place, at)) {
+        match read.and_then(|()| Superblock::from_bytes(copy.insert(bytes), place, at)) {
             Ok(found) if best.as_ref().is_none_or(|best| found.generation > best.generation) => {
                 best = Some(found)
             }
@@ -112,9 +117,11 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
             }
         }
     }
-    let superblock = best.ok_or_else(|| worst.take().expect("none was good"))?;
+    let mut is_damaged = best.is_none();
+    let restored = || restored::superblock(&copies, places, of_superblocks(&boot)).map(|(found, _)| found);
+    let superblock = best.or_else(restored).ok_or_else(|| worst.take().expect("none was good"))?;
     let geometry = Geometry::without_checkpoint(&boot, &superblock);
-    let mut checkpoints = Vec::new();
+    let (mut checkpoints, mut bad, mut pages) = (Vec::new(), Vec::new(), [None, None]);
     for (slot, &place) in superblock.checkpoints.iter().enumerate() {
         let at = place.saturating_mul(u64::from(cluster));
         let mut bytes = vec![0; geometry.page()];
@@ -127,11 +134,27 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
                 place,
             )),
         };
-        match read
-            .and_then(|()| Checkpoint::from_bytes(&bytes, place, cluster as usize, geometry.signature, at))
-        {
+        let read = read.and_then(|()| {
+            let bytes = pages[slot].insert(bytes);
+            Checkpoint::from_bytes(bytes, place, cluster as usize, geometry.signature, at)
+        });
+        match read {
             Ok(found) => checkpoints.push((slot, found)),
-            Err(error) => {
+            Err(error) => bad.push((slot, error)),
+        }
+    }
+    is_damaged |= checkpoints.is_empty();
+    for (slot, error) in bad {
+        let place = superblock.checkpoints[slot];
+        let restored = pages[slot]
+            .as_ref()
+            .and_then(|bytes| restored::checkpoint(&geometry, place, bytes, pages[1 - slot].as_deref()));
+        match restored {
+            Some((found, _)) => {
+                notes.add(&error, "what it was is known for all that");
+                checkpoints.push((slot, found));
+            }
+            None => {
                 notes.add(&error, "the other checkpoint was used");
                 worst = Some(error);
             }
@@ -140,7 +163,7 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
     checkpoints.sort_by_key(|(_, checkpoint)| std::cmp::Reverse(checkpoint.clock));
     let Some((_, newest)) = checkpoints.first() else { return Err(worst.expect("none was good")) };
     let geometry = geometry.at_checkpoint(newest);
-    Ok(Anchors { boot, geometry, superblock, checkpoints })
+    Ok(Anchors { boot, geometry, superblock, checkpoints, is_damaged })
 }
 
 /// The tree of a root.
@@ -332,6 +355,9 @@ fn core_at(
     });
     if let Some(reason) = only_read {
         core.health.close(reason);
+    }
+    if anchors.is_damaged {
+        core.health.close("no copy of its superblock, or of its checkpoint, is whole; see check");
     }
     core.upper = upcase(&mut core, notes)?;
     if let Some(reason) = live_log(&mut core, device) {

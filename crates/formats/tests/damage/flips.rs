@@ -5,7 +5,8 @@ use crate::volumes::Volume;
 use crate::{Failures, Tally, memory};
 use platter_device::{Device, OverlayDevice};
 use platter_vfs::model::{Random, told};
-use platter_vfs::{ScrubOptions, Silent};
+use platter_vfs::{CheckReport, Finding, ScrubOptions, Severity, Silent};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Bytes that a check, and reading all, may hold.
@@ -89,8 +90,9 @@ fn repair(
     if report.found == 0 && repaired.kept() > 0 {
         failures.push("what the check passes is repaired".into());
     }
-    if report.remaining.is_some_and(|remaining| remaining > platter_vfs::Severity::Notice) {
-        tally.note("something is left after a repair", seed);
+    failures.extend(says_the_same(volume, &*repaired, &report));
+    if let Some(left) = left(&report) {
+        tally.note(left, seed);
         return failures;
     }
     let shared: Arc<dyn Device> = repaired.clone();
@@ -110,6 +112,30 @@ fn repair(
         failures.push(format!("after a repair others object:\n{}{complaint}", told(&report)));
     }
     failures
+}
+
+/// What a repair says that it leaves, by kind.
+pub fn left(report: &CheckReport) -> Option<String> {
+    let codes: BTreeSet<_> = remaining(report).map(|finding| finding.code).collect();
+    (!codes.is_empty()).then(|| format!("left after a repair: {codes:?}"))
+}
+
+fn remaining(report: &CheckReport) -> impl Iterator<Item = &Finding> {
+    report.findings.iter().filter(|finding| !finding.repaired && finding.severity > Severity::Notice)
+}
+
+/// A second check finds what a repair said that it leaves, and nothing else.
+pub fn says_the_same(volume: &Volume, repaired: &dyn Device, report: &CheckReport) -> Failures {
+    let again = match volume.check(repaired, false) {
+        Ok(again) => again,
+        Err(error) => return vec![format!("what was repaired is not checked: {error}")],
+    };
+    let told_before: Vec<_> = remaining(report).collect();
+    let is_new = |finding: &&Finding| !told_before.contains(finding);
+    match remaining(&again).find(is_new) {
+        Some(new) => vec![format!("after a repair:\n{}a check finds besides:\n{new}", told(report))],
+        None => Vec::new(),
+    }
 }
 
 /// A message with all numbers alike, so that those of one kind are counted together.

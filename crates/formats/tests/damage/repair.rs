@@ -1,6 +1,7 @@
 //! A repair harms nothing: no file that was read before is lost or changed by it, also if the power fails while it is
 //! under way and it is begun anew; it can be taken back; and it takes bounded memory and time.
 
+use crate::flips::{left, says_the_same};
 use crate::tree::Tree;
 use crate::volumes::Volume;
 use crate::{Failures, Tally, memory};
@@ -51,8 +52,10 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
         (Err(_), Err(_)) => tally.note("cannot be checked", seed),
         (Ok(_), Err(error)) => failures.push(format!("it can be checked, and its repair fails: {error}")),
         (Ok(found), Ok(_)) if found.is_clean() => tally.note("nothing found", seed),
-        (_, Ok(repaired)) if repaired.remaining.is_none() => tally.note("repaired", seed),
-        (_, Ok(_)) => tally.note("something is left", seed),
+        (_, Ok(repaired)) => {
+            tally.note(left(repaired).unwrap_or_else(|| "repaired".into()), seed);
+            failures.extend(says_the_same(volume, &*recorded, repaired));
+        }
     }
 
     if std::env::var("PLATTER_DAMAGE").is_ok() {

@@ -1,9 +1,10 @@
 //! The first structures: boot record, superblocks, checkpoints, each with its copies.
 
 use super::noted::Repair;
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, of_superblocks};
 use crate::layout::bytes::{put, u32_at};
 use crate::layout::{BootRecord, Checkpoint, PageReference, Superblock, page};
+use crate::restored;
 use platter_device::Device;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
 
@@ -27,9 +28,7 @@ pub struct Anchors {
 /// If of one of them no copy is good.
 pub fn read(device: &dyn Device, report: &mut CheckReport, repair: &mut Repair) -> Result<Anchors> {
     let boot = boot_record(device, report, repair)?;
-    let cluster = boot.cluster();
-    let clusters = boot.clusters();
-    let superblock = superblocks(device, cluster, clusters, report, repair)?;
+    let superblock = superblocks(device, &boot, report, repair)?;
     let geometry = Geometry::without_checkpoint(&boot, &superblock);
     let (checkpoint, slot) = checkpoints(device, &geometry, &superblock, report, repair)?;
     let geometry = geometry.at_checkpoint(&checkpoint);
@@ -102,23 +101,28 @@ fn boot_record(device: &dyn Device, report: &mut CheckReport, repair: &mut Repai
 
 fn superblocks(
     device: &dyn Device,
-    cluster: u32,
-    clusters: u64,
+    boot: &BootRecord,
     report: &mut CheckReport,
     repair: &mut Repair,
 ) -> Result<Superblock> {
-    let places = Superblock::places(clusters);
+    let cluster = boot.cluster();
+    let places = Superblock::places(boot.clusters());
+    let mut copies = [None, None, None];
     let read: Vec<Result<(Superblock, Vec<u8>)>> = places
         .iter()
-        .map(|&place| {
+        .zip(&mut copies)
+        .map(|(&place, copy)| {
             let at = place * u64::from(cluster);
             let mut bytes = vec![0; cluster as usize];
             device.read_at(at, &mut bytes)?;
-            Ok((Superblock::from_bytes(&bytes, place, at)?, bytes))
+            let bytes: &Vec<u8> = copy.insert(bytes);
+            Ok((Superblock::from_bytes(bytes, place, at)?, bytes.clone()))
         })
         .collect();
     let good = read.iter().filter_map(|read| read.as_ref().ok());
-    let Some((best, bytes)) = good.max_by_key(|(superblock, _)| superblock.generation).cloned() else {
+    let whole = good.max_by_key(|(superblock, _)| superblock.generation).cloned();
+    let found = whole.or_else(|| restored::superblock(&copies, places, of_superblocks(boot)));
+    let Some((best, bytes)) = found else {
         return Err(read.into_iter().find_map(|read| read.err()).expect("none was good"));
     };
     for (place, read) in places.iter().zip(read) {
@@ -180,40 +184,59 @@ fn checkpoints(
     report: &mut CheckReport,
     repair: &mut Repair,
 ) -> Result<(Checkpoint, usize)> {
-    let mut good: Vec<(Checkpoint, usize, Vec<u8>)> = Vec::new();
-    let mut bad = Vec::new();
-    for (slot, &place) in superblock.checkpoints.iter().enumerate() {
+    let places = superblock.checkpoints;
+    let (mut good, mut bad, mut pages) = (Vec::new(), Vec::new(), [None, None]);
+    for (slot, &place) in places.iter().enumerate() {
         let end = place.checked_add(u64::from(geometry.page_clusters()));
         let is_inside = end.is_some_and(|end| end <= geometry.clusters) && place > Superblock::CLUSTER;
         let read = if is_inside {
             let at = geometry.offset(place);
             let mut bytes = vec![0; geometry.page()];
             device.read_at(at, &mut bytes).map_err(Error::from).and_then(|()| {
-                let read =
-                    Checkpoint::from_bytes(&bytes, place, geometry.cluster as usize, geometry.signature, at);
-                read.map(|checkpoint| (checkpoint, bytes))
+                let bytes: &Vec<u8> = pages[slot].insert(bytes);
+                Checkpoint::from_bytes(bytes, place, geometry.cluster as usize, geometry.signature, at)
             })
         } else {
             let expected = format!("inside the volume's {:#x} clusters", geometry.clusters);
             Err(Error::damaged("place of a checkpoint", 0, expected, format!("{place:#x}")))
         };
-        match read {
-            Ok((checkpoint, bytes)) => {
-                untidy(&bytes, place, (0x58, 0x5C), "checkpoint", (geometry.cluster, report, repair));
-                good.push((checkpoint, slot, bytes));
+        match (read, &pages[slot]) {
+            (Ok(checkpoint), Some(bytes)) => {
+                untidy(bytes, place, (0x58, 0x5C), "checkpoint", (geometry.cluster, report, repair));
+                good.push((checkpoint, slot, bytes.clone()));
             }
-            Err(error) => bad.push((slot, place, is_inside, error)),
+            (Err(error), _) => bad.push((slot, is_inside, error)),
+            (Ok(_), None) => {}
         }
+    }
+    // Harmless beside a good one: a power cut while it is written leaves it so, and the next commit writes over it.
+    let severity = if good.is_empty() { Severity::Inconsistent } else { Severity::Notice };
+    let mut lost = Vec::new();
+    for (slot, is_inside, error) in bad {
+        let restored = pages[slot].as_ref().and_then(|bytes| {
+            restored::checkpoint(geometry, places[slot], bytes, pages[1 - slot].as_deref())
+        });
+        let Some((checkpoint, bytes)) = restored else {
+            lost.push((slot, is_inside, error));
+            continue;
+        };
+        let message = format!("{}; what it was is known for all that", super::page::plain(&error));
+        report.add(Finding { code: "checkpoint", severity, path: None, message, repaired: false });
+        repair.write(geometry.offset(places[slot]), bytes.clone());
+        good.push((checkpoint, slot, bytes));
     }
     good.sort_by_key(|(checkpoint, slot, _)| (std::cmp::Reverse(checkpoint.clock), *slot));
     let mut good = good.into_iter();
-    let Some((newest, slot, bytes)) = good.next() else { return Err(bad.swap_remove(0).3) };
-    for (bad_slot, place, is_inside, error) in bad {
-        // Harmless: a power cut while it is written leaves it so, and the next commit writes over it.
-        let message = format!("{}; the other checkpoint is good", super::page::plain(&error));
-        let severity = Severity::Notice;
+    let Some((newest, slot, bytes)) = good.next() else { return Err(lost.swap_remove(0).2) };
+    for (bad_slot, is_inside, error) in lost {
+        let (severity, rest) = match severity {
+            Severity::Notice => (severity, "the other checkpoint is good"),
+            _ => (Severity::DataLoss, "the other one is taken, and what was new in this one is lost"),
+        };
+        let message = format!("{}; {rest}", super::page::plain(&error));
         report.add(Finding { code: "checkpoint", severity, path: None, message, repaired: false });
         if is_inside {
+            let place = places[bad_slot];
             // The same roots. The first place has the higher clock: some readers look at no other.
             let clock = if bad_slot == 0 { newest.clock + 1 } else { newest.clock.saturating_sub(1) };
             let mut copy = bytes.clone();

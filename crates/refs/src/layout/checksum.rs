@@ -113,14 +113,14 @@ impl Checksum {
 
 impl Checksum {
     /// Puts right the only bit in which `bytes` differ from what has this checksum, and returns whether that is all that is
-    /// wrong. Of a page with a CRC-64 chance has one in 2^46 taken for such.
+    /// wrong. Of pages with a CRC-64 chance has one in 2^46 taken for such, of those with a CRC-32C one in 2^17.
     pub fn correct_one_bit(&self, bytes: &mut [u8]) -> bool {
         let size = self.algorithm.size();
         // The remainder of a bit that is followed by nothing, from which those of the bits before follow.
         let polynomial = match self.algorithm {
             Algorithm::Crc64 => 0x9A6C_9329_AC4B_C9B5_u64,
-            // Too short: of some thousand pages one would be taken for another by chance.
-            Algorithm::None | Algorithm::Crc32c | Algorithm::Sha256 => return false,
+            Algorithm::Crc32c => 0x82F6_3B78,
+            Algorithm::None | Algorithm::Sha256 => return false,
         };
         let found = self.algorithm.of(bytes);
         let differs = |index: usize| self.value[index] ^ found.value[index];
@@ -161,8 +161,9 @@ mod tests {
     #[test]
     fn one_wrong_bit_is_put_right_and_two_are_not() {
         let page: Vec<u8> = (0..16384u32).map(|at| ((at * 7) >> 3) as u8).collect();
-        let checksum = Algorithm::Crc64.of(&page);
-        for (place, bit) in [(0, 0), (1, 7), (8000, 3), (16383, 0), (16383, 7)] {
+        let places = [(0, 0), (1, 7), (8000, 3), (16383, 0), (16383, 7)];
+        let kinds = [Algorithm::Crc64.of(&page), Algorithm::Crc32c.of(&page)];
+        for (checksum, (place, bit)) in kinds.into_iter().flat_map(|kind| places.map(|place| (kind, place))) {
             let mut wrong = page.clone();
             wrong[place] ^= 1 << bit;
             assert!(checksum.correct_one_bit(&mut wrong) && wrong == page, "{place} {bit}");

@@ -22,7 +22,8 @@ impl Superblock {
     /// The cluster of the first copy.
     pub const CLUSTER: u64 = 0x1E;
     const LIST: usize = 0xC0;
-    const SELF: usize = 0xD0;
+    /// Where the reference to itself stands.
+    pub(crate) const SELF: usize = 0xD0;
 
     /// Where the copies are on a volume of so many clusters.
     pub fn places(clusters: u64) -> [u64; 3] {

@@ -1,0 +1,356 @@
+//! Superblocks and checkpoints of which no copy is whole, or the newest is not.
+//!
+//! Most of such a page is known without it: what every volume has, what the page says twice, and what another copy says.
+//! What is left is guessed: each field is as one copy has it or as another has, and perhaps one bit is wrong. A guess
+//! counts only if it has the checksum that the damaged page stores, so that what comes out is what was written there.
+
+use crate::geometry::Geometry;
+use crate::layout::bytes::{put, u32_at, u64_at};
+use crate::layout::{Algorithm, Checkpoint, Checksum, PageReference, ROOTS, Superblock, Version, page};
+
+/// Guesses that are tried, at most.
+const MOST_GUESSES: usize = 1 << 14;
+/// And of these, the likeliest: such that one wrong bit is looked for in.
+const LIKELY: usize = 64;
+/// Bits of a stored checksum that may be wrong themselves.
+const WRONG_BITS: u32 = 1;
+/// Where in a reference its checksum stands.
+const VALUE: usize = 0x28;
+
+/// The superblock and its page, from what is left of those at all three places; `None` where a copy cannot be read.
+pub fn superblock(
+    copies: &[Option<Vec<u8>>; 3],
+    places: [u64; 3],
+    algorithm: Algorithm,
+) -> Option<(Superblock, Vec<u8>)> {
+    let voted = match copies {
+        [Some(one), Some(two), Some(three)] => Some(majority(one, two, three)),
+        _ => None,
+    };
+    let sizes = [PageReference::compact(algorithm), PageReference::LEGACY];
+    for guess in voted.iter().chain(copies.iter().flatten()) {
+        for ((copy, place), size) in copies.iter().zip(places).flat_map(|copy| sizes.map(|size| (copy, size)))
+        {
+            let Some(copy) = copy else { continue };
+            let mut bytes = guess.clone();
+            bytes[..4].copy_from_slice(&page::SUPERBLOCK);
+            put(&mut bytes, 0x20, place);
+            put(&mut bytes, 0x78, Superblock::SELF as u32);
+            put(&mut bytes, 0x7C, size as u32);
+            let (own, covered) = (Superblock::SELF..Superblock::SELF + size, bytes.len());
+            if !matches(&mut bytes, own.clone(), covered, &stored(copy, own.start, algorithm), true) {
+                continue;
+            }
+            page::seal(&mut bytes, own, covered, algorithm, place);
+            let Ok(found) = Superblock::from_bytes(&bytes, place, 0) else { continue };
+            // Every volume repeats its identifier in short.
+            if u32_at(&bytes, 0x0C) == page::volume_signature(&found.guid) {
+                return Some((found, bytes));
+            }
+        }
+    }
+    None
+}
+
+/// Bit by bit what at least two of three say.
+fn majority(one: &[u8], two: &[u8], three: &[u8]) -> Vec<u8> {
+    one.iter().zip(two).zip(three).map(|((a, b), c)| a & b | b & c | a & c).collect()
+}
+
+/// The checksum that a page stores in its reference to itself.
+fn stored(page: &[u8], own: usize, algorithm: Algorithm) -> Checksum {
+    let mut stored = Checksum { algorithm, value: [0; 32] };
+    let size = algorithm.size();
+    stored.value[..size].copy_from_slice(&page[own + VALUE..own + VALUE + size]);
+    stored
+}
+
+/// Whether a page has this checksum, which may itself be wrong in a bit; or is put right in one bit and has it.
+fn matches(
+    bytes: &mut [u8],
+    own: std::ops::Range<usize>,
+    covered: usize,
+    stored: &Checksum,
+    correct: bool,
+) -> bool {
+    bytes[own].fill(0);
+    let found = stored.algorithm.of(&bytes[..covered]);
+    let wrong: u32 =
+        found.value.iter().zip(stored.value).map(|(one, other)| (one ^ other).count_ones()).sum();
+    wrong <= WRONG_BITS || correct && stored.correct_one_bit(&mut bytes[..covered])
+}
+
+/// A field that one of several values may stand in, the likeliest first; at each of these places the same.
+struct Choice {
+    places: Vec<usize>,
+    values: Vec<Vec<u8>>,
+}
+
+impl Choice {
+    fn new(places: &[usize], values: impl IntoIterator<Item = Vec<u8>>) -> Choice {
+        let mut distinct: Vec<Vec<u8>> = Vec::new();
+        for value in values {
+            if !distinct.contains(&value) {
+                distinct.push(value);
+            }
+        }
+        Choice { places: places.to_vec(), values: distinct }
+    }
+
+    fn put(&self, bytes: &mut [u8], index: usize) {
+        let value = &self.values[index];
+        self.places.iter().for_each(|&place| bytes[place..place + value.len()].copy_from_slice(value));
+    }
+}
+
+/// The checkpoint at `place`, from what is left of it and of the `other` one, which may be damaged too.
+///
+/// What a write left that was cut off has no checksum that anything matches, as the one that is stored is of what was
+/// there before or of what was to be there as a whole.
+pub fn checkpoint(
+    geometry: &Geometry,
+    place: u64,
+    bytes: &[u8],
+    other: Option<&[u8]>,
+) -> Option<(Checkpoint, Vec<u8>)> {
+    let covered = geometry.cluster as usize;
+    let (own_page, other_page) = (bytes, other.unwrap_or(bytes));
+    let standard = |verified| Checkpoint::flags(geometry.version, verified);
+    let mut flags = vec![u32_at(own_page, 0x78), u32_at(other_page, 0x78), standard(true), standard(false)];
+    let mut known = Vec::new();
+    flags.retain(|flags| {
+        !known.contains(flags) && {
+            known.push(*flags);
+            true
+        }
+    });
+    for flags in flags {
+        let (list, own) = Checkpoint::places(flags);
+        let sizes = [PageReference::compact(geometry.algorithm), PageReference::LEGACY];
+        let size = sizes
+            .into_iter()
+            .find(|&size| [own_page, other_page].iter().any(|page| u32_at(page, 0x5C) as usize == size))?;
+        if own + size + ROOTS * size > covered || list + 4 * ROOTS > own {
+            continue;
+        }
+        let layout = Layout { geometry, place, flags, list, own, size };
+        let stored = stored(own_page, own, geometry.own_algorithm());
+        for (base, roots) in [
+            (false, [own_page, other_page]),
+            (true, [own_page, other_page]),
+            (false, [other_page; 2]),
+            (true, [other_page; 2]),
+        ] {
+            let base = layout.base(own_page, base);
+            let choices = layout.choices([own_page, other_page], roots);
+            if let Some(found) = layout.guess(base, &choices, &stored, covered) {
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+/// How a checkpoint is laid out.
+struct Layout<'g> {
+    geometry: &'g Geometry,
+    place: u64,
+    flags: u32,
+    list: usize,
+    own: usize,
+    size: usize,
+}
+
+impl Layout<'_> {
+    fn root(&self, index: usize) -> usize {
+        self.own + self.size * (1 + index)
+    }
+
+    /// The page with all that is known of any; the rest is as it stands there, or nothing.
+    fn base(&self, page: &[u8], is_known: bool) -> Vec<u8> {
+        let mut bytes = page.to_vec();
+        if is_known {
+            bytes.fill(0);
+            put(&mut bytes, 0x88, self.root(ROOTS) as u32);
+            put(&mut bytes, 0x8C, 32u32);
+        }
+        let clusters = [self.place, 0, 0, 0];
+        page::PageHeader {
+            signature: page::CHECKPOINT,
+            volume: self.geometry.signature,
+            clusters,
+            ..page::PageHeader::from_bytes(&bytes)
+        }
+        .store(&mut bytes);
+        put(&mut bytes, 0x58, self.own as u32);
+        put(&mut bytes, 0x5C, self.size as u32);
+        put(&mut bytes, 0x78, self.flags);
+        put(&mut bytes, 0x90, ROOTS as u32);
+        if self.flags & Checkpoint::INDIRECT != 0 {
+            put(&mut bytes, 0x94, self.list as u32);
+        }
+        for index in 0..ROOTS {
+            put(&mut bytes, self.list + 4 * index, self.root(index) as u32);
+        }
+        bytes
+    }
+
+    /// What may stand in the fields that are not known, by both pages; roots by two that may be others.
+    fn choices(&self, pages: [&[u8]; 2], roots: [&[u8]; 2]) -> Vec<Choice> {
+        let [page, other] = pages;
+        let field = |page: &[u8], at: usize, length: usize| page[at..at + length].to_vec();
+        let Version { major, minor } = self.geometry.version;
+        let version = [major, 0, minor, 0].to_vec();
+        let clock = field(page, 0x60, 8);
+        let mut choices = vec![
+            Choice::new(&[0x10, 0x60], [clock.clone(), field(page, 0x10, 8)]),
+            Choice::new(&[0x68], [field(page, 0x68, 8), clock, field(page, 0x10, 8)]),
+            Choice::new(&[0x70], [field(page, 0x70, 8), field(other, 0x70, 8)]),
+            Choice::new(&[0x54], [field(page, 0x54, 4), field(other, 0x54, 4), version.clone()]),
+            Choice::new(&[0x50], [field(page, 0x50, 4), field(other, 0x50, 4), version, vec![0; 4]]),
+        ];
+        for index in 0..ROOTS {
+            let at = self.root(index);
+            let values = roots.map(|page| self.reference(&page[at..at + self.size]));
+            choices.push(Choice::new(&[at], values));
+        }
+        choices
+    }
+
+    /// A reference with its clusters one after the other, as most of them say.
+    fn reference(&self, bytes: &[u8]) -> Vec<u8> {
+        let count = self.geometry.page_clusters() as usize;
+        let firsts: Vec<u64> =
+            (0..count).map(|index| u64_at(bytes, 8 * index).wrapping_sub(index as u64)).collect();
+        let votes = |first: &u64| firsts.iter().filter(|other| *other == first).count();
+        let first = firsts.iter().copied().max_by_key(votes).unwrap_or(0);
+        let mut clusters = [0; 4];
+        (0..count).for_each(|index| clusters[index] = first.wrapping_add(index as u64));
+        let checksum = stored(bytes, 0, self.geometry.algorithm);
+        let mut reference = vec![0; self.size];
+        PageReference { clusters, checksum }.store(&mut reference);
+        reference
+    }
+
+    /// The first guess that has the stored checksum.
+    fn guess(
+        &self,
+        mut bytes: Vec<u8>,
+        choices: &[Choice],
+        stored: &Checksum,
+        covered: usize,
+    ) -> Option<(Checkpoint, Vec<u8>)> {
+        let own = self.own..self.own + self.size;
+        let count = choices.iter().map(|choice| choice.values.len()).try_fold(1usize, usize::checked_mul)?;
+        for correct in [false, true] {
+            for number in 0..count.min(if correct { LIKELY } else { MOST_GUESSES }) {
+                let mut rest = number;
+                for choice in choices {
+                    choice.put(&mut bytes, rest % choice.values.len());
+                    rest /= choice.values.len();
+                }
+                let mut guess = bytes.clone();
+                if matches(&mut guess, own.clone(), covered, stored, correct) {
+                    page::seal(&mut guess, own.clone(), covered, stored.algorithm, self.place);
+                    if let Some(found) = self.sound(&guess, covered) {
+                        return Some((found, guess));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The checkpoint, if nothing in it contradicts what is known of all: a bit that was put right may be a wrong one.
+    fn sound(&self, page: &[u8], covered: usize) -> Option<Checkpoint> {
+        let is_plain = (0..ROOTS).map(|index| self.root(index)).all(|at| {
+            let root = &page[at..at + self.size];
+            self.reference(root) == root
+        });
+        let known = self.base(page, false);
+        let is_known = known[..self.own] == page[..self.own] && u64_at(page, 0x10) == u64_at(page, 0x60);
+        let found = Checkpoint::from_bytes(page, self.place, covered, self.geometry.signature, 0).ok()?;
+        (is_plain && is_known && found.unknown().is_none()).then_some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Refs;
+    use crate::geometry::of_superblocks;
+    use crate::open::{Notes, anchors};
+    use platter_device::{Device, MemoryDevice, Sectors};
+    use platter_vfs::model::Random;
+    use platter_vfs::{Format, FormatOptions, OpenOptions, Silent};
+    use std::sync::Arc;
+
+    fn volume(cluster: u64) -> Arc<MemoryDevice> {
+        let device = Arc::new(MemoryDevice::new(384 << 20, Sectors::SMALL));
+        let options = FormatOptions { cluster: Some(cluster), ..FormatOptions::default() };
+        Refs::INTEGRITY.make(&*device, &options, &Silent).unwrap();
+        Refs::INTEGRITY.open(device.clone(), OpenOptions::default()).unwrap().unmount().unwrap();
+        device
+    }
+
+    /// Flips some bits, of bytes that are not zero more often than not.
+    fn flip(bytes: &mut [u8], count: u64, random: &mut Random) {
+        for _ in 0..count {
+            let mut at = random.below(0x400) as usize;
+            for _ in 0..3 {
+                at = if bytes[at] == 0 { random.below(0x400) as usize } else { at };
+            }
+            bytes[at] ^= 1 << random.below(8);
+        }
+    }
+
+    #[test]
+    fn what_several_damaged_copies_have_in_common_is_what_was_written() {
+        for cluster in [4096, 65536] {
+            let device = volume(cluster);
+            let found = anchors(&*device, &mut Notes::default()).unwrap();
+            let read = |place: u64, length: usize| {
+                let mut bytes = vec![0; length];
+                device.read_at(place * cluster, &mut bytes).unwrap();
+                bytes
+            };
+            let places = Superblock::places(found.boot.clusters());
+            let superblocks = places.map(|place| read(place, cluster as usize));
+            let slots = found.superblock.checkpoints;
+            let pages = slots.map(|place| read(place, found.geometry.page()));
+            let mut random = Random::new(7);
+            let mut restored = 0;
+            for _ in 0..100 {
+                let copies = superblocks.clone().map(|mut copy| {
+                    flip(&mut copy, 2, &mut random);
+                    Some(copy)
+                });
+                let again = superblock(&copies, places, of_superblocks(&found.boot));
+                assert_eq!(again.map(|(again, _)| again), Some(found.superblock.clone()));
+                let [mut one, mut other] = pages.clone();
+                flip(&mut one, 3, &mut random);
+                flip(&mut other, 3, &mut random);
+                for (slot, page, beside) in [(0, &one, &other), (1, &other, &one)] {
+                    if let Some((_, again)) = checkpoint(&found.geometry, slots[slot], page, Some(beside)) {
+                        assert!(again == pages[slot]);
+                        restored += 1;
+                    }
+                }
+            }
+            assert!(restored > 180, "{restored} of 200");
+        }
+    }
+
+    #[test]
+    fn what_says_too_little_is_nothing() {
+        let device = volume(4096);
+        let found = anchors(&*device, &mut Notes::default()).unwrap();
+        let mut random = Random::new(7);
+        for _ in 0..10 {
+            let page = random.bytes(found.geometry.page());
+            assert!(checkpoint(&found.geometry, 0x40, &page, Some(&page)).is_none());
+            let copies = [0; 3].map(|_| Some(random.bytes(4096)));
+            assert!(superblock(&copies, [1, 2, 3], Algorithm::Crc32c).is_none());
+        }
+    }
+}
