@@ -26,7 +26,7 @@ pub use replay::Replay;
 use crate::layout::Reference;
 use crate::layout::log::{
     FIRST_ENTRY, FIRST_PAGE, OPEN_ATTRIBUTE, OpenAttribute, Operation, PAGE, RecordHeader, RestartPage,
-    RestartRecord, operation, used_of_block, used_of_record,
+    RestartRecord, TAIL_PAGES, operation, used_of_block, used_of_record,
 };
 use compose::{Composer, Ring, Sealed, Spot};
 use platter_device::Device;
@@ -181,7 +181,7 @@ impl Log {
             broken: false,
         });
         // Copies of older pages mean nothing any more.
-        self.place.write(device, 2 * PAGE as u64, &[0xFF; 2 * PAGE])?;
+        self.place.write(device, TAIL_PAGES.start * PAGE as u64, &[0xFF; 2 * PAGE])?;
         self.restart(device, 0)
     }
 

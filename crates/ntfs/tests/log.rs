@@ -5,6 +5,7 @@ use platter_device::{
 };
 use platter_ntfs::check::check;
 use platter_ntfs::layout::index::{IndexBlock, IndexNode, name_entry};
+use platter_ntfs::layout::log::{FIRST_PAGE, PAGE, PAGE_DATA, RecordPage, TAIL_PAGES};
 use platter_ntfs::layout::{
     AttributeContent, BootSector, Geometry, Kind, Record, Reference, fixup, record_number, runs,
 };
@@ -260,6 +261,11 @@ impl Bench {
         Log::open(&self.device, self.place.clone()).unwrap()
     }
 
+    /// Where a page of the log stands.
+    fn page_at(number: u64) -> u64 {
+        if number < 30 { (64 + number) << 12 } else { (370 + number) << 12 }
+    }
+
     /// What the blocks' group has, and where.
     fn append(log: &mut Log, device: &dyn Device, blocks: &[(u64, &str)]) -> Result<u64> {
         let target =
@@ -317,6 +323,58 @@ fn a_log_is_replayed_whatever_its_length_and_however_often_it_went_round() {
     replay.apply(&bench.device).unwrap();
     log.end(&bench.device).unwrap();
     assert!(matches!(bench.open().1, LogState::Clean));
+}
+
+/// The page of the ring with the last records, and its number.
+fn last_page(bench: &Bench) -> (u64, RecordPage, [u8; PAGE]) {
+    let pages = (FIRST_PAGE..bench.place.bytes() / PAGE as u64).filter_map(|number| {
+        let mut page = [0; PAGE];
+        bench.device.read_at(Bench::page_at(number), &mut page).unwrap();
+        RecordPage::open(&mut page, 0).ok().map(|header| (number, header, page))
+    });
+    pages.max_by_key(|(_, header, _)| header.last_end).unwrap()
+}
+
+#[test]
+fn a_copy_in_a_tail_page_stands_for_its_page_if_it_is_newer() {
+    let bench = Bench::new();
+    let (mut log, _) = bench.open();
+    log.begin(&bench.device, 0).unwrap();
+    Bench::append(&mut log, &bench.device, &[(0, "first")]).unwrap();
+    let earlier = last_page(&bench);
+    Bench::append(&mut log, &bench.device, &[(0, "second")]).unwrap();
+    let (number, header, mut page) = last_page(&bench);
+    let replayed = || {
+        let (_, LogState::Unclean(replay)) = bench.open() else { panic!("it was not closed") };
+        let over = MemoryDevice::from_image(&bench.device.to_image(), Sectors::SMALL);
+        replay.apply(&over).unwrap();
+        Bench::text(&over, 0)
+    };
+    assert_eq!(replayed().as_deref(), Some("second"));
+    // The page is not written as a whole.
+    bench.device.write_at(Bench::page_at(number), &[0; 512]).unwrap();
+    assert_eq!(replayed().as_deref(), Some("first"));
+    for tail in TAIL_PAGES {
+        let at = number * PAGE as u64;
+        RecordPage { last: at, ..header }.seal(&mut page, 7);
+        bench.device.write_at(Bench::page_at(tail), &page).unwrap();
+        assert_eq!(replayed().as_deref(), Some("second"));
+        // An older copy, of a page that is whole, says nothing.
+        let (number, header, mut old) = earlier;
+        old[PAGE_DATA..].fill(0);
+        RecordPage { last: number * PAGE as u64, last_end: header.last_end - 1, ..header }.seal(&mut old, 9);
+        bench.device.write_at(Bench::page_at(5 - tail), &old).unwrap();
+        assert_eq!(replayed().as_deref(), Some("second"));
+        // Nor does what is no copy of any page.
+        fixup::remove(&mut page, "page", 0).unwrap();
+        for last in [0, 3 * PAGE as u64, at + 8, bench.place.bytes(), u64::MAX] {
+            RecordPage { last, ..header }.seal(&mut page, 8);
+            bench.device.write_at(Bench::page_at(tail), &page).unwrap();
+            assert_eq!(replayed().as_deref(), Some("first"), "{last:#x}");
+            fixup::remove(&mut page, "page", 0).unwrap();
+        }
+        bench.device.write_at(Bench::page_at(2), &[0xFF; 2 * PAGE]).unwrap();
+    }
 }
 
 /// What blocks hold in place once the log was replayed.

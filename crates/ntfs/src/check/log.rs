@@ -41,8 +41,10 @@ pub fn replay(
                 code: "log",
                 severity: Severity::Notice,
                 record: None,
-                message: "$LogFile: holds changes of a volume that was not closed: they are carried out"
-                    .into(),
+                message: format!(
+                    "$LogFile: holds changes of a volume that was not closed: they are carried out{}",
+                    if is_repairing { ", and it is emptied" } else { "" }
+                ),
                 repaired: is_repairing,
             });
             if is_repairing {

@@ -1,7 +1,7 @@
 //! The log, `$LogFile`: its pages, its records, and what NTFS writes into them.
 //!
-//! The log file service (LFS) keeps two restart pages, two pages that older states of it used for copies, and a ring of
-//! record pages. A log sequence number (LSN) is a place in the ring, in units of 8 bytes, below a number that grows
+//! The log file service (LFS) keeps two restart pages, two *tail pages*, which hold copies of record pages that are about
+//! to be written anew, and a ring of record pages. A log sequence number (LSN) is a place in the ring, in units of 8 bytes, below a number that grows
 //! each time the ring begins anew; so it only ever grows. NTFS writes *redo* and *undo* operations, chained into
 //! transactions, and *restart records*, which say where recovery begins.
 //!
@@ -22,6 +22,9 @@ pub const PAGE_DATA: usize = 0x40;
 pub const RECORD_HEADER: usize = 0x30;
 /// The first page of the ring: after two restart pages and two for copies.
 pub const FIRST_PAGE: u64 = 4;
+/// The pages for copies: of version 1.1, in which a copy has the offset of its page where that has its last LSN (the
+/// Linux-NTFS documentation, "tail copies").
+pub const TAIL_PAGES: std::ops::Range<u64> = 2..FIRST_PAGE;
 /// The fewest pages that NTFS takes for a log.
 pub const LEAST_PAGES: u64 = FIRST_PAGE + 0x30;
 /// Where the first entry stands in NTFS's tables of attributes and transactions: entries are named by their offset.
@@ -192,6 +195,14 @@ impl RecordPage {
         }
         fixup::remove(page, RecordPage::NAME, at)?;
         Ok(RecordPage { last: u64_at(page, 8), last_end: u64_at(page, 0x20), next: u16_at(page, 0x18) })
+    }
+
+    /// What a tail page with this header is a copy of: the number of the page, and the header that it has there. A
+    /// copy is made of a page that is written last, so that a record ends in it.
+    pub fn copied(self) -> Option<(u64, RecordPage)> {
+        let number = self.last / PAGE as u64;
+        let is_copy = self.last.is_multiple_of(PAGE as u64) && number >= FIRST_PAGE && self.last_end != 0;
+        is_copy.then_some((number, RecordPage { last: self.last_end, ..self }))
     }
 
     /// Writes the header and protects the page. `number` is put into its update sequence.

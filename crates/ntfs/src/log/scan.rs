@@ -4,6 +4,7 @@ use super::compose::Ring;
 use super::{LogPlace, LogState, Replay};
 use crate::layout::log::{
     Operation, PAGE, PAGE_DATA, RECORD_HEADER, RecordHeader, RecordPage, RestartPage, RestartRecord,
+    TAIL_PAGES,
 };
 use platter_device::Device;
 use platter_vfs::{Error, Result};
@@ -41,7 +42,7 @@ pub fn state(device: &dyn Device, place: &LogPlace, bytes: u64) -> Result<(Optio
     } else if page.file_size != bytes {
         foreign(format!("its log says that it has {} bytes, not {bytes}", page.file_size))
     } else {
-        match collect(&Reader::new(device, place, Ring::new(bytes)), &page)? {
+        match collect(&Reader::new(device, place, Ring::new(bytes))?, &page)? {
             Ok(replay) => LogState::Unclean(replay),
             Err(reason) => foreign(reason),
         }
@@ -92,17 +93,46 @@ struct Reader<'a> {
     device: &'a dyn Device,
     place: &'a LogPlace,
     ring: Ring,
+    /// Copies of pages of the ring.
+    tails: Vec<Tail>,
     /// The pages read last, as they stand on the device: the number of the first, and their bytes.
     window: RefCell<(u64, Vec<u8>)>,
 }
 
+/// A copy of a page of the ring, and the number of that page.
+///
+/// The log file service writes such a copy before it writes a page anew that has records already. So the copy can hold
+/// records that the page does not, because it was not written, or not as a whole, before the power failed.
+struct Tail(u64, RecordPage, Box<[u8; PAGE]>);
+
 impl<'a> Reader<'a> {
-    fn new(device: &'a dyn Device, place: &'a LogPlace, ring: Ring) -> Reader<'a> {
-        Reader { device, place, ring, window: RefCell::default() }
+    fn new(device: &'a dyn Device, place: &'a LogPlace, ring: Ring) -> Result<Reader<'a>> {
+        let mut tails = Vec::new();
+        for number in TAIL_PAGES {
+            let mut page = Box::new([0; PAGE]);
+            place.read(device, number * PAGE as u64, &mut page[..])?;
+            // What is no copy of a page is nothing: they are in use only now and then.
+            let copied = RecordPage::open(&mut page, number * PAGE as u64).ok().and_then(RecordPage::copied);
+            if let Some((number, header)) = copied.filter(|(number, _)| *number < ring.pages()) {
+                tails.push(Tail(number, header, page));
+            }
+        }
+        Ok(Reader { device, place, ring, tails, window: RefCell::default() })
     }
 
-    /// A page of the ring; `None` if it is not whole.
+    /// A page of the ring, or its copy if that has later records; `None` if neither is whole.
     fn page(&self, number: u64) -> Result<Option<(RecordPage, Box<[u8; PAGE]>)>> {
+        let page = self.page_in_place(number)?;
+        let last = page.as_ref().map_or(0, |(header, _)| header.last_end);
+        let copies = self.tails.iter().filter(|Tail(of, header, _)| *of == number && header.last_end > last);
+        match copies.max_by_key(|Tail(_, header, _)| header.last_end) {
+            Some(Tail(_, header, bytes)) => Ok(Some((*header, bytes.clone()))),
+            None => Ok(page),
+        }
+    }
+
+    /// A page of the ring as it stands there; `None` if it is not whole.
+    fn page_in_place(&self, number: u64) -> Result<Option<(RecordPage, Box<[u8; PAGE]>)>> {
         if number >= self.ring.pages() {
             return Ok(None);
         }
