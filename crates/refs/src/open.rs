@@ -331,8 +331,11 @@ fn core_at(
     })?;
     pages.map = found.map;
     either(&mut pages, &mut roots, Root::Objects, Root::ObjectsCopy, &mut whole)?;
-    either(&mut pages, &mut roots, Root::Schemas, Root::SchemasCopy, &mut whole)?;
+    let schemas = either(&mut pages, &mut roots, Root::Schemas, Root::SchemasCopy, &mut whole);
     let (mut only_read, mut ranges) = (None, Default::default());
+    if let Err(error) = schemas {
+        only_read = Some(no_more_than_read("both schema tables are damaged", error, notes)?);
+    }
     match space(&mut pages, &roots, found.for_pages) {
         Ok((space, found)) => (pages.space, ranges) = (space, found),
         Err(error) => only_read = Some(no_more_than_read("what is free is not known", error, notes)?),
@@ -491,7 +494,11 @@ fn upcase(core: &mut Core, notes: &mut Notes) -> Result<Arc<[u16]>> {
         Ok(table) => Ok(table),
         Err(error) => {
             notes.add(&error, "the copy of the upcase table was used");
-            read(0x08)
+            read(0x08).or_else(|error| {
+                let reason = no_more_than_read("both upcase tables are damaged", error, notes)?;
+                core.health.close(reason);
+                Ok((0..=u16::MAX).map(system::windows_upper).collect())
+            })
         }
     }
 }

@@ -138,7 +138,9 @@ impl RefsVolume {
             Ok(told) => notes.0.extend(told),
             Err(error @ (Error::Damaged(_) | Error::Device(_) | Error::NotFound)) => {
                 let reason = format!("what was synced last cannot be carried out again ({error}); see check");
-                core.health.close(reason);
+                if !core.health.close(reason.clone()) {
+                    notes.0.push(reason);
+                }
             }
             Err(error) => return Err(error),
         }

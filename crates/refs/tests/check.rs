@@ -9,7 +9,9 @@ use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::layout::attribute::{DATA, OBJECT_LINK};
 use platter_refs::layout::bytes::{put, u32_at, u64_at};
 use platter_refs::layout::record::key;
-use platter_refs::layout::{ContainerRow, PageReference, ROOTS, Root, ShortEntry, TreeNode, TreeNodeMut};
+use platter_refs::layout::{
+    ContainerRow, PageReference, ROOTS, Root, ShortEntry, Superblock, TreeNode, TreeNodeMut,
+};
 use platter_refs::{Refs, walk_runs};
 use platter_vfs::model::{Random, seed, told};
 use platter_vfs::{
@@ -157,6 +159,30 @@ const CASES: &[Case] = &[
     }),
     case("newest checkpoint", &["checkpoint"], |surgeon| {
         wipe(surgeon, surgeon.superblock.checkpoints[surgeon.slot] * surgeon.cluster, 4096);
+    }),
+    case("every superblock", &["superblock"], |surgeon| {
+        for (number, place) in Superblock::places(surgeon.clusters).into_iter().enumerate() {
+            let at = place * surgeon.cluster;
+            surgeon.flip_at(at, surgeon.cluster as usize, 0x51 * 8 + 9 * number);
+            surgeon.flip_at(at, surgeon.cluster as usize, 0xC0 * 8 + number);
+        }
+    }),
+    case("both checkpoints", &["checkpoint"], |surgeon| {
+        for (number, place) in surgeon.superblock.checkpoints.into_iter().enumerate() {
+            let at = place * surgeon.cluster;
+            surgeon.flip_at(at, surgeon.cluster as usize, 0x60 * 8 + number);
+            surgeon.flip_at(at, surgeon.cluster as usize, 0x201 * 8 + 70 * number);
+        }
+    }),
+    case("both upcase tables", &["copies-lost"], |surgeon| {
+        for of in [0x07, 0x08].map(Of::Object) {
+            wipe(surgeon, surgeon.offset(surgeon.root(of).clusters[0], of), 4096);
+        }
+    }),
+    case("both schema tables", &["copies-lost"], |surgeon| {
+        for of in [Root::Schemas, Root::SchemasCopy].map(Of::Root) {
+            wipe(surgeon, surgeon.offset(surgeon.root(of).clusters[0], of), 4096);
+        }
     }),
     case("object table", &["page-checksum"], |surgeon| surgeon.flip(Of::Root(Root::Objects), 0, 5000)),
     case("object table's copy", &["page-checksum"], |surgeon| {
@@ -473,7 +499,7 @@ const CASES: &[Case] = &[
     case("entry that leads to another number", &["entry-dead", "orphan"], |surgeon| {
         surgeon.edit_value(ROOT, |row| is_name(&units("deep"), row), |value| put(value, 8, 0x7777u64));
     }),
-    case("hard link that leads to another number", &["entry-dead", "entry-missing"], |surgeon| {
+    linked("hard link that leads to another number", &["entry-dead", "entry-missing"], |surgeon| {
         surgeon.edit_value(ROOT, |row| is_name(&units("small"), row), |value| put(value, 0, 0x7777u64));
     }),
     fatal("log with changes", &["log-live"], |surgeon| {

@@ -139,7 +139,7 @@ pub fn says_the_same(volume: &Volume, repaired: &dyn Device, report: &CheckRepor
 }
 
 /// A message with all numbers alike, so that those of one kind are counted together.
-fn without_numbers(message: &str) -> String {
+pub fn without_numbers(message: &str) -> String {
     message
         .split(' ')
         .map(|word| if word.contains(|letter: char| letter.is_ascii_digit()) { "#" } else { word })

@@ -1,7 +1,7 @@
 //! A repair harms nothing: no file that was read before is lost or changed by it, also if the power fails while it is
 //! under way and it is begun anew; it can be taken back; and it takes bounded memory and time.
 
-use crate::flips::{left, says_the_same};
+use crate::flips::{left, says_the_same, without_numbers};
 use crate::tree::Tree;
 use crate::volumes::Volume;
 use crate::{Failures, Tally, memory};
@@ -26,6 +26,9 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     let damaged: Arc<dyn Device> = damaged;
     let before = volume.read(&damaged);
     let mut failures = Failures::new();
+    if let Some(why) = before.faults.first().filter(|why| why.starts_with("it does not open")) {
+        tally.note(without_numbers(why), seed);
+    }
 
     let untouched = Arc::new(OverlayDevice::new(damaged.clone()));
     let begun = Instant::now();

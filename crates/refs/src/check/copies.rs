@@ -13,14 +13,15 @@ use std::cmp::Ordering;
 /// Whether a row can be true, asked where copies differ.
 pub type Valid<'v> = &'v dyn Fn(&mut Check<'_>, &TreeRow) -> bool;
 
-/// Calls `each` on every row that counts, and reports where the copies differ.
+/// Calls `each` on every row that counts, and reports where the copies differ. Whether either of them is whole is the
+/// answer.
 pub fn walk(
     check: &mut Check<'_>,
     mut first: RowCursor,
     mut second: RowCursor,
     valid: Valid<'_>,
     each: &mut dyn FnMut(&mut Check<'_>, TreeRow),
-) {
+) -> bool {
     let (again, other) = (first.again(), second.again());
     while first.next(check).is_some() {}
     while second.next(check).is_some() {}
@@ -49,6 +50,7 @@ pub fn walk(
             merge(check, again, other, valid, each);
         }
     }
+    first.is_sound() || second.is_sound()
 }
 
 /// The next row of a tree whose pages have been counted and verified before.

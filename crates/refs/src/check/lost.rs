@@ -17,8 +17,8 @@ pub struct LostTree {
 pub struct LostRow {
     /// Its key, flags and value.
     pub row: (Vec<u8>, u16, Vec<u8>),
-    /// What it leads to: virtual clusters, and how many.
-    pub places: Vec<(u64, u64)>,
+    /// What it leads to: virtual clusters, and how many. `None` where that cannot be read, as of a row that is damaged.
+    pub places: Option<Vec<(u64, u64)>>,
     /// Whether the page that it stands in fails its checksum.
     pub is_damaged: bool,
 }

@@ -326,7 +326,16 @@ impl<'d> Check<'d> {
         // Platter wrote the sizes of 4 KiB clusters on all volumes once.
         let former = crate::system::schema_rows(minor, 0x4000);
         let valid = |_: &mut Check<'_>, row: &TreeRow| is_known(&known, row) || is_known(&former, row);
-        copies::walk(self, schemas.0, schemas.1, &valid, &mut |_, _| {});
+        let lost = (self.is_directory_lost, self.is_content_lost);
+        let mut are_known = true;
+        let is_there = copies::walk(self, schemas.0, schemas.1, &valid, &mut |_, row| {
+            are_known &= is_known(&known, &row) || is_known(&former, &row);
+        });
+        if !is_there && are_known {
+            (self.is_directory_lost, self.is_content_lost) = lost;
+            self.repair.renew(Root::Schemas);
+            self.repair.renew(Root::SchemasCopy);
+        }
         for root in [
             Root::MediumAllocator,
             Root::ContainerAllocator,

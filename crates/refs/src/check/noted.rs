@@ -29,6 +29,8 @@ pub struct Repair {
     pub is_metadata_lost: bool,
     /// The security descriptors are lost, and no file has one that is not known.
     pub is_security_lost: bool,
+    /// Both upcase tables are damaged, and what is left is as Windows has it.
+    pub is_upcase_lost: bool,
     /// Directories whose trees are made anew from what is left of them, with rows of what is not.
     pub salvaged: Vec<(u64, Vec<NotedRow>)>,
     /// Changes of rows.
@@ -148,6 +150,11 @@ impl Repair {
         self.is_security_lost = true;
     }
 
+    /// Has the upcase tables made anew.
+    pub fn renew_upcase(&mut self) {
+        self.is_upcase_lost = true;
+    }
+
     /// Has rows changed.
     pub fn add(&mut self, task: Task) {
         if self.tasks.len() < MOST_TASKS {
@@ -169,6 +176,7 @@ impl Repair {
         trees
             || self.is_metadata_lost
             || self.is_security_lost
+            || self.is_upcase_lost
             || self.is_space_wrong
             || self.clock > 0
             || self.is_counter_wrong

@@ -116,7 +116,13 @@ pub fn read_own(check: &mut Check<'_>) {
                     }
                     _ => super::is_known(&known, row),
                 };
-                copies::walk(check, one, other, &valid, &mut keep);
+                let lost = (check.is_directory_lost, check.is_content_lost);
+                let is_there = copies::walk(check, one, other, &valid, &mut keep);
+                let are_known = rows.iter().all(|row| known.contains(row));
+                if !is_there && first == 0x07 && are_known {
+                    (check.is_directory_lost, check.is_content_lost) = lost;
+                    check.repair.renew_upcase();
+                }
             }
             (None, None) => {
                 let message = format!("{name}: expected objects {first:#x} and {second:#x}, found neither");

@@ -41,8 +41,8 @@ pub fn find(check: &mut Check<'_>) {
 
 /// Counts what a row leads to as used, if nothing else has it.
 fn claim(check: &mut Check<'_>, row: &LostRow) -> bool {
-    let places: Result<Vec<(u64, u64)>> = row
-        .places
+    let Some(places) = &row.places else { return false };
+    let places: Result<Vec<(u64, u64)>> = places
         .iter()
         .map(|&(cluster, count)| Ok((check.real(cluster, count.max(1), Tier::Medium)?, count)))
         .collect();

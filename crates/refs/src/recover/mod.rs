@@ -67,10 +67,12 @@ pub fn lost_rows(
     for tree in trees {
         let rows = directory::lost(&scan, tree.table, &tree.root, &order);
         let with_places = |row: RecoveredRow| {
-            let places = data::places(&mut scan, &row, tree.table)?;
-            Some(LostRow { row: (row.key, row.flags, row.value), places, is_damaged: row.is_damaged })
+            let places = data::places(&mut scan, &row, tree.table);
+            let is_usable = places.is_some() || row.is_damaged;
+            let row = LostRow { row: (row.key, row.flags, row.value), places, is_damaged: row.is_damaged };
+            is_usable.then_some(row)
         };
-        // Where one leads to what cannot be read, nobody knows what belongs to it: the tree stays as it is.
+        // Where a good one leads to what cannot be read, nobody knows what belongs to it: the tree stays as it is.
         let rows: Option<Vec<LostRow>> = rows.into_iter().map(with_places).collect();
         found.extend(rows.map(|rows| (tree.table, rows)));
     }

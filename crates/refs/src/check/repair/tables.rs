@@ -33,6 +33,9 @@ pub fn mend(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
         renew_security(core)?;
         plan.damaged.remove(&SECURITY);
     }
+    if plan.repair.is_upcase_lost {
+        renew_upcase(core, plan)?;
+    }
     // This directory has nothing in it but its record, which is made anew like any other.
     if plan.repair.is_metadata_lost {
         plan.damaged.remove(&METADATA_DIRECTORY);
@@ -196,6 +199,24 @@ fn renew_security(core: &mut Core) -> Result<()> {
     set_tree(core, SECURITY, new)
 }
 
+/// Makes both upcase tables anew, as Windows has them on every volume.
+fn renew_upcase(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
+    const SCHEMA: u32 = 0xE090;
+    let schema = system::schema(plan.geometry.version.minor, SCHEMA);
+    let extra = vec![0; schema.map_or(0, |schema| schema.root_extra as usize)];
+    let kind = schema.map_or(0, |schema| schema.word_8 as u16);
+    for table in [0x07, 0x08] {
+        let pages = &mut core.pages;
+        let mut new = Tree::create(pages, table, SCHEMA, Order::Words, Tier::Medium, &extra, kind)?;
+        for (key, value) in system::upcase_rows(plan.geometry.cluster, system::windows_upper) {
+            new.put(pages, &key, 0, &value)?;
+        }
+        set_tree(core, table, new)?;
+        plan.damaged.remove(&table);
+    }
+    Ok(())
+}
+
 /// Makes roots anew from what the check found out.
 pub fn renew(core: &mut Core, plan: &RepairPlan) -> Result<()> {
     for &index in &plan.repair.renewed {
@@ -210,6 +231,10 @@ pub fn renew(core: &mut Core, plan: &RepairPlan) -> Result<()> {
                 vec![(key, 0, value)]
             }
             Root::ContainerIndex => Vec::new(),
+            Root::Schemas | Root::SchemasCopy => {
+                let rows = system::schema_rows(plan.geometry.version.minor, plan.geometry.page() as u32);
+                rows.into_iter().map(|(key, value)| (key, 0, value)).collect()
+            }
             Root::References => match &plan.shares {
                 Some(rows) => {
                     rows.iter().map(|row| (ShareRow::key(row.start).to_vec(), 0, row.to_bytes())).collect()
