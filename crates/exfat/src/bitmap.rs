@@ -40,6 +40,13 @@ impl Bitmap {
         Ok(bitmap)
     }
 
+    /// The bitmap of a volume of which nobody knows what is free. It is only read.
+    pub fn full(heap: Heap, sector: u32) -> Bitmap {
+        let data = vec![0xFF; (heap.count.div_ceil(8) as usize).next_multiple_of(sector as usize)];
+        let (runs, sector) = (Runs::default(), sector as usize);
+        Bitmap { data, runs, heap, sector, dirty: BTreeSet::new(), taken: heap.count }
+    }
+
     /// Whether a cluster is taken.
     pub fn get(&self, cluster: u32) -> bool {
         let bit = cluster - 2;

@@ -34,7 +34,7 @@ struct SystemEntries {
 }
 
 /// Finds bitmap and up-case table in the root directory.
-fn find(slots: &Slots, active: u32, place: u64) -> Result<SystemEntries> {
+fn find(slots: &Slots, active: u32, place: u64, doubts: &mut Vec<Error>) -> SystemEntries {
     let mut found = SystemEntries { bitmap: None, upcase: None };
     for at in 0..slots.end() {
         let slot = slots.slot(at);
@@ -50,19 +50,80 @@ fn find(slots: &Slots, active: u32, place: u64) -> Result<SystemEntries> {
             }
             Primary::Other(kind::LABEL) => {}
             Primary::Other(other) if !is_benign(other) => {
-                // 8.2: such a volume is not to be mounted.
+                // 8.2: such a volume is not to be written to.
                 let (expected, found) = ("an entry of a known type", format!("type {other:02X}"));
-                return Err(Error::damaged(
-                    "root directory",
-                    place + u64::from(at) * SLOT as u64,
-                    expected,
-                    found,
-                ));
+                let at = place + u64::from(at) * SLOT as u64;
+                doubts.push(Error::damaged("root directory", at, expected, found));
             }
             _ => {}
         }
     }
+    found
+}
+
+/// An error that says what is damaged, and that reading can go on without.
+fn soft(error: Error) -> Result<Error> {
+    match error {
+        Error::Damaged(_) | Error::Device(_) => Ok(error),
+        error => Err(error),
+    }
+}
+
+/// The boot region to go by, with its sector and what that says: the main one, or the backup (3.2) where the main one
+/// does not have its checksum.
+fn boot_region(device: &dyn Device, doubts: &mut Vec<Error>) -> Result<(BootSector, Geometry, Vec<u8>)> {
+    let main = read_boot(device)?;
+    let geometry = main.geometry(device.len());
+    let mut sizes = vec![512, 1024, 2048, 4096];
+    sizes.sort_by_key(|&size: &usize| usize::from(size.trailing_zeros() != u32::from(main.sector_shift)));
+    let own = geometry.and_then(|geometry| {
+        let region = read_region(device, 0, geometry.sector as usize);
+        Ok((geometry, region?))
+    });
+    let (error, main_one) = match own {
+        Ok((geometry, (region, Ok(())))) => return Ok((main, geometry, region)),
+        Ok((geometry, (region, Err(error)))) => (error, Some((geometry, region))),
+        Err(error) => (error, None),
+    };
+    let backup = sizes.into_iter().find_map(|sector| {
+        let at = (BootRegion::SECTORS * sector) as u64;
+        let (region, verified) = read_region(device, at, sector).ok()?;
+        let boot = BootSector::from_bytes(region.first_chunk()?);
+        let geometry = boot.geometry(device.len()).ok()?;
+        verified.ok()?;
+        (geometry.sector as usize == sector).then_some((boot, geometry, region))
+    });
+    let found = match (backup, main_one) {
+        (Some(backup), _) => backup,
+        (None, Some((geometry, region))) => (main, geometry, region),
+        (None, None) => return Err(error),
+    };
+    doubts.push(error);
     Ok(found)
+}
+
+/// A boot region, and whether it has its checksum.
+fn read_region(device: &dyn Device, at: u64, sector: usize) -> Result<(Vec<u8>, Result<()>)> {
+    let mut region = vec![0; BootRegion::SECTORS * sector];
+    device.read_at(at, &mut region)?;
+    let verified = BootRegion::verify(&region, sector).map_err(|(found, expected)| {
+        let place = at + (BootRegion::SUMMED * sector) as u64;
+        Error::damaged("boot checksum", place, format!("{expected:08X}"), format!("{found:08X}"))
+    });
+    Ok((region, verified))
+}
+
+/// Reads the allocation bitmap.
+fn read_bitmap(
+    device: &dyn Device,
+    geometry: &Geometry,
+    table: &mut Table<Geometry>,
+    entry: &BitmapEntry,
+) -> Result<Bitmap> {
+    let heap = geometry.heap;
+    let needed = heap.clusters_for(geometry.bitmap_bytes()) as u32;
+    let runs = table.walk(entry.cluster, Some(needed), heap.count)?;
+    Bitmap::read(device, heap, geometry.sector, runs)
 }
 
 /// Reads what an open volume needs.
@@ -70,23 +131,12 @@ fn find(slots: &Slots, active: u32, place: u64) -> Result<SystemEntries> {
 /// # Errors
 /// [`Error::NotThisFormat`] and [`Error::Damaged`] if what the device begins with makes no sense, and the device's.
 pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
-    let boot = read_boot(&*device)?;
-    let geometry = boot.geometry(device.len())?;
+    let mut doubts: Vec<Error> = Vec::new();
+    let (boot, geometry, mut region) = boot_region(&*device, &mut doubts)?;
     let sector = geometry.sector as usize;
     if sector < device.sectors().logical as usize {
         let reason = "its sectors are smaller than the device's".into();
         return Err(Error::NotThisFormat { format: "exFAT", reason });
-    }
-    let mut region = vec![0; BootRegion::SECTORS * sector];
-    device.read_at(0, &mut region)?;
-    if let Err((found, expected)) = BootRegion::verify(&region, sector) {
-        let place = (BootRegion::SUMMED * sector) as u64;
-        return Err(Error::damaged(
-            "boot checksum",
-            place,
-            format!("{expected:08X}"),
-            format!("{found:08X}"),
-        ));
     }
     region.truncate(sector);
 
@@ -95,16 +145,33 @@ pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     let first = geometry.root_cluster;
     let chain = table.walk(first, None, geometry.most_of_a_directory())?;
     let slots = Slots::read(&*device, rules(geometry.sector), heap, Storage::Chain(chain))?;
-    let found = find(&slots, geometry.active_fat, heap.offset(first))?;
+    let found = find(&slots, geometry.active_fat, heap.offset(first), &mut doubts);
     let missing = |what| Error::damaged("root directory", heap.offset(first), what, "none");
 
-    let entry = found.bitmap.ok_or_else(|| missing("an entry for the allocation bitmap"))?;
-    let needed = heap.clusters_for(geometry.bitmap_bytes()) as u32;
-    let runs = table.walk(entry.cluster, Some(needed), heap.count)?;
-    let bitmap = Bitmap::read(&*device, heap, geometry.sector, runs)?;
-
-    let entry = found.upcase.ok_or_else(|| missing("an entry for the up-case table"))?;
-    let upcase = Arc::new(read_upcase(&*device, &geometry, &mut table, &entry)?);
+    // Reading can do without what is free, and most names without the volume's own upper-case letters.
+    let bitmap = match found.bitmap {
+        Some(entry) => read_bitmap(&*device, &geometry, &mut table, &entry),
+        None => Err(missing("an entry for the allocation bitmap")),
+    };
+    let bitmap = match bitmap {
+        Ok(bitmap) => bitmap,
+        Err(error) => {
+            doubts.push(soft(error)?);
+            Bitmap::full(heap, geometry.sector)
+        }
+    };
+    let upcase = match found.upcase {
+        Some(entry) => read_upcase(&*device, &geometry, &mut table, &entry),
+        None => Err(missing("an entry for the up-case table")),
+    };
+    let upcase = match upcase {
+        Ok(upcase) => upcase,
+        Err(error) => {
+            doubts.push(soft(error)?);
+            Upcase::recommended()
+        }
+    };
+    let upcase = Arc::new(upcase);
 
     let mut space = FreeSpace::new(heap.last(), heap.cluster_size());
     bitmap.free_runs(|start, count| space.give(start, count));
@@ -114,6 +181,9 @@ pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     let two = geometry.fat_count == 2;
     let family = ExfatFamily { geometry, table, bitmap, upcase, boot: region };
     let core = Core::new(device, heap, family, space, root, was_dirty);
+    if let Some(error) = doubts.first() {
+        core.health.close(format!("{error}; see check"));
+    }
     if two {
         core.health.close("TexFAT volumes, which have two FATs, are only read");
     }

@@ -10,7 +10,7 @@ use crate::layout::{
 use crate::log::{Log, LogPlace, LogState};
 use crate::space::Space;
 use platter_device::{Device, OverlayDevice};
-use platter_vfs::{Error, Health, OpenOptions, Result};
+use platter_vfs::{Error, Health, OpenOptions, Result, windows_upper};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -208,9 +208,28 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
     };
     let mut core = Core::new(device.clone(), geometry, mft_runs(&device, geometry)?);
     core.load_record_bits()?;
-    load_upcase(&mut core)?;
-    load_space(&mut core)?;
-    let information = information(&mut core)?;
+    let mut without = |what: &str, loaded: Result<()>| -> Result<()> {
+        match loaded {
+            Err(error @ (Error::Damaged(_) | Error::Device(_) | Error::NotFound)) => {
+                reason.get_or_insert(format!("{what} ({error}); see check"));
+                Ok(())
+            }
+            loaded => loaded,
+        }
+    };
+    // Reading can do without all of this.
+    let upcase = load_upcase(&mut core);
+    if upcase.is_err() {
+        core.upcase = (0..=u16::MAX).map(windows_upper).collect();
+    }
+    without("its table of upper-case letters is damaged", upcase)?;
+    without("what is free is not known", load_space(&mut core))?;
+    let found = information(&mut core);
+    let information = match &found {
+        Ok(information) => *information,
+        Err(_) => VolumeInformation { version: (3, 1), flags: 0 },
+    };
+    without("its version is not known", found.map(drop))?;
     if information.version.0 != 3 {
         let (major, minor) = information.version;
         reason = reason.or(Some(format!("version {major}.{minor} is only read")));

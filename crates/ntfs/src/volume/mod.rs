@@ -312,7 +312,11 @@ impl FileSystem for NtfsVolume {
 
     fn info(&self) -> Result<VolumeInfo> {
         let mut core = self.core();
-        let label = open::label(&mut core)?;
+        let label = match open::label(&mut core) {
+            // The record that has it is damaged, and that is told below.
+            Err(Error::Damaged(_)) if self.health.obstacle().is_some() => String::new(),
+            label => label?,
+        };
         let (major, minor) = self.information.version;
         let geometry = core.geometry;
         let mut details = vec![
