@@ -99,13 +99,14 @@ fn what_is_wrong_with_a_volume_that_does_not_open_is_told() {
     fs::write(place.path("f.img"), &image[..8192]).unwrap();
     let said = place.fails("ls f.img");
     assert!(said.contains("a FAT file system, which is damaged") && said.contains("16 sectors"), "{said}");
-    // A boot region whose checksum is wrong: it is recognised, and does not open.
+    // A root directory whose cluster is free: the volume is recognised, and does not open.
     place.works("mkfs exfat e.img --size 32M");
     let mut image = fs::read(place.path("e.img")).unwrap();
-    image[600] ^= 1;
+    let root = u32::from_le_bytes(image[96..100].try_into().unwrap()) as usize;
+    image[(1 << 20) + 4 * root..][..4].fill(0);
     fs::write(place.path("e.img"), &image).unwrap();
     let (told, _) = place.ends(1, "info e.img");
-    assert!(told.contains("cannot be opened: damaged boot checksum"), "{told}");
+    assert!(told.contains("cannot be opened: damaged cluster chain"), "{told}");
     let said = place.fails("ls e.img");
     assert!(said.contains("`platter recover`"), "{said}");
     // Nothing is said of the way it was opened where nothing stands in the way of writing.

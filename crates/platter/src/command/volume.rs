@@ -152,6 +152,9 @@ impl Volumes {
         if let Some(why) = device.why_read_only().filter(|_| device.end() < device.len()) {
             tell(format_args!("platter: {}: {why}; what lies there cannot be read", shown(image)));
         }
+        if !writable && let Some(doubt) = doubt(&*system) {
+            tell(format_args!("platter: {}: {doubt}", shown(image)));
+        }
         let (image, system_too) = (image.to_path_buf(), system.clone());
         self.open.push(Open { image, paths, partition, device: whole, writable, system: system_too });
         Ok(system)
@@ -171,6 +174,30 @@ impl Volumes {
         }
         outcome
     }
+}
+
+/// What whoever reads a volume should know of it: that it was not closed, that Windows or its log has more of it, that
+/// something is damaged.
+fn doubt(system: &dyn FileSystem) -> Option<String> {
+    let info = match system.info() {
+        Ok(info) => info,
+        Err(error) => return Some(error.to_string()),
+    };
+    let of = |wanted: &str| -> Vec<String> {
+        info.details.iter().filter(|(name, _)| *name == wanted).map(|(_, told)| told.clone()).collect()
+    };
+    let mut doubts = of("read-only");
+    // What the device says is told already.
+    doubts.retain(|why| Some(why) != system.device().why_read_only().as_ref());
+    if doubts.is_empty() && info.dirty && !system.capabilities().recovers {
+        doubts.push("it was not closed, so that what was written last may be there in part".into());
+    }
+    let damage = of("damage");
+    doubts.extend(damage.first().cloned());
+    if damage.len() > 1 {
+        doubts.push(format!("and {} more, see platter check", damage.len() - 1));
+    }
+    (!doubts.is_empty()).then(|| doubts.join("; "))
 }
 
 /// A path on a volume.

@@ -1,14 +1,19 @@
 //! `platter cat`
 
-use crate::command::failure::{About, Outcome};
+use crate::command::failure::{About, Failure, Outcome};
 use crate::command::output::Output;
 use crate::command::volume::{ReadOptions, VolumePath, Volumes};
 use clap::Args;
 use platter::Access;
 use platter_device::Buffer;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+
+/// Bytes that are read at a time where larger pieces have a part that cannot be read.
+const SMALLEST: usize = 4096;
 
 /// Print files
+///
+/// What cannot be printed is reported, the rest is printed, and the exit code is 1.
 #[derive(Args)]
 pub struct Arguments {
     /// The files
@@ -23,21 +28,45 @@ impl Arguments {
         let mut volumes = Volumes::new(self.volume.partition);
         let mut output = Output::new();
         let mut buffer = Buffer::new(1 << 20);
+        let mut failed = false;
         for argument in &self.paths {
-            let path = VolumePath::parse(argument)?;
-            let system = volumes.volume(&path.image, Access::Read)?;
-            let held = path.find(&system)?;
-            let mut offset = 0;
-            loop {
-                let read = system.read(held.node, offset, &mut buffer).about(&path)?;
-                output.bytes(&buffer[..read])?;
-                offset += read as u64;
-                if read < buffer.len() {
-                    break;
+            match print(argument, &mut volumes, &mut buffer, &mut output) {
+                Err(failure) if failure.is_silent() => return Err(failure),
+                Err(failure) => {
+                    failure.print();
+                    failed = true;
                 }
+                Ok(()) => {}
             }
         }
         output.finish()?;
-        Ok(0)
+        Ok(u8::from(failed))
+    }
+}
+
+/// Prints a file, up to the first place of it that cannot be read.
+fn print(
+    argument: &OsStr,
+    volumes: &mut Volumes,
+    buffer: &mut Buffer,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let path = VolumePath::parse(argument)?;
+    let system = volumes.volume(&path.image, Access::Read)?;
+    let held = path.find(&system)?;
+    let (mut offset, mut piece) = (0, buffer.len());
+    loop {
+        match system.read(held.node, offset, &mut buffer[..piece]) {
+            // Of a large piece all but a part may be good.
+            Err(_) if piece > SMALLEST => piece = SMALLEST,
+            read => {
+                let read = read.about(&path)?;
+                output.bytes(&buffer[..read])?;
+                offset += read as u64;
+                if read < piece {
+                    return Ok(());
+                }
+            }
+        }
     }
 }

@@ -105,10 +105,12 @@ impl Arguments {
             let name = new_name.as_ref().or(name.as_ref());
             if name.is_none() && !self.recursive {
                 copy.fail(&Failure::new(&source, "is a directory; use -r to copy it with everything in it"));
-            } else if leads_into(&directory, &source).about(&source)? {
-                copy.fail(&Failure::new(&source, "a directory cannot be copied into itself"));
-            } else {
-                copy.run(source, &directory, name);
+                continue;
+            }
+            match leads_into(&directory, &source).about(&source) {
+                Ok(false) => copy.run(source, &directory, name),
+                Ok(true) => copy.fail(&Failure::new(&source, "a directory cannot be copied into itself")),
+                Err(failure) => copy.fail(&failure),
             }
         }
         Ok(copy.finish())

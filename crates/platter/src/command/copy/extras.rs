@@ -1,5 +1,6 @@
 //! What a file or directory has besides its content, and where its content is.
 
+use crate::command::failure::Failure;
 use platter::Held;
 use platter_vfs::{Name, Reparse};
 use std::ops::Range;
@@ -31,6 +32,8 @@ pub struct Extras {
     pub rights: u64,
     /// How many snapshots there are.
     pub snapshots: u64,
+    /// What could not be read of all this.
+    pub failures: Vec<Failure>,
 }
 
 /// Where the content of a file is.

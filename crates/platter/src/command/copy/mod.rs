@@ -249,11 +249,8 @@ impl<'a> Copy<'a> {
             self.losses.note(loss, &source);
             return Ok(());
         };
-        let finished = source
-            .extras(facts.what)
-            .and_then(|extras| made.add(extras, &source, &mut self.losses))
-            .and_then(|()| made.finish(&facts, &source, &self.usual, &mut self.losses));
-        if let Err(failure) = finished {
+        self.extras(&source, &made, facts.what);
+        if let Err(failure) = made.finish(&facts, &source, &self.usual, &mut self.losses) {
             target.remove(name);
             return Err(failure);
         }
@@ -261,6 +258,15 @@ impl<'a> Copy<'a> {
             self.links.entry(identity).or_insert((source, made));
         }
         self.copied(target, name, self.done - before)
+    }
+
+    /// Gives a copy what its source has besides content. Each part that cannot be read is told, and the rest is kept.
+    fn extras(&mut self, source: &Source, made: &Made, what: What) {
+        let failures = match source.extras(what) {
+            Ok(extras) => made.add(extras, source, &mut self.losses),
+            Err(failure) => vec![failure],
+        };
+        failures.iter().for_each(|failure| self.fail(failure));
     }
 
     /// What must not be copied to where it would go.
@@ -298,11 +304,7 @@ impl<'a> Copy<'a> {
             return Err(Failure::new(source, "directories inside each other without end"));
         }
         let (inside, made) = target.directory(name, depth == 0)?;
-        let added =
-            source.extras(What::Directory).and_then(|extras| made.add(extras, source, &mut self.losses));
-        if let Err(failure) = added {
-            self.fail(&failure);
-        }
+        self.extras(source, &made, What::Directory);
         self.content_of(source, &inside, depth);
         if self.volume_failed {
             return Ok(());

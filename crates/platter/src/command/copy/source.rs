@@ -138,8 +138,38 @@ impl Source {
     pub fn extras(&self, what: What) -> Result<Extras, Failure> {
         match self {
             Source::Host(path) => host::extras(path).about(self),
-            Source::Volume(_, held) => volume_extras(held, what).about(self),
+            Source::Volume(_, held) => Ok(self.volume_extras(held, what)),
         }
+    }
+
+    fn volume_extras(&self, held: &Held, what: What) -> Extras {
+        let (system, node) = (&held.system, held.node);
+        let mut extras = Extras::default();
+        let mut failures = Vec::new();
+        for stream in or_told(system.streams(node), self, &mut failures).unwrap_or_default() {
+            let at = format!("{self}:{}", stream.name);
+            let opened = system.stream(node, &stream.name, false);
+            if let Some(opened) = or_told(opened, &at, &mut failures) {
+                let content = StreamContent::Held(Held::new(system, opened));
+                extras.streams.push(Stream { name: stream.name, content });
+            }
+        }
+        let names = or_told(system.extended_attributes(node), self, &mut failures).unwrap_or_default();
+        for name in names.into_iter().filter(|name| !LinuxAttributes::has(name)) {
+            let at = format!("{self}:{name}");
+            let value = or_told(system.extended_attribute(node, &name), &at, &mut failures);
+            extras.extended.extend(value.map(|value| (name, value)));
+        }
+        if matches!(what, What::File | What::Directory) {
+            extras.reparse = or_told(system.reparse_point(node), self, &mut failures).flatten();
+        }
+        let usual = platter_vfs::security::usual_descriptors();
+        let security = or_told(system.security_descriptor(node), self, &mut failures);
+        extras.security = security.filter(|own| !own.is_empty() && !usual.contains(own));
+        let snapshots = or_told(system.snapshots(node), self, &mut failures);
+        extras.snapshots = snapshots.map_or(0, |all| all.len() as u64);
+        extras.failures = failures;
+        extras
     }
 
     /// Where a symbolic link leads.
@@ -260,27 +290,16 @@ fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
     }
 }
 
-fn volume_extras(held: &Held, what: What) -> platter_vfs::Result<Extras> {
-    let (system, node) = (&held.system, held.node);
-    let mut extras = Extras::default();
-    for stream in or_none(system.streams(node))?.unwrap_or_default() {
-        let content = Held::new(system, system.stream(node, &stream.name, false)?);
-        extras.streams.push(Stream { name: stream.name, content: StreamContent::Held(content) });
-    }
-    for name in or_none(system.extended_attributes(node))?.unwrap_or_default() {
-        if !LinuxAttributes::has(&name) {
-            let value = system.extended_attribute(node, &name)?;
-            extras.extended.push((name, value));
-        }
-    }
-    if matches!(what, What::File | What::Directory) {
-        extras.reparse = or_none(system.reparse_point(node))?.flatten();
-    }
-    let usual = platter_vfs::security::usual_descriptors();
-    let security = or_none(system.security_descriptor(node))?;
-    extras.security = security.filter(|own| !own.is_empty() && !usual.contains(own));
-    extras.snapshots = or_none(system.snapshots(node))?.map_or(0, |all| all.len() as u64);
-    Ok(extras)
+/// What could be read, if a format has it. What could not is told, and does not hide the rest.
+fn or_told<T>(
+    found: platter_vfs::Result<T>,
+    at: impl fmt::Display,
+    failures: &mut Vec<Failure>,
+) -> Option<T> {
+    or_none(found).about(at).unwrap_or_else(|failure| {
+        failures.push(failure);
+        None
+    })
 }
 
 /// The permissions in a mode.

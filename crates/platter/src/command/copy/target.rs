@@ -1,6 +1,6 @@
 //! Where copies are made: a directory of the host or of a volume, and what is made in it.
 
-use super::extras::{Extras, StreamContent};
+use super::extras::{Extras, Stream, StreamContent};
 use super::host::{self, Usual, host_path};
 use super::losses::{Loss, Losses};
 use super::source::{Facts, Source, What, held_layout, permissions};
@@ -380,64 +380,73 @@ fn holes(data: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
 }
 
 impl Made {
-    /// Gives it everything besides content, owner, times and flags.
-    pub fn add(&self, extras: Extras, from: &Source, losses: &mut Losses) -> Result<(), Failure> {
-        let Extras { streams, extended, reparse, security, rights, snapshots } = extras;
+    /// Gives it everything besides content, owner, times and flags. Returns what of that could not be read or written:
+    /// the rest is there all the same.
+    pub fn add(&self, extras: Extras, from: &Source, losses: &mut Losses) -> Vec<Failure> {
+        let Extras { streams, extended, reparse, security, rights, snapshots, mut failures } = extras;
+        let mut given = |kept: Result<bool, Failure>, loss, at: String| match kept {
+            Ok(true) => {}
+            Ok(false) => losses.note(loss, at),
+            Err(failure) => failures.push(failure),
+        };
         for stream in streams {
-            let name = stream.name.clone();
-            let kept = match self {
-                Made::Host(path) => match bytes_of(&stream.content, from)? {
-                    Some(content) => is_kept_by_host(host::set_stream(path, &name, content)).about(self)?,
-                    None => false,
-                },
-                Made::Volume(path, held) if held.system.capabilities().streams => {
-                    is_kept(copy_stream(held, &name, &stream.content)).about(path)?
-                }
-                Made::Volume(..) => false,
-            };
-            if !kept {
-                losses.note(Loss::Streams, format_args!("{from}:{name}"));
-            }
+            let at = format!("{from}:{}", stream.name);
+            given(self.add_stream(&stream, &at), Loss::Streams, at);
         }
         for (name, value) in extended {
+            let at = format!("{from}:{name}");
             let kept = match self {
-                Made::Host(path) => {
-                    (name.starts_with("user.") || name.starts_with("trusted."))
-                        && is_kept_by_host(host::set(path, &name, &value)).about(self)?
+                Made::Host(path) if name.starts_with("user.") || name.starts_with("trusted.") => {
+                    is_kept_by_host(host::set(path, &name, &value)).about(&at)
                 }
-                Made::Volume(path, held) => {
-                    is_kept(held.system.set_extended_attribute(held.node, &name, Some(&value))).about(path)?
+                Made::Host(_) => Ok(false),
+                Made::Volume(_, held) => {
+                    is_kept(held.system.set_extended_attribute(held.node, &name, Some(&value))).about(&at)
                 }
             };
-            if !kept {
-                losses.note(Loss::Extended, format_args!("{from}:{name}"));
-            }
+            given(kept, Loss::Extended, at);
         }
         if let Some(point) = reparse {
             let kept = match self {
-                Made::Host(_) => false,
+                Made::Host(_) => Ok(false),
                 Made::Volume(path, held) => {
-                    is_kept(held.system.set_reparse_point(held.node, Some(&point))).about(path)?
+                    is_kept(held.system.set_reparse_point(held.node, Some(&point))).about(path)
                 }
             };
-            if !kept {
-                losses.note(Loss::Reparse, from);
-            }
+            given(kept, Loss::Reparse, from.to_string());
         }
         if let Some(descriptor) = security {
             let kept = match self {
-                Made::Host(_) => false,
+                Made::Host(_) => Ok(false),
                 Made::Volume(path, held) => {
-                    is_kept(held.system.set_security_descriptor(held.node, &descriptor)).about(path)?
+                    is_kept(held.system.set_security_descriptor(held.node, &descriptor)).about(path)
                 }
             };
-            if !kept {
-                losses.note(Loss::Security, from);
-            }
+            given(kept, Loss::Security, from.to_string());
         }
         (0..rights).for_each(|_| losses.note(Loss::Rights, from));
         (0..snapshots).for_each(|_| losses.note(Loss::Snapshots, from));
-        Ok(())
+        failures
+    }
+
+    /// Gives it a stream, or none of it. Whether there is a place for it is the answer.
+    fn add_stream(&self, stream: &Stream, at: &str) -> Result<bool, Failure> {
+        let name = &stream.name;
+        match self {
+            Made::Host(path) => match bytes_of(&stream.content, at)? {
+                Some(content) => is_kept_by_host(host::set_stream(path, name, content)).about(at),
+                None => Ok(false),
+            },
+            Made::Volume(_, held) if held.system.capabilities().streams => {
+                let kept = is_kept(copy_stream(held, name, &stream.content)).about(at);
+                if kept.is_err() {
+                    // Half a stream that looks like a whole one would be worse than none.
+                    let _ = held.system.remove_stream(held.node, name);
+                }
+                kept
+            }
+            Made::Volume(..) => Ok(false),
+        }
     }
 
     /// Gives it owner, permissions, flags and times, which come last.
@@ -571,16 +580,16 @@ fn as_flag(what: What, owner: &LinuxAttributes, usual: &Usual) -> Option<bool> {
 }
 
 /// The content of a stream, if the host can hold it.
-fn bytes_of(content: &StreamContent, from: &Source) -> Result<Option<Vec<u8>>, Failure> {
+fn bytes_of(content: &StreamContent, at: &str) -> Result<Option<Vec<u8>>, Failure> {
     match content {
         StreamContent::Bytes(bytes) => Ok(Some(bytes.clone())),
         StreamContent::Held(held) => {
-            let size = held.system.attributes(held.node).about(from)?.size;
+            let size = held.system.attributes(held.node).about(at)?.size;
             if size >= host::LARGEST_VALUE {
                 return Ok(None);
             }
             let mut bytes = vec![0; size as usize];
-            let read = held.system.read(held.node, 0, &mut bytes).about(from)?;
+            let read = held.system.read(held.node, 0, &mut bytes).about(at)?;
             bytes.truncate(read);
             Ok(Some(bytes))
         }
