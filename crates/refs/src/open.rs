@@ -144,10 +144,12 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
         }
     }
     is_damaged |= checkpoints.is_empty();
+    let may_guess = checkpoints.is_empty() || restored::counts_beside_a_whole_one(&geometry);
     for (slot, error) in bad {
         let place = superblock.checkpoints[slot];
         let restored = pages[slot]
             .as_ref()
+            .filter(|_| may_guess)
             .and_then(|bytes| restored::checkpoint(&geometry, place, bytes, pages[1 - slot].as_deref()));
         match restored {
             Some((found, _)) => {

@@ -103,6 +103,14 @@ impl Choice {
     }
 }
 
+/// Whether a guess counts although the other checkpoint is whole.
+///
+/// A power cut leaves a checkpoint half written, and then the other one is what was synced. A checksum of 32 bits is too short
+/// to be compared with ten thousands of guesses: some of them would have it by chance, and be a checkpoint that never was.
+pub fn counts_beside_a_whole_one(geometry: &Geometry) -> bool {
+    geometry.own_algorithm() != Algorithm::Crc32c
+}
+
 /// The checkpoint at `place`, from what is left of it and of the `other` one, which may be damaged too.
 ///
 /// What a write left that was cut off has no checksum that anything matches, as the one that is stored is of what was
