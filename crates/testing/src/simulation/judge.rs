@@ -68,6 +68,10 @@ pub fn judge_run(history: &History, last: &[Option<Vec<u8>>]) -> Result<(), Stri
                     certain.push(false);
                 }
             }
+            if history.copy_failed && call.planned && !call.failed {
+                calls.push(call.clone());
+                certain.push(false);
+            }
         }
         for &file in files {
             if let Some(last) = &last[file] {
