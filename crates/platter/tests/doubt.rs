@@ -133,3 +133,34 @@ fn cat_prints_what_can_be_printed() {
     assert!(said.contains("/d/none") && said.contains("v.img:/none"), "{said}");
     assert_eq!(printed.len(), 80_000);
 }
+
+/// A file of ReFS with integrity, and its stream: one place of each is damaged in turn.
+#[test]
+fn what_is_around_a_damaged_place_is_kept() {
+    let place = Place::new("doubt-places");
+    let letters = |seed: u64, length: usize| -> String {
+        content(seed, length).iter().map(|byte| char::from(b'a' + byte % 26)).collect()
+    };
+    let (file, stream) = (letters(1, 40_000), letters(2, 3000));
+    fs::write(place.path("f"), &file).unwrap();
+    place.tool("setfattr", &["-n", "user.DosStream.s:$DATA", "-v", &stream, "f"]);
+    place.works("mkfs refs+integrity v.img --size 512M");
+    place.works("cp f v.img:/f");
+    let sound = fs::read(place.path("v.img")).unwrap();
+    let damage = |text: &str, offset: usize| {
+        let mut clusters = (0..sound.len()).step_by(4096);
+        let start = clusters.find(|at| sound[*at..].starts_with(&text.as_bytes()[..32])).unwrap();
+        let mut image = sound.clone();
+        image[start + offset] ^= 1;
+        fs::write(place.path("v.img"), image).unwrap();
+    };
+    damage(&stream, 1000);
+    let (_, said) = place.ends(1, "cp v.img:/f copy");
+    assert!(said.lines().count() == 1 && said.contains("v.img:/f:s: "), "{said}");
+    assert_eq!(fs::read(place.path("copy")).unwrap(), file.as_bytes());
+    damage(&file, 21_000);
+    let (printed, said) = place.ends(1, "cat v.img:/f");
+    assert!(said.lines().count() == 1 && printed == file[..20_480], "{} bytes: {said}", printed.len());
+    let (_, said) = place.ends(1, "cp v.img:/f none");
+    assert!(said.contains("v.img:/f: ") && !place.path("none").exists(), "{said}");
+}
