@@ -112,9 +112,6 @@ pub fn counts_beside_a_whole_one(geometry: &Geometry) -> bool {
 }
 
 /// The checkpoint at `place`, from what is left of it and of the `other` one, which may be damaged too.
-///
-/// What a write left that was cut off has no checksum that anything matches, as the one that is stored is of what was
-/// there before or of what was to be there as a whole.
 pub fn checkpoint(
     geometry: &Geometry,
     place: u64,
