@@ -8,7 +8,7 @@ use std::process::Command;
 fn lines(directory: &str, arguments: &[&str]) -> Vec<String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo)
-        .args(["tree", "--offline", "--locked", "--edges", "normal,build", "--prefix", "none"])
+        .args(["tree", "--locked", "--edges", "normal,build", "--prefix", "none"])
         .args(arguments)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(directory))
         .output()
