@@ -83,7 +83,15 @@ fn boot_region(device: &dyn Device, doubts: &mut Vec<Error>) -> Result<(BootSect
     let (error, main_one) = match own {
         Ok((geometry, (region, Ok(())))) => return Ok((main, geometry, region)),
         Ok((geometry, (region, Err(error)))) => (error, Some((geometry, region))),
-        Err(error) => (error, None),
+        Err(error) => {
+            // What has its checksum is meant so: the backup may be of an older volume.
+            let is_whole =
+                |&sector: &usize| read_region(device, 0, sector).is_ok_and(|(_, verified)| verified.is_ok());
+            if sizes.iter().any(is_whole) {
+                return Err(error);
+            }
+            (error, None)
+        }
     };
     let backup = sizes.into_iter().find_map(|sector| {
         let at = (BootRegion::SECTORS * sector) as u64;
