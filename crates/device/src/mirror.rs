@@ -30,9 +30,9 @@ use std::time::Duration;
 ///
 /// A copy that fails a write or a flush no longer holds what the others do. It is taken *out of service* for as long as
 /// the mirror is open: not read, not written. The write succeeds as long as one copy that took it is left. The last
-/// copy stays in service, whatever it fails. Writes to the same place that are in flight at that moment may have reached the
-/// copies in different orders; until all of them have ended, one that was seen on the copy that failed may be seen again
-/// after another.
+/// copy stays in service, whatever it fails. Writes to the same place that are in flight when a copy fails a transfer may have
+/// reached the copies in different orders; until all of them have ended, one that was seen on the copy that failed may be
+/// seen again after another.
 ///
 /// A mirror made by itself keeps no record of what was written where. After a copy went out of service, and after a power
 /// cut with writes that were not flushed, copies may differ. [`MirrorSet`] opens one that knows: each copy has a record

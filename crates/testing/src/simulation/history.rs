@@ -76,8 +76,8 @@ pub struct History {
     pub failed_at: Option<usize>,
     /// Moments so far.
     pub ticks: u64,
-    /// The copy of a mirror that some was read from went out of service: writes that met while they were under way may have
-    /// reached the other copy in another order, and be seen once more until the last of them has returned.
+    /// A copy of a mirror failed, and the other one answered: writes that met while they were under way may have reached that
+    /// in another order, and be seen once more until the last of them has returned.
     pub copy_failed: bool,
     /// What is wrong whatever the order: errors where none is due.
     pub faults: Vec<String>,

@@ -134,8 +134,7 @@ pub(super) fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Ve
     if fails {
         history.doubt_planned();
     }
-    let is_lost = failure.is_some_and(|failure| failure.operation != Operation::Read);
-    history.copy_failed = setting.volume.mirrored && is_lost;
+    history.copy_failed = setting.volume.mirrored && failure.is_some();
     if let Some(fault) = history.faults.first() {
         return Err(fault.clone());
     }
