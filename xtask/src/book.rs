@@ -14,14 +14,13 @@ pub fn make(directory: &str) -> Outcome {
     let source = here.folder("src")?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let contents = read(&root.join("docs/SUMMARY.md"))?;
-    for link in links(&contents) {
-        let page = Path::new("docs").join(link);
-        let name = link.trim_start_matches("../");
-        let chapter = |target: &str| links(&contents).any(|link| is_same(&page, target, link));
-        let linked = flat(&unlinked(&read(&root.join(&page))?, chapter));
-        write(&source.join(name), &linked)?;
+    let flat_contents = flat(&contents);
+    let is_chapter = |file: &str| links(&flat_contents).any(|chapter| chapter == file);
+    for (link, name) in links(&contents).zip(links(&flat_contents)) {
+        let page = flat(&read(&root.join("docs").join(link))?);
+        write(&source.join(name), &unlinked(&page, is_chapter))?;
     }
-    write(&source.join("SUMMARY.md"), &flat(&contents))?;
+    write(&source.join("SUMMARY.md"), &flat_contents)?;
     copy(&root.join("docs/report.png"), &source.join("report.png"))?;
     write(
         &here.folder("")?.join("book.toml"),
@@ -56,18 +55,6 @@ fn links(page: &str) -> impl Iterator<Item = &str> {
     page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
 }
 
-/// Whether a link of a page leads to a chapter, which the contents name by a link of their own.
-fn is_same(page: &Path, target: &str, chapter: &str) -> bool {
-    let file = target.split('#').next().unwrap_or_default();
-    let at_top = page.starts_with("docs/..");
-    let named = if at_top {
-        file.strip_prefix("docs/").map_or(format!("../{file}"), str::to_owned)
-    } else {
-        file.to_owned()
-    };
-    named == chapter
-}
-
 /// A page in which what leads out of the book, to a file of the project, is no link any more.
 fn unlinked(page: &str, is_chapter: impl Fn(&str) -> bool) -> String {
     let mut kept = String::new();
@@ -83,7 +70,7 @@ fn unlinked(page: &str, is_chapter: impl Fn(&str) -> bool) -> String {
         let stays = target.contains("://")
             || target.starts_with('#')
             || target.ends_with(".png")
-            || is_chapter(target);
+            || is_chapter(target.split('#').next().unwrap_or_default());
         kept += &before[..open];
         kept += if stays { &rest[open..at + end + 1] } else { &before[open + 1..] };
         rest = &from[end + 1..];

@@ -61,11 +61,14 @@ fn find(slots: &Slots, active: u32, place: u64, doubts: &mut Vec<Error>) -> Syst
     found
 }
 
-/// An error that says what is damaged, and that reading can go on without.
-fn soft(error: Error) -> Result<Error> {
-    match error {
-        Error::Damaged(_) | Error::Device(_) => Ok(error),
-        error => Err(error),
+/// What was read, or, where that is damaged, what reading goes on with in its place.
+fn or_without<T>(read: Result<T>, doubts: &mut Vec<Error>, instead: impl FnOnce() -> T) -> Result<T> {
+    match read {
+        Err(error @ (Error::Damaged(_) | Error::Device(_))) => {
+            doubts.push(error);
+            Ok(instead())
+        }
+        read => read,
     }
 }
 
@@ -157,29 +160,12 @@ pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     let missing = |what| Error::damaged("root directory", heap.offset(first), what, "none");
 
     // Reading can do without what is free, and most names without the volume's own upper-case letters.
-    let bitmap = match found.bitmap {
-        Some(entry) => read_bitmap(&*device, &geometry, &mut table, &entry),
-        None => Err(missing("an entry for the allocation bitmap")),
-    };
-    let bitmap = match bitmap {
-        Ok(bitmap) => bitmap,
-        Err(error) => {
-            doubts.push(soft(error)?);
-            Bitmap::full(heap, geometry.sector)
-        }
-    };
-    let upcase = match found.upcase {
-        Some(entry) => read_upcase(&*device, &geometry, &mut table, &entry),
-        None => Err(missing("an entry for the up-case table")),
-    };
-    let upcase = match upcase {
-        Ok(upcase) => upcase,
-        Err(error) => {
-            doubts.push(soft(error)?);
-            Upcase::recommended()
-        }
-    };
-    let upcase = Arc::new(upcase);
+    let entry = found.bitmap.ok_or_else(|| missing("an entry for the allocation bitmap"));
+    let bitmap = entry.and_then(|entry| read_bitmap(&*device, &geometry, &mut table, &entry));
+    let bitmap = or_without(bitmap, &mut doubts, || Bitmap::full(heap, geometry.sector))?;
+    let entry = found.upcase.ok_or_else(|| missing("an entry for the up-case table"));
+    let upcase = entry.and_then(|entry| read_upcase(&*device, &geometry, &mut table, &entry));
+    let upcase = Arc::new(or_without(upcase, &mut doubts, Upcase::recommended)?);
 
     let mut space = FreeSpace::new(heap.last(), heap.cluster_size());
     bitmap.free_runs(|start, count| space.give(start, count));

@@ -80,6 +80,17 @@ fn matches(
     wrong <= WRONG_BITS || correct && stored.correct_one_bit(&mut bytes[..covered])
 }
 
+/// Each value once, where it comes first.
+fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for value in values {
+        if !distinct.contains(&value) {
+            distinct.push(value);
+        }
+    }
+    distinct
+}
+
 /// A field that one of several values may stand in, the likeliest first; at each of these places the same.
 struct Choice {
     places: Vec<usize>,
@@ -88,13 +99,7 @@ struct Choice {
 
 impl Choice {
     fn new(places: &[usize], values: impl IntoIterator<Item = Vec<u8>>) -> Choice {
-        let mut distinct: Vec<Vec<u8>> = Vec::new();
-        for value in values {
-            if !distinct.contains(&value) {
-                distinct.push(value);
-            }
-        }
-        Choice { places: places.to_vec(), values: distinct }
+        Choice { places: places.to_vec(), values: distinct(values) }
     }
 
     fn put(&self, bytes: &mut [u8], index: usize) {
@@ -121,15 +126,8 @@ pub fn checkpoint(
     let covered = geometry.cluster as usize;
     let (own_page, other_page) = (bytes, other.unwrap_or(bytes));
     let standard = |verified| Checkpoint::flags(geometry.version, verified);
-    let mut flags = vec![u32_at(own_page, 0x78), u32_at(other_page, 0x78), standard(true), standard(false)];
-    let mut known = Vec::new();
-    flags.retain(|flags| {
-        !known.contains(flags) && {
-            known.push(*flags);
-            true
-        }
-    });
-    for flags in flags {
+    let flags = [u32_at(own_page, 0x78), u32_at(other_page, 0x78), standard(true), standard(false)];
+    for flags in distinct(flags) {
         let (list, own) = Checkpoint::places(flags);
         let sizes = [PageReference::compact(geometry.algorithm), PageReference::LEGACY];
         let size = sizes
