@@ -143,15 +143,10 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
             Err(error) => bad.push((slot, error)),
         }
     }
-    is_damaged |= checkpoints.is_empty();
-    let may_guess = checkpoints.is_empty() || restored::counts_beside_a_whole_one(&geometry);
+    let is_other_whole = !checkpoints.is_empty();
+    is_damaged |= !is_other_whole;
     for (slot, error) in bad {
-        let place = superblock.checkpoints[slot];
-        let restored = pages[slot]
-            .as_ref()
-            .filter(|_| may_guess)
-            .and_then(|bytes| restored::checkpoint(&geometry, place, bytes, pages[1 - slot].as_deref()));
-        match restored {
+        match restored::checkpoint_in(slot, &geometry, superblock.checkpoints, &pages, is_other_whole) {
             Some((found, _)) => {
                 notes.add(&error, "what it was is known for all that");
                 checkpoints.push((slot, found));

@@ -108,16 +108,26 @@ impl Choice {
     }
 }
 
-/// Whether a guess counts although the other checkpoint is whole.
+/// The checkpoint in one of both places, from what is left of it there and of the other one.
 ///
 /// A power cut leaves a checkpoint half written, and then the other one is what was synced. A checksum of 32 bits is too short
-/// to be compared with ten thousands of guesses: some of them would have it by chance, and be a checkpoint that never was.
-pub fn counts_beside_a_whole_one(geometry: &Geometry) -> bool {
-    geometry.own_algorithm() != Algorithm::Crc32c
+/// to be compared with ten thousands of guesses: some of them would have it by chance, and be a checkpoint that never was. So
+/// nothing is guessed by it where the other one is whole.
+pub fn checkpoint_in(
+    slot: usize,
+    geometry: &Geometry,
+    places: [u64; 2],
+    pages: &[Option<Vec<u8>>; 2],
+    is_other_whole: bool,
+) -> Option<(Checkpoint, Vec<u8>)> {
+    if is_other_whole && geometry.own_algorithm() == Algorithm::Crc32c {
+        return None;
+    }
+    checkpoint(geometry, places[slot], pages[slot].as_ref()?, pages[1 - slot].as_deref())
 }
 
 /// The checkpoint at `place`, from what is left of it and of the `other` one, which may be damaged too.
-pub fn checkpoint(
+fn checkpoint(
     geometry: &Geometry,
     place: u64,
     bytes: &[u8],

@@ -211,12 +211,10 @@ fn checkpoints(
     }
     // Harmless beside a good one: a power cut while it is written leaves it so, and the next commit writes over it.
     let severity = if good.is_empty() { Severity::Inconsistent } else { Severity::Notice };
-    let may_guess = good.is_empty() || restored::counts_beside_a_whole_one(geometry);
+    let is_other_whole = !good.is_empty();
     let mut lost = Vec::new();
     for (slot, is_inside, error) in bad {
-        let restored = pages[slot].as_ref().filter(|_| may_guess).and_then(|bytes| {
-            restored::checkpoint(geometry, places[slot], bytes, pages[1 - slot].as_deref())
-        });
+        let restored = restored::checkpoint_in(slot, geometry, places, &pages, is_other_whole);
         let Some((checkpoint, bytes)) = restored else {
             lost.push((slot, is_inside, error));
             continue;
