@@ -80,7 +80,7 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_vfs::model::Random;
+    use platter_testing::model::Random;
 
     /// The first gap with room, looked for one by one.
     fn first(gaps: &Gaps, count: u32) -> Option<u32> {

@@ -5,7 +5,7 @@
 use crate::Exfat;
 use crate::layout::{BootRegion, BootSector, EntrySet, LabelEntry, Primary, SLOT, Stamp, Upcase};
 use platter_device::{Device, MemoryDevice, Sectors};
-use platter_vfs::model::fuzz as fuzzing;
+use platter_vfs::fuzzing;
 use platter_vfs::{Format, FormatOptions, Silent};
 use std::sync::Arc;
 

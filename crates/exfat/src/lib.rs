@@ -47,6 +47,7 @@ mod exfat;
 mod family;
 mod format;
 #[doc(hidden)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod layout;
 mod open;

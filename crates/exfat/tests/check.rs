@@ -8,7 +8,7 @@ use damaged::{KINDS, Volume, damage, populated};
 use judges::{ImageFile, Verdict, fsck};
 use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::Exfat;
-use platter_vfs::model::{Random, losses, seed, told};
+use platter_testing::model::{Random, losses, seed, told};
 use platter_vfs::{CheckOptions, CheckReport, Format, FormatOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -4,7 +4,7 @@ mod common;
 mod judges;
 
 use common::{VOLUMES, Volume, tested};
-use platter_vfs::model::{Make, Part, RUN, grow, grow_all, grow_long};
+use platter_testing::model::{Make, Part, RUN, grow, grow_all, grow_long};
 
 fn run(volume: Volume, part: Part) {
     // All of it is compared again and again.
@@ -15,7 +15,7 @@ fn run(volume: Volume, part: Part) {
     let make: Make<'_> = &|clock| tested(volume.make(), clock, is_judged);
     // With room enough for some of it, and with hardly any.
     let leave = if part.seed.is_multiple_of(2) { volume.bytes / 6 } else { volume.bytes / 60 };
-    grow(part.seed, part.count, leave, part.attempts, platter_vfs::scale!(), make);
+    grow(part.seed, part.count, leave, part.attempts, platter_testing::scale!(), make);
 }
 
 /// 5,000 operations.

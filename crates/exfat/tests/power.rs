@@ -8,8 +8,8 @@ use common::{VOLUMES, Volume, tested};
 use judges::ImageFile;
 use platter_device::Device;
 use platter_exfat::Exfat;
-use platter_vfs::model::power::MakeOn;
-use platter_vfs::model::{Cuts, seed};
+use platter_testing::model::power::MakeOn;
+use platter_testing::model::{Cuts, seed};
 
 /// What fsck.exfat says.
 fn judge(device: &dyn Device) -> Result<(), String> {

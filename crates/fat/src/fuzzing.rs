@@ -8,7 +8,7 @@ use crate::layout::{
     get, set,
 };
 use platter_device::{Device, MemoryDevice, Sectors};
-use platter_vfs::model::fuzz as fuzzing;
+use platter_vfs::fuzzing;
 use platter_vfs::{CaseRule, Name};
 use std::sync::Arc;
 

@@ -45,6 +45,7 @@ mod directory;
 mod fat;
 mod format;
 #[doc(hidden)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod layout;
 mod recover;

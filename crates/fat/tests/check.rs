@@ -8,7 +8,7 @@ use judges::{ImageFile, fsck};
 use platter_device::{Fault, Faults, MemoryDevice, Operation, Sectors, When};
 use platter_fat::Fat;
 use platter_fat::layout::{FatKind, ShortEntry, ShortName};
-use platter_vfs::model::{losses, told};
+use platter_testing::model::{losses, told};
 use platter_vfs::{CheckOptions, CheckReport, Format, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -197,7 +197,7 @@ fn what_the_check_calls_clean_after_a_flip_is_clean_to_fsck() {
 #[test]
 #[ignore = "a campaign: some minutes"]
 fn twenty_thousand_flips() {
-    let seed = platter_vfs::model::seed() * 100_000;
+    let seed = platter_testing::model::seed() * 100_000;
     flips(seed..seed + 20_000);
 }
 

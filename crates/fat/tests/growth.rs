@@ -5,13 +5,13 @@ mod judges;
 
 use common::{VOLUMES, Volume, tested};
 use platter_fat::Fat;
-use platter_vfs::model::{Make, Part, RUN, grow, grow_all, grow_long};
+use platter_testing::model::{Make, Part, RUN, grow, grow_all, grow_long};
 
 fn run(volume: Volume, part: Part) {
     let make: Make<'_> = &|clock| tested(volume.make(), clock);
     // With room enough for some of it, and with hardly any.
     let leave = if part.seed.is_multiple_of(2) { volume.bytes / 6 } else { volume.bytes / 60 };
-    grow(part.seed, part.count, leave, part.attempts, platter_vfs::scale!(), make);
+    grow(part.seed, part.count, leave, part.attempts, platter_testing::scale!(), make);
 }
 
 /// 5,000 operations, on those that fsck.fat looks at quickly.

@@ -4,7 +4,7 @@ mod common;
 mod judges;
 
 use common::{VOLUMES, Volume, tested};
-use platter_vfs::model::{Make, million, verify};
+use platter_testing::model::{Make, million, verify};
 
 fn run(volume: Volume, seed: u64, count: usize) {
     let make: Make<'_> = &|clock| tested(volume.make(), clock);

@@ -8,8 +8,8 @@ use common::{VOLUMES, Volume, tested};
 use judges::ImageFile;
 use platter_device::{Device, Fault, Faults, Grain, Operation as DeviceOperation, Survivors, When};
 use platter_fat::Fat;
-use platter_vfs::model::power::MakeOn;
-use platter_vfs::model::{Cuts, seed};
+use platter_testing::model::power::MakeOn;
+use platter_testing::model::{Cuts, seed};
 use platter_vfs::{CheckOptions, Error, FileSystem, Format, Kind, Name, Node, Silent, SyncScope};
 use std::sync::Arc;
 

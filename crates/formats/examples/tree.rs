@@ -13,7 +13,7 @@
 
 use platter_device::{Device, FileDevice, FileOptions};
 use platter_formats::by_name;
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 use platter_vfs::{
     Capabilities, Change, CheckOptions, FileSystem, FormatOptions, Integrity, Kind, Name, Node, OpenOptions,
     Silent,

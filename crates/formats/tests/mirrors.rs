@@ -10,7 +10,7 @@ use platter_device::{
     Standing,
 };
 use platter_formats::{Judge, by_name};
-use platter_vfs::model::{Random, seed};
+use platter_testing::model::{Random, seed};
 use platter_vfs::{
     CheckOptions, FileSystem, FormatOptions, Kind, Name, Node, OpenOptions, ScrubOptions, Silent, SyncScope,
 };

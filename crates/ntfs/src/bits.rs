@@ -294,7 +294,7 @@ mod tests {
     /// The same as a row of single bits says, at the borders of words and pages too.
     #[test]
     fn random_ranges_are_as_in_a_plain_row() {
-        let mut random = platter_vfs::model::Random::new(5);
+        let mut random = platter_testing::model::Random::new(5);
         for length in [3 * PAGE + 77, 2 * PAGE, 100] {
             let mut bits = Bits::new(length);
             let mut plain = vec![false; length as usize];

@@ -12,7 +12,7 @@ use crate::layout::{
 use crate::log::{Change, Log, LogPlace, LogState, Target};
 use crate::{Ntfs, NtfsVolume, lznt1};
 use platter_device::{Device, MemoryDevice, OverlayDevice, Sectors};
-use platter_vfs::model::fuzz;
+use platter_vfs::fuzzing as fuzz;
 use platter_vfs::{CheckOptions, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::sync::{Arc, OnceLock};
 

@@ -51,6 +51,7 @@ mod core;
 mod file;
 pub mod format;
 #[doc(hidden)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod hash;
 mod index;

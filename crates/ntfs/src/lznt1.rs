@@ -233,7 +233,7 @@ fn hash(bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_vfs::model::Random;
+    use platter_testing::model::Random;
 
     /// Data of many kinds: noise, text, runs, periods, and mixtures.
     fn sample(random: &mut Random, length: usize) -> Vec<u8> {

@@ -302,7 +302,7 @@ mod tests {
     /// A list in many pieces says the same as a plain one, whatever is done to it; and copies stay as they were.
     #[test]
     fn a_list_in_pieces_is_like_a_plain_one() {
-        let mut random = platter_vfs::model::Random::new(3);
+        let mut random = platter_testing::model::Random::new(3);
         let (mut list, mut plain) = (RunList::default(), Vec::new());
         let mut next = 0;
         for step in 0..9000u64 {

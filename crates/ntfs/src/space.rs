@@ -395,7 +395,7 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_vfs::model::Random;
+    use platter_testing::model::Random;
     use std::sync::{Arc, Mutex};
 
     /// A space over a bitmap in memory, which keeps so many pages.

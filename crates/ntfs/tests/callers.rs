@@ -5,7 +5,7 @@ mod common;
 use common::{USUAL, Volume, check_clean, open};
 use platter_device::{Buffer, Device, Fault, Faults, Operation, OverlayDevice, When};
 use platter_ntfs::{Ntfs, NtfsVolume};
-use platter_vfs::model::listings;
+use platter_testing::model::listings;
 use platter_vfs::{Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Plan, SyncScope};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -2,8 +2,8 @@
 
 use platter_device::Buffer;
 use platter_ntfs::Ntfs;
-use platter_vfs::model::cost::{self, Hand, Planned};
-use platter_vfs::model::{Counted, counts, growing};
+use platter_testing::model::cost::{self, Hand, Planned};
+use platter_testing::model::{Counted, counts, growing};
 use platter_vfs::{Kind, Name, Node, SyncScope};
 
 #[test]

@@ -11,7 +11,7 @@ use judges::{AttributeContent, ImageFile, Mount, ntfsfix};
 use platter_device::{MemoryDevice, Sectors};
 use platter_ntfs::Ntfs;
 use platter_ntfs::check::check;
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 use platter_vfs::{CheckOptions, CheckReport, Format, FormatOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

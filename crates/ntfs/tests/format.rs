@@ -70,7 +70,7 @@ fn write_by_others(cluster: u64, record: u64) {
     let image = ImageFile::of(&device);
     let script = "mkdir one two && for n in $(seq 300); do echo $n > one/$n; done && \
          dd if=/dev/zero of=two/large bs=1M count=20 2> /dev/null && rm one/1* && mv one/2 two/ && echo done";
-    let judged = platter_vfs::model::linux("ntfs3", "rw", &image, script);
+    let judged = platter_testing::model::linux("ntfs3", "rw", &image, script);
     assert_eq!(judged.output.as_deref().map(str::trim), Some("done"), "{}", judged.messages);
     assert!(judged.unmounted, "{}", judged.messages);
     readers::assert_silent(&judged.messages);

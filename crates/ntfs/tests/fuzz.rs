@@ -1,7 +1,7 @@
 //! The fuzzers' corpus and mutations of it, on stable Rust.
 
 use platter_ntfs::fuzzing;
-use platter_vfs::model::replay_corpus;
+use platter_testing::model::replay_corpus;
 use std::path::Path;
 
 fn replay(target: &str, run: fn(&[u8]), mutations: u64) {

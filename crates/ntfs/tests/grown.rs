@@ -7,7 +7,7 @@ mod judges;
 use common::{USUAL, Volume, check_clean, open};
 use judges::{ImageFile, ntfsfix};
 use platter_ntfs::NtfsVolume;
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 use platter_vfs::{Change, FileSystem, Kind, Name, Node, Result};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,15 +7,15 @@ use common::{USUAL, VOLUMES, Volume, check_clean, checked_by};
 use judges::{ImageFile, ntfsfix, readers};
 use platter_device::Device;
 use platter_ntfs::NtfsVolume;
+use platter_testing::model::{Make, Part, RUN, grow, grow_all, grow_long};
 use platter_vfs::OpenOptions;
-use platter_vfs::model::{Make, Part, RUN, grow, grow_all, grow_long};
 use std::sync::Arc;
 
 fn run(volume: Volume, part: Part) {
     let make: Make<'_> = &|clock| checked_by(volume.make(), clock, judge);
     // With room enough for some of it, and with hardly any.
     let leave = if part.seed.is_multiple_of(2) { volume.bytes / 6 } else { volume.bytes / 60 };
-    grow(part.seed, part.count, leave, part.attempts, platter_vfs::scale!(), make);
+    grow(part.seed, part.count, leave, part.attempts, platter_testing::scale!(), make);
 }
 
 /// Fails unless our check finds nothing, ntfsfix neither, and ntfs-3g reads what we read.

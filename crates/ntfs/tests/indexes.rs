@@ -7,7 +7,7 @@ use common::{VOLUMES, Volume, open};
 use judges::readers::{self, assert_same, ours};
 use judges::{ImageFile, ntfsfix};
 use platter_device::Device;
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 use platter_vfs::{FileSystem, Kind, Name, Node};
 use std::collections::BTreeSet;
 use std::sync::Arc;

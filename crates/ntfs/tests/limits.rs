@@ -345,7 +345,7 @@ fn a_compressed_file_on_a_full_volume_can_be_cut_off() {
     let device = Volume { compress: true, bytes: 8 << 20, ..USUAL }.make();
     let system = open(device.clone());
     let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-    let mut random = platter_vfs::model::Random::new(7);
+    let mut random = platter_testing::model::Random::new(7);
     let noise: Vec<u8> = (0..64 << 10).map(|_| random.below(256) as u8).collect();
     let mut at = 0;
     loop {

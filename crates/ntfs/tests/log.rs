@@ -10,7 +10,7 @@ use platter_ntfs::layout::{
     AttributeContent, BootSector, Geometry, Kind, Record, Reference, fixup, record_number, runs,
 };
 use platter_ntfs::log::{Change, Log, LogPlace, LogState, Target};
-use platter_vfs::model::{ImageFile, Random, linux, told};
+use platter_testing::model::{ImageFile, Random, linux, told};
 use platter_vfs::{CheckOptions, Result, Silent};
 use std::process::Command;
 use std::sync::Arc;

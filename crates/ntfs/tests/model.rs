@@ -3,7 +3,7 @@
 mod common;
 
 use common::{VOLUMES, Volume, tested};
-use platter_vfs::model::{Make, million, verify};
+use platter_testing::model::{Make, million, verify};
 
 fn run(volume: Volume, seed: u64, count: usize) {
     let make: Make<'_> = &|clock| tested(volume.make(), clock);
@@ -31,9 +31,9 @@ fn a_million_operations_agree_with_the_reference() {
 /// A change of a directory comes after what was written to its named streams.
 #[test]
 fn a_directory_with_a_stream_has_the_time_of_the_last_change() {
+    use platter_testing::model::Operation::*;
+    use platter_testing::model::{named, replay};
     use platter_vfs::Kind;
-    use platter_vfs::model::Operation::*;
-    use platter_vfs::model::{named, replay};
     let make: Make<'_> = &|clock| tested(VOLUMES[0].make(), clock);
     let operations = [
         Create { directory: 0, name: named("above"), kind: Kind::Directory, into: 28 },

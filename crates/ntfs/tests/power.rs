@@ -5,8 +5,8 @@ mod common;
 
 use common::{USUAL, VOLUMES, Volume, check_clean, open, tested};
 use platter_device::{Buffer, Device, OverlayDevice};
-use platter_vfs::model::outlived::Judge;
-use platter_vfs::model::seed;
+use platter_testing::model::outlived::Judge;
+use platter_testing::model::seed;
 use platter_vfs::{FileSystem, Kind, Node, Plan, SyncScope};
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use common::{USUAL, Volume, check_clean, open};
 use filled::filled;
 use judges::{AttributeContent, ImageFile, Mount, ntfsfix, sum};
 use platter_device::{Device, MemoryDevice, Sectors};
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 use platter_vfs::{FileSystem, Kind, Node, RecoverReport, RenameFlags, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{VOLUMES, check_clean, open};
+use platter_testing::model::get_along;
 use platter_vfs::FileSystem;
-use platter_vfs::model::get_along;
 
 #[test]
 fn threads_get_along() {

@@ -304,7 +304,7 @@ fn first(bits: &[u64], from: u32, to: u32, is_set: bool) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_vfs::model::Random;
+    use platter_testing::model::Random;
 
     /// What [`Container::find`] promises, bit by bit.
     fn found(one: &Container, from: u32, most: u32, unit: u32, clusters: u32) -> Option<(u32, u32)> {

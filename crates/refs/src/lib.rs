@@ -86,6 +86,7 @@ mod container;
 mod core;
 mod extents;
 mod format;
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod geometry;
 #[cfg(test)]

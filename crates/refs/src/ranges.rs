@@ -118,7 +118,7 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_vfs::model::Random;
+    use platter_testing::model::Random;
 
     #[test]
     fn rows_say_of_every_container_what_was_last_said_of_it() {

@@ -294,7 +294,7 @@ mod tests {
     use crate::geometry::of_superblocks;
     use crate::open::{Notes, anchors};
     use platter_device::{Device, MemoryDevice, Sectors};
-    use platter_vfs::model::Random;
+    use platter_testing::model::Random;
     use platter_vfs::{Format, FormatOptions, OpenOptions, Silent};
     use std::sync::Arc;
 

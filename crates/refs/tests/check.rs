@@ -13,7 +13,7 @@ use platter_refs::layout::{
     ContainerRow, PageReference, ROOTS, Root, ShortEntry, Superblock, TreeNode, TreeNodeMut,
 };
 use platter_refs::{Refs, walk_runs};
-use platter_vfs::model::{Random, seed, told};
+use platter_testing::model::{Random, seed, told};
 use platter_vfs::{
     CheckOptions, CheckReport, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Severity, Silent,
 };

@@ -2,7 +2,7 @@
 
 use platter_device::{Buffer, Kind as Direction, Request};
 use platter_refs::Refs;
-use platter_vfs::model::{Counted, Random, cost, counts, growing};
+use platter_testing::model::{Counted, Random, cost, counts, growing};
 use platter_vfs::{Node, Plan, SyncScope};
 
 const CLUSTER: usize = 4096;

@@ -6,7 +6,7 @@ mod common;
 use common::{VOLUMES, Volume, content, open};
 use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::{Refs, RefsVolume};
-use platter_vfs::model::{Random, seed};
+use platter_testing::model::{Random, seed};
 use platter_vfs::{
     CheckOptions, Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Result, ScrubOptions,
     Severity, Silent,

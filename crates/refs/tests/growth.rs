@@ -3,13 +3,13 @@
 mod common;
 
 use common::{VOLUMES, Volume, tested};
-use platter_vfs::model::{Make, Part, RUN, grow, grow_all, grow_long};
+use platter_testing::model::{Make, Part, RUN, grow, grow_all, grow_long};
 
 fn run(volume: Volume, part: Part) {
     let make: Make<'_> = &|clock| tested(volume.make(), clock);
     // All of it with room enough for data, and with hardly any.
     let leave = if part.seed.is_multiple_of(2) { 40 << 20 } else { 6 << 20 };
-    grow(part.seed, part.count, leave, part.attempts, platter_vfs::scale!(), make);
+    grow(part.seed, part.count, leave, part.attempts, platter_testing::scale!(), make);
 }
 
 /// 5,000 operations.

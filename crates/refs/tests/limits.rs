@@ -163,7 +163,7 @@ fn what_fills_a_record_in_any_order_is_kept() {
     for volume in VOLUMES {
         let has_links = volume.version == "3.14";
         for seed in 0..12 {
-            let mut random = platter_vfs::model::Random::new(seed);
+            let mut random = platter_testing::model::Random::new(seed);
             let steps: Vec<(u64, u64)> = (0..150).map(|_| (random.below(9), random.number())).collect();
             holds(volume, |system, node| {
                 for &(step, number) in &steps {

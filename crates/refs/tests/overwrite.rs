@@ -3,7 +3,7 @@
 mod common;
 
 use common::{VOLUMES, check_clean, open};
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 use platter_vfs::{FileSystem, Kind, Name, Node, SyncScope};
 
 /// A file that takes half of the free space is overwritten at random until ten times its size was written; nothing is

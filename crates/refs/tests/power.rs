@@ -5,8 +5,8 @@ mod common;
 
 use common::{VOLUMES, Volume, open, tested};
 use platter_device::{Fault, Faults, Operation as DeviceOperation, When};
-use platter_vfs::model::outlived::Judge;
-use platter_vfs::model::seed;
+use platter_testing::model::outlived::Judge;
+use platter_testing::model::seed;
 use platter_vfs::{Error, FileSystem, Kind, Node, SyncScope};
 use std::sync::Arc;
 

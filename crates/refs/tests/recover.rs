@@ -5,7 +5,7 @@ mod common;
 use common::{VOLUMES, content, open};
 use platter_device::{Device, MemoryDevice};
 use platter_refs::Refs;
-use platter_vfs::model::{Random, seed};
+use platter_testing::model::{Random, seed};
 use platter_vfs::{FileSystem, Format, Kind, Name, Node, RecoverReport, RenameFlags, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -5,7 +5,7 @@ mod common;
 use common::{VOLUMES, Volume, check_clean, content, open};
 use platter_device::{Device, MemoryDevice, Mirror, Queue, Result, Sectors};
 use platter_refs::Refs;
-use platter_vfs::model::{Random, seed};
+use platter_testing::model::{Random, seed};
 use platter_vfs::{
     CheckOptions, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Place, ScrubOptions, ScrubReport,
     Severity, Silent,

@@ -9,7 +9,7 @@ use platter_device::{
     Buffer, Device, Error, Faults, Grain, MemoryDevice, Mirror, Recorder, Sectors, Survivors,
 };
 use platter_refs::{Refs, RefsVolume};
-use platter_vfs::model::{Random, seed};
+use platter_testing::model::{Random, seed};
 use platter_vfs::{
     CheckOptions, FileSystem, Format, FormatOptions, Integrity, Kind, Name, Node, OpenOptions, Plan,
     RenameFlags, Silent, SyncScope,

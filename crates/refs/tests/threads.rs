@@ -3,8 +3,8 @@
 mod common;
 
 use common::{VOLUMES, check_clean, open};
+use platter_testing::model::get_along;
 use platter_vfs::FileSystem;
-use platter_vfs::model::get_along;
 
 #[test]
 fn threads_get_along() {
@@ -19,6 +19,6 @@ fn threads_get_along() {
 
 #[test]
 fn a_listing_goes_on_after_any_rest() {
-    platter_vfs::model::listings::in_turns(&platter_refs::Refs::ANY);
-    platter_vfs::model::listings::after_a_rest(&platter_refs::Refs::ANY);
+    platter_testing::model::listings::in_turns(&platter_refs::Refs::ANY);
+    platter_testing::model::listings::after_a_rest(&platter_refs::Refs::ANY);
 }

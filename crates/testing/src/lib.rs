@@ -36,4 +36,8 @@
 #![forbid(unsafe_code)]
 
 pub mod crowd;
+mod memory;
+pub mod model;
 pub mod simulation;
+
+pub use memory::{MemoryFileSystem, MemoryOptions};

@@ -41,7 +41,7 @@ fn run(kind: (&str, bool), crowd: &Crowd, device: &Arc<dyn Device>) {
 fn every_thread_finds_what_it_wrote() {
     let round = Duration::from_millis(750);
     let crowd =
-        Crowd { threads: 12, lasts: 2 * round, round, toggles: false, seed: platter_vfs::model::seed() };
+        Crowd { threads: 12, lasts: 2 * round, round, toggles: false, seed: platter_testing::model::seed() };
     for kind in KINDS {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE, Sectors::SMALL));
         run(kind, &crowd, &device);
@@ -96,7 +96,7 @@ fn every_thread_finds_what_it_wrote_for_ten_minutes() {
         lasts: Duration::from_secs(seconds),
         round: Duration::from_secs(20),
         toggles: false,
-        seed: platter_vfs::model::seed(),
+        seed: platter_testing::model::seed(),
     };
     for kind in KINDS {
         for place in places.split(',') {

@@ -6,7 +6,7 @@
 //! built together where each is looked for on a volume that none of the others touches, and the next build goes on while
 //! the last one's defects are looked for.
 
-use platter_vfs::model::processor_time;
+use platter_testing::model::processor_time;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -5,56 +5,51 @@
 //! carries them out, and *finish* verifies and records. [`FileSystem::read`] and [`FileSystem::write`] are the two
 //! halves in a row.
 //!
-//! A [`Format`] makes, recognises, opens and checks volumes of one kind. [`MemoryFileSystem`] is the reference that
-//! the [`model`] tests compare every format with.
+//! A [`Format`] makes, recognises, opens and checks volumes of one kind.
 //!
 //! # Examples
 //!
 //! By nodes, as a mount asks:
 //!
 //! ```
-//! use platter_device::{MemoryDevice, Sectors};
-//! use platter_vfs::{FileSystem, Kind, MemoryFileSystem, MemoryOptions, Name, Node, SyncScope};
-//! use std::sync::Arc;
+//! use platter_vfs::{FileSystem, Kind, Name, Node, Result, SyncScope};
 //!
-//! # fn main() -> platter_vfs::Result<()> {
-//! let device = Arc::new(MemoryDevice::new(1 << 20, Sectors::SMALL));
-//! let volume = MemoryFileSystem::new(device, MemoryOptions::default());
-//! let directory = volume.create(Node::ROOT, &Name::from("directory"), Kind::Directory)?;
-//! let file = volume.create(directory, &Name::from("file"), Kind::File)?;
-//! volume.write(file, 0, b"content")?;
-//! volume.sync(file, SyncScope::Data)?;
-//! assert_eq!(volume.attributes(file)?.size, 7);
-//! volume.forget(file, 1);
-//! volume.forget(directory, 1);
-//! # Ok(())
-//! # }
+//! fn write_one(volume: &dyn FileSystem) -> Result<()> {
+//!     let directory = volume.create(Node::ROOT, &Name::from("directory"), Kind::Directory)?;
+//!     let file = volume.create(directory, &Name::from("file"), Kind::File)?;
+//!     volume.write(file, 0, b"content")?;
+//!     volume.sync(file, SyncScope::Data)?;
+//!     assert_eq!(volume.attributes(file)?.size, 7);
+//!     volume.forget(file, 1);
+//!     volume.forget(directory, 1);
+//!     Ok(())
+//! }
+//! # let device = std::sync::Arc::new(platter_device::MemoryDevice::new(1 << 20, platter_device::Sectors::SMALL));
+//! # write_one(&platter_testing::MemoryFileSystem::new(device, Default::default())).unwrap();
 //! ```
 //!
 //! With the two halves of a read, between which the device can do many others:
 //!
 //! ```
-//! use platter_device::{Device, MemoryDevice, Sectors};
-//! use platter_vfs::{FileSystem, Kind, MemoryFileSystem, MemoryOptions, Name, Node, Plan};
-//! use std::sync::Arc;
+//! use platter_vfs::{FileSystem, Node, Plan, Result};
 //!
-//! # fn main() -> platter_vfs::Result<()> {
-//! # let device = Arc::new(MemoryDevice::new(1 << 20, Sectors::SMALL));
-//! # let volume = MemoryFileSystem::new(device, MemoryOptions::default());
-//! # let file = volume.create(Node::ROOT, &Name::from("file"), Kind::File)?;
-//! # volume.write(file, 0, &[7; 4096])?;
-//! let mut plan = Plan::default();
-//! volume.plan_read(file, 0, 4096, &mut plan)?;
-//! let mut buffer = vec![0; 4096];
-//! let mut done = Ok(());
-//! for segment in &plan.segments {
-//!     let part = &mut buffer[segment.at as usize..][..segment.length as usize];
-//!     done = done.and(volume.device().read_at(segment.offset, part));
+//! fn read_some(volume: &dyn FileSystem, file: Node, buffer: &mut [u8]) -> Result<usize> {
+//!     let mut plan = Plan::default();
+//!     volume.plan_read(file, 0, buffer.len(), &mut plan)?;
+//!     let mut done = Ok(());
+//!     for segment in &plan.segments {
+//!         let part = &mut buffer[segment.at as usize..][..segment.length as usize];
+//!         done = done.and(volume.device().read_at(segment.offset, part));
+//!     }
+//!     volume.finish_read(&mut plan, buffer, done)
 //! }
-//! let got = volume.finish_read(&mut plan, &mut buffer, done)?;
-//! assert_eq!((got, buffer[4095]), (4096, 7));
-//! # Ok(())
-//! # }
+//! # let device = std::sync::Arc::new(platter_device::MemoryDevice::new(1 << 20, platter_device::Sectors::SMALL));
+//! # let volume = platter_testing::MemoryFileSystem::new(device, Default::default());
+//! # let file = volume.create(Node::ROOT, &"file".into(), platter_vfs::Kind::File).unwrap();
+//! # volume.write(file, 0, &[7; 4096]).unwrap();
+//! # let mut buffer = vec![0; 4096];
+//! # assert_eq!(read_some(&volume, file, &mut buffer).unwrap(), 4096);
+//! # assert_eq!(buffer[4095], 7);
 //! ```
 #![forbid(unsafe_code)]
 
@@ -64,12 +59,12 @@ mod case;
 mod check;
 mod error;
 mod format;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod group_commit;
 mod health;
 pub mod linux;
 mod listing;
-mod memory;
-pub mod model;
 mod name;
 mod plan;
 mod range_lock;
@@ -87,7 +82,6 @@ pub use format::{Format, FormatOptions, OpenOptions, Recognised};
 pub use group_commit::{Commits, GroupCommit, Need, Noted};
 pub use health::Health;
 pub use listing::Listings;
-pub use memory::{MemoryFileSystem, MemoryOptions};
 pub use name::{CaseRule, Name, NameRules, upper_case};
 pub use plan::{Plan, SyncNeed};
 pub use range_lock::{Access, Claim, Pass, RangeLock, range_of_write};

@@ -398,7 +398,7 @@ impl Entries for Geometry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_vfs::model::Random;
+    use platter_testing::model::Random;
 
     #[test]
     fn any_bytes_come_back_unchanged() {

@@ -4,10 +4,9 @@
 use crate::judges::{self, ImageFile};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_exfat::{Exfat, ExfatVolume};
-use platter_vfs::model::{Check, Clock, Shape, Subject, Tested};
-use platter_vfs::{
-    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, OpenOptions, Silent, Timestamp,
-};
+use platter_testing::MemoryOptions;
+use platter_testing::model::{Check, Clock, Shape, Subject, Tested};
+use platter_vfs::{CheckOptions, FileSystem, Format, FormatOptions, OpenOptions, Silent, Timestamp};
 use std::sync::Arc;
 
 /// A kind of volume to test.

@@ -6,7 +6,7 @@ use platter_exfat::layout::{
     BitmapEntry, BootRegion, BootSector, EntrySet, FileInfo, Geometry, Link, Primary, SLOT, Upcase, kind,
 };
 use platter_exfat::{Exfat, ExfatVolume};
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 use platter_vfs::{Change, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -2,12 +2,12 @@
 //! fails the test.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
-use platter_vfs::model::judge::{File, Programs, on_host, without_leap_day_in_2100};
+use platter_testing::model::judge::{File, Programs, on_host, without_leap_day_in_2100};
 use std::path::Path;
 
-pub use platter_vfs::model::ImageFile;
-pub use platter_vfs::model::judge::{Tree, Verdict};
-use platter_vfs::model::{Listed, listed_by_linux};
+pub use platter_testing::model::ImageFile;
+pub use platter_testing::model::judge::{Tree, Verdict};
+use platter_testing::model::{Listed, listed_by_linux};
 
 const PROGRAMS: Programs =
     Programs { from: "exfatprogs, exfat-fuse, or what the other judges need", environment: &[] };

@@ -223,7 +223,7 @@ impl BootSector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_vfs::model::Random;
+    use platter_testing::model::Random;
 
     /// The first 90 bytes that mkfs.fat 4.2 wrote for `mkfs.fat -F 32 -s 8 -i 8664ABCD -n TEST` on 1 GiB.
     const FAT32: [u8; 90] = [

@@ -1,10 +1,10 @@
 //! The other implementations that judge ours: dosfstools and mtools. A missing tool fails the test.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
-use platter_vfs::model::judge::Programs;
+use platter_testing::model::judge::Programs;
 
-pub use platter_vfs::model::ImageFile;
-pub use platter_vfs::model::judge::Verdict;
+pub use platter_testing::model::ImageFile;
+pub use platter_testing::model::judge::Verdict;
 
 const PROGRAMS: Programs = Programs {
     from: "dosfstools or mtools",

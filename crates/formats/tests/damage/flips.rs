@@ -4,7 +4,7 @@
 use crate::volumes::Volume;
 use crate::{Failures, Tally, memory};
 use platter_device::{Device, OverlayDevice};
-use platter_vfs::model::{Random, told};
+use platter_testing::model::{Random, told};
 use platter_vfs::{CheckReport, Finding, ScrubOptions, Severity, Silent};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ mod repair;
 mod tree;
 mod volumes;
 
-use platter_vfs::model::seed;
+use platter_testing::model::seed;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use volumes::{FORMATS, Volume};

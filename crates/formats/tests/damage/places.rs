@@ -2,7 +2,7 @@
 
 use crate::tree::every_file;
 use platter_device::{Device, OverlayDevice};
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 use platter_vfs::{FileSystem, Place};
 use std::collections::{BTreeMap, HashSet};
 

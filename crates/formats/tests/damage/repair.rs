@@ -8,7 +8,7 @@ use crate::{Failures, Tally, memory};
 use platter_device::{
     Device, Fault, Faults, Grain, Operation, OverlayDevice, Survivors, UndoDevice, UndoFile, When,
 };
-use platter_vfs::model::{Random, processor_time, told};
+use platter_testing::model::{Random, processor_time, told};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

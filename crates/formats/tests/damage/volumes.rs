@@ -4,7 +4,7 @@ use crate::places::Places;
 use crate::tree::Tree;
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_formats::by_name;
-use platter_vfs::model::{Clock, ClockedDevice, ImageFile, Random, judge::Programs};
+use platter_testing::model::{Clock, ClockedDevice, ImageFile, Random, judge::Programs};
 use platter_vfs::{
     Change, CheckOptions, CheckReport, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions,
     Silent, SyncScope,

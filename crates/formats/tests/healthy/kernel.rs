@@ -2,7 +2,7 @@
 
 use super::{PROGRAMS, device, name};
 use platter_device::Device;
-use platter_vfs::model::{ImageFile, Random, linux};
+use platter_testing::model::{ImageFile, Random, linux};
 use std::fmt::Write;
 use std::sync::Arc;
 

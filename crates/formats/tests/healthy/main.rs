@@ -11,7 +11,7 @@ mod tree;
 
 use platter_device::{Device, MemoryDevice, OverlayDevice, Sectors};
 use platter_formats::by_name;
-use platter_vfs::model::{ImageFile, Random, judge::Programs, seed, told};
+use platter_testing::model::{ImageFile, Random, judge::Programs, seed, told};
 use platter_vfs::{CheckOptions, OpenOptions, Silent};
 use std::sync::Arc;
 use tree::Tree;

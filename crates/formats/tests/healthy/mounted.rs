@@ -2,7 +2,7 @@
 
 use super::{PROGRAMS, device, name};
 use platter_device::Device;
-use platter_vfs::model::{ImageFile, Random};
+use platter_testing::model::{ImageFile, Random};
 use std::fs;
 use std::io::{Result, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::{PROGRAMS, device};
 use platter_device::Device;
-use platter_vfs::model::{ImageFile, Random};
+use platter_testing::model::{ImageFile, Random};
 use std::sync::Arc;
 
 /// A volume of each width of the FAT in turns.

@@ -2,7 +2,7 @@
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_formats::by_name;
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 use platter_vfs::{
     Change, DosFlags, Error, FileSystem, FormatOptions, Kind, Name, Node, OpenOptions, RenameFlags, Result,
     Silent, SyncScope,

@@ -175,7 +175,7 @@ mod tests {
     use crate::layout::index::name_entry;
     use crate::layout::{Reference, record_number::ROOT};
     use platter_device::{MemoryDevice, Sectors};
-    use platter_vfs::model::Random;
+    use platter_testing::model::Random;
     use platter_vfs::{Format, FormatOptions, OpenOptions, Silent};
     use std::collections::BTreeMap;
 

@@ -114,7 +114,7 @@ impl Away {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_vfs::model::Random;
+    use platter_testing::model::Random;
 
     #[test]
     fn a_summary_says_what_a_row_of_bits_says() {

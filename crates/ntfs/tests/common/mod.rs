@@ -3,10 +3,10 @@
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_ntfs::{Ntfs, NtfsVolume};
-use platter_vfs::model::{Check, Clock, Shape, Subject, Tested};
+use platter_testing::MemoryOptions;
+use platter_testing::model::{Check, Clock, Shape, Subject, Tested};
 use platter_vfs::{
-    CheckOptions, Cursor, FileSystem, Format, FormatOptions, MemoryOptions, Node, OpenOptions, Silent,
-    Timestamp,
+    CheckOptions, Cursor, FileSystem, Format, FormatOptions, Node, OpenOptions, Silent, Timestamp,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use platter_ntfs::layout::{
     AttributeContent, BootSector, FileName, Geometry, Kind, Record, Run, attribute_flags, fixup, namespace,
     record_number, runs,
 };
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A volume as its records tell it, before it is damaged.

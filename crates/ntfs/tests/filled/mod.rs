@@ -1,7 +1,7 @@
 //! Volumes that mkntfs made and that were filled through ntfs-3g.
 
 use crate::judges::{ImageFile, Mount, made};
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 
 /// A tree with everything that ntfs-3g writes: directories deep and wide, files that are resident, in clusters,
 /// fragmented, sparse and compressed, names and streams that need several records, links of both kinds.

@@ -2,7 +2,7 @@
 
 use super::readers::sum;
 use super::{ImageFile, Mount, run};
-use platter_vfs::model::judge::each_name;
+use platter_testing::model::judge::each_name;
 use platter_vfs::{DosFlags, FileSystem, Kind, Timestamp};
 use std::collections::BTreeMap;
 

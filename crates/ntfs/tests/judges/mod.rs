@@ -14,7 +14,7 @@ use std::process::{Child, Command, Output, Stdio};
 use platter_device::{Device, MemoryDevice, Partition, Sectors};
 use std::sync::Arc;
 
-pub use platter_vfs::model::ImageFile;
+pub use platter_testing::model::ImageFile;
 
 pub fn output(program: &str, arguments: &[&str]) -> Output {
     Command::new(program)

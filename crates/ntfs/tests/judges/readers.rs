@@ -3,8 +3,8 @@
 use super::{ImageFile, Mount, run};
 use ntfs::structured_values::NtfsFileNamespace;
 use ntfs::{Ntfs, NtfsFile, NtfsReadSeek};
-use platter_vfs::model::judge::each_name;
-use platter_vfs::model::{Listed, listed_by_linux};
+use platter_testing::model::judge::each_name;
+use platter_testing::model::{Listed, listed_by_linux};
 use platter_vfs::{FileSystem, Kind, Place};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;

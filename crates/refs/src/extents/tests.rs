@@ -3,7 +3,7 @@
 use super::*;
 use crate::{Refs, RefsVolume};
 use platter_device::{MemoryDevice, Sectors};
-use platter_vfs::model::Random;
+use platter_testing::model::Random;
 use platter_vfs::{Format, FormatOptions, OpenOptions, Silent};
 use std::sync::Arc;
 

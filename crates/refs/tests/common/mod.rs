@@ -3,10 +3,9 @@
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_refs::{Refs, RefsVolume};
-use platter_vfs::model::{Clock, Random, Shape, Subject, Tested};
-use platter_vfs::{
-    CheckOptions, FileSystem, Format, FormatOptions, MemoryOptions, Node, OpenOptions, Silent, Timestamp,
-};
+use platter_testing::MemoryOptions;
+use platter_testing::model::{Clock, Random, Shape, Subject, Tested};
+use platter_vfs::{CheckOptions, FileSystem, Format, FormatOptions, Node, OpenOptions, Silent, Timestamp};
 use std::sync::Arc;
 
 /// A kind of volume to test.

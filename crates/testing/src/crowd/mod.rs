@@ -8,9 +8,9 @@ mod shared;
 mod slots;
 mod watch;
 
+use crate::model::Random;
 use own::OwnFiles;
 use platter_device::Device;
-use platter_vfs::model::Random;
 use platter_vfs::{CheckOptions, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Severity, Silent};
 use shared::SharedFiles;
 use std::sync::Arc;

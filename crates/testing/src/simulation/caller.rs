@@ -5,7 +5,7 @@ use super::moment::Moment;
 use super::script::Step;
 use super::setting::{hold, of_crowd};
 use super::stage::Stage;
-use platter_vfs::model::Random;
+use crate::model::Random;
 use platter_vfs::{Change, Error, Integrity, Name, Node, SyncScope};
 
 /// See the module.

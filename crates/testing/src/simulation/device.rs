@@ -1,11 +1,11 @@
 //! The device of a simulation: other callers go on before and after each of its transfers, and what a queue holds
 //! completes at a moment and in an order that the seed decides.
 
+use crate::model::Random;
 use platter_device::sync::point;
 use platter_device::{
     Completion, Device, Faults, Operation, Queue, Request, Result, Sectors, Work, check_transfer,
 };
-use platter_vfs::model::Random;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

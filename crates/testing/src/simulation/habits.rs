@@ -9,7 +9,7 @@
 
 use super::names::NAMES;
 use super::script::{Abilities, FIRST_SIZE, LONGEST, NameStep, Scope, Step};
-use platter_vfs::model::Random;
+use crate::model::Random;
 use std::ops::Range;
 
 /// The steps of each caller, on a volume with such sectors and clusters, in bytes.

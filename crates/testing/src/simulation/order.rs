@@ -9,7 +9,7 @@
 //! Source of the last: Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS
 //! 2010. The one of `shuttle` changes no rank in the first run of a scheduler, and here each has one run alone.
 
-use platter_vfs::model::Random;
+use crate::model::Random;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,8 +4,8 @@
 //! chooses the next one from the seed. It knows who waits, so that a schedule in which nobody can go on fails as a
 //! deadlock and not by hanging.
 
+use crate::model::Random;
 use platter_device::sync::Schedule;
-use platter_vfs::model::Random;
 use shuttle::thread;
 use std::cell::RefCell;
 use std::sync::Arc;

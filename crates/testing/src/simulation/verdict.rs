@@ -5,8 +5,8 @@ use super::judge::{self, Cut};
 use super::names;
 use super::setting::{Setting, content, hold, named_content};
 use super::stage::Stage;
+use crate::model::Random;
 use platter_device::{Device, Faults, Log, Survivors};
-use platter_vfs::model::Random;
 use platter_vfs::{Error, FileSystem, OpenOptions, ScrubOptions, Severity, Silent};
 use std::sync::Arc;
 

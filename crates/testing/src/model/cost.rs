@@ -1,8 +1,8 @@
 //! What reading and overwriting must cost with any format that keeps content where it is.
 
 use super::counted::{Counted, counts};
-use crate::{Format, Node, Plan, SyncScope};
 use platter_device::Buffer;
+use platter_vfs::{Format, Node, Plan, SyncScope};
 
 /// An aligned overwrite is one write to the device, and durable with a flush and nothing else: only a time has changed.
 ///

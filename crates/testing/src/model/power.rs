@@ -2,10 +2,10 @@
 //! changed since is looked for on the device as it may be found after a cut.
 
 use super::{Clock, Operation, Random, Runner, Shape, Subject, generate};
-use crate::{
+use platter_device::{Device, Faults, Grain, Log, Survivors};
+use platter_vfs::{
     Attributes, CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent, SyncScope,
 };
-use platter_device::{Device, Faults, Grain, Log, Survivors};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
@@ -43,7 +43,7 @@ impl Item {
 pub type Tree = BTreeMap<Vec<Name>, Item>;
 
 /// A sum of a file's content.
-fn content(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> crate::Result<u64> {
+fn content(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> platter_vfs::Result<u64> {
     let mut hasher = DefaultHasher::new();
     if attributes.kind == Kind::File {
         let mut content = vec![0; attributes.size as usize];
@@ -54,7 +54,7 @@ fn content(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> crat
 }
 
 /// What a path leads to.
-fn find(system: &dyn FileSystem, path: &[Name]) -> crate::Result<Item> {
+fn find(system: &dyn FileSystem, path: &[Name]) -> platter_vfs::Result<Item> {
     let mut node = Node::ROOT;
     for name in path {
         let next = system.lookup(node, name);
@@ -69,14 +69,14 @@ fn find(system: &dyn FileSystem, path: &[Name]) -> crate::Result<Item> {
 }
 
 /// Everything on a file system.
-pub fn tree(system: &dyn FileSystem) -> crate::Result<Tree> {
+pub fn tree(system: &dyn FileSystem) -> platter_vfs::Result<Tree> {
     tree_with(system, &mut |node, attributes| content(system, node, attributes))
 }
 
 fn tree_with(
     system: &dyn FileSystem,
-    content: &mut dyn FnMut(Node, &Attributes) -> crate::Result<u64>,
-) -> crate::Result<Tree> {
+    content: &mut dyn FnMut(Node, &Attributes) -> platter_vfs::Result<u64>,
+) -> platter_vfs::Result<Tree> {
     let mut tree = Tree::new();
     let mut open = vec![(Vec::new(), Node::ROOT)];
     while let Some((path, directory)) = open.pop() {

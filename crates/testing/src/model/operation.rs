@@ -1,7 +1,7 @@
 //! What is done to both systems.
 
 use super::random::Random;
-use crate::{Capabilities, Kind, Name, RenameFlags, SyncScope, Timestamp};
+use platter_vfs::{Capabilities, Kind, Name, RenameFlags, SyncScope, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -9,7 +9,7 @@
 use super::operation::{HANDLES, Operation, Text};
 use super::random::Random;
 use super::{Clock, Difference, Make, Runner, attempt_by, explain, named};
-use crate::{Capabilities, Kind, RenameFlags, SyncScope};
+use platter_vfs::{Capabilities, Kind, RenameFlags, SyncScope};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What I/O costs, in counts of what a device is asked.
 
-use crate::{FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Silent};
 use platter_device::{MemoryDevice, Recorder, Sectors, Traffic};
+use platter_vfs::{FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Silent};
 use std::sync::Arc;
 
 /// A volume whose device counts.

@@ -15,7 +15,6 @@ mod corpus;
 pub mod cost;
 mod counted;
 mod cuts;
-pub mod fuzz;
 pub mod growing;
 mod growth;
 mod image;

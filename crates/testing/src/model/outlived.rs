@@ -5,8 +5,8 @@ use super::power::{
     MakeOn, Moment, Promise, Recording, is_of_one_moment, promised, record, tree, verify_promises,
 };
 use super::{Random, Shape};
-use crate::FileSystem;
 use platter_device::{Device, Survivors};
+use platter_vfs::FileSystem;
 use std::sync::Arc;
 
 /// How volumes of a format are made and judged.

@@ -1,8 +1,9 @@
 //! A volume of a format under test.
 
 use super::{Clock, ClockedDevice, Spent, Subject};
-use crate::{FileSystem, Format, MemoryOptions, OpenOptions, Result};
+use crate::MemoryOptions;
 use platter_device::{Device, Recorder};
+use platter_vfs::{FileSystem, Format, OpenOptions, Result};
 use std::sync::Arc;
 
 /// Says what is wrong with an unmounted volume.

@@ -1,6 +1,6 @@
 //! What campaigns, the long runs of the tests, have in common.
 
-use crate::CheckReport;
+use platter_vfs::CheckReport;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The seed of a campaign: `PLATTER_SEED`, or 8664. Printed, so that a failure can be had again.

@@ -2,8 +2,8 @@
 
 use super::power::{MakeOn, Moment, Promise, promised, record, verify_interrupted_repair, verify_repair};
 use super::{Random, Shape};
-use crate::Format;
 use platter_device::{Device, Log, Survivors};
+use platter_vfs::Format;
 use std::sync::Arc;
 
 /// Of how many cuts one is judged by others too.

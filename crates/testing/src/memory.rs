@@ -1,12 +1,12 @@
 //! The reference: a file system in memory, simple enough to be seen to be right.
 
-use crate::{
+use platter_device::Device;
+use platter_device::sync::{Mutex, MutexGuard};
+use platter_vfs::{
     Attributes, Capabilities, CaseRule, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
     Integrity, Kind, Name, NameRules, Node, NodeStream, Place, Plan, RenameFlags, Result, Space, SyncScope,
     Timestamp, VolumeInfo,
 };
-use platter_device::Device;
-use platter_device::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

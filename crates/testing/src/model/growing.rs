@@ -2,7 +2,7 @@
 //! names cost at most twice as much, and a little for the depth of trees.
 
 use super::counted::{Counted, counts};
-use crate::{CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent};
+use platter_vfs::{CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent};
 
 /// Bytes of a cluster of [`Counted`].
 const CLUSTER: u64 = 4096;

@@ -1,7 +1,7 @@
 //! Listings of directories that rest while much else is listed, and then go on.
 
 use super::counted::Counted;
-use crate::{Cursor, FileSystem, Format, Kind, Name, Node};
+use platter_vfs::{Cursor, FileSystem, Format, Kind, Name, Node};
 use std::collections::BTreeSet;
 
 fn directory(volume: &dyn FileSystem, name: &str, entries: u64, length: usize) -> Node {

@@ -1,10 +1,10 @@
 //! Many threads at work on one volume: nobody waits for ever, nobody sees another's data.
 
 use super::Random;
-use crate::{
+use platter_device::Buffer;
+use platter_vfs::{
     Change, Cursor, Error, FileSystem, Integrity, Kind, Name, Node, Plan, RenameFlags, Result, SyncScope,
 };
-use platter_device::Buffer;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Six threads change files of their own and one that all share, while a seventh syncs.

@@ -3,11 +3,12 @@
 use super::clock::{Clock, ClockedDevice};
 use super::operation::{HANDLES, IN_FLIGHT, LISTINGS, Operation, Text};
 use super::random::Random;
-use crate::{
-    Attributes, Change, Cursor, DosFlags, Entry, Error, FileSystem, Integrity, Kind, MemoryFileSystem,
-    MemoryOptions, Name, Node, Plan, Result, Timestamp,
-};
+use crate::{MemoryFileSystem, MemoryOptions};
 use platter_device::{Buffer, MemoryDevice};
+use platter_vfs::{
+    Attributes, Change, Cursor, DosFlags, Entry, Error, FileSystem, Integrity, Kind, Name, Node, Plan,
+    Result, Timestamp,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::mem::discriminant;

@@ -43,11 +43,9 @@ pub fn shrink(
 #[cfg(test)]
 mod tests {
     use super::super::*;
-    use crate::{
-        DosFlags, Error, FileSystem, Kind, MemoryFileSystem, MemoryOptions, Node, RenameFlags, Result,
-        SyncScope,
-    };
+    use crate::{MemoryFileSystem, MemoryOptions};
     use platter_device::{MemoryDevice, Sectors};
+    use platter_vfs::{DosFlags, Error, FileSystem, Kind, Node, RenameFlags, Result, SyncScope};
     use std::sync::Arc;
 
     /// A second reference as the subject: agrees with the first, unless it is told to forget a flag.
@@ -116,7 +114,7 @@ mod tests {
         let runner = run(&stream(7, 20_000), &options).unwrap();
         let reference = runner.reference();
         let mut entries = Vec::new();
-        reference.read_directory(Node::ROOT, crate::Cursor::START, 1000, &mut entries).unwrap();
+        reference.read_directory(Node::ROOT, platter_vfs::Cursor::START, 1000, &mut entries).unwrap();
         assert!(entries.len() > 10, "{} entries", entries.len());
         assert!(reference.node_count() > 50, "{} nodes", reference.node_count());
     }

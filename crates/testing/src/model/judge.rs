@@ -1,7 +1,7 @@
 //! What programs of others say of a volume, and what they and we read from it.
 
 use super::{Operation, Runner};
-use crate::{Attributes, Cursor, Extent, FileSystem, Kind, Node, Place};
+use platter_vfs::{Attributes, Cursor, Extent, FileSystem, Kind, Node, Place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
