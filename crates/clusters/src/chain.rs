@@ -29,7 +29,7 @@ pub enum Stop {
     Free,
     /// The cluster is marked bad.
     Bad,
-    /// The table has this, which no volume of this size should.
+    /// The table has this value, which leads to no cluster of the volume.
     Invalid(u32),
     /// It leads back into itself.
     Loop(u32),

@@ -40,8 +40,8 @@ fn timeless(tree: &Tree) -> Listed {
         .collect()
 }
 
-/// Carries out random operations; after every `step` of them the judges see the volume. What they saw last is the
-/// answer.
+/// Carries out random operations; after every `step` of them the judges see the volume. Returns the image and the tree as
+/// they saw them last.
 fn judge(volume: Volume, seed: u64, count: usize, step: usize) -> (ImageFile, Tree) {
     let device = volume.make();
     let clock = Clock::new(Duration::from_secs(1_700_000_000));

@@ -101,12 +101,12 @@ const MAKE_NTFS: (&str, &[&str], &str) = ("mkntfs", &["-q", "-Q", "-F"], "ntfs-3
 const MAKE_EXFAT: (&str, &[&str], &str) = ("mkfs.exfat", &[], "exfatprogs");
 
 impl Peer {
-    /// What there is to name.
+    /// The names of all file systems of others that a comparison knows.
     pub fn names() -> impl Iterator<Item = &'static str> {
         OTHERS.iter().map(|other| other.name)
     }
 
-    /// One of others by its name.
+    /// The file system of this name.
     pub fn other(name: &str) -> Option<Peer> {
         OTHERS.iter().find(|other| other.name == name).map(Peer::Other)
     }

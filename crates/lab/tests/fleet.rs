@@ -7,7 +7,7 @@ use platter_lab::fleet::{Fleet, Key, Rates, Summary};
 use platter_lab::report::Document;
 use std::collections::BTreeSet;
 
-/// About normal, with a mean of 0 and a deviation of 1.
+/// A random number that is about normally distributed, with a mean of 0 and a standard deviation of 1.
 fn normal(rng: &mut fastrand::Rng) -> f64 {
     (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
 }

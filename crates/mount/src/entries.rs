@@ -10,12 +10,12 @@ use platter_vfs::{Change, DosFlags, Error, Kind, Name, Node, RenameFlags};
 /// The longest target of a symbolic link that Linux follows, in bytes.
 const LONGEST_TARGET: usize = 4095;
 
-/// How a new entry is to be.
+/// The properties of a new entry.
 #[derive(Clone, Copy, Debug)]
 pub struct New {
     /// Type and permissions, after the caller's mask.
     pub mode: u32,
-    /// Who makes it.
+    /// The user who makes it, and owns it then.
     pub uid: u32,
     /// Their group.
     pub gid: u32,

@@ -116,7 +116,7 @@ impl Nodes {
         self.by_file.get(&file).copied()
     }
 
-    /// A file has another number from now on, or its node leads to another file.
+    /// Lets a node stand for the file of another number: its record has moved, or another file has taken its place.
     pub fn move_file(&mut self, node: u64, file: u64) {
         let Some(entity) = self.entities.get_mut(&node) else { return };
         let old = std::mem::replace(&mut entity.file, file);

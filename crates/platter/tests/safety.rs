@@ -173,7 +173,7 @@ fn directories_alone_need_no_image() {
     for (device, words) in
         [("", "directories of the host"), (" --device i.img --force", "i.img was left alone")]
     {
-        // In units of 512 bytes: the job's file has 1 MiB.
+        // The limit is in units of 512 bytes: the job's file of 1 MiB may be made, a temporary image may not.
         let line = format!("ulimit -f 4096; exec \"$0\" run j.fio --target dir:d{device}");
         let output = here.command("sh", &["-c", &line, env!("CARGO_BIN_EXE_platter")]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

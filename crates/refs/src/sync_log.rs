@@ -97,16 +97,16 @@ impl SyncLog {
 /// What an entry says of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The directory that it has its number in, and the number.
+    /// The directory in which it has its number, and the number.
     pub home: u64,
     pub ordinal: u64,
-    /// Its name there, if its record is in the row of that.
+    /// Its name in that directory, if its record is in the row of the name.
     pub name: Option<Vec<u16>>,
     /// When it was written, in units of 100 ns since 1601.
     pub modified: u64,
     /// Bytes that it has.
     pub size: u64,
-    /// Runs that came in the place of others.
+    /// The runs that the write put in the place of older ones.
     pub runs: Vec<Extent>,
 }
 

@@ -66,7 +66,7 @@ fn plant(device: Arc<MemoryDevice>) -> Harvest {
     put("/large:stream", named, 5000);
     let two = make(Node::ROOT, "two", Kind::File);
     put("/two", two, 10_000);
-    // Clusters that files have with others.
+    // Clusters that several files share.
     let bytes = |path: &str| planted[path].1.clone().unwrap();
     let (whole, cloned) = (bytes("/large"), bytes("/two"));
     if system.capabilities().clone {

@@ -187,7 +187,7 @@ pub fn is_dirty(boot: &Boot, table: &Table) -> bool {
     boot.sector.state.0 & (VolumeState::DIRTY | VolumeState::SURFACE_TEST) != 0 || table.get(1) & bits != bits
 }
 
-/// The same in memory as after a clean unmount.
+/// Marks the volume as cleanly unmounted, in the boot sector and the table in memory.
 pub fn make_clean(boot: &mut Boot, table: &mut Table) {
     boot.sector.state.0 &= !(VolumeState::DIRTY | VolumeState::SURFACE_TEST);
     let bits = clean_bits(boot.geometry.kind).map_or(0, |(clean, no_error)| clean | no_error);

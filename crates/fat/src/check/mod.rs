@@ -237,8 +237,9 @@ fn choose_table(
     }
     let mut parts = 0;
     for other in &others {
-        // A chain that goes through several parts is whole only with all of them: what makes nothing worse stays until it
-        // is known whether it made something better possible.
+        // A chain that goes through several parts is whole only when all of them are taken from the other copy. So a part
+        // that changes nothing is kept for the time being: it stays if a later part makes more chains whole, and is put
+        // back otherwise.
         let mut open = Vec::new();
         for part in best.differences(other, geometry.kind, MOST_PARTS) {
             let kept = best.take(other, part.clone());

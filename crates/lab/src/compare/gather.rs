@@ -176,7 +176,7 @@ impl Gathered {
         Some(rates)
     }
 
-    /// What reports show of it; what follows from several targets comes when all are known.
+    /// The result as reports have it, but for its ratios to other targets, which are computed when all are known.
     pub fn result(self) -> CaseResult {
         CaseResult {
             target: self.target,

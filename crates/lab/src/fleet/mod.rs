@@ -160,7 +160,7 @@ impl Fleet {
 }
 
 impl Group {
-    /// Sorts the figures by cell, and makes one of those that a machine has of a cell: their median.
+    /// Sorts the figures by cell, and keeps one for each machine and cell: the median of what it measured.
     fn settle(&mut self) {
         self.figures.sort_by_key(|figure| (figure.cell, figure.machine));
         let mut kept: Vec<Figure> = Vec::new();

@@ -65,7 +65,7 @@ pub enum Set {
 }
 
 impl Set {
-    /// All.
+    /// Every set of loads.
     pub const ALL: [Set; 6] = [Set::Naspt, Set::SmallFiles, Set::Images, Set::Commit, Set::Backup, Set::Tree];
 
     /// As on the command line.

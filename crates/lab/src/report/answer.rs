@@ -205,7 +205,7 @@ fn in_words(estimates: &[&Estimate]) -> String {
     }
 }
 
-/// How much was told, and what would tell more.
+/// How certain the answer is, and what would make it more certain.
 fn how_sure(document: &Document) -> String {
     let all: Vec<&Estimate> = document.results.iter().flat_map(|result| &result.estimates).collect();
     if all.is_empty() {

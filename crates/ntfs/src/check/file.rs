@@ -194,7 +194,7 @@ impl Assembled {
         self.records[part].is_changed = true;
     }
 
-    /// Gives the file these names and no others, where the first of those that it has is.
+    /// Replaces all names of the file by these, in the record that holds its first name now.
     pub fn set_names(&mut self, names: Vec<FileName>) {
         let part = self.of(Kind::FILE_NAME).first().map_or(0, |place| place.0);
         for part in &mut self.records {

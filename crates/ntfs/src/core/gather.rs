@@ -90,7 +90,7 @@ impl Core {
         Ok(())
     }
 
-    /// Where an image belongs.
+    /// Where on the device an image is written.
     fn places_of(&mut self, key: Key, length: u64) -> Result<Segments> {
         match key {
             Key::Record(number) => {

@@ -14,7 +14,7 @@ fn end_of(node: &IndexNode) -> IndexEntry<'_> {
     entry_in(&node.entries, node.entries.len() - last_length(node))
 }
 
-/// What two neighbours and the entry between them make together.
+/// One node of all entries of two neighbours and of the entry between them.
 fn joined(low: &IndexNode, lead: &IndexEntry<'_>, high: &IndexNode) -> IndexNode {
     let mut entries = low.entries[..low.entries.len() - last_length(low)].to_vec();
     entries.extend(lead.with_child(end_of(low).child()));
@@ -22,7 +22,7 @@ fn joined(low: &IndexNode, lead: &IndexEntry<'_>, high: &IndexNode) -> IndexNode
     IndexNode { entries }
 }
 
-/// A node parted in two at about its middle, and the entry between them, which leads nowhere.
+/// The two halves of a node, and the entry between them, without a child: the caller moves it to the parent.
 fn parted(node: &IndexNode) -> Option<(IndexNode, Vec<u8>, IndexNode)> {
     let half = node.entries.len() / 2;
     let middle = node.iter().find(|entry| entry.end() > half)?;

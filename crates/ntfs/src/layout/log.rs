@@ -22,8 +22,9 @@ pub const PAGE_DATA: usize = 0x40;
 pub const RECORD_HEADER: usize = 0x30;
 /// The first page of the ring: after two restart pages and two for copies.
 pub const FIRST_PAGE: u64 = 4;
-/// The pages for copies: of version 1.1, in which a copy has the offset of its page where that has its last LSN (the
-/// Linux-NTFS documentation, "tail copies").
+/// The tail pages of version 1.1: a copy of the last page of the ring, while that page is being written. A copy has the
+/// offset of the page that it stands for in the field where that page has its last LSN. Source: the Linux-NTFS
+/// documentation, "tail copies".
 pub const TAIL_PAGES: std::ops::Range<u64> = 2..FIRST_PAGE;
 /// The fewest pages that NTFS takes for a log.
 pub const LEAST_PAGES: u64 = FIRST_PAGE + 0x30;

@@ -56,8 +56,8 @@ impl Replay {
         self.bytes
     }
 
-    /// Whether the log ends inside a group, which is then left out. Ours never do, so that others, who would redo such a
-    /// part, need not undo it.
+    /// Whether the log ends inside a group of records, which is not replayed. Logs that are written here never end so:
+    /// other drivers would redo the beginning of the group, and would have to undo it again.
     pub fn is_torn(&self) -> bool {
         !self.open.is_empty()
     }

@@ -167,7 +167,8 @@ impl NtfsVolume {
                 }
             }
             if is_held {
-                // It stands alone, with the times and flags of its file.
+                // Programs that hold the removed stream go on with it: as a file without a name that has the times and
+                // flags of its own file.
                 let mut alone = File::new(file.reference, record_flags::IN_USE);
                 alone.attributes.extend(file.find(Type::STANDARD_INFORMATION, &[]).cloned());
                 alone.add(Attr { name: Box::default(), ..attr });

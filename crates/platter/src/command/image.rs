@@ -5,7 +5,7 @@ use platter::{Event, Listener};
 use platter_device::MirrorEvent;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Prints what happens to images and copies of mirrors, which is no failure of what was asked.
+/// Prints events of images and of copies of mirrors. They do not make the command fail.
 pub fn listener() -> Listener {
     let told = Told::default();
     Listener::new(move |event| told.tell(event))

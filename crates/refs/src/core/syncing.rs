@@ -126,8 +126,9 @@ impl Core {
         true
     }
 
-    /// The entry on its way is there. Whether it counts: not if there was a commit since, or if it tells of what failed,
-    /// and then nothing comes after it before the next commit.
+    /// Takes back the entry that was being written beside its data, now that all of it has been written. Returns whether
+    /// it makes the sync durable. It does not if a commit came since, which made the entry void, nor if one of the writes it
+    /// tells of failed: then no other entry follows before the next commit.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if there is none, or a write of it is not finished.

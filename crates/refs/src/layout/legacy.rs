@@ -120,7 +120,7 @@ pub fn to_legacy(rows: &[Attribute], made: u64, flags: u32) -> Vec<Attribute> {
                 value.get_mut(0x38..0x3C).into_iter().for_each(|flags| flags.fill(0));
                 all.push(new(DATA, &nameless, row.flags, value));
             }
-            // What counts the versions of a stream came with them.
+            // Rows that hold snapshots or count them: volumes of older versions have none.
             DATA if u64_at(row.rest(), 0) != LIVE => {}
             DATA => all.push(stream(DATA, &nameless, row)),
             NAMED_DATA => {

@@ -36,8 +36,8 @@ pub fn scrub(device: &dyn Device, anchors: &Anchors, report: &mut ScrubReport) {
     }
 }
 
-/// Makes copies alike that differ although each is good, as after a power cut between the writes to them. They get what
-/// was taken on opening.
+/// Copies of a mirror may differ although each of them is good, as after a power cut between the writes to them. All get
+/// the content that the volume was opened with.
 fn alike(device: &dyn Device, code: &'static str, (at, length): (u64, usize), report: &mut ScrubReport) {
     let read = |copy: usize| {
         let mut bytes = vec![0; length];
@@ -86,7 +86,7 @@ fn one(
     report.add(structure(code, severity, None, at, device.copies(), (bad, repaired, why)));
 }
 
-/// Gives copies what is good. One that cannot be written, such as one that is out of service, is no reason to leave the
+/// Writes the good content to copies. One that cannot be written, such as one that is out of service, is no reason to leave the
 /// others as they are. Tells whether all were written.
 fn repair(device: &dyn Device, copies: &[usize], at: u64, good: &[u8]) -> bool {
     copies.iter().filter(|&&copy| device.repair_copy(copy, at, good).is_err()).count() == 0

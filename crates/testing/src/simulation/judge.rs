@@ -204,7 +204,7 @@ fn judge_bytes(calls: &[Call], certain: &[bool], bytes: Range<u64>) -> Result<()
         let doubt = if certain { "" } else { " (perhaps)" };
         text += &format!("\n      file {file}, {began:>4} to {returned:>4}: {effect:?}{doubt}");
     }
-    // What was synced or failed is in the calls.
+    // The events do not say what was synced and which calls failed; the calls do.
     for call in calls {
         if !matches!(call.action, Action::Read(..)) {
             text += &format!(

@@ -50,9 +50,9 @@ pub enum Step {
     Rest(u64),
     /// A copy of the device as it is at this moment is checked and scrubbed.
     Look,
-    /// What has been done to this file is to survive.
+    /// Syncs this file: what has been done to it must survive a power cut.
     Sync(usize, Scope),
-    /// What has been done is to survive.
+    /// Syncs the volume: all that has been done must survive a power cut.
     SyncAll,
     /// The end of the volume. Every other call races with it or is refused.
     Unmount,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// What a run came to.
 pub(super) type Outcome = Result<(), String>;
 
-/// What the callers left.
+/// The state of the volume after the last call of the last caller.
 pub(super) struct End {
     contents: Vec<Option<Vec<u8>>>,
     /// The volume said that everything is on the device.

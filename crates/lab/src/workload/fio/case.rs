@@ -52,7 +52,7 @@ impl Converted {
         let pattern = pattern(settings, &name, &mut notes)?;
         let extent = span(settings, &pattern)?;
         let of_writes = durability(settings)?;
-        // What is said of writes does not concern reads.
+        // A read has nothing to make durable, whatever the job says of its writes.
         let durability = if settings.direction == Direction::Read { Durability::Direct } else { of_writes };
         let jobs = u64::from(settings.jobs);
         if settings.time_based && settings.runtime.is_zero() {

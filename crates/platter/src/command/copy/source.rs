@@ -21,7 +21,7 @@ pub enum Source {
     Volume(VolumePath, Held),
 }
 
-/// What something is.
+/// What kind of thing is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A file.
