@@ -10,9 +10,14 @@ const FOR_PYTHON: [&str; 4] = ["maturin==1.16.0", "pytest==9.2.0", "fsspec==2026
 
 /// The header and the static library, with a program in C; the package, with programs in Python.
 pub fn test() -> Outcome {
-    let whole = target_directory()?;
-    // Apart from the program: they have other features, and locks of their own.
-    let target = whole.join("bindings");
+    build()?;
+    run_python()
+}
+
+/// What needs no program of the workspace: lints, the program in C, and the package for Python. It is built apart from the
+/// workspace, with other features and locks of its own, so that both can be built at once.
+pub fn build() -> Outcome {
+    let target = directory()?;
     let environment = [("CARGO_TARGET_DIR", text(&target)?)];
     for manifest in ["bindings/c/Cargo.toml", "bindings/python/Cargo.toml"] {
         cargo_with(&["fmt", "--manifest-path", manifest, "--check"], &[])?;
@@ -21,15 +26,22 @@ pub fn test() -> Outcome {
         cargo_with(&lints, &environment)?;
     }
     cargo_with(&["test", "--locked", "--manifest-path", "bindings/c/Cargo.toml"], &environment)?;
-    // What Python reads is compared with what the command does. With the tests, as alone it would have other features, and
-    // all that it stands on would be built a second time.
-    cargo_with(&["test", "--workspace", "--no-run", "--quiet"], &[])?;
-    python(&target, &whole.join("debug/platter"))
+    install_wheel(&target)
 }
 
-/// Builds the wheel, installs it in an environment in which nothing else of it is, and runs the tests there.
-fn python(target: &Path, command: &Path) -> Outcome {
-    let python = environment(&target.join("python"), &FOR_PYTHON)?;
+/// Where the bindings are built.
+fn directory() -> Result<PathBuf, String> {
+    Ok(target_directory()?.join("bindings"))
+}
+
+/// Where the package for Python and what its tests need are installed.
+fn python(target: &Path) -> Result<String, String> {
+    environment(&target.join("python"), &FOR_PYTHON)
+}
+
+/// Builds the wheel, and installs it in an environment in which nothing else of it is.
+fn install_wheel(target: &Path) -> Outcome {
+    let python = python(target)?;
     let python = python.as_str();
     let wheels = target.join("wheels");
     let _ = std::fs::remove_dir_all(&wheels);
@@ -40,11 +52,18 @@ fn python(target: &Path, command: &Path) -> Outcome {
     run(python, &[&build[..], &["--out", text(&wheels)?]].concat(), &target)?;
     let wheel = std::fs::read_dir(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
     let wheel = wheel.flatten().next().ok_or("maturin made no wheel")?.path();
-    run(python, &[&INSTALL[..], &["--force-reinstall", "--no-deps", text(&wheel)?]].concat(), &[])?;
+    run(python, &[&INSTALL[..], &["--force-reinstall", "--no-deps", text(&wheel)?]].concat(), &[])
+}
+
+/// The tests in Python. What is read there is compared with what the command does.
+pub fn run_python() -> Outcome {
+    // With the tests, as alone the command would have other features, and all that it stands on would be built a second time.
+    cargo_with(&["test", "--workspace", "--no-run", "--quiet"], &[])?;
+    let command = target_directory()?.join("debug/platter");
     run(
-        python,
+        &python(&directory()?)?,
         &["-m", "pytest", "-q", "-p", "no:cacheprovider", "bindings/python/tests"],
-        &[("PLATTER", text(command)?)],
+        &[("PLATTER", text(&command)?)],
     )
 }
 

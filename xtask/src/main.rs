@@ -98,11 +98,18 @@ fn test() -> Outcome {
     kernel::provide()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    cargo(&["test", "--workspace", "--no-fail-fast"])?;
+    // Beside the tests, many of which wait for a mount or an emulated machine.
+    let (tested, built) = std::thread::scope(|scope| {
+        let bindings = scope.spawn(bindings::build);
+        let tested = cargo(&["test", "--workspace", "--no-fail-fast"]);
+        (tested, bindings.join())
+    });
+    tested?;
+    built.map_err(|_| "the bindings: a panic".to_string())??;
     let pages = [&["doc", "--lib", "--no-deps", "--quiet"], &PUBLISHED[..]].concat();
     cargo_with(&pages, &[("RUSTDOCFLAGS", "-D warnings")])?;
     package()?;
-    bindings::test()
+    bindings::run_python()
 }
 
 /// The crates that are published.

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Claims a file or block device until it is closed.
+/// Claims a file or block device until it is closed: to write to it alone, or to read it while nobody writes.
 ///
 /// # Errors
 /// [`Error::Locked`] if another process has, with its name where the kernel tells it.
@@ -22,10 +22,11 @@ pub(crate) fn lock(file: &File, name: &str, is_block: bool, read_only: bool) -> 
     if fcntl(file, libc::F_OFD_SETLK, kind).is_err_and(|error| is_conflict(&error)) {
         return locked(holder(file, kind));
     }
-    if !is_block
-        && rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
-            == Err(rustix::io::Errno::WOULDBLOCK)
-    {
+    let operation = match read_only {
+        true => FlockOperation::NonBlockingLockShared,
+        false => FlockOperation::NonBlockingLockExclusive,
+    };
+    if !is_block && rustix::fs::flock(file, operation) == Err(rustix::io::Errno::WOULDBLOCK) {
         return locked(SOMEBODY.into());
     }
     Ok(())

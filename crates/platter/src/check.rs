@@ -24,7 +24,7 @@ pub struct CheckOptions {
     pub format: Option<String>,
     /// Where a repair saves what it overwrites.
     pub undo: Undo,
-    /// Repair although the kernel uses the device.
+    /// Check although somebody works on the device, or repair although the kernel uses it.
     pub force: bool,
     /// Whoever is told what happens on the way.
     pub listener: Listener,
@@ -70,7 +70,12 @@ pub fn check(source: impl AsRef<Path>, options: &CheckOptions, progress: &dyn Pr
 /// # Errors
 /// As [`check`].
 pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Progress) -> Result<Checked> {
-    let access = if options.repair { Access::Write { force: options.force } } else { Access::Read };
+    let access = match (options.repair, options.force) {
+        (true, force) => Access::Write { force },
+        // What somebody else changes meanwhile would look like damage.
+        (false, false) => Access::ReadAlone,
+        (false, true) => Access::Read,
+    };
     let opening = DeviceOptions { access, caching: Caching::default(), listener: options.listener.clone() };
     let whole = open_whole(source, &opening)?;
     let saves = options.repair && options.undo != Undo::Nowhere;

@@ -455,8 +455,25 @@ fn two_processes_do_not_write_to_one_image() {
     let refused = place.fails("mkdir v.img:/d");
     assert!(refused.contains("another process works on it") && !refused.contains("--force"), "{refused}");
     assert_eq!(place.works("ls v.img"), "", "reading is allowed");
+    // What the other changes meanwhile would look like damage.
+    let (_, refused) = place.ends(8, "check v.img");
+    assert!(
+        refused.contains("another process works on it") && refused.contains("looks like damage"),
+        "{refused}"
+    );
+    place.works("check v.img --force");
     drop(device);
     place.works("mkdir v.img:/d");
+
+    // Those who only read do not keep each other away, but they do keep away who would write.
+    let device = platter_device::FileDevice::open(
+        place.path("v.img"),
+        platter_device::FileOptions { exclusive: true, read_only: true, ..Default::default() },
+    )
+    .unwrap();
+    place.works("check v.img");
+    assert!(place.fails("mkdir v.img:/e").contains("another process works on it"));
+    drop(device);
 }
 
 #[test]

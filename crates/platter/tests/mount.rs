@@ -288,8 +288,11 @@ fn what_is_mounted_is_refused() {
         let line = place.fails(line);
         assert!(line.contains("is mounted at") && line.contains("platter umount"), "{line}");
     }
-    let (_, error) = place.ends(8, "check --repair --force disk.img");
-    assert!(error.contains("is mounted at"), "{error}");
+    for line in ["check --repair --force disk.img", "check disk.img"] {
+        let (_, error) = place.ends(8, line);
+        assert!(error.contains("is mounted at"), "{line}: {error}");
+    }
+    assert!(place.works("check --force disk.img").contains("no damage"));
     // Another name space of mounts does not show it; the claim on the image does.
     let other = place.command("unshare", &["-m", "sh", "-c", "umount m; \"$0\" mount -o ro disk.img n"]);
     let output =
@@ -438,6 +441,9 @@ fn what_umount_left_to_be_closed_is_waited_for() {
             // The last words of the process that served the mount must not be of the new volume.
             mount.place.works("mkfs ntfs disk.img --force");
             assert_eq!(mount.place.works("ls disk.img"), "");
+        } else {
+            // What is half closed would look like damage.
+            assert!(mount.place.works("check disk.img").contains("no damage"));
         }
         mount.mount("");
     }

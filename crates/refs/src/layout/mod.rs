@@ -16,6 +16,7 @@ mod superblock;
 
 pub use allocator::{AllocatorRow, ContainerRow, ObjectRow};
 pub use attribute::Attribute;
+#[cfg(feature = "fuzzing")]
 pub(crate) use boot::checksum as boot_checksum;
 pub use boot::{BootRecord, Version};
 pub use checkpoint::{Checkpoint, ROOTS, Root};

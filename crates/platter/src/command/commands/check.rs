@@ -4,9 +4,9 @@ use crate::command::failure::{CHECK_FAILED, Failure, Outcome, shown};
 use crate::command::image::listener;
 use crate::command::output::{Output, grouped};
 use crate::command::progress::{Bar, Unit};
-use crate::command::volume::{WriteOptions, open_options, open_part, refuse_any_mounted};
+use crate::command::volume::{open_options, open_part, refuse_any_mounted};
 use clap::Args;
-use platter::{Access, CheckOptions, Checked, Source, Undo};
+use platter::{Access, CheckOptions, Checked, ErrorKind, Source, Undo};
 use platter_device::show_size;
 use platter_vfs::{CheckReport, Finding, Severity};
 use serde::Serialize;
@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 /// A repair saves what it overwrites to an undo file first, with which `platter undo` gives the image back byte for byte,
 /// also after a repair that was cut off. It stands beside the image as IMAGE.undo (IMAGE.undo-2 and so on if there is one),
 /// that of a block device in /var/lib/platter/undo. A repair that has nothing to do makes none.
+///
+/// A volume that is mounted or otherwise in use is not checked: what is under way there looks like damage.
 ///
 /// Exit codes are those of fsck(8): 0 nothing found, 1 everything was repaired, 4 damage is left, 8 the check could not
 /// be carried out, 16 wrong arguments.
@@ -52,8 +54,13 @@ pub struct Arguments {
     /// As JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    volume: WriteOptions,
+    /// Use this partition instead of the only one with a known file system
+    #[arg(long, value_name = "N")]
+    partition: Option<u32>,
+    /// Check a device that is mounted or otherwise in use, where what changes meanwhile looks like damage. With --repair, write to
+    /// it, unless another process has locked it
+    #[arg(long)]
+    force: bool,
 }
 
 /// The outcome, for scripts.
@@ -103,8 +110,8 @@ impl Arguments {
     }
 
     fn check(&self) -> Outcome {
-        let source = Source::whole(&self.image)?.with_partition(self.volume.partition);
-        if self.repair {
+        let source = Source::whole(&self.image)?.with_partition(self.partition);
+        if self.repair || !self.force {
             refuse_any_mounted(&source)?;
         }
         if self.if_dirty
@@ -126,19 +133,28 @@ impl Arguments {
             data: self.data,
             format: self.format.clone(),
             undo,
-            force: self.volume.force,
+            force: self.force,
             listener: listener(),
         };
         let bar = Bar::new(Unit::Steps);
-        let checked = platter::check_source(&source, &options, &bar)?;
+        let checked = platter::check_source(&source, &options, &bar);
         drop(bar);
+        let checked = match checked {
+            Err(error)
+                if !self.repair && matches!(error.kind(), ErrorKind::Protected | ErrorKind::Locked) =>
+            {
+                let hint = "what others change meanwhile looks like damage; --force checks it all the same";
+                return Err(Failure::new(error, hint));
+            }
+            checked => checked?,
+        };
         let Checked { device, format, report, undo } = checked;
         self.report(&device, (format, report), undo)
     }
 
     /// The format of a volume that was closed. One that cannot even be opened is for the check.
     fn format_if_clean(&self) -> Option<String> {
-        let device = open_part(&self.image, self.volume.partition, Access::Read).ok()?;
+        let device = open_part(&self.image, self.partition, Access::Read).ok()?;
         let info = platter_formats::open(device, open_options(true)).ok()?.info().ok()?;
         (!info.dirty).then_some(info.format)
     }
