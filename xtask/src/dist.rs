@@ -11,7 +11,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Static programs need this: `rustup target add` it.
+/// What static programs are compiled for.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
 const TOOLS: &[Tool] = &[
@@ -51,6 +51,7 @@ platter: initial-upload-closes-no-bugs [*]
 /// Makes all of it in a directory.
 pub fn make(directory: &str) -> Outcome {
     tools::provide(TOOLS)?;
+    provide_target()?;
     let out = std::path::absolute(directory).map_err(about(directory))?;
     std::fs::create_dir_all(&out).map_err(about(directory))?;
     let epoch = epoch()?;
@@ -63,6 +64,15 @@ pub fn make(directory: &str) -> Outcome {
     write(&out.join("SHA256SUMS"), &sums)?;
     eprint!("{sums}");
     Ok(())
+}
+
+/// Has rustup install the standard library for static programs, unless it is there.
+fn provide_target() -> Outcome {
+    let library = said("rustc", &["--print", "target-libdir", "--target", TARGET])?;
+    if Path::new(library.trim()).is_dir() {
+        return Ok(());
+    }
+    run("rustup", &["target", "add", TARGET], &[])
 }
 
 /// The time that all of it has, in seconds since 1970: of the last commit, or, for what is no checkout, of the variable of
