@@ -9,6 +9,13 @@ use std::time::{Duration, Instant};
 pub const FORMATS: [&str; 4] = ["fat32", "exfat", "ntfs", "refs"];
 /// The same, and with checksums of data.
 pub const KINDS: [&str; 5] = ["fat32", "exfat", "ntfs", "refs", "refs+integrity"];
+/// The same for a campaign: all, or the one that `PLATTER_VOLUME` names, of which one found something.
+pub fn campaign_kinds() -> Vec<&'static str> {
+    let Ok(wanted) = std::env::var("PLATTER_VOLUME") else { return KINDS.to_vec() };
+    let kind = KINDS.into_iter().find(|kind| *kind == wanted);
+    vec![kind.unwrap_or_else(|| panic!("{wanted} is none of {KINDS:?}"))]
+}
+
 /// Those that keep what POSIX knows of a file.
 pub const WITH_OWNERS: [&str; 2] = ["ntfs", "refs"];
 
