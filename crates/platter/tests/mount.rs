@@ -466,6 +466,40 @@ fn a_mount_that_is_bound_to_another_directory_goes_on_when_that_is_unmounted() {
 }
 
 #[test]
+fn umount_ends_also_where_the_volume_is_mounted_again_at_once() {
+    let mount = Mount::new("again", "ntfs");
+    let is_mounted = || {
+        let at = mount.at("").display().to_string();
+        fs::read_to_string("/proc/mounts").unwrap().contains(at.trim_end_matches('/'))
+    };
+    for round in 0..40 {
+        for number in 0..100 {
+            fs::write(mount.at(&format!("file {round} {number}")), content(number, 5_000)).unwrap();
+        }
+        let arguments = ["20", env!("CARGO_BIN_EXE_platter"), "umount", "m"];
+        let umount = thread::scope(|scope| {
+            let umount = scope.spawn(|| {
+                loop {
+                    let ended = mount.place.command("timeout", &arguments).output();
+                    let ended = ended.expect("timeout is needed for this test");
+                    // Who looks at the directory at this moment uses it.
+                    if !String::from_utf8_lossy(&ended.stderr).contains("is used by") {
+                        break ended;
+                    }
+                }
+            });
+            while is_mounted() {
+                thread::yield_now();
+            }
+            mount.mount("");
+            umount.join().unwrap()
+        });
+        assert!(umount.status.success(), "round {round}: {umount:?}");
+    }
+    mount.end();
+}
+
+#[test]
 fn a_full_volume_says_so_and_stays_whole() {
     for format in FORMATS {
         let place = Place::new(&format!("mount-full-{format}"));

@@ -5,6 +5,7 @@ use crate::command::mounting::users;
 use clap::Args;
 use platter::Source;
 use platter_device::{FileDevice, FileOptions};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,34 +57,42 @@ impl Arguments {
             }
             synced => synced.about(shown(&at))?,
         }
-        // It goes on being served at another directory, if there is one: mount(8), "--bind".
-        let goes_on =
-            || platter_mount::mount_points().map(|all| all.iter().any(|other| other.source == mount.source));
-        if !self.lazy && !goes_on().about(shown(&at))? {
-            for path in Source::whole(&mount.source)?.paths {
-                wait(&path);
-            }
+        if !self.lazy {
+            wait(&mount.source)?;
         }
         Ok(0)
     }
 }
 
-/// Waits until the process that served the mount has closed the device.
-fn wait(path: &Path) {
+/// Waits until the process that served a mount has closed its devices.
+fn wait(source: &OsStr) -> Result<(), Failure> {
     let start = Instant::now();
     let mut told = false;
-    let options = FileOptions { read_only: true, exclusive: true, ..FileOptions::default() };
-    while path.exists() {
-        match FileDevice::open(path, options) {
-            Err(platter_device::Error::Locked { .. }) => {}
-            Err(platter_device::Error::Io { source, .. }) if source.kind() == io::ErrorKind::ResourceBusy => {
+    for path in Source::whole(source)?.paths {
+        // One that is mounted has another claim: at another directory too (mount(8), "--bind"), or again by now, for which
+        // the process that is waited for must have closed it.
+        while !is_mounted(source)? && is_claimed(&path) {
+            if start.elapsed() > PATIENCE && !told {
+                told = true;
+                tell(format_args!("platter: waiting until {} is written and closed", shown(&path)));
             }
-            _ => return,
+            thread::sleep(Duration::from_millis(10));
         }
-        if start.elapsed() > PATIENCE && !told {
-            told = true;
-            tell(format_args!("platter: waiting until {} is written and closed", shown(path)));
-        }
-        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+fn is_mounted(source: &OsStr) -> Result<bool, Failure> {
+    let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
+    Ok(mounts.iter().any(|mount| mount.source == source))
+}
+
+/// Whether a process has an image file or block device for itself.
+fn is_claimed(path: &Path) -> bool {
+    let options = FileOptions { read_only: true, exclusive: true, ..FileOptions::default() };
+    match FileDevice::open(path, options) {
+        Err(platter_device::Error::Locked { .. }) => true,
+        Err(platter_device::Error::Io { source, .. }) => source.kind() == io::ErrorKind::ResourceBusy,
+        _ => false,
     }
 }
