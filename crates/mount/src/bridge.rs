@@ -27,6 +27,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long the kernel may believe the attributes of a file, and where a name leads, which it knows to be others after
@@ -51,13 +52,15 @@ pub struct Bridge {
     served: Arc<Served>,
     /// How long the kernel may believe that a name leads to a file.
     names: Duration,
+    /// Dropped with this, which tells that no request will come any more.
+    _end: Sender<()>,
 }
 
 impl Bridge {
-    /// Answers what is asked of a volume.
-    pub fn new(served: Arc<Served>) -> Bridge {
+    /// Answers what is asked of a volume. `end` is dropped after the last request.
+    pub fn new(served: Arc<Served>, end: Sender<()>) -> Bridge {
         let names = if served.options.ignores_case { ONE_OF_SEVERAL } else { KNOWN };
-        Bridge { served, names }
+        Bridge { served, names, _end: end }
     }
 
     fn reply_entry(&self, reply: ReplyEntry, answer: Answer<Stat>) {

@@ -9,12 +9,12 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::ffi::OsString;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// The type that a mount has in `/proc/mounts` behind `fuse.`.
@@ -32,6 +32,8 @@ const SYNC_EVERY: Duration = Duration::from_secs(5);
 pub struct Mounted {
     session: Session<Bridge>,
     served: Arc<Served>,
+    /// Ends when no request will come any more.
+    ended: Receiver<()>,
 }
 
 impl Mounted {
@@ -61,35 +63,34 @@ impl Mounted {
         config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(options.threads);
         config.clone_fd = true;
-        let session = Session::new(Bridge::new(served.clone()), at, &config)?;
+        let (end, ended) = channel();
+        let session = Session::new(Bridge::new(served.clone(), end), at, &config)?;
         let kernel = session.notifier();
         served.on_notice(Box::new(move |node| {
             // It does not ask for permissions after a write that took them away. A file it does not know is none it asks of.
             let _ = kernel.inval_inode(INodeNo(node.0), ATTRIBUTES_ALONE, 0);
         }));
-        Ok(Mounted { session, served })
+        Ok(Mounted { session, served, ended })
     }
 
     /// Answers requests until it is unmounted by whomever; then makes everything durable and closes the volume.
     ///
     /// # Errors
-    /// What closing the volume gives, after which not everything may be durable.
+    /// What closing the volume gives, after which not everything may be durable; what the system says when no thread can be
+    /// started.
     pub fn run(self) -> Result<()> {
-        let Mounted { session, served } = self;
-        let (end, ended) = channel::<()>();
-        let outcome = thread::scope(|scope| {
-            let kept = &served;
-            scope.spawn(move || {
+        let Mounted { session, served, ended } = self;
+        // Never dropped: it would unmount what is at the directory by then, which is not this mount but one below it, or the
+        // next one there.
+        let session = session.spawn().map(ManuallyDrop::new);
+        match &session {
+            Ok(_) => {
+                // The end of all requests is that of who answers them, who has the other half.
                 while ended.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Timeout) {
-                    kept.sync_changes();
+                    served.sync_changes();
                 }
-            });
-            let outcome = session.run();
-            drop(end);
-            outcome
-        });
-        if let Err(error) = outcome {
-            served.tell(&format!("answering requests ended: {error}"));
+            }
+            Err(error) => served.tell(&format!("requests cannot be answered: {error}")),
         }
         served.close()
     }

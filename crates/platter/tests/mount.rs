@@ -466,6 +466,20 @@ fn a_mount_that_is_bound_to_another_directory_goes_on_when_that_is_unmounted() {
 }
 
 #[test]
+fn what_is_mounted_below_stays_when_a_mount_ends() {
+    let mount = Mount::new("stacked", "ntfs");
+    let place = &mount.place;
+    fs::write(mount.at("below"), "x").unwrap();
+    place.works("mkfs exfat above.img --size 64M");
+    place.works("mount above.img m");
+    assert_eq!(mount.shell("ls m"), "");
+    // It waits until what served the mount has nothing open any more.
+    place.ends(0, "umount m");
+    assert_eq!(mount.shell("ls m"), "below\n");
+    mount.end();
+}
+
+#[test]
 fn umount_ends_also_where_the_volume_is_mounted_again_at_once() {
     let mount = Mount::new("again", "ntfs");
     let is_mounted = || {
