@@ -10,6 +10,7 @@
 use crate::options::{AccessTimes, Options};
 use platter_vfs::{Attributes, FileSystem, Node, Result, Timestamp};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -33,6 +34,8 @@ pub struct Accesses {
     /// Nanoseconds to which the volume keeps them: what is seen is the same before and after it has them.
     precision: u32,
     parts: [Mutex<HashMap<u64, Access>>; PARTS],
+    /// Whether none is kept for now.
+    is_paused: AtomicBool,
 }
 
 impl Accesses {
@@ -42,7 +45,21 @@ impl Accesses {
         let rule = if is_kept { options.access_times } else { AccessTimes::Never };
         let precision =
             able.accessed_precision.map_or(1, |precision| precision.as_nanos().clamp(1, 1_000_000_000));
-        Accesses { rule, precision: precision as u32, parts: Default::default() }
+        Accesses {
+            rule,
+            precision: precision as u32,
+            parts: Default::default(),
+            is_paused: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on times of reading are kept, or lost with those that wait: nothing may be written to the volume.
+    pub fn pause(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
     }
 
     fn part(&self, node: Node) -> MutexGuard<'_, HashMap<u64, Access>> {
@@ -80,7 +97,7 @@ impl Accesses {
     /// # Errors
     /// What looking at the file gives, of which the read itself knows nothing.
     pub fn read(&self, system: &dyn FileSystem, node: Node) -> Result<()> {
-        if self.rule == AccessTimes::Never {
+        if self.rule == AccessTimes::Never || self.is_paused() {
             return Ok(());
         }
         let mut now = Timestamp::from(SystemTime::now());
@@ -118,7 +135,9 @@ impl Accesses {
             for node in waiting {
                 // Held, so that a time that a program sets meanwhile is not overwritten.
                 let mut part = self.part(node);
-                if let Some(at) = part.get_mut(&node.0).and_then(|access| access.waiting.take()) {
+                if let Some(at) = part.get_mut(&node.0).and_then(|access| access.waiting.take())
+                    && !self.is_paused()
+                {
                     write(node, at);
                     wrote = true;
                 }
@@ -131,7 +150,7 @@ impl Accesses {
     pub fn forget(&self, node: Node) -> Option<Timestamp> {
         match self.rule {
             AccessTimes::Never => None,
-            _ => self.part(node).remove(&node.0)?.waiting,
+            _ => self.part(node).remove(&node.0)?.waiting.filter(|_| !self.is_paused()),
         }
     }
 }

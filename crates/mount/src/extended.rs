@@ -1,7 +1,7 @@
 //! Extended attributes: the format's own, and what only Windows knows.
 //!
 //! Attributes of the spaces `user.` and `trusted.` are the format's extended attributes of the same whole name, as Linux's
-//! own NTFS driver has them. The names in `system.` are those that users of ntfs-3g know, and one more:
+//! own NTFS driver has them. The names in `system.` are those that users of ntfs-3g know, and two more:
 //!
 //! | name | value |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | `system.ntfs_acl` | the security descriptor |
 //! | `system.ntfs_reparse_data` | tag, length of the data, 2 unused bytes, data |
 //! | `system.refs_integrity` | whether data is checksummed, of a directory what is made in it: the text `on` or `off` |
+//! | `system.platter_access` | whether who serves the volume may write to it: the text `rw` or `ro`; it cannot be set |
 //!
 //! Numbers are little-endian. They are not listed, so that copying all attributes of a file does not copy them.
 
@@ -42,6 +43,7 @@ enum Meaning<'a> {
     Security,
     Reparse,
     Integrity,
+    Access,
     Stream(Name),
     Extended(&'a str),
 }
@@ -57,6 +59,7 @@ impl Served {
             "system.ntfs_acl" => Ok(Meaning::Security),
             "system.ntfs_reparse_data" => Ok(Meaning::Reparse),
             "system.refs_integrity" if self.system.capabilities().integrity => Ok(Meaning::Integrity),
+            "system.platter_access" => Ok(Meaning::Access),
             _ if self.options.streams == Streams::Attributes => match user {
                 Some(stream) if self.system.capabilities().streams => Ok(Meaning::Stream(Name::from(stream))),
                 _ => Err(Errno::UNSUPPORTED),
@@ -106,6 +109,7 @@ impl Served {
                 let is_on = self.told(system.integrity(node))?.enabled;
                 Ok(if is_on { b"on".to_vec() } else { b"off".to_vec() })
             }
+            Meaning::Access => Ok(if self.options.read_only { b"ro".to_vec() } else { b"rw".to_vec() }),
             Meaning::Stream(stream) => {
                 let stream = self.attribute(system.stream(node, &stream, false))?;
                 let value = self.stream_value(stream);

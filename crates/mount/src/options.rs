@@ -59,7 +59,6 @@ pub struct Options {
 const KERNEL: &[&str] = &["dev", "nodev", "suid", "nosuid", "exec", "noexec", "sync", "async", "dirsync"];
 /// Options that change nothing: what they ask for is so anyway, or is for other programs.
 const NOTHING: &[&str] = &[
-    "rw",
     "default_permissions",
     "auto",
     "noauto",
@@ -127,7 +126,7 @@ impl Options {
             _ => Err(format!("option {option}: a mask is at most 0777")),
         };
         match name {
-            "ro" => self.read_only = true,
+            "ro" | "rw" => self.read_only = name == "ro",
             "uid" => self.uid = number(10)?,
             "gid" => self.gid = number(10)?,
             "umask" => {
@@ -192,6 +191,8 @@ mod tests {
         options.take("ro,allow_other,ignore_case,fmask=0133,dmask=22").unwrap();
         assert!(options.read_only && options.allow_other && options.ignores_case);
         assert_eq!((options.file_mask(false), options.directory_mask), (0o133, 0o022));
+        options.take("rw").unwrap();
+        assert!(!options.read_only);
         options.take("sync=commit").unwrap();
         assert!(options.commits_syncs && options.kernel == ["noexec"]);
         options.take("dev,suid,exec,nodev").unwrap();

@@ -1,12 +1,12 @@
 //! From mounting to unmounting.
 
 use crate::bridge::Bridge;
-use crate::options::AccessTimes;
+use crate::options::{AccessTimes, Options};
 use crate::served::Served;
 use fuser::{Config, INodeNo, MountOption, Session, SessionACL};
 use platter_vfs::Result;
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::OsString;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -32,6 +32,7 @@ const SYNC_EVERY: Duration = Duration::from_secs(5);
 pub struct Mounted {
     session: Session<Bridge>,
     served: Arc<Served>,
+    at: PathBuf,
     /// Ends when no request will come any more.
     ended: Receiver<()>,
 }
@@ -70,7 +71,7 @@ impl Mounted {
             // It does not ask for permissions after a write that took them away. A file it does not know is none it asks of.
             let _ = kernel.inval_inode(INodeNo(node.0), ATTRIBUTES_ALONE, 0);
         }));
-        Ok(Mounted { session, served, ended })
+        Ok(Mounted { session, served, at: at.to_path_buf(), ended })
     }
 
     /// Answers requests until it is unmounted by whomever; then makes everything durable and closes the volume.
@@ -79,7 +80,7 @@ impl Mounted {
     /// What closing the volume gives, after which not everything may be durable; what the system says when no thread can be
     /// started.
     pub fn run(self) -> Result<()> {
-        let Mounted { session, served, ended } = self;
+        let Mounted { session, served, at, ended } = self;
         // Never dropped: it would unmount what is at the directory by then, which is not this mount but one below it, or the
         // next one there.
         let session = session.spawn().map(ManuallyDrop::new);
@@ -87,6 +88,9 @@ impl Mounted {
             Ok(_) => {
                 // The end of all requests is that of who answers them, who has the other half.
                 while ended.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    // `mount -o remount,ro` is between others and the kernel, which goes on to pass reads on.
+                    let is_read_only = matches!(mount_point(&at), Ok(Some(mount)) if mount.is_read_only);
+                    served.accesses.pause(is_read_only);
                     served.sync_changes();
                 }
             }
@@ -109,6 +113,26 @@ fn kernel_option(option: &str) -> Option<MountOption> {
         "dirsync" => MountOption::DirSync,
         _ => return None,
     })
+}
+
+/// Changes what the kernel does with a mount: whether anything may be changed, and what [`Options::kernel`] says. The other
+/// options are those of who serves it, and stay. Who is not root may not.
+///
+/// # Errors
+/// [`io::ErrorKind::ResourceBusy`] where files are open for writing, and what the system says.
+pub fn remount(at: &Path, options: &Options) -> io::Result<()> {
+    let says = |option: &str| options.kernel.iter().any(|known| known == option);
+    let flags = [
+        (options.read_only, MountFlags::RDONLY),
+        (!says("suid"), MountFlags::NOSUID),
+        (!says("dev"), MountFlags::NODEV),
+        (says("noexec"), MountFlags::NOEXEC),
+        (says("sync"), MountFlags::SYNCHRONOUS),
+        (says("dirsync"), MountFlags::DIRSYNC),
+        (options.access_times == AccessTimes::Never, MountFlags::NOATIME),
+    ];
+    let set = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect();
+    Ok(rustix::mount::mount_remount(at, set, "")?)
 }
 
 /// Takes a mount away. `lazily`: its name is gone at once, and it ends when the last program has closed its files.
@@ -144,6 +168,8 @@ pub struct MountPoint {
     pub at: PathBuf,
     /// What: [`Options::source`](crate::Options::source).
     pub source: OsString,
+    /// Whether the kernel lets nothing be changed on it.
+    pub is_read_only: bool,
 }
 
 /// The mount of this program at a directory, if there is one.
@@ -180,7 +206,8 @@ fn all(table: &[u8]) -> Vec<(MountPoint, Vec<u8>)> {
         let behind = fields.iter().position(|field| *field == b"-")?;
         let kind = fields.get(behind + 1)?.to_vec();
         let source = OsString::from_vec(plain(fields.get(behind + 2)?));
-        Some((MountPoint { at, source }, kind))
+        let is_read_only = fields.get(behind + 3)?.split(|byte| *byte == b',').any(|option| option == b"ro");
+        Some((MountPoint { at, source, is_read_only }, kind))
     });
     mounts.collect()
 }
@@ -209,11 +236,16 @@ mod tests {
     #[test]
     fn mounts_are_found_by_their_place() {
         let table = b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
-            2 1 0:50 / /mnt/a\\040b rw,nosuid shared:1 - fuse.platter /img/disk\\0401.img rw,user_id=0\n\
+            2 1 0:50 / /mnt/a\\040b rw,nosuid shared:1 - fuse.platter /img/disk\\0401.img ro,user_id=0\n\
             3 1 0:51 / /mnt/c rw - fuse.sshfs host rw\n4 1 0:52 / /mnt/c/d rw - fuse.platter x rw\n";
         let mounts: Vec<MountPoint> = all(table).into_iter().filter_map(ours).collect();
-        let expected = [("/mnt/a b", "/img/disk 1.img"), ("/mnt/c/d", "x")];
-        assert_eq!(mounts, expected.map(|(at, source)| MountPoint { at: at.into(), source: source.into() }));
+        let expected = [("/mnt/a b", "/img/disk 1.img", true), ("/mnt/c/d", "x", false)];
+        let expected = expected.map(|(at, source, is_read_only)| MountPoint {
+            at: at.into(),
+            source: source.into(),
+            is_read_only,
+        });
+        assert_eq!(mounts, expected);
         assert_eq!(all(table).len(), 4);
         assert!(all(b"garbage\n\xFF - \n1 2 3 4 5 - \n").is_empty());
     }

@@ -513,6 +513,80 @@ fn umount_ends_also_where_the_volume_is_mounted_again_at_once() {
     mount.end();
 }
 
+/// What mount(8) makes of `mount -o remount,OPTIONS m`: it calls the helper with the options of the mount as it is, and those
+/// that were given, behind them.
+fn remount(mount: &Mount, options: &str) -> Output {
+    let helper = mount.place.path("mount.fuse.platter");
+    if !helper.exists() {
+        symlink(env!("CARGO_BIN_EXE_platter"), &helper).unwrap();
+    }
+    let shown = "relatime,remount,user_id=0,group_id=0,default_permissions,allow_other";
+    let options = format!("{options},{shown}");
+    mount.place.command(&helper.display().to_string(), &["disk.img", "m", "-o", &options]).output().unwrap()
+}
+
+#[test]
+fn a_mount_is_changed_to_reading_and_back() {
+    for format in FORMATS {
+        let mount = Mount::new("remount", format);
+        let works = |options: &str| {
+            let output = remount(&mount, options);
+            assert!(output.status.success(), "{format}: {options}: {output:?}");
+        };
+        fs::write(mount.at("file"), "one").unwrap();
+        let open = File::options().write(true).open(mount.at("file")).unwrap();
+        let output = remount(&mount, "ro");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains("open for writing"), "{format}: {text}");
+        drop(open);
+        works("ro,noexec");
+        let error = fs::write(mount.at("file"), "two").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(30), "{format}: {error}");
+        assert_eq!(fs::read_to_string(mount.at("file")).unwrap(), "one");
+        let at = mount.at("").display().to_string();
+        let table = fs::read_to_string("/proc/mounts").unwrap();
+        let line = table.lines().find(|line| line.contains(at.trim_end_matches('/'))).unwrap();
+        assert!(line.contains(" ro,") && line.contains("noexec"), "{line}");
+        works("rw");
+        fs::write(mount.at("file"), "two").unwrap();
+        mount.end();
+        // What was opened for reading is not written to.
+        mount.mount("-o ro");
+        let output = remount(&mount, "rw");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains("mounted for reading"), "{format}: {text}");
+        assert!(fs::write(mount.at("file"), "three").is_err());
+        mount.end();
+    }
+    let place = Place::new("mount-remount-nothing");
+    fs::create_dir(place.path("m")).unwrap();
+    assert!(place.fails("mount x.img m -o remount,ro").contains("no volume is mounted here"));
+}
+
+#[test]
+fn what_was_changed_to_reading_is_not_written_to() {
+    let mounts = WITH_OWNERS.map(|format| {
+        let mount = Mount::new("remounted", format);
+        mount.end();
+        mount.mount("-o strictatime");
+        fs::write(mount.at("file"), "one").unwrap();
+        assert!(remount(&mount, "ro,strictatime").status.success());
+        mount
+    });
+    let image = |mount: &Mount| fs::read(mount.place.path("disk.img")).unwrap();
+    let before: Vec<_> = mounts.iter().map(image).collect();
+    // What serves it looks after 5 seconds at the latest.
+    thread::sleep(Duration::from_secs(6));
+    for mount in &mounts {
+        assert_eq!(fs::read_to_string(mount.at("file")).unwrap(), "one");
+    }
+    thread::sleep(Duration::from_secs(6));
+    for (mount, before) in mounts.iter().zip(before) {
+        assert!(image(mount) == before, "{}: something was written", mount.format);
+        mount.end();
+    }
+}
+
 #[test]
 fn a_full_volume_says_so_and_stays_whole() {
     for format in FORMATS {

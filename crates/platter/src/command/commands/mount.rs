@@ -1,7 +1,7 @@
 //! `platter mount`
 
 use crate::command::failure::{About, Failure, Outcome, shown, tell};
-use crate::command::mounting::{daemon, log::Logger};
+use crate::command::mounting::{daemon, log::Logger, remount};
 use crate::command::volume::{open_options, open_part};
 use clap::Args;
 use platter::{Access, Source};
@@ -28,7 +28,8 @@ use std::sync::Arc;
 /// nothing, no file, or no directory without its own has; allow_other: other users may use it too (as root this is so
 /// anyway); ignore_case: files are found under their names in any case; streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered at once;
 /// sync=commit: each sync of ReFS is a commit that Windows knows, instead of an entry in a log that only Platter does;
-/// noexec, nosuid, nodev, noatime, sync, dirsync and their opposites; and partition=N, log=FILE, force as below, for
+/// noexec, nosuid, nodev, noatime, sync, dirsync and their opposites; remount with ro, rw or one of these changes the mount that is
+/// at DIR, whose other options stay; and partition=N, log=FILE, force as below, for
 /// /etc/fstab.
 #[derive(Args)]
 pub struct Arguments {
@@ -61,6 +62,9 @@ pub struct Arguments {
 impl Arguments {
     pub fn run(mut self) -> Outcome {
         let options = self.take_options()?;
+        if remount::is_asked(&self.options) {
+            return remount::remount(&self.at, &options);
+        }
         if self.foreground || self.serve {
             return self.serve(options);
         }
@@ -71,9 +75,12 @@ impl Arguments {
     fn take_options(&mut self) -> Result<Options, Failure> {
         let mut options =
             Options::of(rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw(), umask());
+        let is_remount = remount::is_asked(&self.options);
         for list in &self.options {
             for option in list.split(',') {
+                let name = option.split('=').next().unwrap_or_default();
                 match option.split_once('=') {
+                    _ if is_remount && remount::is_own(name) => {}
                     Some(("partition", number)) => {
                         let wrong = |_| Failure::new("option partition", "expected partition=NUMBER");
                         self.partition = Some(number.parse().map_err(wrong)?);

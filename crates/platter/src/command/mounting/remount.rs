@@ -1,0 +1,52 @@
+//! `mount -o remount`: what the kernel can change of a mount that is there.
+//!
+//! Source: mount(8), "remount": the helper is called with the options of `/etc/fstab` or of the mount as it is, and those that were
+//! given behind them. The kernel changes whether anything may be written and what is its own, and leaves out the rest
+//! (`fuse_reconfigure` of Linux).
+
+use crate::command::failure::{About, Failure, Outcome, shown};
+use platter_mount::Options;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Options that `/proc/mounts` has of any FUSE mount, from where mount(8) takes them.
+const SHOWN: [&str; 4] = ["user_id", "group_id", "max_read", "blksize"];
+
+/// Whether one of the lists of options asks for it.
+pub fn is_asked(lists: &[String]) -> bool {
+    lists.iter().any(|list| list.split(',').any(|option| option == "remount"))
+}
+
+/// Whether an option is only there with it.
+pub fn is_own(name: &str) -> bool {
+    name == "remount" || SHOWN.contains(&name)
+}
+
+/// Changes the mount at a directory.
+pub fn remount(at: &Path, options: &Options) -> Outcome {
+    let at = fs::canonicalize(at).about(shown(at))?;
+    if platter_mount::mount_point(&at).about(shown(&at))?.is_none() {
+        return Err(Failure::new(shown(&at), "no volume is mounted here by platter"));
+    }
+    if !options.read_only && reads_only(&at) {
+        let why =
+            "it was mounted for reading, and what serves it cannot write: unmount it, and mount it again";
+        return Err(Failure::new(shown(&at), why));
+    }
+    platter_mount::remount(&at, options).map_err(|error| match error.kind() {
+        ErrorKind::ResourceBusy => Failure::new(shown(&at), "files on it are open for writing"),
+        _ => Failure::from_io(shown(&at), &error),
+    })?;
+    if options.read_only {
+        // What was written until now is on the device when this returns. Of the root it is all of the volume.
+        File::open(&at).and_then(|root| root.sync_all()).about(shown(&at))?;
+    }
+    Ok(0)
+}
+
+/// Whether what serves the mount opened the volume for reading.
+fn reads_only(at: &Path) -> bool {
+    let mut value = [0; 2];
+    rustix::fs::getxattr(at, "system.platter_access", &mut value) == Ok(2) && value == *b"ro"
+}
