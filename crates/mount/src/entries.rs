@@ -37,7 +37,10 @@ impl Served {
     /// What is seen of a node that was just handed out. If that cannot be told, it is given back.
     pub(crate) fn handed_out(&self, node: Node) -> Answer<Stat> {
         match self.told(self.system.attributes(node)) {
-            Ok(attributes) => Ok(self.stat_of(node, &attributes)),
+            Ok(attributes) => {
+                self.came(node);
+                Ok(self.stat_of(node, &attributes))
+            }
             Err(error) => {
                 self.give_back(node, 1);
                 Err(error)
@@ -47,6 +50,7 @@ impl Served {
 
     /// The kernel does not use the node any more, which it was given `count` times.
     pub fn forget(&self, node: Node, count: u64) {
+        self.known.left(node, count);
         self.owners.forget(node);
         if let Some(at) = self.accesses.forget(node)
             && self.change().is_ok()
@@ -127,6 +131,8 @@ impl Served {
         if seen.is_err() {
             let kind = self.system.attributes(node).map_or(Kind::File, |attributes| attributes.kind);
             self.undo(directory, name, node, kind);
+        } else {
+            self.came(node);
         }
         seen
     }

@@ -37,6 +37,7 @@ mod doubt;
 mod entries;
 mod errors;
 mod extended;
+mod known;
 mod listing;
 mod names;
 mod options;

@@ -2,6 +2,7 @@
 
 use crate::access::Accesses;
 use crate::errors::{Answer, Errno};
+use crate::known::KnownNodes;
 use crate::options::Options;
 use crate::owners::Owners;
 use platter_device::Operation;
@@ -15,14 +16,19 @@ pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 /// Told of a file whose owner or permissions became others than whoever asked expects.
 pub type Notice = Box<dyn Fn(Node) + Send + Sync>;
 
+/// Told of nodes that the kernel may forget unless a program uses them.
+pub type Prune = Box<dyn Fn(Vec<u64>) + Send + Sync>;
+
 /// A volume that is being served: each operation as the kernel asks for it, in plain types.
 pub struct Served {
     pub(crate) system: Arc<dyn FileSystem>,
     pub(crate) options: Options,
     pub(crate) owners: Owners,
     pub(crate) accesses: Accesses,
+    pub(crate) known: KnownNodes,
     log: Log,
     notice: OnceLock<Notice>,
+    prune: OnceLock<Prune>,
     /// Why nothing is written any more.
     failed: OnceLock<String>,
     /// Whether something was changed that may not be durable.
@@ -39,8 +45,10 @@ impl Served {
             options,
             owners,
             accesses,
+            known: KnownNodes::default(),
             log,
             notice: OnceLock::new(),
+            prune: OnceLock::new(),
             failed: OnceLock::new(),
             changed: AtomicBool::new(false),
         }
@@ -59,6 +67,18 @@ impl Served {
     /// Has whoever keeps attributes of files in a cache told of what they cannot know, the first time that this is called.
     pub fn on_notice(&self, notice: Notice) {
         let _ = self.notice.set(notice);
+    }
+
+    /// Has the kernel told of nodes that it may forget, the first time that this is called.
+    pub(crate) fn on_prune(&self, prune: Prune) {
+        let _ = self.prune.set(prune);
+    }
+
+    /// A node was handed out, which may make them too many.
+    pub(crate) fn came(&self, node: Node) {
+        if let (Some(named), Some(prune)) = (self.known.came(node), self.prune.get()) {
+            prune(named);
+        }
     }
 
     /// A file's permissions became others than whoever asked expects.

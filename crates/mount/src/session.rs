@@ -10,11 +10,13 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::OsString;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
 use std::time::Duration;
 
 /// The type that a mount has in `/proc/mounts` behind `fuse.`.
@@ -71,6 +73,20 @@ impl Mounted {
             // It does not ask for permissions after a write that took them away. A file it does not know is none it asks of.
             let _ = kernel.inval_inode(INodeNo(node.0), ATTRIBUTES_ALONE, 0);
         }));
+        let device = session.as_fd().try_clone_to_owned()?;
+        // A thread of its own: forgetting a file may take the kernel as long as other requests take us.
+        let (give, given) = channel();
+        served.on_prune(Box::new(move |named| drop(give.send(named))));
+        let kept = Arc::downgrade(&served);
+        thread::Builder::new().name("prune".into()).spawn(move || {
+            while let Ok(named) = given.recv() {
+                if prune(&device, &named).is_err() {
+                    // It is a kernel that does not know of it, or the mount has ended.
+                    kept.upgrade().inspect(|served| served.known.turn_off());
+                    return;
+                }
+            }
+        })?;
         Ok(Mounted { session, served, at: at.to_path_buf(), ended })
     }
 
@@ -98,6 +114,24 @@ impl Mounted {
         }
         served.close()
     }
+}
+
+/// Has the kernel forget nodes that no program uses.
+///
+/// Source: `fuse_out_header` and `fuse_notify_prune_out` of Linux 6.18, `include/uapi/linux/fuse.h`: a message that answers no request
+/// has its kind in the place of an error.
+fn prune(device: &OwnedFd, nodes: &[u64]) -> io::Result<()> {
+    const PRUNE: u32 = 9;
+    let length = 16 + 16 + 8 * nodes.len();
+    let mut message = Vec::with_capacity(length);
+    message.extend((length as u32).to_ne_bytes());
+    message.extend(PRUNE.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend((nodes.len() as u32).to_ne_bytes());
+    message.extend([0; 12]);
+    nodes.iter().for_each(|node| message.extend(node.to_ne_bytes()));
+    rustix::io::write(device, &message)?;
+    Ok(())
 }
 
 fn kernel_option(option: &str) -> Option<MountOption> {

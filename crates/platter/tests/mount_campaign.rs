@@ -180,3 +180,40 @@ fn what_was_synced_outlives_the_server_at_random_moments() {
         assert!(found > 0, "{format}: nothing was durable");
     }
 }
+
+/// Kilobytes that a process has in memory.
+fn memory(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Needs Linux 6.18, from which on the kernel forgets files that no program uses when it is told to.
+#[test]
+#[ignore = "a campaign"]
+fn what_serves_a_mount_does_not_keep_all_files_that_were_ever_seen() {
+    const MOST: u64 = 256 << 10;
+    // The format of whose files most is kept.
+    let mount = Mount::new("seen", "refs");
+    mount.end();
+    let process = mount_known(&mount, &[]);
+    let used = File::create(mount.at("used")).unwrap();
+    let (directories, files) = (200, 1_500);
+    for directory in 0..directories {
+        let directory = mount.at(&format!("directory {directory}"));
+        fs::create_dir(&directory).unwrap();
+        for file in 0..files {
+            fs::write(directory.join(format!("file {file}")), "something").unwrap();
+        }
+    }
+    assert_eq!(mount.shell("find m -type f -size -2 | wc -l").trim(), (directories * files + 1).to_string());
+    let kilobytes = memory(process);
+    println!("{directories} times {files} files: at most {kilobytes} KiB in memory");
+    assert!(kilobytes <= MOST, "{kilobytes} KiB");
+    // What a program uses is still there, and what was forgotten is found again.
+    used.write_all_at(b"still", 0).unwrap();
+    drop(used);
+    assert_eq!(fs::read_to_string(mount.at("used")).unwrap(), "still");
+    assert_eq!(fs::read_dir(mount.at("directory 0")).unwrap().count(), files);
+    mount.end();
+}
