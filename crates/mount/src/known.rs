@@ -79,11 +79,13 @@ impl Part {
             return None;
         }
         // Two for each that comes: some are in use, and asked for again when it is their turn.
-        for _ in 0..2 {
+        let mut named = 0;
+        while named < 2 {
             let Some((node, since)) = self.order.pop_front() else { break };
             if self.known.get(&node).is_some_and(|known| known.1 == since) {
                 self.order.push_back((node, since));
                 self.chosen.push(node);
+                named += 1;
             }
         }
         (self.chosen.len() >= BATCH).then(|| std::mem::take(&mut self.chosen))
