@@ -49,6 +49,7 @@ mod format;
 pub mod fuzzing;
 pub mod layout;
 mod recover;
+mod starts;
 mod volume;
 
 pub use fat::Fat;

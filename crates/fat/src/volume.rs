@@ -6,8 +6,9 @@ use crate::layout::{
     Attributes, BootSector, DosTime, FatKind, Geometry, InfoSector, LARGEST_FILE, Label, Precision,
     ShortEntry, ShortName, is_sound,
 };
+use crate::starts::Boot;
 use platter_clusters::{
-    ContentRuns, Core, DirectoryEntry, Entries, Family, FileState, FreeSpace, Images, Link, ROOT, Runs,
+    ContentRuns, Core, DirectoryEntry, Disk, Entries, Family, FileState, FreeSpace, Images, Link, ROOT, Runs,
     Slots, Storage, TABLE_CACHE, Table, Volume, capabilities, first_sector,
 };
 use platter_device::Device;
@@ -36,7 +37,12 @@ fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
         return Err(not_fat("the device is smaller than a boot sector"));
     };
     let boot = BootSector::from_bytes(&bytes);
-    let geometry = Arc::new(boot.geometry(device.len())?);
+    let boot = Boot { geometry: boot.geometry(device.len())?, sector: boot };
+    if let Some(right) = boot.before_a_flip(&Disk::new(&*device)) {
+        return Err(boot.damage(&right));
+    }
+    let Boot { sector: boot, geometry } = boot;
+    let geometry = Arc::new(geometry);
     let bytes_per_sector = geometry.bytes_per_sector as usize;
     if bytes_per_sector < device.sectors().logical as usize {
         return Err(not_fat("its sectors are smaller than the device's"));

@@ -9,7 +9,7 @@ use platter_device::{Fault, Faults, MemoryDevice, Operation, Sectors, When};
 use platter_fat::Fat;
 use platter_fat::layout::{FatKind, ShortEntry, ShortName};
 use platter_testing::model::{losses, told};
-use platter_vfs::{CheckOptions, CheckReport, Format, Silent};
+use platter_vfs::{CheckOptions, CheckReport, Format, OpenOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -403,4 +403,59 @@ fn a_power_cut_in_a_repair_loses_nothing() {
             }
         }
     }
+}
+
+/// FAT12 and FAT16 have no copy of the boot sector, and no FAT has a checksum of it. Every field that says where the FATs
+/// or the clusters are is told by where they are.
+#[test]
+fn one_flipped_bit_that_moves_fats_or_clusters_costs_nothing() {
+    for kind in [FatKind::Fat12, FatKind::Fat16, FatKind::Fat32] {
+        let image = populated(kind);
+        let before = Volume::new(image.clone()).contents();
+        // On FAT32 a field of the root's entries that is not zero is refused anyway.
+        let sizes = if kind == FatKind::Fat32 { 36..40 } else { 22..24 };
+        for at in (14..19).chain(sizes) {
+            for bit in 0..8 {
+                let mut damaged = image.clone();
+                damaged[at] ^= 1 << bit;
+                let what = format!("{kind:?}, byte {at}, bit {bit}");
+                let device = MemoryDevice::from_image(&damaged, Sectors::SMALL);
+                let opened = Fat::ANY
+                    .open(Arc::new(device), OpenOptions { read_only: true, ..OpenOptions::default() });
+                assert!(opened.is_err(), "{what}: opened as if nothing were wrong");
+                let device = MemoryDevice::from_image(&damaged, Sectors::SMALL);
+                let report = match Fat::ANY.check(&device, CheckOptions { repair: true }, &Silent) {
+                    Ok(report) => report,
+                    // It is said, and nothing is written.
+                    Err(_) => {
+                        assert!(device.to_image() == damaged, "{what}: written, and not repaired");
+                        continue;
+                    }
+                };
+                assert!(
+                    report.findings.iter().any(|finding| finding.code == "boot-sector"),
+                    "{what}: {report:?}"
+                );
+                let repaired = Volume::new(device.to_image());
+                assert!(repaired.contents() == before, "{what}: files are lost");
+            }
+        }
+    }
+}
+
+/// What a boot sector says besides: its extended signature, and the name bit of dot entries that only long names have.
+#[test]
+fn what_fsck_fat_objects_to_is_found_and_repaired() {
+    let mut image = populated(FatKind::Fat12);
+    image[0x26] ^= 0x10;
+    let mut volume = Volume::new(image);
+    let at = volume.slots(volume.directories()[0].chain[0])[1];
+    volume.image[at + 12] ^= 0x20;
+    let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
+    let report = check(&device, true);
+    let codes: Vec<_> = report.findings.iter().map(|finding| finding.code).collect();
+    assert!(codes.contains(&"boot-signature") && codes.contains(&"dot-wrong"), "{codes:?}");
+    assert!(check(&device, false).is_clean());
+    assert_eq!(device.to_image()[0x26], 0x29);
+    assert_eq!(device.to_image()[at + 12] & 0x20, 0);
 }

@@ -1,15 +1,10 @@
 //! The boot sector, its copy, and the information sector.
 
 use super::table::Table;
-use crate::layout::{BootSector, Geometry, InfoSector, SLOT, VolumeState, clean_bits};
+use crate::layout::{BootSector, Geometry, InfoSector, VolumeState, clean_bits};
+use crate::starts::Boot;
 use platter_clusters::Disk;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
-
-/// A boot sector that makes sense, and what it says.
-pub struct Boot {
-    pub sector: BootSector,
-    pub geometry: Geometry,
-}
 
 fn read(disk: &Disk, offset: u64) -> Result<BootSector> {
     let mut bytes = [0; BootSector::SIZE];
@@ -33,10 +28,19 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
         return Err(Error::NotThisFormat { format: "FAT", reason });
     }
     let sector = read(disk, 0)?;
-    let first = match sector.geometry(length) {
-        Ok(geometry) => Ok(Boot { sector, geometry }),
-        Err(error) => Err(error),
+    let mut finding = |code, message: String| {
+        report.add(Finding { code, severity: Severity::Inconsistent, path: None, message, repaired: repair });
     };
+    let mut first = sector.geometry(length).map(|geometry| Boot { sector, geometry });
+    if let Ok(boot) = &mut first
+        && let Some(right) = boot.before_a_flip(disk)
+    {
+        finding("boot-sector", format!("{}; everything is where the former says", boot.damage(&right)));
+        if repair {
+            disk.write(0, &right.sector.to_bytes())?;
+        }
+        *boot = right;
+    }
     let copy = match &first {
         Ok(Boot { geometry, .. }) => match geometry.backup_sector {
             Some(backup) => {
@@ -50,9 +54,6 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
         let geometry = sector.geometry(length).ok()?;
         Some(Boot { sector: sector.clone(), geometry })
     });
-    let mut finding = |code, message: String| {
-        report.add(Finding { code, severity: Severity::Inconsistent, path: None, message, repaired: repair });
-    };
     match (first, good_copy) {
         (Err(error), None) => Err(error),
         (Err(error), Some(copy)) => {
@@ -62,7 +63,9 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
             }
             Ok(copy)
         }
-        (Ok(first), Some(copy)) if first.geometry != copy.geometry && better(disk, &copy, &first)? => {
+        (Ok(first), Some(copy))
+            if first.geometry != copy.geometry && copy.fit(disk).0 > first.fit(disk).0 =>
+        {
             finding(
                 "boot-sector",
                 "the boot sector describes another volume than its copy, which fits".into(),
@@ -109,43 +112,10 @@ fn search(disk: &Disk) -> Result<Option<(u64, BootSector)>> {
     Ok(None)
 }
 
-/// Whether what stands on the device fits `one` better than `other`.
-fn better(disk: &Disk, one: &Boot, other: &Boot) -> Result<bool> {
-    Ok(fit(disk, one)? > fit(disk, other)?)
-}
-
-/// How many of the structures that a boot sector points to are where it says.
-fn fit(disk: &Disk, boot: &Boot) -> Result<u32> {
-    let geometry = &boot.geometry;
-    let mut points = 0;
-    for copy in geometry.written_fats() {
-        let mut start = [0; 12];
-        disk.read(geometry.fat_offset(copy), &mut start)?;
-        let entry = |index| crate::layout::get(geometry.kind, &start, index).unwrap_or(0);
-        points += u32::from(entry(0) == first_entry(boot)) + u32::from(entry(1) > geometry.kind.bad() >> 5);
-    }
-    let root = match geometry.root_cluster {
-        0 => geometry.root_offset(),
-        cluster => geometry.cluster_offset(cluster),
-    };
-    let mut slot = [0; SLOT];
-    disk.read(root, &mut slot)?;
-    points += u32::from(crate::layout::is_sound(geometry, &slot));
-    if let Some(info) = geometry.info_sector {
-        points += u32::from(read_info(disk, geometry.sector_offset(info))?.is_valid());
-    }
-    Ok(points)
-}
-
 fn read_info(disk: &Disk, offset: u64) -> Result<InfoSector> {
     let mut bytes = [0; InfoSector::SIZE];
     disk.read(offset, &mut bytes)?;
     Ok(InfoSector::from_bytes(&bytes))
-}
-
-/// What FAT entry 0 should be.
-fn first_entry(boot: &Boot) -> u32 {
-    boot.geometry.kind.end() & !0xFF | u32::from(boot.sector.media)
 }
 
 /// Checks media byte and the two entries of the FAT that belong to no cluster, and puts them right in memory.
@@ -167,7 +137,7 @@ pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckRe
             _ => BootSector::FIXED_MEDIA,
         };
     }
-    let (expected, found) = (first_entry(boot), table.get(0));
+    let (expected, found) = (boot.first_entry(), table.get(0));
     if found != expected {
         finding("fat-entry-0", Severity::Notice, format!("FAT entry 0 is {found:X}, not {expected:X}"));
         table.set(0, expected);
@@ -179,6 +149,25 @@ pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckRe
         finding("fat-entry-1", Severity::Notice, format!("FAT entry 1 is {found:X}, which is no end mark"));
         table.set(1, kind.end());
     }
+}
+
+/// Checks the byte that says that serial number, label and type are there: where the type stands, they are.
+pub fn extended(boot: &mut Boot, report: &mut CheckReport, repair: bool) {
+    // 28 says that only the serial number is there, as OS/2 and Windows NT have it.
+    let found = boot.sector.extended_signature;
+    if matches!(found, 0x28 | BootSector::EXTENDED) || !boot.sector.type_text.starts_with(b"FAT") {
+        return;
+    }
+    report.add(Finding {
+        code: "boot-signature",
+        severity: Severity::Inconsistent,
+        path: None,
+        message: format!(
+            "the boot sector's extended signature is {found:02X}, not 29, before a label and a type"
+        ),
+        repaired: repair,
+    });
+    boot.sector.extended_signature = BootSector::EXTENDED;
 }
 
 /// Whether the volume says of itself that it was not cleanly unmounted or that I/O errors were met.

@@ -57,6 +57,7 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     let geometry = boot.geometry.clone();
     let mut table = choose_table(&mut disk, &geometry, &mut report, repair)?;
     let damaged_boot = boot.sector.clone();
+    boot::extended(&mut boot, &mut report, repair);
     boot::reserved_entries(&mut boot, &mut table, &mut report, repair);
     let dirty = boot::is_dirty(&boot, &table);
     if dirty {

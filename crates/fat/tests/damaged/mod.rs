@@ -229,7 +229,7 @@ impl Volume {
         files.filter(|found| found.chain.len() >= least_clusters).cloned().collect()
     }
 
-    fn directories(&self) -> Vec<Found> {
+    pub fn directories(&self) -> Vec<Found> {
         self.found.iter().filter(|found| found.entry.attributes.directory()).cloned().collect()
     }
 

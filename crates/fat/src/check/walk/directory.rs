@@ -3,7 +3,7 @@
 use super::*;
 use crate::check::listing::Item;
 use crate::layout::{
-    Attributes, LARGEST_FILE, LongEntry, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot, is_sound,
+    Attributes, LARGEST_FILE, LongEntry, MOST_SLOTS, NtCase, SLOT, ShortEntry, ShortName, Slot, is_sound,
 };
 use platter_clusters::{Stop, claim_chain};
 use std::ops::Range;
@@ -108,18 +108,20 @@ impl Walk<'_, '_> {
                 || !short.attributes.directory()
                 || short.attributes.label()
                 || short.size != 0
+                || short.nt & NtCase::NO_SHORT_NAME != 0
             {
                 let message = || {
-                    let (attributes, size) = (short.attributes.0, short.size);
+                    let (attributes, size, nt) = (short.attributes.0, short.size, short.nt);
                     format!(
-                        "\"{shown}\" should be a directory of cluster {cluster}, size 0; it has cluster {start}, \
-                         attributes {attributes:02X}, size {size}"
+                        "\"{shown}\" should be a directory of cluster {cluster}, size 0, with a short name; it has \
+                         cluster {start}, attributes {attributes:02X}, size {size}, name bits {nt:02X}"
                     )
                 };
                 if self.find("dot-wrong", Severity::Inconsistent, Some((index, None)), message) {
                     short.attributes = Attributes(Attributes::DIRECTORY);
                     short.cluster = cluster;
                     short.size = 0;
+                    short.nt &= !NtCase::NO_SHORT_NAME;
                     listing.change(self.disk, at, short.to_bytes());
                 }
             }

@@ -1,0 +1,182 @@
+//! Whether what a boot sector points to is where it says.
+//!
+//! FAT has no checksum of its boot sector, and FAT12 and FAT16 have no copy of it: one flipped bit in the number of FATs
+//! shows an empty volume, and a repair that believed it would clear what is there. But each FAT begins with an entry that
+//! repeats the media byte (fatgen103, "FAT Data Structure"), each directory with one that names its own cluster, and a FAT
+//! has nothing in use behind the last cluster. These tell.
+
+use crate::layout::{
+    BootSector, Geometry, InfoSector, Link, SLOT, ShortEntry, ShortName, Slot, get, is_sound,
+};
+use platter_clusters::Disk;
+use platter_vfs::Error;
+
+/// Directories of the root that are looked at, and bytes of it in which they are looked for.
+const MOST_DIRECTORIES: usize = 8;
+const ROOT_BYTES: u64 = 16 << 10;
+/// Bytes of a FAT behind the entry of the last cluster that are looked at.
+const MOST_BEHIND: u64 = 64 << 10;
+
+/// A boot sector that makes sense, and what it says.
+pub struct Boot {
+    pub sector: BootSector,
+    pub geometry: Geometry,
+}
+
+impl Boot {
+    /// What FAT entry 0 should be.
+    pub fn first_entry(&self) -> u32 {
+        self.geometry.kind.end() & !0xFF | u32::from(self.sector.media)
+    }
+
+    /// How many of the structures that it points to are where it says, and how many there should be.
+    pub fn fit(&self, disk: &Disk) -> (u32, u32) {
+        let geometry = &self.geometry;
+        let mut found = Vec::new();
+        for copy in geometry.written_fats() {
+            let mut start = [0; 12];
+            let is_read = disk.read(geometry.fat_offset(copy), &mut start).is_ok();
+            let entry = |index| get(geometry.kind, &start, index).unwrap_or(0);
+            found.push(is_read && entry(0) == self.first_entry());
+            found.push(is_read && entry(1) > geometry.kind.bad() >> 5);
+        }
+        let root = match geometry.root_cluster {
+            0 => geometry.root_offset(),
+            cluster => geometry.cluster_offset(cluster),
+        };
+        let mut slot = [0; SLOT];
+        found.push(disk.read(root, &mut slot).is_ok() && is_sound(geometry, &slot));
+        if let Some(info) = geometry.info_sector {
+            let mut bytes = [0; InfoSector::SIZE];
+            let is_read = disk.read(geometry.sector_offset(info), &mut bytes).is_ok();
+            found.push(is_read && InfoSector::from_bytes(&bytes).is_valid());
+        }
+        found.extend(self.directories(disk));
+        found.push(self.is_free_behind(disk));
+        (found.iter().filter(|is_there| **is_there).count() as u32, found.len() as u32)
+    }
+
+    /// Of each of the root's first directories, whether it begins with an entry that names its own cluster.
+    fn directories(&self, disk: &Disk) -> Vec<bool> {
+        let geometry = &self.geometry;
+        let (at, length) = match geometry.root_cluster {
+            0 => (geometry.root_offset(), u64::from(geometry.root_entries) * SLOT as u64),
+            cluster => (geometry.cluster_offset(cluster), u64::from(geometry.cluster_size)),
+        };
+        let mut root = vec![0; length.min(ROOT_BYTES) as usize];
+        if disk.read(at, &mut root).is_err() {
+            return Vec::new();
+        }
+        let slots = root.as_chunks::<SLOT>().0.iter().map(Slot::from_bytes);
+        let starts = slots.take_while(|slot| !matches!(slot, Slot::End)).filter_map(|slot| match slot {
+            Slot::Short(entry)
+                if entry.attributes.directory() && !entry.attributes.label() && entry.name.is_valid() =>
+            {
+                Some(geometry.first_cluster(&entry))
+            }
+            _ => None,
+        });
+        let is_directory = |start: u32| {
+            let mut slot = [0; SLOT];
+            let is_read =
+                geometry.has_cluster(start) && disk.read(geometry.cluster_offset(start), &mut slot).is_ok();
+            let entry = ShortEntry::from_bytes(&slot);
+            is_read && entry.name == ShortName::DOT && geometry.first_cluster(&entry) == start
+        };
+        starts.take(MOST_DIRECTORIES).map(is_directory).collect()
+    }
+
+    /// Whether the first FAT has nothing in use behind the entry of the last cluster.
+    fn is_free_behind(&self, disk: &Disk) -> bool {
+        let geometry = &self.geometry;
+        let entries = u64::from(geometry.clusters) + 2;
+        let used = geometry.kind.table_bytes(entries);
+        let room = u64::from(geometry.fat_sectors) * u64::from(geometry.bytes_per_sector);
+        // Two entries of FAT12 share three bytes: reading begins with a whole pair.
+        let (first, at) = match geometry.kind.bits() {
+            12 => (entries / 2 * 2, entries / 2 * 3),
+            _ => (entries, used),
+        };
+        let length = room.saturating_sub(at).min(MOST_BEHIND) / 12 * 12;
+        let mut bytes = vec![0; length as usize];
+        if disk.read(geometry.fat_offset(geometry.primary_fat()) + at, &mut bytes).is_err() {
+            return true;
+        }
+        let behind = (entries - first) as u32..(length * 8 / u64::from(geometry.kind.bits())) as u32;
+        behind.into_iter().all(|index| {
+            let value = get(geometry.kind, &bytes, index).unwrap_or(0);
+            matches!(geometry.link(value), Link::Free | Link::Bad)
+        })
+    }
+
+    /// The boot sector as it was before one bit of a field flipped that says where something is: everything is where that
+    /// says, as it is not where this one does.
+    pub fn before_a_flip(&self, disk: &Disk) -> Option<Boot> {
+        let is_whole = |(found, of)| found == of;
+        if is_whole(self.fit(disk)) {
+            return None;
+        }
+        let length = disk.device().len();
+        let others = one_bit_away(&self.sector).into_iter().filter_map(|sector| {
+            let geometry = sector.geometry(length).ok()?;
+            let boot = Boot { sector, geometry };
+            let fit = boot.fit(disk);
+            // Where the FATs are as they were, the first of what is behind them must tell, or the end of the device.
+            let is_told = match () {
+                () if boot.geometry.root_entries != self.geometry.root_entries => {
+                    !boot.directories(disk).is_empty()
+                }
+                () if boot.geometry.total_sectors != self.geometry.total_sectors => {
+                    u64::from(boot.geometry.total_sectors)
+                        == length / u64::from(boot.geometry.bytes_per_sector)
+                }
+                () => true,
+            };
+            (is_whole(fit) && is_told).then_some((fit.0, boot))
+        });
+        // Of one copy of the FAT less than there are everything may be there too.
+        others.max_by_key(|(found, _)| *found).map(|(_, boot)| boot)
+    }
+
+    /// What is wrong with this sector, if `right` is as it was.
+    pub fn damage(&self, right: &Boot) -> Error {
+        let told = |Boot { geometry, .. }: &Boot| {
+            let Geometry { fat_count, fat_sectors, reserved_sectors, root_entries, total_sectors, .. } =
+                geometry;
+            format!(
+                "{fat_count} FATs of {fat_sectors} sectors from sector {reserved_sectors} on, {root_entries} entries of \
+                 the root, {total_sectors} sectors"
+            )
+        };
+        let (ours, theirs) = (self.sector.to_bytes(), right.sector.to_bytes());
+        let at = ours.iter().zip(theirs).position(|(ours, theirs)| *ours != theirs).unwrap_or(0);
+        Error::damaged("boot sector", at as u64, told(right), told(self))
+    }
+}
+
+/// All boot sectors that differ by one bit of a field that says where something is.
+fn one_bit_away(sector: &BootSector) -> Vec<BootSector> {
+    let mut others = Vec::new();
+    let mut with = |change: &dyn Fn(&mut BootSector)| {
+        let mut other = sector.clone();
+        change(&mut other);
+        others.push(other);
+    };
+    (0..8).for_each(|bit| with(&|other| other.fat_count ^= 1 << bit));
+    (0..16).for_each(|bit| with(&|other| other.reserved_sectors ^= 1 << bit));
+    match sector.total_sectors_16 {
+        0 => (0..32).for_each(|bit| with(&|other| other.total_sectors_32 ^= 1 << bit)),
+        _ => (0..16).for_each(|bit| with(&|other| other.total_sectors_16 ^= 1 << bit)),
+    }
+    if sector.fat32.is_none() {
+        (0..16).for_each(|bit| with(&|other| other.root_entries ^= 1 << bit));
+    }
+    match sector.fat32 {
+        None => (0..16).for_each(|bit| with(&|other| other.fat_sectors_16 ^= 1 << bit)),
+        Some(_) => (0..32).for_each(|bit| {
+            with(&|other| other.fat32.iter_mut().for_each(|fields| fields.fat_sectors ^= 1 << bit));
+        }),
+    }
+    others.retain(|other| other.fat32.is_some() || other.fat_sectors_16 != 0);
+    others
+}
