@@ -2,7 +2,9 @@
 //!
 //! Names are found by their folded form, aliases too.
 
-use crate::layout::{EntrySet, Geometry, LongName, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot};
+use crate::layout::{
+    EntrySet, Geometry, LongName, LongNameFault, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot,
+};
 use platter_clusters::{Directory, DirectoryImages, Heap, Runs, SlotRules, Slots, Storage};
 use platter_vfs::{CaseRule, Damage, Name, Result};
 use std::collections::HashMap;
@@ -41,6 +43,8 @@ impl FatDirectory {
     pub(crate) fn parse(mut slots: Slots, root: bool, is_narrow: bool, cut_off: bool) -> FatDirectory {
         let mut label = None;
         let mut long = LongName::default();
+        // Why the parts just before this slot are no name, where a part did not follow from the one before it.
+        let mut torn = None;
         let mut fault: Option<(u32, &str, String)> = None;
         let mut note = |slot, expected, found: &dyn std::fmt::Debug| {
             fault.get_or_insert_with(|| (slot, expected, format!("{found:?}")));
@@ -53,12 +57,16 @@ impl FatDirectory {
                 Slot::Deleted | Slot::End => {
                     slots.add_gap(slot, 1);
                     let _ = long.abandon();
+                    torn = None;
                 }
                 Slot::Long(part) => {
                     if part.cluster != 0 {
                         note(slot, "a part of a long name without a cluster", &part.cluster);
                     }
-                    let _ = long.push(&part);
+                    torn = match long.push(&part) {
+                        Ok(()) | Err(LongNameFault::Orphan) => None,
+                        Err(fault) => Some(fault),
+                    };
                 }
                 Slot::Short(short) if short.attributes.label() => {
                     let is_label = !short.attributes.directory() && short.cluster == 0 && short.size == 0;
@@ -79,9 +87,17 @@ impl FatDirectory {
                 }
                 Slot::Short(short) => {
                     let parts = long.slots() as u32;
-                    let first = match long.finish(&short.name) {
+                    let name = long.finish(&short.name);
+                    let name =
+                        name.and_then(|name| torn.take().filter(|_| name.is_none()).map_or(Ok(name), Err));
+                    let first = match name {
                         Ok(Some(_)) => slot - parts,
-                        Ok(None) => slot,
+                        Ok(None) => {
+                            if !short.name.is_valid() {
+                                note(slot, "a name of characters that a name may have", &short.name);
+                            }
+                            slot
+                        }
                         // The file is listed, but not under its name.
                         Err(fault) => {
                             note(slot, "the parts of a long name before their entry", &fault);

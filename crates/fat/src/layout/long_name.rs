@@ -6,6 +6,9 @@ use platter_vfs::{Error, Name, NameRules, Result};
 /// The longest name in UTF-16 units.
 pub const LONGEST_NAME: usize = 255;
 
+/// What fills the last part of a name behind its end.
+const PADDING: u16 = 0xFFFF;
+
 /// The most slots in front of a short entry.
 pub const MOST_LONG_ENTRIES: usize = LONGEST_NAME.div_ceil(LongEntry::UNITS);
 
@@ -61,7 +64,7 @@ fn parts(name: &Name, checksum: u8) -> Vec<LongEntry> {
     let chunks = name.units().chunks(LongEntry::UNITS);
     let count = chunks.len();
     let part = |(at, chunk): (usize, &[u16])| {
-        let mut units = [0xFFFF; LongEntry::UNITS];
+        let mut units = [PADDING; LongEntry::UNITS];
         units[..chunk.len()].copy_from_slice(chunk);
         if let Some(end) = units.get_mut(chunk.len()) {
             *end = 0;
@@ -82,7 +85,8 @@ pub enum LongNameFault {
     Order,
     /// Its checksum is not that of the short entry, or differs from part to part.
     Checksum,
-    /// It ends too early or not in its last part, is too long, or contains a character that no name may.
+    /// It ends too early or not in its last part, has text behind its end, is too long, or contains a character that no
+    /// name may.
     Text,
 }
 
@@ -157,6 +161,12 @@ impl LongName {
         let units = self.units[..parts].as_flattened();
         let length = units.iter().position(|&unit| unit == 0).unwrap_or(units.len());
         if length <= (parts - 1) * LongEntry::UNITS {
+            return Err(LongNameFault::Text);
+        }
+        // Behind the zero that ends a name every unit is FFFF (fatgen103), or with simple writers zero. Text there says
+        // that a damaged unit ends the name too early; FFFF before, that the end was lost.
+        let (text, rest) = units.split_at(length);
+        if text.contains(&PADDING) || rest.iter().any(|unit| !matches!(*unit, 0 | PADDING)) {
             return Err(LongNameFault::Text);
         }
         let name = Name::from_units(&units[..length]);
@@ -246,6 +256,17 @@ mod tests {
         assert_eq!(with(|set| set.long[0].units[0] = 0), Err(LongNameFault::Text));
         assert_eq!(with(|set| set.long[1].units[3] = 0), Err(LongNameFault::Text));
         assert_eq!(with(|set| set.long[1].units[3] = u16::from(b'/')), Err(LongNameFault::Text));
+        // Of the last part: a space that became the end, and an end that became a character.
+        assert_eq!(with(|set| set.long[0].units[0] = 0), Err(LongNameFault::Text));
+        let end = good.long[0].units.iter().position(|&unit| unit == 0).unwrap();
+        assert!((1..LongEntry::UNITS - 1).contains(&end));
+        assert_eq!(with(|set| set.long[0].units[1] = 0), Err(LongNameFault::Text));
+        let mut lost = good.clone();
+        lost.long[0].units[end] = 0x1000;
+        assert_eq!(read(&lost), Err(LongNameFault::Text));
+        let mut zeroes = good.clone();
+        zeroes.long[0].units[end..].fill(0);
+        assert_eq!(read(&zeroes).unwrap(), read(&good).unwrap());
         assert_eq!(with(|set| set.long[0].order = 0x40), Err(LongNameFault::Order));
         assert_eq!(with(|set| set.long[0].order = 0x7F), Err(LongNameFault::Order));
         let mut long = LongName::default();
