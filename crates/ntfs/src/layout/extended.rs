@@ -34,12 +34,14 @@ impl ExtendedAttribute {
         Ok(attributes)
     }
 
-    /// The same for what is wanted as far as it is right: the attributes before the damage are in `attributes`.
+    /// The same for what is wanted as far as it is right: the attributes before the damage are in `attributes`, and those
+    /// after it where all that is damaged is the way to them.
     ///
     /// # Errors
     /// As [`ExtendedAttribute::read_all`].
     pub fn read_into(attributes: &mut Vec<ExtendedAttribute>, bytes: &[u8], at: u64) -> Result<()> {
         let mut position = 0;
+        let mut cut_short = None;
         while position < bytes.len() {
             let rest = &bytes[position..];
             let next = u32_at(rest, 0) as usize;
@@ -57,12 +59,22 @@ impl ExtendedAttribute {
                 name: rest[ExtendedAttribute::HEADER..value_at - 1].to_vec(),
                 value: rest[value_at..end].to_vec(),
             });
-            if next == 0 {
+            // Zero says that this is the last one. Where more than padding follows, that is damage: the next begins where
+            // this one ends, at a multiple of four bytes.
+            let padded = end.next_multiple_of(4).min(rest.len());
+            if next == 0 && rest[padded..].iter().all(|&byte| byte == 0) {
                 break;
             }
-            position += next;
+            if next == 0 {
+                let (at, left) = (at + position as u64, rest.len() - padded);
+                let error = || {
+                    Error::damaged("$EA", at, "nothing behind the last attribute", format!("{left} bytes"))
+                };
+                cut_short.get_or_insert_with(error);
+            }
+            position += if next == 0 { padded } else { next };
         }
-        Ok(())
+        cut_short.map_or(Ok(()), Err)
     }
 
     /// The value of `$EA` for these.
@@ -93,5 +105,37 @@ impl ExtendedAttribute {
         put(&mut bytes, 2, needed as u16);
         put(&mut bytes, 4, whole as u32);
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two() -> Vec<ExtendedAttribute> {
+        let one =
+            |name: &str, value: &[u8]| ExtendedAttribute { flags: 0, name: name.into(), value: value.into() };
+        vec![one("NAME", b"val"), one("OTHER", b"and another")]
+    }
+
+    #[test]
+    fn what_stands_behind_a_last_one_that_is_not_the_last_is_told_and_kept() {
+        let mut bytes = ExtendedAttribute::write_all(&two());
+        assert_eq!(ExtendedAttribute::read_all(&bytes, 0), Ok(two()));
+        bytes[..4].fill(0);
+        let mut found = Vec::new();
+        let error = ExtendedAttribute::read_into(&mut found, &bytes, 0).unwrap_err();
+        assert!(error.to_string().contains("nothing behind the last attribute"), "{error}");
+        assert_eq!(found, two());
+    }
+
+    #[test]
+    fn zero_in_the_last_one_and_padding_behind_it_are_no_damage() {
+        let mut bytes = ExtendedAttribute::write_all(&two());
+        let last = u32_at(&bytes, 0) as usize;
+        bytes[last..last + 4].fill(0);
+        assert_eq!(ExtendedAttribute::read_all(&bytes, 0), Ok(two()));
+        bytes.extend([0; 8]);
+        assert_eq!(ExtendedAttribute::read_all(&bytes, 0), Ok(two()));
     }
 }
