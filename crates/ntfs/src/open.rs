@@ -237,7 +237,7 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
     if information.flags & volume_flags::DIRTY != 0 {
         reason = reason.or(Some("it is marked as dirty; check --repair puts that right".into()));
     }
-    if let Some(why) = hibernated(&mut core)? {
+    if let Some(why) = hibernated(&mut core) {
         reason = reason.or(Some(why));
     }
     load_extend(&mut core);
@@ -308,16 +308,23 @@ pub fn label(core: &mut Core) -> Result<String> {
     Ok(String::from_utf16_lossy(&units))
 }
 
-/// Why the volume belongs to a sleeping Windows, if it does: `hiberfil.sys` begins with "hibr" then.
-fn hibernated(core: &mut Core) -> Result<Option<String>> {
+/// Why the volume belongs to a sleeping Windows, if it does or may: `hiberfil.sys` begins with "hibr" then.
+fn hibernated(core: &mut Core) -> Option<String> {
     let name: Vec<u16> = "hiberfil.sys".encode_utf16().collect();
-    let Ok(Some(entry)) = core.find_name(record_number::ROOT, &name) else { return Ok(None) };
+    let Ok(Some(entry)) = core.find_name(record_number::ROOT, &name) else { return None };
     let reference = index::IndexEntry { bytes: &entry, offset: 0 }.head();
-    let Ok(file) = core.file_at(crate::layout::Reference(reference)) else { return Ok(None) };
-    let Some(data) = file.find(Kind::DATA, &[]).and_then(Attr::outside) else { return Ok(None) };
-    let start = core.read_runs(&data.runs, 0, data.size.min(4))?;
+    let unknown = |error| Some(format!("whether Windows is hibernated is not known: {error} (hiberfil.sys)"));
+    let file = match core.file_at(crate::layout::Reference(reference)) {
+        Ok(file) => file,
+        Err(error) => return unknown(error),
+    };
+    let data = file.find(Kind::DATA, &[]).and_then(Attr::outside)?;
+    let start = match core.read_runs(&data.runs, 0, data.size.min(4)) {
+        Ok(start) => start,
+        Err(error) => return unknown(error),
+    };
     let is_asleep = start.eq_ignore_ascii_case(b"hibr") && data.valid >= 4;
-    Ok(is_asleep.then(|| "Windows is hibernated or was shut down for a fast start (hiberfil.sys)".into()))
+    is_asleep.then(|| "Windows is hibernated or was shut down for a fast start (hiberfil.sys)".into())
 }
 
 /// Finds the indexes of `$Extend`, where they are, and the change journal.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{USUAL, check_clean, open};
 use platter_device::{Device, Fault, Faults, Operation, OverlayDevice, When};
-use platter_vfs::{Error, FileSystem, Kind, Name, Node, SyncScope};
+use platter_vfs::{Error, FileSystem, Kind, Name, Node, Place, SyncScope};
 use std::sync::Arc;
 
 fn name(number: u64) -> Name {
@@ -112,4 +112,38 @@ fn after_a_failed_write_the_volume_refuses_changes() {
             assert!(after_a_cut(&memory, "synced") == [1; 10_000]);
         }
     }
+}
+
+/// A `hiberfil.sys` of which the beginning cannot be read does not keep the rest of the volume from being read. Whether a
+/// Windows sleeps on it is not known then, so nothing is written.
+#[test]
+fn a_volume_of_which_nobody_knows_whether_windows_sleeps_is_only_read() {
+    let memory: Arc<dyn Device> = USUAL.make();
+    let at = {
+        let system = open(memory.clone());
+        let file = system.create(Node::ROOT, &"hiberfil.sys".into(), Kind::File).unwrap();
+        system.write(file, 0, &[b"wake".as_slice(), &[0; 20_000]].concat()).unwrap();
+        let other = system.create(Node::ROOT, &"other".into(), Kind::File).unwrap();
+        system.write(other, 0, b"content").unwrap();
+        system.sync_all().unwrap();
+        let extents = system.extents(file).unwrap();
+        let Place::Device(at) = extents[0].place else { panic!("{extents:?}") };
+        system.unmount().unwrap();
+        at
+    };
+    let reason = |system: &dyn FileSystem| {
+        system.create(Node::ROOT, &"new".into(), Kind::File).unwrap_err().to_string()
+    };
+    {
+        let system = open(Arc::new(OverlayDevice::new(memory.clone())));
+        system.create(Node::ROOT, &"new".into(), Kind::File).unwrap();
+    }
+    let device = Arc::new(Faults::new(memory, 8664));
+    device.inject(When::within(Operation::Read, at..at + 512), Fault::Fail);
+    let system = open(device);
+    assert!(reason(&system).contains("whether Windows is hibernated is not known"), "{}", reason(&system));
+    let other = system.lookup(Node::ROOT, &"other".into()).unwrap();
+    let mut content = [0; 7];
+    system.read(other, 0, &mut content).unwrap();
+    assert_eq!(&content, b"content");
 }

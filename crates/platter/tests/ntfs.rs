@@ -62,3 +62,38 @@ fn files_go_in_and_come_out_and_are_recovered() {
         assert_eq!(fs::read(place.path(found)).unwrap(), large, "{options}");
     }
 }
+
+/// A sleeping Windows has the volume's metadata in its memory and writes it when it wakes: what was written meanwhile would be
+/// damage. Reading is safe.
+#[test]
+fn what_belongs_to_a_sleeping_windows_is_copied_out_and_never_written() {
+    let place = Place::new("ntfs-asleep");
+    place.works("mkfs ntfs v.img --size 32M");
+    fs::create_dir_all(place.path("tree/sub")).unwrap();
+    fs::write(place.path("tree/file"), common::content(1, 100_000)).unwrap();
+    fs::write(place.path("tree/sub/small"), "content").unwrap();
+    place.works("cp -r tree v.img:/");
+    fs::write(place.path("hiberfil.sys"), [b"hibr".as_slice(), &[0; 8000]].concat()).unwrap();
+    place.works("cp hiberfil.sys v.img:/");
+    let image = || {
+        (
+            fs::read(place.path("v.img")).unwrap(),
+            fs::metadata(place.path("v.img")).unwrap().modified().unwrap(),
+        )
+    };
+    let before = image();
+    let (_, told) = place.ends(0, "cp -r v.img:/tree out");
+    assert!(told.contains("Windows is hibernated"), "{told}");
+    assert_eq!(fs::read(place.path("out/file")).unwrap(), common::content(1, 100_000));
+    assert_eq!(fs::read_to_string(place.path("out/sub/small")).unwrap(), "content");
+    for line in [
+        "cp hiberfil.sys v.img:/new",
+        "rm v.img:/tree/file",
+        "mkdir v.img:/made",
+        "mv v.img:/tree v.img:/moved",
+    ] {
+        let (_, told) = place.ends(1, line);
+        assert!(told.contains("Windows is hibernated"), "{line}: {told}");
+    }
+    assert!(before == image(), "something was written");
+}
