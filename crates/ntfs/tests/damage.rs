@@ -12,9 +12,10 @@ use platter_device::{MemoryDevice, Sectors};
 use platter_ntfs::Ntfs;
 use platter_ntfs::check::check;
 use platter_testing::model::Random;
-use platter_vfs::{CheckOptions, CheckReport, Format, FormatOptions, Silent};
+use platter_vfs::{CheckOptions, CheckReport, Format, FormatOptions, Kind, Node, OpenOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 fn told(report: &CheckReport) -> String {
     report.findings.iter().take(30).map(|finding| format!("  {:?} {finding}\n", finding.severity)).collect()
@@ -188,4 +189,49 @@ fn the_campaign() {
     let (seed, count) = (number("PLATTER_SEED", 1), number("PLATTER_COUNT", 2000));
     println!("PLATTER_SEED={seed} PLATTER_COUNT={count}");
     judge(&campaign(seed..seed + count));
+}
+
+/// Where the index entries of a name of three letters are in an image.
+fn entries_of(image: &[u8], name: &str) -> Vec<usize> {
+    let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let is_entry = |&at: &usize| {
+        // A name stands at 0x42 of its key, and the key at 0x10 of its entry, which has the key's length at 0x0A.
+        image[at..].starts_with(&units) && image[at - 2] == 3 && image[at - 0x52 + 0x0A..][..2] == [0x48, 0]
+    };
+    (0x52..image.len() - units.len()).step_by(2).filter(is_entry).map(|at| at - 0x52).collect()
+}
+
+/// An entry that leads to the record of another file gives out no bytes of that file under its own name.
+#[test]
+fn an_entry_that_leads_to_another_file_is_not_read_as_its_own() {
+    let memory = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
+    Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let system = Ntfs.open(memory.clone(), OpenOptions::default()).unwrap();
+    let directory = system.create(Node::ROOT, &"directory".into(), Kind::Directory).unwrap();
+    for name in ["one", "two"] {
+        let file = system.create(directory, &name.into(), Kind::File).unwrap();
+        system.write(file, 0, name.as_bytes()).unwrap();
+    }
+    system.unmount().unwrap();
+    let mut image = memory.to_image();
+    let to = entries_of(&image, "two")[0];
+    let reference: [u8; 8] = image[to..to + 8].try_into().unwrap();
+    let entries = entries_of(&image, "one");
+    assert!(!entries.is_empty());
+    entries.iter().for_each(|&at| image[at..at + 8].copy_from_slice(&reference));
+    let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+    let read = |name: &str| {
+        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        let system = Ntfs.open(memory.clone(), options)?;
+        let directory = system.lookup(Node::ROOT, &"directory".into())?;
+        let mut content = [0; 3];
+        let length = system.read(system.lookup(directory, &name.into())?, 0, &mut content)?;
+        Ok::<_, platter_vfs::Error>(content[..length].to_vec())
+    };
+    let error = read("one").unwrap_err().to_string();
+    assert!(error.contains("expected one with the name \"one\""), "{error}");
+    assert_eq!(read("two").unwrap(), b"two");
+    let found = check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
+    assert!(!found.is_clean());
+    assert_eq!((read("one").unwrap(), read("two").unwrap()), (b"one".to_vec(), b"two".to_vec()));
 }

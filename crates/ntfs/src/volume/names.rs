@@ -90,10 +90,31 @@ impl NtfsVolume {
         };
         let found = found.filter(is_meant);
         let found = found.ok_or(Error::NotFound)?;
-        let reference = core.file_at(found.reference)?.reference;
-        let node = core.nodes.enter(reference);
+        let file = core.file_at(found.reference)?;
+        if self.is_of_another(&mut core, directory, &found, &file) {
+            let at = core.record_place(found.reference.number())?;
+            let expected = format!("one with the name \"{}\"", Name::from_units(&found.name.name));
+            return Err(Error::damaged("file record", at, expected, "that of another entry"));
+        }
+        let node = core.nodes.enter(file.reference);
         core.nodes.get_mut(node)?.handed_out += 1;
         Ok(Node(node))
+    }
+
+    /// Whether the file that an entry leads to has another name, under which it is found: the entry is damaged then, and its
+    /// file another one. A name that differs and that nobody finds is itself damaged, and its file the right one.
+    fn is_of_another(&self, core: &mut Core, directory: u64, found: &NamedEntry, file: &File) -> bool {
+        let is_this = |name: &FileName| name.parent.number() == directory && name.name == found.name.name;
+        if names_of(file).any(|name| is_this(&name)) {
+            return false;
+        }
+        let is_found = |name: FileName| {
+            let there = self.entry(core, name.parent.number(), &Name::from_units(&name.name));
+            let is_it =
+                |entry: NamedEntry| entry.reference == found.reference && entry.name.name == name.name;
+            there.ok().flatten().is_some_and(is_it)
+        };
+        names_of(file).any(is_found)
     }
 
     pub(super) fn parent_of(&self, directory: Node) -> Result<Node> {
