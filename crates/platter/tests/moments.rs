@@ -340,7 +340,7 @@ fn moments(numbers: Range<usize>, files: u64) {
     let count = numbers.len();
     for number in numbers {
         moments.one(number);
-        if number % 50 == 49 {
+        if number % 10 == 9 {
             println!("{} moments", number + 1);
         }
     }

@@ -164,6 +164,18 @@ impl Tree {
         }
         kinds
     }
+
+    /// The paths that differ from another, with what they are in both.
+    pub fn otherwise<'a>(
+        &'a self,
+        other: &'a Tree,
+    ) -> BTreeMap<&'a str, (Option<&'a Seen>, Option<&'a Seen>)> {
+        let paths = self.found.keys().chain(other.found.keys());
+        paths
+            .map(|path| (path.as_str(), (self.found.get(path), other.found.get(path))))
+            .filter(|(_, (one, two))| one != two)
+            .collect()
+    }
 }
 
 /// What is listed of a directory, and why there is no more if that is not its end.
