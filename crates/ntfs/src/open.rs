@@ -308,6 +308,9 @@ pub fn label(core: &mut Core) -> Result<String> {
     Ok(String::from_utf16_lossy(&units))
 }
 
+/// Why nothing is written to a volume on which Windows sleeps.
+pub(crate) const ASLEEP: &str = "Windows is hibernated or was shut down for a fast start (hiberfil.sys)";
+
 /// Why the volume belongs to a sleeping Windows, if it does or may: `hiberfil.sys` begins with "hibr" then.
 fn hibernated(core: &mut Core) -> Option<String> {
     let name: Vec<u16> = "hiberfil.sys".encode_utf16().collect();
@@ -324,7 +327,7 @@ fn hibernated(core: &mut Core) -> Option<String> {
         Err(error) => return unknown(error),
     };
     let is_asleep = start.eq_ignore_ascii_case(b"hibr") && data.valid >= 4;
-    is_asleep.then(|| "Windows is hibernated or was shut down for a fast start (hiberfil.sys)".into())
+    is_asleep.then(|| ASLEEP.into())
 }
 
 /// Finds the indexes of `$Extend`, where they are, and the change journal.

@@ -95,5 +95,23 @@ fn what_belongs_to_a_sleeping_windows_is_copied_out_and_never_written() {
         let (_, told) = place.ends(1, line);
         assert!(told.contains("Windows is hibernated"), "{line}: {told}");
     }
+    // Looking is safe; a repair, also of damage, is not.
+    place.ends(0, "check v.img");
+    let repairs = || {
+        let before = image();
+        let (_, told) = place.ends(8, "check --repair v.img");
+        assert!(told.contains("Windows is hibernated"), "{told}");
+        assert!(before == image() && !place.path("v.img.undo").exists(), "something was written");
+    };
+    repairs();
     assert!(before == image(), "something was written");
+    let mut damaged = before.0;
+    let name: Vec<u8> = "small".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let is_small = |record: &&mut [u8]| {
+        record.starts_with(b"FILE") && record.windows(name.len()).any(|part| part == name)
+    };
+    damaged.chunks_mut(1024).find(is_small).expect("the record of a file")[0] ^= 1;
+    fs::write(place.path("v.img"), &damaged).unwrap();
+    place.ends(4, "check v.img");
+    repairs();
 }

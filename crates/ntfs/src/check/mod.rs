@@ -13,6 +13,7 @@
 //!
 //! Memory: some hundred bytes for each file, a bit for each cluster in use, and what a round changes. Nothing recurses.
 
+mod asleep;
 mod bitmaps;
 pub(crate) mod boot;
 mod build;
@@ -74,7 +75,7 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
 ///
 /// # Errors
 /// [`Error::NotThisFormat`] or [`Error::Damaged`] if there is no usable boot sector, or no way to `$MFT`;
-/// [`Error::Device`]; [`Error::ReadOnly`] for a repair of a device that cannot be written.
+/// [`Error::Device`]; [`Error::ReadOnly`] for a repair of a device that cannot be written, or of a volume on which Windows sleeps.
 pub fn check_surface(
     device: &dyn Device,
     options: CheckOptions,
@@ -91,6 +92,9 @@ fn rounds(
 ) -> Result<CheckReport> {
     if options.repair && device.read_only() {
         return Err(Error::ReadOnly("its device is".into()));
+    }
+    if options.repair {
+        asleep::refuse(device, progress)?;
     }
     let mut report = CheckReport::default();
     let mut told = BTreeSet::new();
