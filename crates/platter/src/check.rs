@@ -3,10 +3,12 @@
 use crate::error::{About, Error, ErrorKind, Result, shown};
 use crate::event::{Event, Listener};
 use crate::make::known_format;
-use crate::opening::{Access, DeviceOptions, is_block, open_device, open_whole, part_of, stamp};
+use crate::opening::{
+    Access, DeviceOptions, is_block, look_at_mirror, open_device, open_whole, part_of, stamp,
+};
 use crate::source::Source;
-use platter_device::{Caching, Device, UndoDevice};
-use platter_vfs::{CheckReport, Format, Progress, ScrubOptions, ScrubReport};
+use platter_device::{Caching, Device, Standing, UndoDevice};
+use platter_vfs::{CheckReport, Finding, Format, Progress, ScrubOptions, ScrubReport, Severity};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,12 +79,17 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
         (false, true) => Access::Read,
     };
     let opening = DeviceOptions { access, caching: Caching::default(), listener: options.listener.clone() };
+    // Before it is opened: an open mirror is one that was not closed.
+    let copies = copies(source, &opening)?;
     let whole = open_whole(source, &opening)?;
     let saves = options.repair && options.undo != Undo::Nowhere;
     let undo = saves.then(|| undo_device(source, &whole, &options.undo)).transpose()?;
     let whole = undo.as_ref().map_or(whole, |(undo, _)| undo.clone() as Arc<dyn Device>);
     let device = part_of(whole, source.partition, &opening)?;
-    let checked = check_device(source, device, options, progress);
+    let checked = check_device(source, device, options, progress).map(|mut checked| {
+        copies.into_iter().for_each(|finding| checked.report.add(finding));
+        checked
+    });
     let Some((undo, path)) = undo else { return checked };
     match checked {
         Ok(checked) => {
@@ -100,6 +107,28 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
             Err(error)
         }
     }
+}
+
+/// What is wrong with the copies of a mirror. The volume may be whole all the same, with the others alone.
+fn copies(source: &Source, opening: &DeviceOptions) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    if !source.is_mirror {
+        return Ok(found);
+    }
+    let opening = DeviceOptions { access: Access::Read, ..opening.clone() };
+    let set = look_at_mirror(source, &opening)?;
+    for (name, standing) in set.names().zip(set.standings()) {
+        let (code, severity, remedy) = match standing {
+            Standing::Current => continue,
+            Standing::Damaged => ("copy-damaged", Severity::Inconsistent, "platter scrub repairs it"),
+            Standing::LeftOut(_) | Standing::Diverged(_) => {
+                ("copy-left-out", Severity::Notice, "platter mirror rebuild brings it up to date")
+            }
+        };
+        let message = format!("copy {name} of the mirror is {standing}; {remedy}");
+        found.push(Finding { code, severity, path: None, message, repaired: false });
+    }
+    Ok(found)
 }
 
 fn check_device(

@@ -57,11 +57,29 @@ fn a_copy_that_was_away_is_left_out_until_it_is_rebuilt() {
         holds(&place, "mirror:b.img,a.img");
         let (said, _) = place.ends(1, "mirror status mirror:a.img,b.img");
         assert!(said.contains("b.img: left out: it is older"), "{said}");
+        let (said, _) = place.ends(0, "check mirror:a.img,b.img");
+        assert!(said.contains("copy b.img of the mirror is left out"), "{said}");
         assert!(fs::read(place.path("b.img")).unwrap() == old, "reading has overwritten a copy");
         place.works("mirror rebuild mirror:a.img,b.img");
         holds(&place, "b.img");
         place.works("mirror status mirror:a.img,b.img");
     }
+}
+
+/// The volume is whole with the other copy alone, and the mirror is not.
+#[test]
+fn a_check_tells_of_a_damaged_copy() {
+    let place = mirror("damaged-copy", "refs+integrity");
+    let mut copy = fs::read(place.path("b.img")).unwrap();
+    let checkpoints: Vec<usize> =
+        (0..copy.len()).step_by(4096).filter(|&at| copy[at..].starts_with(b"CHKP")).collect();
+    assert_eq!(checkpoints.len(), 2);
+    checkpoints.into_iter().for_each(|at| copy[at + 200] ^= 1);
+    fs::write(place.path("b.img"), copy).unwrap();
+    let (said, _) = place.ends(4, "check mirror:a.img,b.img");
+    assert!(said.contains("copy b.img of the mirror is damaged") && said.contains("platter scrub"), "{said}");
+    place.ends(1, "scrub mirror:a.img,b.img");
+    assert!(place.works("check mirror:a.img,b.img").contains("no damage"));
 }
 
 #[test]
