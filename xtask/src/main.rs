@@ -98,19 +98,26 @@ fn test() -> Outcome {
     kernel::provide()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    // Beside the tests, many of which wait for a mount or an emulated machine.
-    let (tested, built) = std::thread::scope(|scope| {
-        let bindings = scope.spawn(bindings::build);
-        let tested = cargo(&["test", "--workspace", "--no-fail-fast"]);
-        (tested, bindings.join())
+    // Many tests wait for a mount, an emulated machine or a measurement. So what takes longest goes beside the others.
+    let (tested, beside) = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| bindings::build().and(cargo(&[&ALL, &LONGEST[..]].concat())));
+        let tested = cargo(&[&ALL, &BUT_THE_LONGEST[..]].concat());
+        (tested, beside.join())
     });
     tested?;
-    built.map_err(|_| "the bindings: a panic".to_string())??;
+    beside.map_err(|_| "what went beside the tests: a panic".to_string())??;
     let pages = [&["doc", "--lib", "--no-deps", "--quiet"], &PUBLISHED[..]].concat();
     cargo_with(&pages, &[("RUSTDOCFLAGS", "-D warnings")])?;
     package()?;
     bindings::run_python()
 }
+
+/// All tests, with the features that all crates have together: with fewer of them, everything would be compiled once more.
+const ALL: [&str; 3] = ["test", "--workspace", "--no-fail-fast"];
+/// Those that take minutes by themselves: one runs the commands of all documents, one builds the simulator with known defects.
+const LONGEST: [&str; 4] = ["--test", "documents", "--test", "defects"];
+const BUT_THE_LONGEST: [&str; 5] =
+    ["--", "--skip", "every_command_block_runs", "--skip", "each_defect_is_found_again"];
 
 /// The crates that are published.
 const PUBLISHED: [&str; 5] = ["--workspace", "--exclude", "xtask", "--exclude", "platter-testing"];
