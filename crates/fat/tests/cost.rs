@@ -66,8 +66,8 @@ fn opening_reads_the_table_in_large_pieces() {
     counted.volume.unmount().unwrap();
     let seen =
         counted.seen(|| drop(FatVolume::open(counted.recorder.clone(), OpenOptions::default()).unwrap()));
-    // 131,072 entries of 4 bytes, and a few sectors.
-    assert!(seen.read.count <= 6 && seen.read.bytes < 600_000, "{seen:?}");
+    // 131,072 entries of 4 bytes, and the beginnings of all that tells whether the boot sector is right.
+    assert!(seen.read.count <= 10 && seen.read.bytes < 600_000, "{seen:?}");
 }
 
 #[test]
