@@ -105,6 +105,7 @@ pub use faults::{Fault, Faults, When};
 pub use file::{Caching, FileDevice, FileOptions};
 pub use gather::Gather;
 pub use host::{Hardware, hardware, host_file_system};
+pub use lock::is_claimed;
 pub use memory::MemoryDevice;
 pub use mirror::{
     FileRecord, Mirror, MirrorCopy, MirrorEvent, MirrorJudge, MirrorRecord, MirrorSet, Standing,

@@ -6,10 +6,12 @@
 //! device tells of nobody who writes.
 
 use crate::{Error, Result};
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 
 /// Claims a file or block device until it is closed: to write to it alone, or to read it while nobody writes.
 ///
@@ -30,6 +32,27 @@ pub(crate) fn lock(file: &File, name: &str, is_block: bool, read_only: bool) -> 
         return locked(SOMEBODY.into());
     }
     Ok(())
+}
+
+/// Whether a process has claimed an image file or block device, to write to it or to read it while nobody writes.
+pub fn is_claimed(path: &Path) -> bool {
+    let Ok(kind) = std::fs::metadata(path).map(|data| data.file_type()) else { return false };
+    let is_block = kind.is_block_device();
+    if !is_block && !kind.is_file() {
+        return false;
+    }
+    let mut flags = OFlags::CLOEXEC;
+    flags.set(OFlags::EXCL, is_block);
+    match File::options().read(true).custom_flags(flags.bits() as i32).open(path) {
+        Err(error) => error.kind() == io::ErrorKind::ResourceBusy,
+        Ok(file) => {
+            let held = fcntl(&file, libc::F_OFD_GETLK, libc::F_WRLCK);
+            held.is_ok_and(|held| held.l_type != libc::F_UNLCK as libc::c_short)
+                || !is_block
+                    && rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
+                        == Err(rustix::io::Errno::WOULDBLOCK)
+        }
+    }
 }
 
 const SOMEBODY: &str = "another process";

@@ -124,16 +124,15 @@ pub fn open_file(path: &Path, access: Access, caching: Caching) -> Result<Arc<dy
 pub fn wait_until_closed(path: &Path) {
     const PATIENCE: Duration = Duration::from_secs(2);
     let start = Instant::now();
-    while is_claimed(path) && start.elapsed() < PATIENCE {
+    while is_claimed_alone(path) && start.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(10));
     }
 }
 
 /// Whether somebody has an image file or block device for themselves who is found nowhere else.
-fn is_claimed(path: &Path) -> bool {
-    let options = FileOptions { read_only: true, exclusive: true, ..FileOptions::default() };
+fn is_claimed_alone(path: &Path) -> bool {
     match refuse_in_use(path) {
-        Ok(()) => matches!(FileDevice::open(path, options), Err(DeviceError::Locked { .. })),
+        Ok(()) => platter_device::is_claimed(path),
         Err(error) => matches!(error, DeviceError::Protected { reason, .. } if reason == IN_USE),
     }
 }

@@ -473,7 +473,10 @@ fn two_processes_do_not_write_to_one_image() {
     .unwrap();
     place.works("check v.img");
     assert!(place.fails("mkdir v.img:/e").contains("another process works on it"));
+    // Whoever waits until it is closed sees their claims too.
+    assert!(platter_device::is_claimed(&place.path("v.img")));
     drop(device);
+    assert!(!platter_device::is_claimed(&place.path("v.img")));
 }
 
 #[test]

@@ -4,11 +4,11 @@ use crate::command::failure::{About, Failure, Outcome, shown, tell};
 use crate::command::mounting::users;
 use clap::Args;
 use platter::Source;
-use platter_device::{FileDevice, FileOptions};
+use platter_device::is_claimed;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -85,14 +85,4 @@ fn wait(source: &OsStr) -> Result<(), Failure> {
 fn is_mounted(source: &OsStr) -> Result<bool, Failure> {
     let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
     Ok(mounts.iter().any(|mount| mount.source == source))
-}
-
-/// Whether a process has an image file or block device for itself.
-fn is_claimed(path: &Path) -> bool {
-    let options = FileOptions { read_only: true, exclusive: true, ..FileOptions::default() };
-    match FileDevice::open(path, options) {
-        Err(platter_device::Error::Locked { .. }) => true,
-        Err(platter_device::Error::Io { source, .. }) => source.kind() == io::ErrorKind::ResourceBusy,
-        _ => false,
-    }
 }
