@@ -104,8 +104,11 @@ fn test() -> Outcome {
         let tested = cargo(&[&ALL, &BUT_THE_LONGEST[..]].concat());
         (tested, beside.join())
     });
-    tested?;
-    beside.map_err(|_| "what went beside the tests: a panic".to_string())??;
+    let beside = beside.unwrap_or_else(|_| Err("what went beside the tests: a panic".to_string()));
+    if let (Err(tested), Err(beside)) = (&tested, &beside) {
+        return Err(format!("{tested}\nxtask: {beside}"));
+    }
+    tested.and(beside)?;
     let pages = [&["doc", "--lib", "--no-deps", "--quiet"], &PUBLISHED[..]].concat();
     cargo_with(&pages, &[("RUSTDOCFLAGS", "-D warnings")])?;
     package()?;

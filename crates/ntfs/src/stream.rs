@@ -68,6 +68,8 @@ pub struct StreamState {
     pub is_ahead: bool,
     /// Clusters that are its no more, and that plans under way still read or write. On disk they are free.
     pub left: Vec<Run>,
+    /// Which bytes got other clusters under plans under way, and in which of the [`Stream::exchanges`].
+    pub exchanged: Vec<(u64, Range<u64>)>,
 }
 
 impl StreamState {
@@ -84,14 +86,32 @@ impl StreamState {
             }
         };
         let flags = attr.map_or(0, |attr| attr.flags);
-        let (done, left) = (SmallVec::new(), Vec::new());
-        StreamState { place, size, valid, planned: valid, done, flags, unit, is_ahead: false, left }
+        let (done, left, exchanged) = (SmallVec::new(), Vec::new(), Vec::new());
+        StreamState {
+            place,
+            size,
+            valid,
+            planned: valid,
+            done,
+            flags,
+            unit,
+            is_ahead: false,
+            left,
+            exchanged,
+        }
     }
 
     /// Another one like it, for a change that may fail.
     pub fn copy(&self) -> StreamState {
         let (place, done, left) = (self.place.clone(), self.done.clone(), self.left.clone());
-        StreamState { place, done, left, ..*self }
+        StreamState { place, done, left, exchanged: self.exchanged.clone(), ..*self }
+    }
+
+    /// Which bytes of a range got other clusters after so many exchanges.
+    pub fn exchanged_since(&self, exchanges: u64, range: &Range<u64>) -> Vec<Range<u64>> {
+        let since = self.exchanged.iter().filter(|(number, _)| *number > exchanges);
+        let parts = since.map(|(_, one)| one.start.max(range.start)..one.end.min(range.end));
+        parts.filter(|part| part.start < part.end).collect()
     }
 
     /// Whether it is compressed.

@@ -154,14 +154,15 @@ fn every_block_of_a_verified_run_reads_back() {
 fn every_block_reads_back_over_slices() {
     let here = directory("verified-slices");
     let arguments = "compare --workloads overhead --targets raw,ntfs,refs+integrity --device mem:512M --span 16M \
-                     --time 0.3 --verify";
+                     --time 0.7 --verify";
     succeeded(&platter(&here, &arguments.split_whitespace().collect::<Vec<_>>()));
     let report = report_in(&here);
     let results = report["results"].as_array().unwrap();
     assert_eq!(results.len(), 12);
     for row in results {
         let run = &row["runs"][0];
-        assert!(run["slices"].as_array().unwrap().len() > 5);
+        // On a slow machine slices become longer, up to a third of this time.
+        assert!(run["slices"].as_array().unwrap().len() >= 3);
         let reads = row["direction"] == "read";
         assert_eq!(run["verified_blocks"].as_u64().unwrap() > 0, reads);
         assert_eq!(run["corrupted_blocks"], 0);

@@ -131,6 +131,7 @@ fn what_was_found_once() {
         ("ntfs", 1_338_707),
         ("ntfs full", 1_436_957),
         ("ntfs crowd", 1_475_600),
+        ("ntfs crowd", 7_015_817),
         ("refs", 1_574_768),
     ];
     for (name, seed) in found {

@@ -342,24 +342,10 @@ impl NtfsVolume {
             (SLOWLY, Ok(())) => {
                 self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| plan.length > 0)
             }
-            (APPEND, Ok(())) => {
-                let mut state = stream.write();
-                if plan.notes[1] == stream.exchanges.load(Ordering::SeqCst) {
-                    state.note_written(plan.offset..end);
-                    state.size = state.size.max(end);
-                    // Before others see it: a commit that does not know of it yet is not the one that covers it.
-                    self.note_write(stream);
-                    self.commits.note(&stream.resized);
-                    Ok(true)
-                } else {
-                    drop(state);
-                    self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| true)
-                }
-            }
-            // As if it had never been planned: what is past the valid length and not written reads as zeroes, and a sync
-            // that has to move that length gives it other clusters.
+            (APPEND, Ok(())) => self.finish_appending(stream, plan, data).map(|()| true),
             (IN_PLACE, Ok(())) if plan.notes[1] != stream.exchanges.load(Ordering::SeqCst) => {
-                self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| true)
+                let exchanged = stream.read().exchanged_since(plan.notes[1], &(plan.offset..end));
+                self.write_again(stream, plan, data, exchanged).map(|()| true)
             }
             (_, Ok(())) => Ok(plan.sync == SyncNeed::After),
             (_, Err(error)) => Err(error.into()),
@@ -370,6 +356,43 @@ impl NtfsVolume {
         stream.leave(Pass::from_bits(plan.notes[PASS]));
         plan.state = Some(memory);
         finished
+    }
+
+    fn finish_appending(&self, stream: &Stream, plan: &Plan, data: &[u8]) -> Result<()> {
+        let range = plan.offset..plan.offset + plan.length as u64;
+        let mut exchanges = plan.notes[1];
+        loop {
+            let mut state = stream.write();
+            let exchanged = state.exchanged_since(exchanges, &range);
+            if exchanged.is_empty() {
+                state.size = state.size.max(range.end);
+                state.note_written(range);
+                // Before others see it: a commit that does not know of it yet is not the one that covers it.
+                self.note_write(stream);
+                self.commits.note(&stream.resized);
+                return Ok(());
+            }
+            exchanges = stream.exchanges.load(Ordering::SeqCst);
+            drop(state);
+            self.write_again(stream, plan, data, exchanged)?;
+        }
+    }
+
+    /// Writes what a sync gave other clusters since it was planned: what is past the valid length and not written reads as
+    /// zeroes, and a sync that has to move that length exchanges it. Nothing else is written a second time, since others
+    /// may have seen it and written over it.
+    fn write_again(
+        &self,
+        stream: &Stream,
+        plan: &Plan,
+        data: &[u8],
+        exchanged: Vec<Range<u64>>,
+    ) -> Result<()> {
+        for part in exchanged {
+            let piece = &data[(part.start - plan.offset) as usize..(part.end - plan.offset) as usize];
+            self.with_space(|| self.write_slowly(stream, part.start, piece))?;
+        }
+        Ok(())
     }
 
     /// Notes when a stream was written, for the next commit.

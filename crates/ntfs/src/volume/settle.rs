@@ -3,7 +3,8 @@
 //! A stream's valid length says up to where it was written. It cannot say that a later part was and an earlier one, whose
 //! plan is under way, was not; and what is past it reads as zeroes after a power cut. So the clusters of such gaps are
 //! exchanged for others, which hold zeroes, before a sync, and the valid length moves behind what was written. Plans under
-//! way go on with the old clusters, which stay taken as long as there are any, and write once more when they finish.
+//! way go on with the old clusters, which stay taken as long as there are any, and write what was exchanged once more
+//! when they finish. They leave the rest: others may have read it and written over it meanwhile.
 
 use super::*;
 use crate::file::Outside;
@@ -55,11 +56,12 @@ impl NtfsVolume {
         }
         // First of all: a write in place that finishes before this is in what is copied now, one that finishes after it
         // knows that it must write again.
-        stream.exchanges.fetch_add(1, Ordering::SeqCst);
+        let number = stream.exchanges.fetch_add(1, Ordering::SeqCst) + 1;
         let on_disk = self.is_on_disk(core, node)?;
         self.remake(core, node, &mut state, |core, state| {
             for gap in gaps {
-                self.exchange(core, state, gap, on_disk)?;
+                let whole = self.exchange(core, state, gap, on_disk)?;
+                state.exchanged.push((number, whole));
             }
             (state.valid, state.planned) = (at, state.planned.max(at));
             state.done.clear();
@@ -73,14 +75,15 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Gives a gap new clusters, which hold zeroes there and around it what the old ones hold.
+    /// Gives a gap new clusters, which hold zeroes there and around it what the old ones hold. Returns the bytes that these
+    /// clusters have room for.
     fn exchange(
         &self,
         core: &mut Core,
         state: &mut StreamState,
         gap: Range<u64>,
         on_disk: bool,
-    ) -> Result<()> {
+    ) -> Result<Range<u64>> {
         let cluster = self.cluster;
         let (first, last) = (gap.start / cluster, gap.end.div_ceil(cluster));
         let mut new = Outside::default();
@@ -95,23 +98,24 @@ impl NtfsVolume {
             }
         }
         let new = new.runs.part(first, last);
-        let StreamPlace::Runs(runs) = &mut state.place else { return Ok(()) };
+        let StreamPlace::Runs(runs) = &mut state.place else { return Ok(whole) };
         let old = runs.splice(first, last, &new);
         if on_disk {
             core.hide_runs(&old);
         }
         state.left.extend(old);
-        Ok(())
+        Ok(whole)
     }
 
     /// Gives back what plans used that are over.
     pub(super) fn release(&self, core: &mut Core, node: u64) {
         let Ok(Some(stream)) = core.nodes.get(node).map(|entity| entity.stream.clone()) else { return };
-        if stream.read().left.is_empty() {
+        if stream.read().exchanged.is_empty() {
             return;
         }
         let mut state = stream.write();
         if stream.is_quiet() {
+            state.exchanged.clear();
             core.give_back(&std::mem::take(&mut state.left));
         }
     }
