@@ -68,6 +68,7 @@
 //! # }
 //! ```
 
+mod any;
 mod buffer;
 mod contents;
 mod descriptor;
@@ -98,6 +99,7 @@ mod temporary;
 mod undo;
 mod uring;
 
+pub use any::{read_any, write_any};
 pub use buffer::Buffer;
 pub use contents::contents;
 pub use error::{Error, Operation, Result};

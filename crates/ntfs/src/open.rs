@@ -1,6 +1,6 @@
 //! Opening a volume: from the boot sector to the metadata in memory.
 
-use crate::core::{Core, data_runs, read_any, read_pieces, write_any};
+use crate::core::{Core, data_runs, read_pieces};
 use crate::file::{Attr, Body};
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::{
@@ -9,7 +9,7 @@ use crate::layout::{
 };
 use crate::log::{Log, LogPlace, LogState};
 use crate::space::Space;
-use platter_device::{Device, OverlayDevice};
+use platter_device::{Device, OverlayDevice, read_any, write_any};
 use platter_vfs::{Error, Health, OpenOptions, Result, windows_upper};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,9 +2,11 @@
 
 mod common;
 
-use common::{VOLUMES, check_clean, open};
+use common::{VOLUMES, check_clean, content, open};
+use platter_device::Recorder;
 use platter_testing::model::Random;
 use platter_vfs::{FileSystem, Kind, Name, Node, SyncScope};
+use std::sync::Arc;
 
 /// A file that takes half of the free space is overwritten at random until ten times its size was written; nothing is
 /// lost and no space leaks.
@@ -33,6 +35,44 @@ fn overwriting_never_runs_out_of_space() {
         system.sync_all().unwrap();
         let now = system.space().unwrap().free;
         assert!(now + 200 >= free, "{volume:?}: {free} clusters were free, now {now}");
+    }
+}
+
+/// Where clusters are overwritten in place, bytes of any number cost one write of the device, and the sync after them a
+/// flush: nothing has to be committed, however large the cluster is.
+#[test]
+fn a_few_bytes_are_overwritten_in_place() {
+    for volume in VOLUMES.into_iter().filter(|volume| !volume.integrity) {
+        let recorder = Arc::new(Recorder::new(volume.make()));
+        let system = open(recorder.clone());
+        let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+        let mut expected = content(1, 1 << 20);
+        system.write(node, 0, &expected).unwrap();
+        system.sync_all().unwrap();
+        for (round, (offset, length)) in
+            [(0, 512), (4096, 4096), (100_000, 100), (196_608, 32_768), (65_000, 1_000)]
+                .into_iter()
+                .enumerate()
+        {
+            let bytes = content(round as u64, length);
+            let before = recorder.traffic();
+            system.write(node, offset, &bytes).unwrap();
+            system.sync(node, SyncScope::Data).unwrap();
+            let seen = recorder.traffic().since(&before);
+            // What begins and ends inside clusters is written in up to three pieces, else in one.
+            let is_whole = (offset | length as u64).is_multiple_of(volume.cluster);
+            let is_inside = offset / volume.cluster == (offset + length as u64 - 1) / volume.cluster;
+            let pieces = if is_whole || is_inside { 1 } else { 3 };
+            let writes = seen.write.count;
+            assert!(writes <= pieces, "{volume:?}: {writes} writes of {length} bytes");
+            assert_eq!(seen.flushes, 1, "{volume:?}");
+            expected[offset as usize..][..length].copy_from_slice(&bytes);
+        }
+        let mut found = vec![0; expected.len()];
+        system.read(node, 0, &mut found).unwrap();
+        assert!(found == expected, "{volume:?}");
+        system.unmount().unwrap();
+        check_clean(&*recorder).unwrap();
     }
 }
 

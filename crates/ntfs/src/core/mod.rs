@@ -13,7 +13,7 @@ mod runs;
 mod store;
 
 pub use gather::Batch;
-pub use runs::{data_runs, read_any, read_pieces, write_any};
+pub use runs::{data_runs, read_pieces};
 
 use crate::bits::Bits;
 use crate::file::{Ahead, Attr, Body, File, Outside};
@@ -29,7 +29,7 @@ use crate::layout::{
 use crate::nodes::Nodes;
 use crate::runlist::{RunList, Runs};
 use crate::space::{Clusters, Held, Space};
-use platter_device::{Buffer, Device};
+use platter_device::{Device, read_any, write_any};
 use platter_vfs::{Error, Health, Listings, Result};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap, HashSet};

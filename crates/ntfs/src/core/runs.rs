@@ -140,29 +140,3 @@ pub fn read_pieces(
 pub fn data_runs(file: &File) -> Vec<Run> {
     file.find(Kind::DATA, &[]).and_then(Attr::outside).map_or_else(Vec::new, |data| data.runs.to_vec())
 }
-
-/// Reads from any offset on a device, whatever its sectors.
-pub fn read_any(device: &dyn Device, offset: u64, bytes: &mut [u8]) -> Result<()> {
-    let sector = u64::from(device.sectors().logical);
-    let (start, end) = (offset / sector * sector, (offset + bytes.len() as u64).next_multiple_of(sector));
-    if start == offset && end == offset + bytes.len() as u64 {
-        return Ok(device.read_at(offset, bytes)?);
-    }
-    let mut whole = Buffer::new((end - start) as usize);
-    device.read_at(start, &mut whole)?;
-    bytes.copy_from_slice(&whole[(offset - start) as usize..][..bytes.len()]);
-    Ok(())
-}
-
-/// Writes to any offset on a device; what else is in its sectors stays.
-pub fn write_any(device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<()> {
-    let sector = u64::from(device.sectors().logical);
-    let (start, end) = (offset / sector * sector, (offset + bytes.len() as u64).next_multiple_of(sector));
-    if start == offset && end == offset + bytes.len() as u64 {
-        return Ok(device.write_at(offset, bytes)?);
-    }
-    let mut whole = Buffer::new((end - start) as usize);
-    device.read_at(start, &mut whole)?;
-    whole[(offset - start) as usize..][..bytes.len()].copy_from_slice(bytes);
-    Ok(device.write_at(start, &whole)?)
-}

@@ -1,10 +1,11 @@
 //! Commits: what changed goes into the log as one group, and from there to its places.
 
 use super::*;
-use crate::core::{Batch, Key, Pending, write_any};
+use crate::core::{Batch, Key, Pending};
 use crate::layout::bytes::put;
 use crate::layout::{Reference, fixup};
 use crate::log::{Change, Log, MOST_ATTRIBUTES, Target};
+use platter_device::write_any;
 use smallvec::SmallVec;
 
 /// Images of a commit before the next change makes one, and the bytes of such images as a part of the log.

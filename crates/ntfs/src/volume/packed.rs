@@ -1,12 +1,12 @@
 //! Compressed content: read and written in units.
 
 use super::*;
-use crate::core::read_any;
 use crate::file::Outside;
 use crate::lznt1;
 use crate::runlist::Runs;
 use crate::space::Held;
 use crate::stream::StreamPlace;
+use platter_device::read_any;
 
 /// Exponent of two of the clusters in a compression unit.
 pub(super) const UNIT: u8 = 4;

@@ -3,11 +3,11 @@
 use super::data::is_there;
 use super::packed::UNIT;
 use super::*;
-use crate::core::write_any;
 use crate::file::Outside;
 use crate::layout::{Record, attribute_flags};
 use crate::runlist::RunList;
 use crate::stream::StreamPlace;
+use platter_device::write_any;
 use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
 use platter_vfs::range_of_write;
 

@@ -2,13 +2,14 @@
 
 use super::data::Taken;
 use super::taking::{Part, give_back};
+use super::writing::is_overwritten;
 use super::*;
 use crate::core::Held;
 use crate::extents::{Extent, Extents, Mapping};
 use crate::layout::crc32c;
 use crate::space::ContainerRun;
 use crate::stream::{StreamContent, StreamState};
-use platter_device::Buffer;
+use platter_device::{Buffer, write_any};
 use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
 
 impl Volume {
@@ -47,6 +48,9 @@ impl Volume {
     ) -> Result<()> {
         *lacks = 0;
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
+        if self.overwrite(stream, offset..end, data)? {
+            return Ok(());
+        }
         let mut core = self.grow()?;
         let mut state = stream.write();
         // Before the first change: if a later one fails, this one counts.
@@ -79,6 +83,28 @@ impl Volume {
         state.extend(end, u64::from(self.geometry.cluster));
         self.stamp(stream);
         Ok(())
+    }
+
+    /// Writes bytes over what is there, where nothing but the content changes: then the next sync has nothing to commit,
+    /// other streams are not kept from changing, and readers go on. `false` if new clusters are needed, or what is known
+    /// of the stream would change; then nothing was done.
+    fn overwrite(&self, stream: &Stream, range: Range<u64>, data: &[u8]) -> Result<bool> {
+        let (from, to) = self.clusters(range.clone());
+        let state = stream.read();
+        if from == to || range.end > state.valid() || !is_overwritten(&state, from, to) {
+            return Ok(false);
+        }
+        let StreamContent::Extents(extents) = &state.content else { return Ok(false) };
+        let cluster = u64::from(self.geometry.cluster);
+        extents.walk(from, to, |piece| {
+            let Some(run) = piece.run else { return Ok(()) };
+            let start = u64::from(piece.at) * cluster;
+            let (low, high) = (range.start.max(start), range.end.min(u64::from(piece.end) * cluster));
+            let part = &data[(low - range.start) as usize..(high - range.start) as usize];
+            Ok(write_any(&*self.device, self.device_offset(run.cluster)? + (low - start), part)?)
+        })?;
+        self.touch(stream);
+        Ok(true)
     }
 
     /// Writes bytes to the clusters that are there, and to those that were taken for what is not or must not be

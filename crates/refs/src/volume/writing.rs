@@ -117,20 +117,11 @@ impl Volume {
                 self.load(stream, from, to)?;
                 continue;
             }
-            let is_there = || {
-                if let Some(run) = run {
-                    return run.checksum.is_none() && !state.shared;
-                }
-                let mut at = from;
-                while at < to {
-                    match extents.find(at) {
-                        Mapping::Extent(run) if run.checksum.is_none() && !state.shared => at = run.end(),
-                        _ => return false,
-                    }
-                }
-                true
+            let is_there = || match run {
+                Some(run) => run.checksum.is_none() && !state.integrity && !state.shared,
+                None => is_overwritten(&state, from, to),
             };
-            if !state.integrity && end <= state.valid() && is_there() {
+            if end <= state.valid() && is_there() {
                 plan.notes[0] = IN_PLACE;
                 if !self.commits.cover(&stream.moved) {
                     plan.sync = SyncNeed::After;
@@ -380,12 +371,26 @@ impl Volume {
     }
 
     /// Notes that a stream was written in place, without the core.
-    fn touch(&self, stream: &Stream) {
+    pub(super) fn touch(&self, stream: &Stream) {
         stream.modified.store(self.now(), Ordering::Release);
         if !stream.touched.swap(true, Ordering::AcqRel) {
             self.touched.lock().push(stream.node);
         }
     }
+}
+
+/// Whether what is written to a range of a stream's clusters goes to those that are there: all are, no checksum and no
+/// other stream depends on what they hold, and their leaves are in memory.
+pub(super) fn is_overwritten(state: &StreamState, from: u32, to: u32) -> bool {
+    let StreamContent::Extents(extents) = &state.content else { return false };
+    let mut at = from;
+    while at < to {
+        match extents.find(at) {
+            Mapping::Extent(run) if run.checksum.is_none() => at = run.end(),
+            _ => return false,
+        }
+    }
+    !state.integrity && !state.shared
 }
 
 /// Runs that follow each other in the stream, together.
