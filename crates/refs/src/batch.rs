@@ -1,29 +1,29 @@
-//! What a commit writes, and how it goes to the device.
+//! The pages that a commit writes, and how they go to the device.
 
 use crate::pages::Page;
 use platter_device::{Buffer, Device};
 use platter_vfs::{Health, Result};
 use std::sync::Arc;
 
-/// What a commit writes.
+/// The pages and the checkpoint that one commit writes.
 pub struct Batch {
-    /// Pages with their places.
+    /// The pages with their byte offsets on the device, in this order.
     pub pages: Vec<(u64, Arc<Page>)>,
-    /// The checkpoint, its place, and its bytes.
+    /// The checkpoint: its byte offset on the device, and its bytes.
     pub checkpoint: (u64, Vec<u8>),
 }
 
-/// The most bytes of pages that go to the device as one write, that are on their way at once, and that memory is kept
-/// for between commits.
+/// The most bytes of pages that go to the device as one write, that are in flight at once, and for which memory is kept
+/// between commits.
 const TOGETHER: usize = 1 << 20;
 const AT_ONCE: usize = 16 << 20;
 const KEPT: usize = 4 << 20;
 
 impl Batch {
-    /// Writes what a commit is made of, the checkpoint last. `memory` is what the last one used.
+    /// Writes the pages, and then the checkpoint. `memory` is a buffer that is used again by the next commit.
     ///
-    /// The pages of a commit lie side by side for the most part. So they go as few large writes, from memory that any device
-    /// takes as it is; from memory of another alignment a device would have to write them one by one.
+    /// Most pages of a commit lie side by side, so they go to the device as few large writes. They are copied to memory
+    /// with the alignment that any device takes; from other memory a device would have to write them one by one.
     pub fn write(&self, device: &dyn Device, memory: &mut Buffer, health: &Health) -> Result<()> {
         let size = self.pages.first().map_or(1, |(_, page)| page.bytes().len());
         let follows = |one: &(u64, Arc<Page>), next: &(u64, Arc<Page>)| one.0 + size as u64 == next.0;

@@ -1,50 +1,51 @@
-//! One container's clusters: which are in use, and which of those a checkpoint does not count.
+//! The clusters of one container: which are in use, and which of those the next checkpoint counts as free.
 
-/// Which allocator has a container.
+/// The allocator that a container belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
-    /// Files, and most metadata.
+    /// The medium allocator: files, and most metadata.
     Medium,
-    /// The pages of the medium allocator, and its own.
+    /// The container allocator: the pages of the medium allocator, and its own.
     Container,
-    /// The container tables, and the pages of this tier: addressed by real numbers.
+    /// The small allocator: the pages of the container tables, and its own. These are addressed by real cluster
+    /// numbers.
     Small,
 }
 
 /// One bit for each cluster of a container.
 type Bits = Box<[u64]>;
 
-/// A container.
+/// The allocation state of a container.
 #[derive(Clone, Debug)]
 pub struct Container {
-    /// Who has it.
+    /// The allocator that the container belongs to.
     pub tier: Tier,
-    /// Whether, in the medium tier, it is set apart for pages.
+    /// Whether the container, in the medium tier, is set apart for metadata pages.
     pub for_pages: bool,
-    /// Whether it is among those whose rows on disk must be written again.
+    /// Whether the container's rows on disk must be written again.
     pub is_changed: bool,
-    /// Whether something of it was written since the volume was opened, or before: storage that is provided as it is
-    /// written has room for it already.
+    /// Whether a part of the container has ever been written, as far as is known: thin storage and image files then
+    /// have room for it already.
     pub was_used: bool,
-    /// Clusters that can be handed out.
+    /// The number of clusters that can be handed out.
     free: u32,
-    /// What is in use, where it is neither all nor nothing.
+    /// The state of each cluster; `None` while all are free or all are in use.
     mixed: Option<Box<Mixed>>,
 }
 
-/// The clusters of a container that are not all alike.
+/// The state of each cluster in a container whose clusters are not all alike.
 #[derive(Clone, Debug)]
 struct Mixed {
-    /// In use, parked or held.
+    /// The clusters that cannot be handed out: in use, parked or held.
     taken: Bits,
-    /// Freed since the last hand-over to a commit.
+    /// The clusters that were given up since the last hand-over to a commit.
     parked: Set,
-    /// In use, but nothing on disk refers to it: data on its way, and files without a name that are still open. A power
-    /// cut frees it.
+    /// The clusters in use to which no structure on disk refers: data that is not yet committed, and files without a
+    /// name that are still open. A power cut frees them.
     held: Set,
 }
 
-/// Some of a container's clusters.
+/// A set of clusters of one container.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
     bits: Option<Bits>,
@@ -52,12 +53,12 @@ pub struct Set {
 }
 
 impl Set {
-    /// How many clusters are in.
+    /// The number of clusters in the set.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Puts a run in; returns how many of its clusters were not in.
+    /// Adds a run; returns how many of its clusters are new in the set.
     fn add(&mut self, start: u32, count: u32, words: usize) -> u32 {
         let bits = self.bits.get_or_insert_with(|| vec![0; words].into_boxed_slice());
         let new = count - set(bits, start, count, true);
@@ -65,7 +66,7 @@ impl Set {
         new
     }
 
-    /// Takes a run out; returns how many of its clusters were in.
+    /// Removes a run; returns how many of its clusters were in the set.
     fn remove(&mut self, start: u32, count: u32) -> u32 {
         if self.count == 0 {
             return 0;
@@ -90,7 +91,7 @@ impl Container {
         }
     }
 
-    /// A container with this bitmap of what is in use.
+    /// A container with this bitmap of the clusters in use.
     pub fn mapped(tier: Tier, clusters: u32, taken: Bits) -> Container {
         let used: u32 = taken.iter().map(|word| word.count_ones()).sum();
         let mixed = Mixed { taken, parked: Set::default(), held: Set::default() };
@@ -99,22 +100,22 @@ impl Container {
         one
     }
 
-    /// Whether data may be put into it.
+    /// Whether data may be put into the container.
     pub fn is_for_data(&self) -> bool {
         self.tier == Tier::Medium && !self.for_pages
     }
 
-    /// Clusters that can be handed out.
+    /// The number of clusters that can be handed out.
     pub fn free(&self) -> u32 {
         self.free
     }
 
-    /// The bitmap, to be filled before anything is taken from it; [`Container::recounted`] counts what it holds.
+    /// The bitmap of the clusters in use, to be filled before any is taken; [`Container::recounted`] counts its bits.
     pub fn bits_mut(&mut self, clusters: u32) -> &mut [u64] {
         &mut self.mixed(clusters).taken
     }
 
-    /// The container with what is free counted again.
+    /// This container with the number of free clusters counted anew from the bitmap.
     pub fn recounted(self, clusters: u32) -> Container {
         match self.mixed {
             Some(mixed) => {
@@ -132,7 +133,7 @@ impl Container {
         })
     }
 
-    /// Forgets the bitmaps where they say no more than the count.
+    /// Drops the bitmaps if all clusters are free or all are in use, and none is parked or held.
     fn tidy(&mut self, clusters: u32) {
         let is_uniform = self.free == 0 || self.free == clusters;
         if is_uniform && self.mixed.as_ref().is_some_and(|mixed| mixed.parked.count + mixed.held.count == 0) {
@@ -140,14 +141,15 @@ impl Container {
         }
     }
 
-    /// Clusters in use as the next checkpoint sees it: what is parked is not, unless something on disk may still have it.
+    /// The number of clusters that the next checkpoint counts as in use. Held clusters are not counted, parked ones
+    /// only with `with_parked`: when structures on disk may still refer to them.
     pub fn used(&self, clusters: u32, with_parked: bool) -> u32 {
         let parked = |mixed: &Mixed| if with_parked { 0 } else { mixed.parked.count };
         let invisible = self.mixed.as_ref().map_or(0, |mixed| parked(mixed) + mixed.held.count);
         clusters - self.free - invisible
     }
 
-    /// Clusters in use as the next checkpoint sees it, and the bitmap of them where it is neither all nor none.
+    /// The number of clusters that the next checkpoint counts as in use, and their bitmap unless that is all or none.
     pub fn row(&self, clusters: u32, with_parked: bool) -> (u32, Option<Bits>) {
         let used = self.used(clusters, with_parked);
         if used == 0 || used == clusters {
@@ -174,7 +176,7 @@ impl Container {
         }
     }
 
-    /// How many clusters of a part can be handed out.
+    /// The number of clusters of a run that can be handed out.
     pub fn free_in(&self, start: u32, count: u32) -> u32 {
         match &self.mixed {
             Some(mixed) => {
@@ -185,7 +187,8 @@ impl Container {
         }
     }
 
-    /// The first run of up to `most` free clusters from `from` on, its start and length multiples of `unit`.
+    /// The first run of up to `most` free clusters from `from` on, whose length and distance from `from` are multiples
+    /// of `unit`.
     pub fn find(&self, from: u32, most: u32, unit: u32, clusters: u32) -> Option<(u32, u32)> {
         if self.free < unit {
             return None;
@@ -209,7 +212,7 @@ impl Container {
         None
     }
 
-    /// Takes a run that is free; returns how many of its clusters were.
+    /// Takes a free run; returns how many of its clusters were free.
     pub fn take(&mut self, start: u32, count: u32, clusters: u32) -> u32 {
         let were_free = count - set(&mut self.mixed(clusters).taken, start, count, true);
         self.free -= were_free;
@@ -218,13 +221,13 @@ impl Container {
         were_free
     }
 
-    /// Hides a run that is in use from the rows on disk.
+    /// Marks a run in use as held, so that the rows on disk count it as free.
     pub fn hold(&mut self, start: u32, count: u32, clusters: u32) {
         let words = clusters.div_ceil(64) as usize;
         self.mixed(clusters).held.add(start, count, words);
     }
 
-    /// Hides a run no longer; whether some of it was hidden.
+    /// Ends the holding of a run; returns whether some of its clusters were held.
     pub fn keep(&mut self, start: u32, count: u32, clusters: u32) -> bool {
         let was_held = self.mixed.as_mut().is_some_and(|mixed| mixed.held.remove(start, count) > 0);
         if was_held {
@@ -233,8 +236,8 @@ impl Container {
         was_held
     }
 
-    /// Gives up a run that cannot be handed out yet. Returns whether it is the first since the last hand-over, and how many
-    /// of its clusters were in use and not given up already.
+    /// Parks a run that is given up and cannot be handed out yet. Returns whether it is the first since the last
+    /// hand-over, and how many of its clusters were in use and not parked already.
     pub fn park(&mut self, start: u32, count: u32, clusters: u32) -> (bool, u32) {
         let words = clusters.div_ceil(64) as usize;
         let were_free = self.free_in(start, count);
@@ -244,12 +247,12 @@ impl Container {
         (is_first, new.saturating_sub(were_free))
     }
 
-    /// Hands over what is parked: it no longer counts as such, and still cannot be handed out.
+    /// Returns the parked clusters to a commit. They no longer count as parked, and still cannot be handed out.
     pub fn hand_over(&mut self) -> Set {
         self.mixed.as_mut().map(|mixed| std::mem::take(&mut mixed.parked)).unwrap_or_default()
     }
 
-    /// Frees what was handed over; returns how many clusters.
+    /// Frees the clusters `left` that were handed over before; returns how many were in use.
     pub fn settle(&mut self, left: &Set, clusters: u32) -> u32 {
         let Some(bits) = &left.bits else { return 0 };
         let mut freed = 0;
@@ -262,7 +265,7 @@ impl Container {
         freed
     }
 
-    /// Frees a run that is in use; returns how many of its clusters were.
+    /// Frees a run in use at once; returns how many of its clusters were in use.
     pub fn release(&mut self, start: u32, count: u32, clusters: u32) -> u32 {
         let were_taken = set(&mut self.mixed(clusters).taken, start, count, false);
         self.free += were_taken;
@@ -306,7 +309,7 @@ mod tests {
     use super::*;
     use platter_testing::model::Random;
 
-    /// What [`Container::find`] promises, bit by bit.
+    /// The result that [`Container::find`] should have, computed bit by bit.
     fn found(one: &Container, from: u32, most: u32, unit: u32, clusters: u32) -> Option<(u32, u32)> {
         let is_free = |&at: &u32| at + unit <= clusters && (at..at + unit).all(|bit| !one.is_taken(bit));
         let units = (from..clusters).step_by(unit as usize);

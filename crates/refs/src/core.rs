@@ -1,8 +1,8 @@
-//! A volume's metadata in memory: the roots, the trees of its objects, and the nodes in use. Everything here happens
-//! under one lock; file data does not pass through it.
+//! A volume's metadata in memory: the roots, the trees of its objects, and the nodes in use. All of it is protected by
+//! one lock; file data does not pass through it.
 //!
-//! Rows of trees are changed at once, in memory. What is known of a node in use (times, sizes, extents) stays with the
-//! node, and goes to its row when a commit *gathers*.
+//! Rows of trees are changed at once, in memory. The times, sizes and extents of a node in use stay with the node, and
+//! go to its row when a commit *gathers*.
 
 mod changed;
 mod clusters;
@@ -37,30 +37,30 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Runs of one file that stay in memory past a commit: 24 MiB of them.
+/// The most runs of one file that stay in memory past a commit; they take 24 MiB.
 const MOST_RUNS: usize = 1 << 20;
 
 /// The root directory's object.
 pub const ROOT_DIRECTORY: u64 = 0x600;
-/// Numbers below it are the format's own.
+/// The first number of an object for a directory other than the root; smaller ones belong to the format.
 pub const FIRST_OBJECT: u64 = 0x701;
 
 /// An object: a tree with a number.
 pub struct Object {
-    /// Its tree.
+    /// The object's tree.
     pub tree: Tree,
     /// The number last given to a child, for directories.
     pub last_child: Option<u64>,
 }
 
-/// What a node is on disk.
+/// The identity of a node on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Id {
     /// The directory with this object number.
     Directory(u64),
     /// A file, by its home directory and its number there.
     File(u64, u64),
-    /// A named stream of a node, by a number of its own.
+    /// A named stream, by its node and a number of its own.
     Stream(u64, u64),
     /// A file without a name.
     Nameless(u64),
@@ -69,32 +69,32 @@ pub enum Id {
 /// Where a node's record is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordPlace {
-    /// A directory's own: in its tree. With the directory above and its name there.
+    /// In the directory's own tree; with the directory above and the name there.
     Directory { above: u64, name: Vec<u16> },
-    /// In the row of its only name.
+    /// In the row of the file's only name.
     Long { directory: u64, name: Vec<u16> },
-    /// In a row of its home directory; its names are in the record.
+    /// In a row of the file's home directory, since it has several names; they are in the record.
     Body,
-    /// Nowhere: its last name is gone.
+    /// Nowhere: the last name was removed.
     Nowhere,
-    /// It is a named stream of this node.
+    /// In the record of the node `of`, of which this node is a named stream.
     Part { of: u64 },
 }
 
 /// A named stream of a node in use.
 pub struct Named {
-    /// Its name.
+    /// The stream's name.
     pub name: Vec<u16>,
-    /// Its node.
+    /// The node of the stream.
     pub node: u64,
-    /// Its data.
+    /// The stream's data.
     pub stream: Arc<Stream>,
-    /// What else is known of it if it is a snapshot of the file's data.
+    /// For a snapshot of the file's data, the fields that only a snapshot has.
     pub snapshot: Option<Snapshot>,
 }
 
 impl Named {
-    /// Whether this is its name, but for case.
+    /// Whether the stream has this name, without regard to case.
     pub fn is_called(&self, name: &Name, upper: &[u16]) -> bool {
         let folded = |&unit: &u16| upper[usize::from(unit)];
         self.name.iter().map(folded).eq(name.units().iter().map(folded))
@@ -103,24 +103,24 @@ impl Named {
 
 /// A node in use.
 pub struct Entity {
-    /// What it is on disk.
+    /// The node's identity on disk.
     pub id: Id,
-    /// Where its record is.
+    /// Where the node's record is.
     pub place: RecordPlace,
-    /// Its record, without what is in `stream` and `named`.
+    /// The node's record, without the attributes that are in `stream` and `named`.
     pub record: Record,
-    /// Its data, for files and named streams.
+    /// The node's data, for files and named streams.
     pub stream: Option<Arc<Stream>>,
-    /// Its named streams.
+    /// The named streams of the node.
     pub named: Vec<Named>,
-    /// How often it was handed out.
+    /// The number of references to the node that callers hold.
     pub handed_out: u64,
-    /// Why it may only be read, if so.
+    /// The reason why the node may only be read, if so.
     pub only_read: Option<&'static str>,
 }
 
 impl Entity {
-    /// What it is.
+    /// The kind of the node.
     pub fn kind(&self) -> Kind {
         match self.id {
             _ if attributes::is_link(self.record.reparse) => Kind::SymbolicLink,
@@ -129,8 +129,8 @@ impl Entity {
         }
     }
 
-    /// Rows that storing it puts into trees, at most, and what else takes as many pages: a stream whose runs go from the
-    /// record to pages.
+    /// The most rows that storing the node puts into trees. A stream counts as a row: moving its runs from the record
+    /// to pages takes as many pages.
     fn rows(&self) -> u64 {
         let streams = match self.record.rows.is_empty() && self.named.is_empty() {
             true => 0,
@@ -145,24 +145,24 @@ impl Entity {
             }
     }
 
-    /// The streams of its own data and of the named ones.
+    /// The stream of the node's own data, and the named ones.
     pub fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
         self.stream.iter().chain(self.named.iter().map(|named| &named.stream))
     }
 
-    /// When its data was last written, if that is not in the record yet.
+    /// When the node's data was last written, if the record does not have that time yet.
     pub fn written(&self) -> Option<u64> {
         let touched = self.all_streams().filter(|stream| stream.touched.load(Ordering::SeqCst));
         touched.map(|stream| stream.modified.load(Ordering::SeqCst)).max()
     }
 
-    /// Notes when something about it changed, which is later than what was written before.
+    /// Sets the time of the last change of the node, after absorbing that of earlier writes.
     pub fn note_change(&mut self, now: u64) {
         self.absorb_written();
         self.record.times[2] = now;
     }
 
-    /// Takes the time when its data was last written into the record.
+    /// Moves the time of the last write from the streams to the record.
     pub fn absorb_written(&mut self) {
         if let Some(written) = self.written() {
             self.record.times[1] = written;
@@ -173,21 +173,21 @@ impl Entity {
     }
 }
 
-/// Everything but the data.
+/// A volume's metadata: everything except file data.
 pub struct Core {
-    /// Pages and space.
+    /// The metadata pages, and which clusters are free.
     pub pages: Pages,
-    /// The trees of the checkpoint, in its order.
+    /// The trees of the checkpoint's roots, in the order of [`Root`].
     pub roots: Vec<Tree>,
-    /// Which rows the allocators have, by tier.
+    /// The ranges of containers for which the allocator of each tier has rows.
     pub ranges: [Ranges; 3],
     /// The checkpoint last written.
     pub checkpoint: Checkpoint,
     /// The superblock.
     pub superblock: Superblock,
-    /// Which place the last checkpoint went to.
+    /// Which of the two places holds the last checkpoint: 0 or 1.
     pub slot: usize,
-    /// Upper-case letters.
+    /// The upper-case letter of each UTF-16 unit, from the volume's table.
     pub upper: Arc<[u16]>,
     objects: HashMap<u64, Object>,
     next_object: u64,
@@ -195,27 +195,27 @@ pub struct Core {
     ids: HashMap<Id, u64>,
     next_node: u64,
     changed: Changed,
-    /// Whether anything changed since the last commit that needs another.
+    /// Whether anything changed since the last commit that only another commit can make durable.
     pub news: bool,
-    /// Why a node was left as it is on disk by the commit that was gathered last, if one was.
+    /// The error of a node that the commit gathered last did not store, and so left as it was on disk.
     pub unstored: Option<Error>,
-    /// Whether files were written since, of which an entry of the log can tell.
+    /// Whether files were written since the last commit in a way that an entry of the log of syncs can hold.
     pub has_written: bool,
     /// The log of syncs, if the volume has one.
     pub sync_log: Option<SyncLog>,
-    /// Whether there is no room for one.
+    /// Whether no log of syncs is to be made: there is no room for one, or every sync commits.
     is_log_refused: bool,
-    /// Whether its log holds, or may hold, what the checkpoint does not.
+    /// Whether the format's own log has, or may have, changes that are not in the checkpoint.
     pub is_dirty: bool,
-    /// Whether changes are accepted.
+    /// Whether the volume accepts changes.
     pub health: Arc<Health>,
-    /// Both checkpoints are those of a volume that is not in use.
+    /// Whether both checkpoints have been written by unmounting.
     pub is_sealed: bool,
     /// The security descriptor that new files get.
     pub security: u64,
-    /// Listings under way.
+    /// The directory listings under way.
     pub listings: Listings,
-    /// Clusters that several streams have.
+    /// The reference counts of clusters that several streams share.
     pub shares: Shares,
 }
 
@@ -259,29 +259,29 @@ impl Core {
         }
     }
 
-    /// Sizes.
+    /// The sizes of the volume.
     pub fn geometry(&self) -> &Geometry {
         &self.pages.geometry
     }
 
-    /// Refuses changes where nothing may be written.
+    /// Returns an error if changes are not accepted.
     pub fn writable(&self) -> Result<()> {
         self.health.writable()?;
         self.whole()
     }
 
-    /// Whether so many pages can be taken now and enough are left for the next commit.
+    /// Whether this many pages can be taken now with enough left for the next commit.
     pub fn spares(&self, pages: u64) -> bool {
         self.pages.space.spares(pages)
     }
 
-    /// Refuses to go on from a failure. What was accepted before a volume was closed still goes on.
+    /// Returns an error after a failure. Unlike [`Core::writable`] it allows commits of a volume that is being closed.
     pub fn promise(&self) -> Result<()> {
         self.health.promise()?;
         self.whole()
     }
 
-    /// Refuses to go on from a change that failed half-way.
+    /// Returns an error if a change failed half-way.
     fn whole(&self) -> Result<()> {
         if self.pages.space.is_wrong() {
             let reason = "clusters were given up twice, or taken that were in use; on disk everything is as it was at the last commit";
@@ -294,12 +294,12 @@ impl Core {
         Ok(())
     }
 
-    /// A root's tree, with the pages.
+    /// The tree of a root, and the pages.
     pub fn root(&mut self, root: Root) -> (&mut Tree, &mut Pages) {
         (&mut self.roots[root as usize], &mut self.pages)
     }
 
-    /// Makes a damaged table anew from its good copy.
+    /// Builds a damaged table anew from its good copy.
     pub fn copy_root(&mut self, damaged: Root, good: Root) -> Result<()> {
         let source = self.roots[good as usize].clone();
         let header = source.header(&mut self.pages)?;

@@ -1,8 +1,8 @@
-//! Where a stream's clusters are: runs in order of their place in the stream, each with the checksum of its one cluster
-//! where the stream has integrity.
+//! Where a stream's clusters are: its runs, in order of their place in the stream. Where the stream has integrity, each
+//! run is one cluster with its checksum.
 //!
-//! They are kept in *leaves* of bounded size, so that finding a cluster is two binary searches, and a commit writes only
-//! the leaves that changed. Few runs stand in the stream's own row; more of them in pages below it.
+//! The runs are kept in *leaves* of bounded size, so that finding a cluster takes two binary searches, and a commit
+//! writes only the leaves that changed. Few runs stand in the stream's own row; more of them go to pages below it.
 //!
 //! Source: forefst `docs/structures/extent_descriptors.md`. A run with a checksum is 32 bytes long, of which the field
 //! at 0x0A counts 28: so the checksum is the 4 bytes at 0x18 (CRC-32C of the cluster); no real bytes confirm that yet.
@@ -24,26 +24,26 @@ use smallvec::SmallVec;
 use stored::{Opening, readable_rows};
 pub use stored::{Stored, is_known, rows};
 
-/// A run.
+/// A run of clusters of a stream, as a row holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Its first cluster in the stream.
+    /// The first cluster, counted in the stream.
     pub at: u32,
-    /// Clusters.
+    /// The number of clusters.
     pub count: u32,
-    /// Its first cluster on the volume, as a virtual number.
+    /// The first cluster on the volume, as a virtual number.
     pub cluster: u64,
-    /// The CRC-32C of its content, which is one cluster then.
+    /// The CRC-32C of the content; a run with a checksum is one cluster long.
     pub checksum: Option<u32>,
 }
 
 impl Extent {
-    /// The cluster in the stream after it.
+    /// The cluster of the stream after the run.
     pub fn end(&self) -> u32 {
         self.at + self.count
     }
 
-    /// What of it lies between two clusters of the stream, which it does not end before.
+    /// The part of the run from the cluster `from` of the stream up to `to`, both within the run.
     pub fn part(&self, from: u32, to: u32) -> Extent {
         Extent { at: from, count: to - from, cluster: self.cluster + u64::from(from - self.at), ..*self }
     }
@@ -62,9 +62,9 @@ impl Extent {
         }
     }
 
-    /// Stores it at the beginning of `bytes`.
+    /// Stores the run at the beginning of `bytes`.
     fn store(&self, bytes: &mut [u8]) {
-        // Whole first, and copied at once: a leaf has hundreds.
+        // The row is put together first and copied as a whole: a leaf has hundreds of them.
         let mut row = [0; 32];
         put(&mut row, 0x00, self.cluster);
         let (kind, length) = if self.checksum.is_some() { (CHECKED, 0x1Cu16) } else { (PLAIN, 0x18) };
@@ -80,29 +80,29 @@ impl Extent {
     }
 }
 
-/// A run without checksum.
+/// Kind of a row: a run without checksum.
 const PLAIN: u16 = 0x40;
-/// A run of one cluster with its checksum.
+/// Kind of a row: a run of one cluster with its checksum.
 const CHECKED: u16 = 0xD0;
-/// Without checksum too, as Windows writes some; what tells it from the other is not known.
+/// Kind of a row: a run without checksum too, as Windows writes some; how it differs from [`PLAIN`] is not known.
 const OTHER: u16 = 0x50;
-/// Rows have one size and no row header.
+/// Flag of a node: its rows have no row header.
 const FIXED: u8 = 8;
 
-/// How much of a stream's runs stands in its own row.
+/// How many of a stream's runs stand in its own row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As much as keeps what is looked at again and again at hand.
+    /// Up to 720 bytes of runs, or references to up to eight pages, so that frequent look-ups need no further page.
     Roomy,
-    /// As little as can be, for records that have much else in them.
+    /// As few as possible, for records that hold much else.
     Tight,
 }
 
-/// Least bytes of a node in a stream's own row: others expect room for two runs.
+/// The fewest bytes of a node in a stream's own row: other readers expect room for two runs.
 const LEAST_NODE: usize = 0x70;
 
 impl Form {
-    /// Bytes of runs, with their places in the index, that a stream's own row holds; more go to pages.
+    /// The bytes of runs, with their entries in the index, that a stream's own row holds; more go to pages.
     fn runs(self) -> usize {
         match self {
             Form::Roomy => 720,
@@ -110,7 +110,7 @@ impl Form {
         }
     }
 
-    /// Children that a stream's own row names; more get a level between.
+    /// The number of pages that a stream's own row refers to; more get a level between.
     fn children(self) -> usize {
         match self {
             Form::Roomy => 8,
@@ -118,7 +118,7 @@ impl Form {
         }
     }
 
-    /// Most bytes of a node in a stream's own row.
+    /// The most bytes of a node in a stream's own row.
     pub fn largest_node(self, geometry: &Geometry) -> usize {
         let runs = (NODE_HEADER + self.runs()).next_multiple_of(8);
         runs.max(stored::inner_size(self.children(), geometry.reference))
@@ -126,52 +126,54 @@ impl Form {
 }
 
 struct Leaf {
-    /// The first and the last cluster of the stream that it knows of.
+    /// The first and the last cluster of the stream that the leaf covers.
     first: u32,
     last: u32,
-    /// Its page on disk, if it has one.
+    /// The leaf's page on disk, if it has one.
     page: Option<PageReference>,
-    /// What of it the page does not hold.
+    /// The changes that the page on disk does not have.
     news: News,
-    /// Its runs, if they are in memory.
+    /// The leaf's runs, if they are in memory.
     rows: Option<Vec<Extent>>,
 }
 
-/// What a leaf's page on disk does not hold.
+/// The changes of a leaf that its page on disk does not have.
 #[derive(Debug, PartialEq, Eq)]
 enum News {
-    /// It is what is in memory.
+    /// None: the page is the same as in memory.
     Nothing,
-    /// These rows have other clusters and checksums now; all else is as it was, so that the page need not be made anew.
+    /// The rows at these positions have other clusters and checksums; the others are the same, so the page need not be
+    /// built anew.
     Rows(SmallVec<[u16; MOST_ROWS]>),
-    /// Anything.
+    /// Any: the page is built anew.
     All,
 }
 
-/// Rows that are changed one by one in a page; with more it is made anew.
+/// The most rows that are changed one by one in a page; with more the page is built anew.
 const MOST_ROWS: usize = 8;
 
 /// The runs of a stream.
 pub struct Extents {
     leaves: Vec<Leaf>,
-    /// Pages between the leaves and the row, as they are on disk, by level from the leaves up.
+    /// The inner pages between the leaves and the stream's row, as they are on disk, by level from the leaves up.
     inner: Vec<Vec<PageReference>>,
-    /// Whether the pages between have as many children as [`Extents::store`] would give each, with the keys of the leaves
-    /// as they are: then only the references in them change.
+    /// Whether the inner pages have as many children as [`Extents::store`] would give each, with the present keys of
+    /// the leaves: then only the references in them change.
     is_regular: bool,
-    /// Pages on disk that nothing leads to from the next commit on.
+    /// Pages on disk to which nothing refers from the next commit on.
     left: Vec<PageReference>,
-    /// Clusters in all.
+    /// The number of clusters in all runs.
     clusters: u64,
-    /// Runs in all.
+    /// The number of runs.
     runs: u64,
-    /// Most bytes of runs in a leaf.
+    /// The most bytes of runs in a leaf.
     capacity: usize,
-    /// The number that the pages carry: that of the directory.
+    /// The number of the directory, which stands in the header of each page.
     table: u64,
-    /// Leaves that are to be stored.
+    /// The number of leaves to be stored.
     changed: usize,
-    /// Where pages for that are owed, how many, and how many children a page above leaves has.
+    /// The volume's count of owed pages, the number that this stream owes in it, and the most children of an inner
+    /// page.
     owed: Owed,
     owes: u64,
     each: usize,
@@ -186,27 +188,27 @@ impl Drop for Extents {
 /// A part of a stream: a run, or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Its first cluster in the stream.
+    /// The first cluster, counted in the stream.
     pub at: u32,
-    /// The cluster after it.
+    /// The cluster of the stream after the piece.
     pub end: u32,
-    /// Where it is; nowhere for a hole.
+    /// The run, or its part in the piece; `None` for a hole.
     pub run: Option<Extent>,
 }
 
-/// What is at a place of a stream.
+/// The state of a cluster of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// This run.
+    /// The cluster is in this run.
     Extent(Extent),
-    /// Nothing, up to this cluster.
+    /// The cluster is in a hole that ends before this cluster.
     Hole(u32),
     /// The leaf with this index must be loaded first.
     Absent(usize),
 }
 
 impl Extents {
-    /// No runs.
+    /// A stream without runs.
     pub fn new(pages: &Pages, table: u64) -> Extents {
         let capacity = pages.geometry.page() - 0x58 - NODE_HEADER;
         Extents {
@@ -225,27 +227,27 @@ impl Extents {
         }
     }
 
-    /// Pages that its runs are in, where they do not stand in the stream's row.
+    /// The number of pages with the runs, if these are not in the stream's row.
     pub fn pages(&self) -> u64 {
         (self.leaves.len() + self.leaves.len() / self.each) as u64
     }
 
-    /// Pages that so many new runs take at most, with those above them.
+    /// The most pages that this many new runs take, with the inner ones.
     pub fn pages_of(runs: usize, geometry: &Geometry) -> u64 {
         // A page that was split is half full.
         let each = (geometry.page() - 0x58 - NODE_HEADER) / 36 / 2;
         (runs / each + 8) as u64
     }
 
-    /// Brings what is owed for the next [`Extents::store`] up to date, after a change.
+    /// Updates the pages owed for the next [`Extents::store`], after a change.
     fn owe(&mut self) {
-        // Those above the leaves are made anew where their number changes.
+        // The inner pages are built anew when the number of leaves changes.
         let above = || self.leaves.len() / self.each + 4;
         let owes = if self.changed > 0 { (self.changed + above()) as u64 } else { 0 };
         self.owed.change(std::mem::replace(&mut self.owes, owes), owes);
     }
 
-    /// Reads the node that a stream's row holds. Its pages are loaded when they are needed, the ones between at once.
+    /// Reads the node in a stream's row. Inner pages are loaded at once, leaves when they are needed.
     pub fn open(pages: &mut Pages, table: u64, area: &[u8], (clusters, runs): (u64, u64)) -> Result<Extents> {
         let mut extents = Extents::new(pages, table);
         (extents.clusters, extents.runs) = (clusters, runs);
@@ -270,12 +272,12 @@ impl Extents {
         Ok(extents)
     }
 
-    /// The pages carry this number from now on.
+    /// Sets the number of the directory that stands in the pages from now on.
     pub fn set_table(&mut self, table: u64) {
         self.table = table;
     }
 
-    /// Clusters in all.
+    /// The number of clusters in all runs.
     pub fn clusters(&self) -> u64 {
         self.clusters
     }
@@ -287,8 +289,8 @@ impl Extents {
 
     /// The leaf that a cluster of the stream is in or would go to.
     fn leaf(&self, at: u32) -> usize {
-        // Leaves of a stream that was written in order, with checksums, are all as long as the first. What is looked at
-        // here has mostly left the processor's caches, so a search costs a miss for each step.
+        // In a stream that was written in order, with checksums, all leaves cover as many clusters as the first. Most
+        // leaves are not in the processor's caches, so each step of a search would cost a cache miss.
         if let Some(first) = self.leaves.first()
             && let Some(distance) = at.checked_sub(first.first)
             && let index = distance as usize / (first.last.saturating_sub(first.first) as usize + 1)
@@ -309,7 +311,7 @@ impl Extents {
         }
     }
 
-    /// What is at a cluster of the stream.
+    /// Returns the run or hole that a cluster of the stream is in.
     pub fn find(&self, at: u32) -> Mapping {
         if self.leaves.is_empty() {
             return Mapping::Hole(u32::MAX);
@@ -328,8 +330,8 @@ impl Extents {
         }
     }
 
-    /// What of one run takes the whole of a range, which is not empty. Most requests lie in one, and cost one search
-    /// then. `None` if several do, or the leaf is not in memory.
+    /// Returns the part of a run that covers a range, which is not empty. Most requests lie in one run, and then take
+    /// one search. `None` if the range needs several runs or has a hole, or the leaf is not in memory.
     pub fn run_over(&self, from: u32, to: u32) -> Option<Extent> {
         match self.find(from) {
             Mapping::Extent(run) if run.end() >= to => Some(run.part(from, to)),
@@ -337,13 +339,13 @@ impl Extents {
         }
     }
 
-    /// Whether there is no hole before the end.
+    /// Whether there is no hole before the end of the last run.
     pub fn is_dense(&self) -> bool {
         self.clusters == self.end()
     }
 
-    /// Calls `each` on the runs and holes, or the parts of them, between two clusters of the stream, in order. The range
-    /// must be loaded. It walks from run to run, so that a long range costs one search.
+    /// Calls `each` on the runs and holes, or the parts of them, between two clusters of the stream, in order. The
+    /// range must be loaded. However long the range is, it takes one search.
     pub fn walk(&self, from: u32, to: u32, mut each: impl FnMut(Piece) -> Result<()>) -> Result<()> {
         let mut at = from;
         let first = self.leaf(from);
@@ -374,7 +376,7 @@ impl Extents {
         if at < to { each(Piece { at, end: to, run: None }) } else { Ok(()) }
     }
 
-    /// Loads a leaf's runs.
+    /// Reads the runs of a leaf from its page, unless they are in memory.
     pub fn load(&mut self, pages: &mut Pages, index: usize) -> Result<()> {
         let leaf = &mut self.leaves[index];
         if leaf.rows.is_some() {
@@ -402,7 +404,7 @@ impl Extents {
         self.leaves.get(index).map_or(u32::MAX, |leaf| leaf.last + 1)
     }
 
-    /// Loads every leaf that has a part of the range, and their neighbours where runs may be joined.
+    /// Loads every leaf that covers a part of the range.
     pub fn load_range(&mut self, pages: &mut Pages, from: u32, to: u32) -> Result<()> {
         if self.leaves.is_empty() || from >= to {
             return Ok(());
@@ -413,7 +415,7 @@ impl Extents {
         Ok(())
     }
 
-    /// Whether every leaf with a part of the range is in memory.
+    /// Whether every leaf that covers a part of the range is in memory.
     pub fn is_loaded(&self, from: u32, to: u32) -> bool {
         self.leaves.is_empty()
             || from >= to
@@ -440,7 +442,7 @@ impl Extents {
         self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).flatten().copied()
     }
 
-    /// Most bytes of the node that [`Extents::store`] makes for the stream's row in a form.
+    /// The most bytes of the node that [`Extents::store`] makes for the stream's row in this form.
     pub fn node_size(&self, geometry: &Geometry, form: Form) -> usize {
         match &self.leaves[..] {
             [] => LEAST_NODE,
@@ -451,12 +453,12 @@ impl Extents {
         }
     }
 
-    /// Forgets the runs of leaves that are on disk as they are, to bound memory.
+    /// Drops the runs of leaves that are on disk unchanged, to bound memory.
     pub fn unload(&mut self) {
         self.leaves.iter_mut().filter(|leaf| leaf.news == News::Nothing).for_each(|leaf| leaf.rows = None);
     }
 
-    /// How many runs are in memory.
+    /// The number of runs that are in memory.
     pub fn loaded(&self) -> usize {
         self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).map(Vec::len).sum()
     }
@@ -471,7 +473,7 @@ impl Leaf {
 
 /// The position of the first run that does not end before this cluster of the stream, in a leaf that begins at `first`.
 fn first_from(rows: &[Extent], first: u32, at: u32) -> usize {
-    // Runs with checksums are one cluster each: where none is missing, the place is known without a search.
+    // Runs with checksums are one cluster each: where the leaf has no hole, the position needs no search.
     if let Some(distance) = at.checked_sub(first)
         && rows.get(distance as usize).is_some_and(|row| row.at == at)
     {

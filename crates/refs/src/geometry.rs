@@ -1,29 +1,30 @@
-//! The sizes of a volume, and how its two kinds of cluster numbers relate.
+//! The sizes of a volume, and how virtual cluster numbers relate to real ones.
 
 use crate::layout::{Algorithm, BootRecord, Checkpoint, Superblock, Version, page};
 use platter_vfs::{Error, Result};
 
-/// What the boot record and the superblock fix for as long as a volume lives.
+/// The properties that boot record and superblock fix for the whole life of a volume.
 #[derive(Clone, Debug)]
 pub struct Geometry {
-    /// The version that this code writes here.
+    /// The version of the format that is written to this volume.
     pub version: Version,
     /// Bytes per cluster: 4096 or 65536.
     pub cluster: u32,
-    /// Clusters of the volume.
+    /// The number of clusters of the volume.
     pub clusters: u64,
-    /// Clusters per container.
+    /// The number of clusters per container.
     pub per_container: u32,
-    /// The checksum of metadata pages.
+    /// The checksum algorithm of metadata pages.
     pub algorithm: Algorithm,
     /// Bytes of a page reference.
     pub reference: usize,
-    /// What every page header carries to tell this volume's pages.
+    /// The volume signature in every page header, which distinguishes the pages of this volume from those of others.
     pub signature: u32,
 }
 
 impl Geometry {
-    /// What the first structures tell before a checkpoint is read, which gives the rest.
+    /// The geometry from boot record and superblock, before a checkpoint is read. The length of a reference is still
+    /// missing.
     pub fn without_checkpoint(boot: &BootRecord, superblock: &Superblock) -> Geometry {
         let cluster = boot.cluster();
         Geometry {
@@ -37,13 +38,13 @@ impl Geometry {
         }
     }
 
-    /// The sizes with what a checkpoint tells of them.
+    /// This geometry with the version and the length of a reference from a checkpoint.
     pub fn at_checkpoint(self, checkpoint: &Checkpoint) -> Geometry {
         let version = checkpoint.version.max(self.version);
         Geometry { version, reference: checkpoint.reference, ..self }
     }
 
-    /// Clusters of a metadata page: four of 4 KiB, or one of 64 KiB.
+    /// The number of clusters of a metadata page: four of 4 KiB, or one of 64 KiB.
     pub fn page_clusters(&self) -> u32 {
         if self.cluster == 4096 { 4 } else { 1 }
     }
@@ -53,57 +54,58 @@ impl Geometry {
         (self.page_clusters() * self.cluster) as usize
     }
 
-    /// The checksum that superblocks and checkpoints give themselves.
+    /// The algorithm of the checksum that superblocks and checkpoints store of themselves.
     pub fn own_algorithm(&self) -> Algorithm {
         own_algorithm(self.algorithm, self.cluster)
     }
 
-    /// Bits by which a virtual cluster number is shifted to give its container: one more than the container's size
-    /// has, so that the bit between the two is always zero.
+    /// The number of bits by which a virtual cluster number is shifted to give the number of its container: one more
+    /// than
+    /// a cluster's number in the container takes, so that the bit between the two is always zero.
     pub fn shift(&self) -> u32 {
         self.per_container.trailing_zeros() + 1
     }
 
-    /// The virtual number of a cluster in a container.
+    /// The virtual number of a cluster in the container with this number.
     pub fn virtual_cluster(&self, container: u64, cluster: u32) -> u64 {
         container << self.shift() | u64::from(cluster)
     }
 
-    /// The virtual number of a cluster in the container with this index.
+    /// The virtual number of a cluster in the container with this index, which counts from 0.
     pub fn number(&self, index: u32, cluster: u32) -> u64 {
         self.virtual_cluster(ContainerMap::FIRST + u64::from(index), cluster)
     }
 
-    /// The index of the container that a virtual number is in, if containers with such numbers may be, and the cluster
-    /// in it.
+    /// The index of the container that a virtual number lies in, and the cluster in it; `None` for numbers below the
+    /// first container's or too large for an index.
     pub fn place(&self, cluster: u64) -> Option<(u32, u32)> {
         let (container, inside) = self.split(cluster);
         let index = container.checked_sub(ContainerMap::FIRST)?;
         Some((u32::try_from(index).ok()?, inside))
     }
 
-    /// Container and cluster in it of a virtual number.
+    /// The number of the container of a virtual number, and the cluster in it.
     pub fn split(&self, cluster: u64) -> (u64, u32) {
         (cluster >> self.shift(), (cluster & ((1 << self.shift()) - 1)) as u32)
     }
 
-    /// Byte offset of a real cluster. A number that no device has gives an offset that no device has.
+    /// The byte offset of a real cluster. A number beyond any device gives an offset beyond any device.
     pub fn offset(&self, cluster: u64) -> u64 {
         cluster.saturating_mul(u64::from(self.cluster))
     }
 
-    /// Whole containers of the volume.
+    /// The number of whole containers of the volume.
     pub fn containers(&self) -> u64 {
         self.clusters / u64::from(self.per_container)
     }
 }
 
-/// The checksum of metadata pages.
+/// The checksum algorithm of metadata pages.
 fn of_pages(boot: &BootRecord) -> Algorithm {
     if boot.checksum == 4 { Algorithm::Sha256 } else { Algorithm::Crc64 }
 }
 
-/// The checksum that superblocks give themselves, which is known before one is read.
+/// The algorithm of the superblocks' own checksum, which the boot record alone determines.
 pub fn of_superblocks(boot: &BootRecord) -> Algorithm {
     own_algorithm(of_pages(boot), boot.cluster())
 }
@@ -116,13 +118,13 @@ fn own_algorithm(of_pages: Algorithm, cluster: u32) -> Algorithm {
     }
 }
 
-/// Where each container lies. Container numbers begin at [`ContainerMap::FIRST`].
+/// Where each container lies on the device. Container numbers begin at [`ContainerMap::FIRST`].
 #[derive(Clone, Debug, Default)]
 pub struct ContainerMap {
     starts: Vec<u64>,
     /// For each container-sized piece of the device, the index of the container that lies there.
     lying: Vec<u32>,
-    /// The numbers of those whose content is compressed.
+    /// The numbers of the containers whose content is compressed.
     compressed: std::collections::BTreeSet<u64>,
 }
 
@@ -145,7 +147,7 @@ impl ContainerMap {
     /// The index of the container that a real cluster lies in, and the cluster in it.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it lies in none.
+    /// [`Error::Damaged`] if the cluster lies in no container.
     pub fn containing(&self, geometry: &Geometry, cluster: u64) -> Result<(u64, u32)> {
         let per_container = u64::from(geometry.per_container);
         match self.lying.get((cluster / per_container) as usize) {
@@ -154,22 +156,23 @@ impl ContainerMap {
         }
     }
 
-    /// The index of the container that lies in a piece of the volume of a container's size.
+    /// The index of the container that lies at `place`, counted in containers from the start of the volume.
     pub fn at(&self, place: u32) -> Option<usize> {
         self.lying.get(place as usize).filter(|&&index| index != u32::MAX).map(|&index| index as usize)
     }
 
-    /// The map, of which the containers with these numbers are compressed.
+    /// This map, with the containers of these numbers marked as compressed.
     pub fn with_compressed(self, compressed: impl IntoIterator<Item = u64>) -> ContainerMap {
         ContainerMap { compressed: compressed.into_iter().collect(), ..self }
     }
 
-    /// Whether some container is compressed.
+    /// Whether any container is compressed.
     pub fn has_compressed(&self) -> bool {
         !self.compressed.is_empty()
     }
 
-    /// Whether the container of this virtual cluster is compressed: then its content is not that of the cluster.
+    /// Whether the container of this virtual cluster is compressed: then the cluster's bytes on the device are not its
+    /// content.
     pub fn is_compressed(&self, geometry: &Geometry, cluster: u64) -> bool {
         self.has_compressed() && self.compressed.contains(&geometry.split(cluster).0)
     }
@@ -179,15 +182,15 @@ impl ContainerMap {
         self.starts[index]
     }
 
-    /// How many containers there are.
+    /// The number of containers.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// The real number of a run of `count` clusters that begins at a virtual one.
+    /// The real number of the first cluster of a run of `count` clusters that begins at the virtual number `cluster`.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it lies in no container, or not wholly in one.
+    /// [`Error::Damaged`] if the run does not lie wholly in one container.
     pub fn real(&self, geometry: &Geometry, cluster: u64, count: u64) -> Result<u64> {
         let (container, inside) = geometry.split(cluster);
         let start =

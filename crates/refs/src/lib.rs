@@ -1,4 +1,5 @@
-//! ReFS 3.4 to 3.14: made (3.14), opened, read, written, checked, scrubbed and recovered, with integrity streams.
+//! ReFS 3.4 to 3.14: volumes are opened, read, checked, scrubbed and recovered; those of 3.4 and 3.14 are also made and
+//! written, with integrity streams.
 //!
 //! ReFS is a tree of trees in which no metadata page is ever overwritten. A boot record leads to a superblock, that to
 //! two checkpoints, of which the newer one counts, and the checkpoint to thirteen roots; everything else is rows of
@@ -7,40 +8,41 @@
 //! are never overwritten either, and have a checksum for each cluster.
 //!
 //! The entry is [`Refs`], which makes, opens, checks, scrubs and recovers volumes; an open one is a [`RefsVolume`].
-//! What is there and what not yet, the format with its sources, and how it is written is in `docs/refs.md`.
-//!
+//! What is implemented and what is not yet, the format with its sources, and how a volume is written stand in
+//! `docs/refs.md`.
 //! # The modules, in reading order
 //!
 //! *What stands on disk*
 //! - [`layout`]: one type for each structure: boot record, superblock, checkpoint, pages, nodes, records, rows of
 //!   tables.
-//! - `system`: the rows of the tables that every volume has: schemas, upcase table, security descriptors, the log's
-//!   place.
+//! - `system`: the rows of the tables that every volume has: schemas, upcase table, security descriptors, and where the
+//!   log is.
 //! - `geometry`: sizes, and how virtual and real cluster numbers relate.
-//! - `restored`: superblocks and checkpoints from copies that are damaged.
+//! - `restored`: damaged superblocks and checkpoints, put together from their copies.
 //!
 //! *In memory*
 //! - `space`: which clusters are free, parked or held, by tier and container.
-//! - `pages`: metadata pages: read once and verified, changed as copies only, sealed with checksums.
-//! - `tree`: B+-trees over them.
+//! - `pages`: metadata pages: read once and verified, changed only as copies, sealed with checksums.
+//! - `tree`: B+-trees of such pages.
 //! - `extents`: the runs of a stream, in leaves. `stream`: a stream's size, content and lock.
-//! - `attributes`: those outside a record, and what content cannot be read.
-//! - `core`: all metadata under one lock: objects, nodes in use, and `gather`, which makes a commit of what changed.
-//! - `batch`: what a commit writes, and how it goes to the device.
-//! - `sync_log`: syncs that need no commit, and what is made of them after a power cut.
-//! - `shares`: clusters that several streams have.
+//! - `attributes`: the attributes that are stored outside their record, and which content cannot be read.
+//! - `core`: all metadata under one lock: objects, nodes in use, and `gather`, which collects what changed for a
+//!   commit.
+//! - `batch`: the pages that a commit writes, and how they go to the device.
+//! - `sync_log`: syncs that need no commit, and how their entries are carried out after a power cut.
+//! - `shares`: clusters that several streams share.
 //!
 //! *A volume*
-//! - `format`: making one. `open`: opening one, with every copy that there is to fall back on.
-//! - `volume`: the open one: `names`, `data` (the ways data takes), `streams` (what else a record holds), and the
-//!   commit.
-//! - `refs`: the formats `refs` and `refs+integrity`.
+//! - `format`: makes a volume. `open`: opens one, falling back on every copy of a damaged structure.
+//! - `volume`: the open volume: `names`, `data` (reading and writing content), `streams` (everything else that a record
+//!   holds), and the commit.
+//! - `refs`: ReFS as a format, under the names `refs` and `refs+integrity`.
 //!
 //! *Damage*
-//! - `check`: the second implementation, from the device alone, and its repairs.
-//! - `scrub`: everything that has a checksum, from every copy of the device.
-//! - `recover`: what is left of a volume that cannot be opened. `seen`: the clusters that it and the scrub went
-//!   through.
+//! - `check`: a second implementation that rebuilds the truth from the device alone, and its repairs.
+//! - `scrub`: verifies everything that has a checksum, on every copy of the device.
+//! - `recover`: copies out what is left of a volume that cannot be opened. `seen`: the clusters that recovering and
+//!   scrubbing have already gone through.
 //!
 //! # Example
 //!

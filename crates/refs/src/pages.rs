@@ -1,8 +1,8 @@
-//! The metadata pages in memory: read once and verified, changed only as copies at new places, and bounded.
+//! The metadata pages in memory: read once and verified, changed only as copies at new places, and limited in number.
 //!
-//! A page is known by its address. The first change after a commit gives it a new one (*copy on write*): the caller
-//! stores it in the page above, which therefore changes too, up to the root. Checksums are filled in from the leaves
-//! up when a commit seals the tree.
+//! A page is identified by its address. The first change after a commit gives the page a new address (*copy on write*):
+//! the caller stores this in the page above, which therefore changes too, up to the root. Checksums are filled in from
+//! the leaves up when a commit seals the tree.
 
 use crate::container::Tier;
 use crate::geometry::{ContainerMap, Geometry};
@@ -16,15 +16,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pages that a thread of its own is worth the while for.
+/// The fewest pages for which sealing starts a further thread.
 const FEWEST_PER_THREAD: usize = 16;
 
-/// In the place of a table's number, where it is not known which one a page carries: the pages of a tree in a row's
-/// value. Platter gives them that of the directory; what Windows gives them is not known, and the reference's checksum
-/// says that it is the page meant.
+/// Stands for a table's number where the number that a page carries is not known: in the pages of a tree in a row's
+/// value. Platter writes the directory's number there; what Windows writes is not known, and the reference's checksum
+/// shows that the page is the right one.
 pub const ANY_TABLE: u64 = u64::MAX;
 
-/// Where a page is: which numbering, and its first cluster.
+/// Where a page is: its first cluster, and how clusters are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     /// Real cluster numbers (the container tables and the small allocator) or virtual ones.
@@ -37,7 +37,7 @@ pub struct Address {
 #[derive(Clone)]
 pub struct Page {
     bytes: Vec<u8>,
-    /// Where the node begins.
+    /// The offset in the page at which the node begins.
     start: usize,
 }
 
@@ -56,17 +56,17 @@ impl Page {
         Page { bytes, start }
     }
 
-    /// The node.
+    /// The page's node, to be read.
     pub fn node(&self) -> TreeNode<'_> {
         TreeNode::new(&self.bytes[self.start..])
     }
 
-    /// The whole area of the node, for nodes of streams, whose rows have no headers.
+    /// The whole area of the node, for nodes of streams, whose rows have no headers and are read by other code.
     pub fn area(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// The node, to be changed.
+    /// The page's node, to be changed.
     pub fn node_mut(&mut self) -> TreeNodeMut<'_> {
         TreeNodeMut::new(&mut self.bytes[self.start..])
     }
@@ -76,17 +76,17 @@ impl Page {
         with(&mut self.bytes[self.start..]);
     }
 
-    /// The tree header of a root; 8 bytes on other pages.
+    /// The tree header, to be changed; 8 bytes on pages that are no root.
     pub fn tree_header(&mut self) -> &mut [u8] {
         &mut self.bytes[HEADER..self.start]
     }
 
-    /// The tree header to be read.
+    /// The tree header, to be read.
     pub fn tree_header_view(&self) -> &[u8] {
         &self.bytes[HEADER..self.start]
     }
 
-    /// Bytes that rows can take at most, with their places in the index.
+    /// The number of bytes for rows and their entries in the index.
     pub fn capacity(&self) -> usize {
         self.bytes.len() - self.start - crate::layout::node::NODE_HEADER
     }
@@ -164,26 +164,26 @@ impl Page {
 
 /// The pages of a volume.
 pub struct Pages {
-    /// Sizes.
+    /// The sizes of the volume.
     pub geometry: Geometry,
-    /// Where containers lie.
+    /// Where each container lies on the device.
     pub map: ContainerMap,
-    /// What is free.
+    /// Which clusters are free.
     pub space: Space,
     device: Arc<dyn Device>,
     dirty: HashMap<Address, Arc<Page>>,
     clean: HashMap<Address, (Arc<Page>, u64)>,
     tick: u64,
     limit: usize,
-    /// How many rows were put into trees or taken out of them.
+    /// The number of rows that were put into trees or removed from them.
     pub edits: u64,
-    /// Whether a change failed half-way: what is in memory must not be written then.
+    /// Whether a change failed half-way: then the pages in memory must not be written.
     pub is_broken: bool,
     healed: AtomicU64,
 }
 
 impl Pages {
-    /// No pages yet. At most `limit` bytes of clean ones are kept.
+    /// Begins without pages. Clean pages are kept up to about `limit` bytes.
     pub fn new(
         geometry: Geometry,
         map: ContainerMap,
@@ -207,12 +207,12 @@ impl Pages {
         }
     }
 
-    /// The device below.
+    /// The device with the volume.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 
-    /// Byte offset on the device of a page.
+    /// The byte offset of a page on the device.
     pub fn offset(&self, address: Address) -> Result<u64> {
         let clusters = u64::from(self.geometry.page_clusters());
         let cluster = match address.real {
@@ -246,14 +246,15 @@ impl Pages {
         Ok(page)
     }
 
-    /// Keeps a page that was read just now.
+    /// Adds a page that was just read to the clean ones.
     fn keep(&mut self, address: Address, page: Arc<Page>) {
         self.make_room();
         self.clean.insert(address, (page, self.tick));
     }
 
-    /// Brings pages into memory that will be asked for next, all in flight at once, as far as half the room goes; those
-    /// of the end first. What fails here is left to [`Pages::get`], which meets it again and tells.
+    /// Reads pages ahead that [`Pages::get`] will be called for next, all in flight at once. They fill half of the
+    /// limit at most; of more references the last ones are taken. Errors are left to [`Pages::get`], which meets them
+    /// again and reports them.
     pub fn bring(&mut self, references: &[PageReference], table: u64) {
         let size = self.geometry.page();
         let device = self.device.clone();
@@ -288,7 +289,7 @@ impl Pages {
         self.dirty.get(&address).or_else(clean).map(|page| &**page)
     }
 
-    /// Reads and verifies a page, past all that is in memory.
+    /// Reads a page from the device, whether or not it is in memory, and verifies it.
     pub fn read(&self, reference: &PageReference, table: u64, real: bool) -> Result<Page> {
         let offset = self.place_of(reference, real)?;
         let mut bytes = vec![0; self.geometry.page()];
@@ -308,7 +309,7 @@ impl Pages {
         self.offset(Address { real, cluster: reference.clusters[0] })
     }
 
-    /// Looks for a page that one copy of the device has damaged in the others, and puts the damage right.
+    /// Looks for a good copy of a damaged page on the other copies of the device, and writes it over the damaged ones.
     fn heal(&self, reference: &PageReference, table: u64, offset: u64) -> Option<Page> {
         let mut good: Option<Page> = None;
         let mut bad = Vec::new();
@@ -329,12 +330,12 @@ impl Pages {
         Some(good)
     }
 
-    /// How many damaged pages were put right from another copy of the device.
+    /// The number of copies of pages that were repaired from another copy of the device.
     pub fn healed(&self) -> u64 {
         self.healed.load(Ordering::Relaxed)
     }
 
-    /// The page, to be changed: a copy at a new place, unless it has been copied since the last commit already.
+    /// Makes a page changeable: unless it is a copy made since the last commit already, it is copied to a new place.
     /// Returns its reference, which the page above must hold from now on.
     pub fn change(&mut self, reference: &PageReference, table: u64, tier: Tier) -> Result<PageReference> {
         let real = tier == Tier::Small;
@@ -350,25 +351,25 @@ impl Pages {
         Ok(place)
     }
 
-    /// Puts a new page at a place of its own.
+    /// Adds a new page, which gets clusters of the tier, and returns its reference.
     pub fn add(&mut self, page: Page, tier: Tier) -> Result<PageReference> {
         let place = self.place(tier)?;
         self.dirty.insert(Address { real: tier == Tier::Small, cluster: place.clusters[0] }, Arc::new(page));
         Ok(place)
     }
 
-    /// A page that [`Pages::change`] or [`Pages::add`] made ready.
+    /// The page of a reference that [`Pages::change`] or [`Pages::add`] returned, to be changed.
     pub fn dirty(&mut self, reference: &PageReference, tier: Tier) -> &mut Page {
         let address = Address { real: tier == Tier::Small, cluster: reference.clusters[0] };
         Arc::make_mut(self.dirty.get_mut(&address).expect("changed before"))
     }
 
-    /// Whether a page is a copy not yet written.
+    /// Whether the page of this reference waits to be written.
     pub fn is_dirty(&self, reference: &PageReference, tier: Tier) -> bool {
         self.dirty.contains_key(&Address { real: tier == Tier::Small, cluster: reference.clusters[0] })
     }
 
-    /// How many pages wait to be written.
+    /// The number of pages that wait to be written.
     pub fn dirty_count(&self) -> usize {
         self.dirty.len()
     }
@@ -413,7 +414,7 @@ impl Pages {
             header.store(&mut page.bytes);
             reference.checksum = algorithm.of(&page.bytes);
         };
-        // The other checksums take less time than a thread to start.
+        // Any checksum but SHA-256 takes less time than a thread takes to start.
         let threads = match algorithm {
             Algorithm::Sha256 => std::thread::available_parallelism().map_or(1, usize::from),
             _ => 1,
@@ -432,7 +433,8 @@ impl Pages {
         sealed
     }
 
-    /// All pages that wait to be written, with their places on the device. They count as clean from now on.
+    /// Returns all pages that wait to be written, with their byte offsets on the device, in this order. They count as
+    /// clean from now on.
     pub fn take_dirty(&mut self) -> Result<Vec<(u64, Arc<Page>)>> {
         let mut writes = Vec::with_capacity(self.dirty.len());
         for (address, page) in std::mem::take(&mut self.dirty) {
@@ -443,8 +445,8 @@ impl Pages {
         Ok(writes)
     }
 
-    /// Forgets all clean pages: for who follows references that may be out of date, and lead to places where another
-    /// page is by now.
+    /// Forgets all clean pages: for a caller whose references may be out of date, and lead to places where another page
+    /// is by now.
     pub fn forget_clean(&mut self) {
         self.clean.clear();
     }

@@ -1,4 +1,4 @@
-//! What can be done with a ReFS volume from outside.
+//! The format of this crate for its callers: making, opening, checking, scrubbing and recovering ReFS volumes.
 
 use crate::RefsVolume;
 use crate::layout::BootRecord;
@@ -36,7 +36,7 @@ impl Format for Refs {
         }
         device.read_at(0, &mut sector)?;
         if !BootRecord::is_refs(&sector) {
-            // A volume whose boot record is gone is still one, by its copy.
+            // A volume whose boot record is lost is recognised by the copy of it.
             return Ok(open::boot_record(device, &mut Notes::default()).ok().map(|boot| Recognised {
                 format: format!("ReFS {}", boot.version),
                 label: None,

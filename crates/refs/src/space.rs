@@ -1,12 +1,12 @@
-//! Which clusters are free.
+//! Which clusters are free, and from where new ones are taken.
 //!
-//! Of the medium tier's containers some are set apart for pages: data, which breaks free space into single clusters,
-//! never goes there, so that a commit finds room for its pages on the fullest volume.
+//! Some containers of the medium tier are set apart for metadata pages. Data never goes there, since it breaks free
+//! space into single clusters; so a commit finds room for its pages on the fullest volume.
 //!
-//! Every container has one owner, the *tier*, which says what may be allocated from it, and a bitmap, kept only where
-//! some of it is in use and some is not. The rule that keeps a power cut harmless: what the last checkpoint on disk
-//! refers to is never handed out again. So a freed run is *parked* until a checkpoint that does not refer to it is on
-//! disk. In the rows that this checkpoint is made of, it is free already.
+//! Every container belongs to one allocator, its *tier*, which decides what may be allocated from it. It has a bitmap
+//! only where some of its clusters are in use and some are not. One rule makes a power cut harmless: clusters to which
+//! the last checkpoint on disk refers are never handed out again. So a freed run is *parked* until a checkpoint that
+//! does not refer to it is on disk. In the allocator rows of this checkpoint the run is free already.
 
 mod owed;
 mod room;
@@ -21,61 +21,62 @@ use smallvec::SmallVec;
 /// A run of clusters in one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContainerRun {
-    /// The container's index: its number less that of the first.
+    /// The container's index: its number minus that of the first container.
     pub container: u32,
-    /// The first cluster in it.
+    /// The first cluster of the run, counted in the container.
     pub start: u32,
-    /// Clusters.
+    /// The number of clusters.
     pub count: u32,
 }
 
-/// All containers.
+/// The allocation state of all containers.
 pub struct Space {
     containers: Vec<Container>,
     room: Room,
     per_container: u32,
-    /// Clusters of a page.
+    /// The number of clusters of a page.
     page: u32,
     /// Containers whose rows on disk must be written again.
     changed: Vec<u32>,
     /// Containers with parked runs.
     parking: Vec<u32>,
-    /// What the commit under way will make free.
+    /// The parked clusters that become free with the commit under way, by container.
     leaving: Vec<(u32, Set)>,
-    /// Clusters for data that are freed but parked.
+    /// The number of parked clusters in containers for data.
     parked: u64,
-    /// Whether the next checkpoint counts them as in use.
+    /// Whether the next checkpoint counts parked clusters as in use.
     keeps_parked: bool,
-    /// Clusters were taken that were in use, or given up that were not.
+    /// Whether clusters were taken that were in use, or given up that were not.
     is_wrong: bool,
-    /// Pages that the next commit will take: those of runs, and all others.
+    /// The number of pages that the next commit will take: for runs of files, and for everything else.
     runs_owed: Owed,
     rows_owed: u64,
-    /// Pages that the rows of all containers take at most: in allocators, and in both container tables.
+    /// The most pages that the rows of all containers take: in allocators, and in both container tables together.
     rows_most: [u64; 2],
-    /// Where each writer's next data is looked for, and the next page of each tier.
+    /// Where the search begins for each writer's next data, and for the next page of each tier.
     data: [Option<ContainerPlace>; WRITERS],
     pages: [ContainerPlace; 3],
-    /// The container that scattered data is put together in, and where what is in its way goes.
+    /// The container in which scattered files are put together, and where the data goes that is moved out of the way.
     together: Option<usize>,
     outside: Option<ContainerPlace>,
 }
 
-/// Pages that a container's row takes at most in an allocator, or in a container table; and some for the ways down.
+/// The most pages that a changed row of a container takes in an allocator or in a container table; and the pages for
+/// the inner nodes above them.
 const ROWS_OF_A_CONTAINER: u64 = 3;
 const SOME: u64 = 12;
-/// Bytes that a container takes in a container table at most.
+/// The most bytes that the row of a container takes in a container table.
 const ROW_OF_A_TABLE: usize = 244;
-/// Pages of the medium tier that data leaves room for, besides those that are owed: for what adds to the volume, and
-/// then for what removes from it.
+/// The number of pages of the medium tier that data leaves free besides the owed ones: for changes that add to the
+/// volume, and after those for changes that remove from it.
 const KEPT: u64 = 256;
 
-/// Parts of a container that are emptied one at a time.
+/// The number of parts of a container; one part at a time is emptied.
 const WINDOWS: u32 = 16;
-/// A part with less than one cluster in so many free is not worth emptying.
+/// A part in which less than one cluster in this many is free is not worth emptying.
 const WORTH: u32 = 32;
 
-/// Writers whose data is kept apart, so that what each writes lies together.
+/// The number of writers whose data is kept apart, so that the data of each lies together.
 pub const WRITERS: usize = 16;
 
 #[derive(Clone, Copy, Default)]
@@ -90,7 +91,7 @@ impl Space {
         let per_container = geometry.per_container;
         let count = containers.len() as u64;
         let most = |row: usize| (count * row as u64).div_ceil(geometry.page() as u64 / 2);
-        // Half-full pages, of rows with bitmaps and of rows of the tables.
+        // In pages that are half full: rows with bitmaps in the allocators, and the rows of both container tables.
         let rows_most = [most(64 + per_container as usize / 8), 2 * most(ROW_OF_A_TABLE)];
         let room = Room::new(&containers, per_container, geometry.page_clusters());
         Space {
@@ -114,29 +115,30 @@ impl Space {
         }
     }
 
-    /// Sets a container apart for pages if those that are have little room left, and one has nothing in it.
+    /// Sets an empty container apart for pages if those set apart have less room left than a quarter of a container.
     pub fn prepare(&mut self) {
         if self.room.pages(Tier::Medium) * u64::from(self.page) < u64::from(self.per_container / 4) {
             self.set_apart();
         }
     }
 
-    /// Changes a container, and what is counted of all.
+    /// Changes a container, and updates the counts over all containers.
     fn change<T>(&mut self, index: usize, with: impl FnOnce(&mut Container) -> T) -> T {
         self.room.change(&mut self.containers, index, with)
     }
 
-    /// What runs owe.
+    /// The count of pages that the runs of files owe, as a handle that their holders change.
     pub fn runs_owed(&self) -> Owed {
         self.runs_owed.clone()
     }
 
-    /// Says how many pages the next commit takes for everything but the runs of files, for which they are kept free.
+    /// Sets the number of pages that the next commit takes for everything but the runs of files. They are kept free for
+    /// it.
     pub fn owe_rows(&mut self, pages: u64) {
         self.rows_owed = pages;
     }
 
-    /// Whether so many pages can be taken now, and those that the next commit needs are left.
+    /// Whether this many pages can be taken now and those that the next commit needs are still left.
     pub fn spares(&self, pages: u64) -> bool {
         self.can_spare(pages, 0)
     }
@@ -148,12 +150,12 @@ impl Space {
         self.room.has([medium, container + SOME, small + SOME], empty)
     }
 
-    /// Whether data may go to a container: not to one with nothing in it that the next commit may need for pages.
+    /// Whether data may go to a container: not to an empty one that the next commit may need for pages.
     fn may_begin(&self, index: usize) -> bool {
         self.containers[index].free() < self.per_container || self.can_spare(KEPT, 1)
     }
 
-    /// The container with most room for data, but for some.
+    /// The container with most room for data, except `others`.
     fn roomiest(&mut self, others: &[usize]) -> Option<usize> {
         let index = self.room.roomiest(&self.containers, others)?;
         if self.may_begin(index) {
@@ -180,7 +182,7 @@ impl Space {
         &self.containers
     }
 
-    /// The containers that changed since this was last asked.
+    /// Returns the containers that changed since the last call.
     pub fn take_changed(&mut self) -> Vec<u32> {
         let changed = std::mem::take(&mut self.changed);
         changed.iter().for_each(|&index| self.containers[index as usize].is_changed = false);
@@ -193,23 +195,24 @@ impl Space {
         }
     }
 
-    /// Clusters that users see as free: what can be handed out, and what a commit will bring back.
+    /// The number of clusters that users see as free: those that can be handed out, and those that a commit frees.
     pub fn free(&self) -> u64 {
         self.room.data() + self.parked
     }
 
-    /// Whether clusters were taken that were in use, or given up that were not: who has what is not known any more.
+    /// Whether clusters were taken that were in use, or given up that were not: then it is no longer known which
+    /// clusters are in use.
     pub fn is_wrong(&self) -> bool {
         self.is_wrong
     }
 
-    /// Clusters that a commit would bring back.
+    /// The number of clusters for data that a commit would free.
     pub fn parked(&self) -> u64 {
         self.parked
     }
 
-    /// Takes up to `most` clusters for data, as one run: at `near` if that is free, else where this writer's last data
-    /// went. `writer` is less than [`WRITERS`].
+    /// Takes up to `most` clusters for data, as one run: at `near` if that cluster is free, else after this writer's
+    /// last data. `writer` is less than [`WRITERS`].
     pub fn take_data(&mut self, most: u32, near: Option<(u32, u32)>, writer: usize) -> Option<ContainerRun> {
         let allowed = self.room.data().min(u64::from(most)) as u32;
         if allowed == 0 {
@@ -234,7 +237,8 @@ impl Space {
         Some(run)
     }
 
-    /// The next data of a writer: on in its container, then in one where no other writer is, then anywhere.
+    /// Takes the next run for a writer: after its last data in the same container, then in a container that no other
+    /// writer uses, then anywhere.
     fn next_data(&mut self, most: u32, writer: usize) -> Option<ContainerRun> {
         if let Some(place) = self.data[writer]
             && let one = &self.containers[place.container]
@@ -251,7 +255,8 @@ impl Space {
         Some(self.mark(index, start, count))
     }
 
-    /// Takes a whole run of clusters for data, where the last such was taken or in the container with most room.
+    /// Takes a run of exactly `count` clusters for data, in the container where the last such run was taken or else in
+    /// the one with most room.
     pub fn take_run(&mut self, count: u32) -> Option<ContainerRun> {
         for index in [self.together, self.roomiest(&[])].into_iter().flatten() {
             if self.may_begin(index)
@@ -267,7 +272,7 @@ impl Space {
         None
     }
 
-    /// The first cluster of a run of free ones in a container for data.
+    /// The first cluster of a run of `count` free clusters in a container for data.
     fn run_in(&self, index: usize, count: u32) -> Option<u32> {
         let one = self.containers.get(index).filter(|one| one.is_for_data() && one.free() >= count)?;
         let mut from = 0;
@@ -280,9 +285,9 @@ impl Space {
         None
     }
 
-    /// The part of a container that is best emptied: of the one with most room, that in which
-    /// most is free. `None` if there is none with one cluster in [`WORTH`] free; those in `hopeless` do not count. What
-    /// is put together goes there next.
+    /// The best part of a container to empty: in the container with most room, the part with most free clusters. `None`
+    /// if no part has one cluster in [`WORTH`] free; parts in `hopeless` are left out. The container becomes the one
+    /// that [`Space::take_run`] looks in first.
     pub fn best_emptied(&mut self, hopeless: &[ContainerRun]) -> Option<ContainerRun> {
         let count = self.per_container / WINDOWS;
         let part =
@@ -300,7 +305,7 @@ impl Space {
         (free >= count / WORTH).then_some(best)
     }
 
-    /// Takes up to `most` clusters for data, as one run, anywhere but in this container.
+    /// Takes up to `most` clusters for data, as one run, in any container except this one.
     pub fn take_outside(&mut self, most: u32, container: usize) -> Option<ContainerRun> {
         let index = match self.outside {
             Some(place) if place.container != container && self.may_begin(place.container) => place,
@@ -339,25 +344,25 @@ impl Space {
         self.containers[run.container as usize].free_in(run.start, run.count) == run.count
     }
 
-    /// The containers that writers are at.
+    /// The containers in which writers' last data lies.
     fn writers(&self) -> SmallVec<[usize; WRITERS]> {
         self.data.iter().flatten().map(|place| place.container).collect()
     }
 
-    /// Hides a run that is in use from the rows on disk, until [`Space::keep`] or [`Space::park`].
+    /// Marks a run in use as held, so that the rows on disk count it as free, until [`Space::keep`] or [`Space::park`].
     pub fn hold(&mut self, run: ContainerRun) {
         self.containers[run.container as usize].hold(run.start, run.count, self.per_container);
         self.touch(run.container as usize);
     }
 
-    /// What of a run was held belongs to something on disk from the next checkpoint on.
+    /// Ends the holding of a run: from the next checkpoint on structures on disk refer to it.
     pub fn keep(&mut self, run: ContainerRun) {
         if self.containers[run.container as usize].keep(run.start, run.count, self.per_container) {
             self.touch(run.container as usize);
         }
     }
 
-    /// Whether a tier has room for so many pages, those that are owed included.
+    /// Whether a tier has room for this many pages, those that are owed included.
     pub fn has_pages(&self, tier: Tier, pages: u64) -> bool {
         match tier {
             Tier::Medium => self.room.has([pages, 0, 0], 0),
@@ -369,7 +374,7 @@ impl Space {
     /// Takes the clusters of one page.
     ///
     /// # Errors
-    /// [`Error::NoSpace`].
+    /// [`Error::NoSpace`] if there is no room.
     pub fn take_page(&mut self, tier: Tier, clusters: u32) -> Result<ContainerRun> {
         let place = self.pages[tier as usize];
         let suits =
@@ -384,7 +389,7 @@ impl Space {
                         .ok_or(Error::NoSpace)?
                 }
             },
-            // A tier that is full takes over a container that nothing is in.
+            // A tier that is full takes over an empty container.
             (None, Tier::Container | Tier::Small) => {
                 let index = self.set_apart().ok_or(Error::NoSpace)?;
                 self.change(index, |one| one.tier = tier);
@@ -396,7 +401,7 @@ impl Space {
         Ok(run)
     }
 
-    /// The next free run of a container that suits, from a place on, once around.
+    /// Takes the next free run in a container that suits, from a place on, going once through all containers.
     fn next(
         &mut self,
         place: ContainerPlace,
@@ -427,7 +432,7 @@ impl Space {
         ContainerRun { container: index as u32, start, count }
     }
 
-    /// Gives a run back: it can be handed out again once the next checkpoint is on disk.
+    /// Gives up a run. It can be handed out again once the next checkpoint is on disk.
     pub fn park(&mut self, run: ContainerRun) {
         self.keep(run);
         let one = &mut self.containers[run.container as usize];
@@ -442,7 +447,7 @@ impl Space {
         self.touch(run.container as usize);
     }
 
-    /// Gives a run back that nothing on disk ever referred to.
+    /// Frees a run at once to which nothing on disk ever referred.
     pub fn give_back(&mut self, run: ContainerRun) {
         self.keep(run);
         let clusters = self.per_container;
@@ -452,13 +457,13 @@ impl Space {
         self.touch(run.container as usize);
     }
 
-    /// Whether the next checkpoint counts what is parked as in use.
+    /// Whether the next checkpoint counts parked clusters as in use.
     pub fn keeps_parked(&self) -> bool {
         self.keeps_parked
     }
 
-    /// Has the next checkpoint count what is parked as in use, or no longer: something on disk that it does not replace
-    /// may have it.
+    /// Sets whether the next checkpoint counts parked clusters as in use. It must where a structure on disk that the
+    /// checkpoint does not replace may refer to them.
     pub fn keep_parked(&mut self, is_kept: bool) {
         if std::mem::replace(&mut self.keeps_parked, is_kept) && !is_kept {
             let parking = self.parking.clone();
@@ -466,7 +471,7 @@ impl Space {
         }
     }
 
-    /// A commit takes over what is parked, unless that is to be kept.
+    /// Hands the parked clusters over to a commit, unless they are to be kept.
     pub fn hand_over(&mut self) {
         if self.keeps_parked {
             return;
@@ -476,7 +481,7 @@ impl Space {
         }
     }
 
-    /// The checkpoint is on disk: what was parked when it was made can be handed out.
+    /// Frees the clusters that were handed over to a commit, whose checkpoint is on disk now.
     pub fn settle(&mut self) {
         for (container, left) in std::mem::take(&mut self.leaving) {
             let clusters = self.per_container;

@@ -1,4 +1,4 @@
-//! What is free as a checkpoint tells it: the rows of the allocators and of the container tables.
+//! Free clusters as a checkpoint has them: the rows of the allocators and of the container tables.
 
 use crate::bulk::Bulk;
 use crate::container::Tier;
@@ -8,7 +8,7 @@ use crate::layout::{AllocatorRow, ContainerRow, Root};
 use crate::ranges::{Range, Ranges, Use};
 use platter_vfs::Result;
 
-/// The allocators, by tier.
+/// The root of the allocator of each tier.
 pub const ALLOCATORS: [(Tier, Root); 3] = [
     (Tier::Medium, Root::MediumAllocator),
     (Tier::Container, Root::ContainerAllocator),
@@ -16,8 +16,8 @@ pub const ALLOCATORS: [(Tier, Root); 3] = [
 ];
 
 impl Core {
-    /// Stores the rows of containers whose use changed, until storing them changes nothing more: a page that has its
-    /// place since the last commit keeps it, so this ends.
+    /// Stores the rows of containers whose use changed, until storing them changes no further container. This ends
+    /// because a page that was copied since the last commit keeps its place.
     pub fn store_space(&mut self) -> Result<()> {
         loop {
             let changed = self.pages.space.take_changed();
@@ -55,9 +55,9 @@ impl Core {
         Ok(())
     }
 
-    /// Makes the allocators and the container tables anew from what is in use.
+    /// Builds the allocators and the container tables anew from the use of each container.
     pub fn renew_space(&mut self) -> Result<()> {
-        // What making them takes is stored by the commit.
+        // The containers that building them changes are stored by the commit.
         self.pages.space.take_changed();
         for (tier, root) in ALLOCATORS {
             let count = self.pages.map.len();
@@ -92,12 +92,12 @@ impl Core {
         Ok(())
     }
 
-    /// Which of the volume's pieces of a container's size a container lies in.
+    /// The place of a container on the volume, counted in containers from its start.
     fn place(&self, index: usize) -> u32 {
         (self.pages.map.start(index) / u64::from(self.geometry().per_container)) as u32
     }
 
-    /// What an allocator says of a container.
+    /// Whether a container is free, full or partly in use in the allocator of `tier`; `None` if that has no row of it.
     fn says(&self, tier: Tier, index: usize) -> Option<Use> {
         let clusters = self.geometry().per_container;
         let container = &self.pages.space.containers()[index];
@@ -108,11 +108,11 @@ impl Core {
                 _ => Use::Part,
             });
         }
-        // What another tier has is wholly in use for this one.
+        // The medium allocator counts containers of other tiers as wholly in use.
         (tier == Tier::Medium && self.geometry().version.has_shared_allocators()).then_some(Use::Full)
     }
 
-    /// A row: uniform, or with the bitmap of its only container.
+    /// Makes an allocator's row of a range of containers: uniform, or with the bitmap of its only container.
     fn row_of(&self, (first, count): Range, uniform: Option<Use>) -> AllocatorRow {
         let clusters = self.geometry().per_container;
         let (start, whole) = (u64::from(first) * u64::from(clusters), u64::from(count) * u64::from(clusters));
@@ -128,7 +128,7 @@ impl Core {
         }
     }
 
-    /// A container's row in the container tables.
+    /// Makes the row of a container in the container tables.
     fn container_row(&self, index: usize) -> Vec<u8> {
         let geometry = self.geometry();
         let clusters = geometry.per_container;

@@ -1,4 +1,4 @@
-//! A stream's data: its size, and where it is. Reading and writing in place need nothing but this.
+//! A stream's data: its size, and where its bytes are. Reading, and writing in place, need no other structure.
 
 use crate::extents::{Extents, Form};
 use crate::geometry::Geometry;
@@ -16,11 +16,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Bytes of the row that names a stream whose content is not in the record.
+/// Bytes of the value of the row that names a stream whose content is not in the record.
 pub const HEAD: usize = 0x74;
-/// Bytes before the node in a value that holds extents.
+/// Bytes before the node in a row's value that holds extents.
 pub const EXTENTS_HEADER: usize = 0x88;
-/// Bytes that the node of a large named stream has besides.
+/// Bytes that the node of a large named stream is longer than its content needs, see [`pad_named`].
 pub const ADDED_TO_NAMED: usize = 0x60;
 
 /// Where a stream's bytes are.
@@ -31,79 +31,81 @@ pub enum StreamContent {
     Extents(Extents),
 }
 
-/// What is behind a stream's lock.
+/// The part of a stream that its lock protects.
 pub struct StreamState {
-    /// Bytes.
+    /// The size of the stream in bytes.
     pub size: u64,
-    /// Where they are.
+    /// Where the stream's bytes are.
     pub content: StreamContent,
-    /// From this byte on clusters hold nothing of the stream's: it reads as zeroes. `None` if everything was written.
+    /// The valid data length: from this byte on the stream reads as zeroes, whatever its clusters hold. `None` if
+    /// everything was written.
     pub unwritten: Option<u64>,
-    /// New data gets checksums.
+    /// Whether new data gets checksums.
     pub integrity: bool,
-    /// Others may have some of its clusters.
+    /// Whether other streams may share some of the clusters.
     pub shared: bool,
-    /// Nothing leads to it any more: what it takes is given back when it is let go.
+    /// Whether no name leads to the stream any more: its clusters are given back when the last user is done.
     pub orphan: bool,
-    /// Changes whenever clusters of it move.
+    /// Changes whenever clusters of the stream move.
     pub generation: Generation,
 }
 
-/// How often clusters of a stream moved. Whoever has read them without a checksum that vouches for them looks whether
-/// they were still the stream's, without its lock.
+/// Counts how often clusters of a stream moved. A reader of clusters without checksums compares the count before and
+/// after, without the stream's lock, to see whether they still belonged to the stream.
 #[derive(Clone, Debug, Default)]
 pub struct Generation(Arc<AtomicU64>);
 
 impl Generation {
-    /// The present one.
+    /// The present generation.
     pub fn now(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Some have moved. Said before they are given up, with the stream locked.
+    /// Begins a new generation, because clusters have moved. Called with the stream locked, before the old clusters are
+    /// given up.
     pub fn advance(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
 }
 
-/// What cannot be done with a stream, and why.
+/// Operations that a stream refuses, with the reason of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Its content is not what its clusters hold.
+    /// Why the content cannot be read, if the clusters do not hold it as it is.
     pub unreadable: Option<&'static str>,
-    /// It cannot be changed.
+    /// Why the stream cannot be changed, if so.
     pub only_read: Option<&'static str>,
 }
 
-/// A stream, shared between those who use it.
+/// A stream, shared by all its users.
 pub struct Stream {
-    /// The node that it is the data of.
+    /// The node whose data the stream is.
     pub node: u64,
     state: RwLock<StreamState, FILE>,
-    /// That of the state.
+    /// The same counter as in the state, readable without the lock.
     pub generation: Generation,
-    /// Plans under way, and what keeps them from a range.
+    /// The ranges in use by plans under way, and those claimed by a caller.
     ranges: RangeLock,
-    /// When it was last written, in units of 100 ns since 1601, if that is not in the record yet.
+    /// When the stream was last written, in units of 100 ns since 1601, if `touched` is set.
     pub modified: AtomicU64,
-    /// Whether the time is news.
+    /// Whether the record does not have the time in `modified` yet.
     pub touched: AtomicBool,
-    /// The read-only attribute.
+    /// Whether the file has the read-only attribute.
     pub read_only: AtomicBool,
-    /// It is that of a symbolic link.
+    /// Whether the stream is that of a symbolic link.
     pub is_link: AtomicBool,
-    /// What cannot be done with it at all.
+    /// Operations that the stream refuses.
     pub limits: Limits,
-    /// When it last got other clusters.
+    /// When the stream last got other clusters, in the order of commits.
     pub moved: Noted,
-    /// Its node waits for the last plan to end.
+    /// Whether the node is to be forgotten once the last plan has ended.
     pub is_forgotten: AtomicBool,
-    /// Parts of it were written to other places since it was last put together.
+    /// Whether parts of the stream were written to other places since its clusters were last put together.
     pub is_scattered: AtomicBool,
 }
 
 impl Stream {
-    /// A stream.
+    /// A stream with this state, which no plan uses yet.
     pub fn new(node: u64, state: StreamState, read_only: bool, limits: Limits) -> Stream {
         Stream {
             node,
@@ -121,22 +123,22 @@ impl Stream {
         }
     }
 
-    /// Looks at the state.
+    /// Locks the state for reading.
     pub fn read(&self) -> RwLockReadGuard<'_, StreamState, FILE> {
         self.state.read()
     }
 
-    /// Changes the state. Whoever holds the core's lock too has taken that first.
+    /// Locks the state for writing. A caller that needs the core's lock too takes that first.
     pub fn write(&self) -> RwLockWriteGuard<'_, StreamState, FILE> {
         self.state.write()
     }
 
-    /// [`RangeLock::enter`].
+    /// Enters a plan into a range, see [`RangeLock::enter`].
     pub fn enter(&self, range: Range<u64>, access: Access, within: Option<&Claim<'_>>) -> Result<Pass> {
         self.ranges.enter(range, access, within)
     }
 
-    /// Lets a plan out.
+    /// Ends a plan's use of its range.
     pub fn leave(&self, pass: Pass) {
         self.ranges.leave(pass);
     }
@@ -146,27 +148,27 @@ impl Stream {
         self.ranges.is_quiet()
     }
 
-    /// Waits until nobody has a range for itself. Called without a lock, by who has no plan under way here.
+    /// Waits until no range is claimed. The caller must hold no lock and have no plan under way in the stream.
     pub fn wait_free(&self) {
         self.ranges.wait_free();
     }
 
-    /// [`RangeLock::claim`] of a range that does not depend on the state.
+    /// Claims a range that does not depend on the state, see [`RangeLock::claim`].
     pub fn claim(&self, range: Range<u64>, waits_for: Access) -> Claim<'_> {
         self.ranges.claim(&self.state, |_| range.clone(), waits_for)
     }
 
-    /// Waits until the caller has all of the stream for itself.
+    /// Waits until the caller has the whole stream to itself.
     pub fn claim_all(&self) -> Claim<'_> {
         self.claim(0..u64::MAX, Access::Read)
     }
 }
 
 impl StreamState {
-    /// Whether a write of whole clusters takes the stream alone: where it leaves a part of the cluster unwritten that the
-    /// stream ends inside of, that part must become zeroes, and so must what was never written before it. And without
-    /// integrity that last cluster stays where it is, for others who write to it; but whoever makes the stream longer zeroes
-    /// the rest of it.
+    /// Whether a write of whole clusters must have the stream to itself. It must if it begins after the end of a stream
+    /// that ends inside a cluster, since the rest of that cluster must become zeroes, and if it ends after the valid
+    /// data length, since everything unwritten before it must too. Without integrity it must also if it makes a stream
+    /// longer that ends inside a cluster: the rest of that cluster is zeroed in place, where others may be writing.
     pub fn is_alone(&self, offset: u64, end: u64, geometry: &Geometry) -> bool {
         let ends_inside = !self.size.is_multiple_of(u64::from(geometry.cluster));
         let is_over_end = offset > self.size || !self.integrity && end > self.size;
@@ -186,7 +188,7 @@ impl StreamState {
         }
     }
 
-    /// The extents, which are there for everything that is not in the record.
+    /// The extents, unless the content is in the record.
     pub fn extents(&self) -> Option<&Extents> {
         match &self.content {
             StreamContent::Extents(extents) => Some(extents),
@@ -194,31 +196,31 @@ impl StreamState {
         }
     }
 
-    /// Bytes up to which it was written. What comes after reads as zeroes.
+    /// The valid data length: the bytes after it read as zeroes.
     pub fn valid(&self) -> u64 {
         self.unwritten.unwrap_or(self.size).min(self.size)
     }
 
-    /// Notes that it was written up to this byte, without a gap that would have to read as zeroes.
+    /// Notes that the stream was written up to the byte `end`, without a gap that would have to read as zeroes.
     pub fn extend(&mut self, end: u64, cluster: u64) {
         self.size = self.size.max(end);
         let Some(from) = self.unwritten else { return };
         self.unwritten = Some(from.max(end));
-        // Clusters after the end may still be there; if there are none, nothing is unwritten any more.
+        // Clusters allocated after the end stay unwritten; without any, the whole stream is written.
         let StreamContent::Extents(extents) = &self.content else { return };
         if from.max(end) >= self.size && extents.end() <= self.size.div_ceil(cluster) {
             self.unwritten = None;
         }
     }
 
-    /// Notes that what clusters after its end hold is nothing of its own, if there are any.
+    /// If the stream has clusters after its end, notes that they are unwritten.
     pub fn note_ahead(&mut self, cluster: u64) {
         if self.extents().is_some_and(|extents| extents.end() > self.size.div_ceil(cluster)) {
             self.unwritten.get_or_insert(self.size);
         }
     }
 
-    /// Bytes that it takes on the volume.
+    /// The bytes that the stream takes on the volume.
     pub fn allocated(&self, geometry: &Geometry) -> u64 {
         match &self.content {
             StreamContent::Inline(bytes) => (bytes.len() as u64).next_multiple_of(8),
@@ -226,17 +228,17 @@ impl StreamState {
         }
     }
 
-    /// Whether something of it is a hole.
+    /// Whether the stream has holes, as far as the number of clusters shows.
     pub fn is_sparse(&self, geometry: &Geometry) -> bool {
         let needed = self.size.div_ceil(u64::from(geometry.cluster));
-        // Clusters after the end may make up for holes before it: the flag does no harm.
+        // Clusters after the end can hide holes before it, so the flag is then set in doubt: it does no harm.
         self.extents().is_some_and(|extents| {
             extents.clusters() < needed || self.unwritten.is_some() && extents.clusters() > needed
         })
     }
 }
 
-/// A stream summary, as it stands before inline content.
+/// Makes a stream summary, as it stands before content in the record.
 fn summary(length: usize, allocated: u64, (size, valid): (u64, u64), flags: u32) -> Vec<u8> {
     let mut value = vec![0; length];
     put(&mut value, 0x04, length as u32 - 12);
@@ -250,13 +252,13 @@ fn summary(length: usize, allocated: u64, (size, valid): (u64, u64), flags: u32)
     value
 }
 
-/// The flags of a stream summary: which checksum its data has, or would have.
+/// The flags of a stream summary: the kind of checksum that its data has, or would have, and the integrity flag.
 fn summary_flags(geometry: &Geometry, integrity: bool) -> u32 {
     let kind = if geometry.algorithm == crate::layout::Algorithm::Sha256 { 4 } else { 2 };
     kind | if integrity { 0x1_0000 } else { 0 }
 }
 
-/// The value that holds a stream's extents: a tree header with its sizes, and the node.
+/// Makes the value that holds a stream's extents: a tree header with the stream's sizes, and the node.
 fn extents_value(
     state: &StreamState,
     versions: u32,
@@ -292,7 +294,7 @@ fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) ->
     }
     let allocated = u64_at(value, 0x30);
     let extents = Extents::open(pages, table, area, (allocated / cluster, u64_at(value, 0x20)))?;
-    // Clusters after the end were allocated ahead: a stream that grows over them must not show what was there before.
+    // Clusters after the end were allocated ahead: a stream that grows over them must not show their old content.
     let valid = u64_at(value, 0x40);
     let is_ahead = valid < size || extents.end() > size.div_ceil(cluster);
     Ok(StreamState {
@@ -306,10 +308,10 @@ fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) ->
     })
 }
 
-/// The largest file: 2^32 − 2 clusters of 4 KiB, whatever the cluster size.
+/// The largest size of a file in bytes: 2^32 − 2 clusters of 4 KiB, whatever the cluster size.
 pub const LARGEST: u64 = (u32::MAX as u64 - 1) << 12;
 
-/// The attributes of a file's own data, of which there are so many versions.
+/// Makes the attributes of a file's own data. `versions` is the number of its versions, snapshots included.
 pub fn store_data(
     state: &mut StreamState,
     versions: u32,
@@ -332,15 +334,15 @@ pub fn store_data(
     Ok(vec![version(LIVE, 1, value)])
 }
 
-/// The row of a file's data that has this number.
+/// Makes the row with the runs of the version of a file's data that has this number.
 fn version(number: u64, flags: u16, value: Vec<u8>) -> Attribute {
     let mut key = [0; 24];
     put(&mut key, 0, number);
     Attribute::new(MULTIPLE, DATA, 0x0E, &key, flags, value)
 }
 
-/// Has a record with runs say which number the next version of its data gets, if it does not yet. Of the row nothing
-/// else is known, so one that Windows wrote keeps the rest.
+/// Updates the counter row of a record with runs, which holds the number for the next version of the data; adds one if
+/// there is none. The other fields of the row are not known, so a row that Windows wrote keeps them.
 pub fn store_counter(rows: &mut Vec<Attribute>) {
     let numbers = rows.iter().filter(|row| row.kind() == DATA && !row.is_single()).map(version_number);
     let Some(next) = numbers.filter(|&number| number != COUNTER).max().map(|last| last + 1) else { return };
@@ -354,12 +356,12 @@ pub fn store_counter(rows: &mut Vec<Attribute>) {
     }
 }
 
-/// Whether a row says which number the next version of the data gets.
+/// Whether a row is the counter row, with the number for the next version of the data.
 pub fn is_counter(row: &Attribute) -> bool {
     row.kind() == DATA && !row.is_single() && version_number(row) == COUNTER
 }
 
-/// The number of the next version of the data, as the attributes of a record tell.
+/// The number for the next version of the data, from the attributes of a record; 0 if there is no counter row.
 pub fn next_version(rows: &[Attribute]) -> u64 {
     let versions = rows.iter().filter(|row| row.kind() == DATA && !row.is_single());
     versions
@@ -375,19 +377,19 @@ fn version_number(row: &Attribute) -> u64 {
 /// A snapshot of a file's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The number of its runs among the versions of the data.
+    /// The number of the version of the data that holds the snapshot's runs.
     pub number: u64,
-    /// The value of the row that names it.
+    /// The value of the row that names the snapshot.
     pub head: Vec<u8>,
 }
 
 impl Snapshot {
-    /// Bits of the first word of its row: a stream outside the record, of a set, and a version that was kept.
+    /// Flags in the word at 0x02 of a snapshot's row: a stream outside the record, with a number, and a kept version.
     const FLAGS: u16 = 0x1C00;
-    /// Why it is only read.
+    /// The reason in the error for a change of a snapshot.
     pub const KEPT: &str = "a snapshot stays as it was made";
 
-    /// A snapshot of a stream as it is now.
+    /// A snapshot of a stream in this state, with the runs under this number.
     pub fn new(number: u64, state: &StreamState, now: u64, geometry: &Geometry) -> Snapshot {
         let sizes = (state.size, state.valid());
         let mut head =
@@ -405,12 +407,12 @@ pub fn is_snapshot(value: &[u8]) -> bool {
     layout::bytes::u16_at(value, 0x10) == 2
 }
 
-/// The number of the runs of a snapshot.
+/// The number of the version with a snapshot's runs, from the value of the row that names it.
 pub fn snapshot_number(value: &[u8]) -> u64 {
     u64::from(u32_at(value, 0x44))
 }
 
-/// The attributes of a snapshot.
+/// Makes the attributes of a snapshot: the row that names it, and its runs.
 pub fn store_snapshot(
     state: &mut StreamState,
     name: &[u16],
@@ -425,7 +427,7 @@ pub fn store_snapshot(
     Ok(vec![head, version(snapshot.number, 1, value)])
 }
 
-/// Stores the extents and returns the value that holds them.
+/// Stores the extents in pages where needed, and returns the value of the row that holds them.
 fn store_extents(
     state: &mut StreamState,
     versions: u32,
@@ -440,7 +442,7 @@ fn store_extents(
     Ok(extents_value(state, versions, &pages.geometry, &stored))
 }
 
-/// The attributes of a named stream; `number` ties a large one to its extents.
+/// Makes the attributes of a named stream. `number` stands in both rows of one whose content is in clusters.
 pub fn store_named(
     state: &mut StreamState,
     name: &[u16],
@@ -452,7 +454,7 @@ pub fn store_named(
     let units: Vec<u8> = name.iter().flat_map(|unit| unit.to_le_bytes()).collect();
     let flags = summary_flags(&pages.geometry, state.integrity);
     if let StreamContent::Inline(content) = &state.content {
-        // The exact size stands in both places, which is how others tell content from extents.
+        // The allocated size is exact here, by which other readers tell content in the record from extents.
         let size = content.len() as u64;
         let mut value = summary(SUMMARY + content.len(), size, (size, size), flags);
         value[SUMMARY..].copy_from_slice(content);
@@ -470,8 +472,8 @@ pub fn store_named(
     Ok(vec![Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, head), extents])
 }
 
-/// Gives the node of a named stream's extents free space: another reader takes the length of the value for the bound
-/// of offsets that count from the start of the row.
+/// Gives the node of a named stream's extents free space that it does not need: another reader takes the length of the
+/// value for the bound of offsets that count from the start of the row.
 fn pad_named(value: &mut Vec<u8>) {
     let area = value.len() - 0x88;
     let (index, count) = (u32_at(value, 0x88 + 0x10) as usize, u32_at(value, 0x88 + 0x14) as usize);
@@ -488,27 +490,27 @@ fn pad_named(value: &mut Vec<u8>) {
     debug_assert_eq!(u32_at(node, 0x14) as usize, count);
 }
 
-/// A named stream as it is found in a record.
+/// A named stream or a snapshot, read from a record.
 pub struct FoundStream {
-    /// Its name.
+    /// The stream's name.
     pub name: Vec<u16>,
-    /// Its state.
+    /// The stream's size and content.
     pub state: StreamState,
-    /// What else is known of it if it is a snapshot of the file's data.
+    /// For a snapshot of the file's data, the fields that only a snapshot has.
     pub snapshot: Option<Snapshot>,
 }
 
-/// What is found of the data in a record.
+/// All streams read from a record.
 pub struct FoundStreams {
-    /// The file's own.
+    /// The file's own data.
     pub own: Option<StreamState>,
     /// The named streams, and the snapshots.
     pub named: Vec<FoundStream>,
-    /// Why the node may only be read, if so.
+    /// The reason why the node may only be read, if so.
     pub only_read: Option<&'static str>,
 }
 
-/// Takes the data out of a record's attributes: the file's own, and the named streams.
+/// Moves the streams out of a record's attributes: the file's own data, the named streams and the snapshots.
 pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) -> Result<FoundStreams> {
     attributes::complete(record, pages)?;
     let mut taking = Taking {
@@ -536,7 +538,7 @@ pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) 
     if let Some(row) = live {
         let state = taking.extents(&row.value)?;
         match &found.own {
-            // Content that went back into the record leaves runs behind that have nothing of it.
+            // Content that moved back into the record leaves a row with runs that hold none of it.
             Some(own) if own.size == state.size && u64_at(&row.value, 0x48) == 0 && own.size > 0 => {
                 rest.push(row)
             }
@@ -555,19 +557,19 @@ pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) 
     Ok(found)
 }
 
-/// What taking streams out of a record needs.
+/// The state of taking streams out of a record.
 struct Taking<'p> {
     pages: &'p mut Pages,
     table: u64,
     integrity: bool,
-    /// Runs of large named streams, by number.
+    /// The rows with runs of large named streams, by number.
     spare: Vec<(u64, Attribute)>,
-    /// Runs of snapshots, by number.
+    /// The rows with runs of snapshots, by number.
     versions: Vec<(u64, Attribute)>,
 }
 
 impl Taking<'_> {
-    /// Content that stands in the record after a summary.
+    /// Reads content that stands in the record after a summary.
     fn inline(&self, value: &[u8], what: &'static str) -> Result<StreamState> {
         let size = u64_at(value, 0x20);
         let content = value.get(SUMMARY..).and_then(|content| content.get(..usize::try_from(size).ok()?));
@@ -582,7 +584,7 @@ impl Taking<'_> {
         open_extents(self.pages, self.table, value, self.integrity)
     }
 
-    /// A named stream or a snapshot; `None` if its row is neither.
+    /// Reads a named stream or a snapshot; `None` if the row is neither.
     fn named(&mut self, row: &Attribute) -> Result<Option<FoundStream>> {
         let name = row.name();
         if is_snapshot(&row.value) {
@@ -608,7 +610,8 @@ impl Taking<'_> {
                 let (_, runs) = self.spare.swap_remove(position);
                 self.extents(&runs.value)?
             }
-            // As long as the description of a large one, and in the record all the same.
+            // A stream in the record whose row is just as long as the row of a large stream is told from it by its
+            // size.
             None if large && size != (row.value.len() - SUMMARY) as u64 => {
                 let expected = format!("the extents with number {number:#x}");
                 return Err(Error::damaged("named stream", 0, expected, "none"));

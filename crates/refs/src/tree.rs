@@ -1,7 +1,7 @@
 //! B+-trees of rows.
 //!
-//! The key of an inner row is the greatest key below it; the last row of an inner node has an empty key and takes
-//! everything greater than the others. Readers by others rely on both (libfsrefs' documentation; refsprogs descends so).
+//! The key of an inner row is the greatest key below it; the last row of an inner node has an empty key and leads to
+//! all keys greater than the others. Other readers rely on both (libfsrefs' documentation; refsprogs descends so).
 
 mod order;
 mod removing;
@@ -20,38 +20,38 @@ use std::sync::Arc;
 /// A tree, by its root.
 #[derive(Clone)]
 pub struct Tree {
-    /// The number that its pages carry.
+    /// The table's number, which stands in the header of each page.
     pub table: u64,
-    /// Its root page.
+    /// The reference to the root page.
     pub root: PageReference,
     order: Order,
     tier: Tier,
 }
 
-/// A way through the rows of a tree.
+/// The state of a scan through the rows of a tree.
 struct Scan<'a> {
     each: &'a mut dyn FnMut(Row<'_>) -> Result<bool>,
-    /// Whether what cannot be read is left out.
+    /// Whether pages that cannot be read are left out; otherwise they end the scan.
     goes_on: bool,
-    /// How many more pages there can be.
+    /// The number of pages that the scan may still read.
     left: u64,
-    /// What could not be read first.
+    /// The first error in reading a page that was left out.
     damage: Option<Error>,
 }
 
-/// A page that was split: the greatest key that stayed in it, and the new page after it.
+/// The result of splitting a page: the greatest key that stayed in it, and the new page after it.
 type Split = (Vec<u8>, PageReference);
 
 impl Tree {
-    /// Bytes that a row takes at most, header included: two of them fit any page even after a split.
+    /// The largest size of a row in bytes, header included: two such rows fit any page even after a split.
     pub const LARGEST_ROW: usize = 7 << 10;
 
-    /// A tree that is there.
+    /// An existing tree with this root.
     pub fn open(table: u64, order: Order, tier: Tier, root: PageReference) -> Tree {
         Tree { table, root, order, tier }
     }
 
-    /// A new, empty tree. `extra` follows the fixed part of the tree header.
+    /// Makes a new, empty tree. `extra` follows the fixed part of the tree header.
     pub fn create(
         pages: &mut Pages,
         table: u64,
@@ -68,7 +68,7 @@ impl Tree {
         Ok(Tree { table, root, order, tier })
     }
 
-    /// A tree like this one without rows, under this tree header.
+    /// Makes a tree without rows that has this tree header, and otherwise number, order and tier of this one.
     pub fn emptied(&self, pages: &mut Pages, header: &[u8]) -> Result<Tree> {
         let mut header = header.to_vec();
         put(&mut header, 0x18, 0u64);
@@ -77,7 +77,7 @@ impl Tree {
         Ok(self.at(root))
     }
 
-    /// The tree header.
+    /// Returns the tree header, from the root page.
     pub fn header(&self, pages: &mut Pages) -> Result<Vec<u8>> {
         Ok(self.page(pages, &self.root)?.tree_header_view().to_vec())
     }
@@ -87,7 +87,7 @@ impl Tree {
         Tree { root, ..self.clone() }
     }
 
-    /// Where its pages are allocated.
+    /// The tier in which the tree's pages are allocated.
     pub fn tier(&self) -> Tier {
         self.tier
     }
@@ -100,7 +100,7 @@ impl Tree {
         pages.get(reference, self.table, self.real())
     }
 
-    /// The position of the child that a key is below.
+    /// The position of the row that leads to the child for this key.
     fn child(&self, node: &TreeNode<'_>, key: &[u8]) -> usize {
         let last = node.len().saturating_sub(1);
         let (mut low, mut high) = (0, last);
@@ -137,7 +137,7 @@ impl Tree {
         Err(too_deep())
     }
 
-    /// Calls `each` on every row from the first that does not come before `from`, in order, until it says stop.
+    /// Calls `each` on every row in order, from the first that does not come before `from`, until `each` returns false.
     pub fn scan(
         &self,
         pages: &mut Pages,
@@ -150,7 +150,8 @@ impl Tree {
         }
     }
 
-    /// [`Tree::scan`] that leaves out pages that cannot be read, with all below them, and returns the first reason.
+    /// Like [`Tree::scan`], but leaves out pages that cannot be read, with everything below them, and returns the first
+    /// error.
     pub fn scan_past_damage(
         &self,
         pages: &mut Pages,
@@ -168,7 +169,7 @@ impl Tree {
         goes_on: bool,
     ) -> Result<Option<Error>> {
         let page = self.page(pages, &self.root)?;
-        // A damaged tree may refer to one page from many: no tree has more than the volume.
+        // A damaged tree may refer to one page many times. No tree has more pages than the volume.
         let left = pages.geometry.clusters / u64::from(pages.geometry.page_clusters()) + 1;
         let mut scan = Scan { each, goes_on, left, damage: None };
         self.scan_page(pages, page, from, &mut scan, 0)?;
@@ -227,7 +228,7 @@ impl Tree {
         PageReference::from_bytes(node.row(position).value, 0)
     }
 
-    /// The page below another, one level lower.
+    /// The page of a reference in `above`, which must be one level lower.
     fn below(&self, pages: &mut Pages, above: &Page, reference: &PageReference) -> Result<Arc<Page>> {
         self.at_level(pages, reference, above.node().level() - 1)
     }
@@ -241,10 +242,11 @@ impl Tree {
         Ok(page)
     }
 
-    /// Puts a row in, in place of the one with the same key. Returns whether there was one.
+    /// Inserts a row, or replaces the one with the same key. Returns whether there was one.
     ///
-    /// The way down is changed from the root on, and each page is referred to from the one above before anything below
-    /// is touched. So where a page cannot be read, the tree is whole and holds what it held.
+    /// The pages on the path to the row are made changeable from the root down, and each is referred to from the page
+    /// above before a page below is touched. So where a page cannot be read, the tree is whole and has the rows that it
+    /// had.
     pub fn put(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<bool> {
         if row_size(key, value) > Tree::LARGEST_ROW {
             return Err(Error::RecordFull { format: "ReFS", what: crate::layout::LIMIT });
@@ -259,12 +261,12 @@ impl Tree {
         Ok(put.replaced)
     }
 
-    /// Makes sure before a change that it will not end for want of pages in the middle.
+    /// Makes sure, before a change begins, that there are free pages enough for it.
     fn begin(&self, pages: &Pages) -> Result<()> {
         if pages.space.has_pages(self.tier, MOST_LEVELS as u64) { Ok(()) } else { Err(Error::NoSpace) }
     }
 
-    /// Puts a row in below `at`, a page that can be changed.
+    /// Puts a row into the tree below `at`, a page that can be changed.
     fn put_below(
         &self,
         pages: &mut Pages,
@@ -303,7 +305,8 @@ impl Tree {
         self.split(pages, at, position, (greatest, 0, value), is_root)
     }
 
-    /// Makes a page below `at`, a page that can be changed, one that can be changed too.
+    /// Makes the child at `position` of `at` changeable and returns its new reference. The page `at` itself can be
+    /// changed.
     fn change_child(&self, pages: &mut Pages, at: &PageReference, position: usize) -> Result<PageReference> {
         let (level, child) = {
             let node = pages.dirty(at, self.tier).node();
@@ -318,13 +321,13 @@ impl Tree {
         Ok(now)
     }
 
-    /// Stores a reference in an inner row.
+    /// Stores the reference `to` in the row at `position` of an inner page.
     fn point(&self, pages: &mut Pages, page: &PageReference, position: usize, to: &PageReference) {
         to.store(pages.dirty(page, self.tier).node_mut().value_mut(position));
     }
 
-    /// Splits a page that has no room for a row at `position`, and puts the row in. A root stays where it is and gets
-    /// two pages below it. What fails here, although [`Tree::begin`] found room, leaves the tree without rows it had.
+    /// Splits a page that has no room for a row at `position`, and inserts the row. A root keeps its place and gets two
+    /// pages below it. If no page can be had here, although [`Tree::begin`] found room, the tree has lost rows.
     fn split(
         &self,
         pages: &mut Pages,
@@ -340,7 +343,7 @@ impl Tree {
         rows.insert(position, row);
         let sizes: Vec<usize> = rows.iter().map(|(key, _, value)| row_size(key, value) + 4).collect();
         let total: usize = sizes.iter().sum();
-        // Rows that come in order fill their pages.
+        // Where rows come in order of their keys, the page on the left stays full.
         let in_order = level == 0 && position == count;
         let goal = if in_order { total - sizes[count] } else { total / 2 };
         let mut middle = 0;
@@ -360,7 +363,7 @@ impl Tree {
         };
         let greatest = rows[middle - 1].0.clone();
         if level > 0 {
-            // The last row of an inner node takes everything greater than the others.
+            // The last row of an inner node leads to all keys greater than the others.
             rows[middle - 1].0 = Vec::new();
         }
         let size = pages.geometry.page();
@@ -388,7 +391,7 @@ impl Tree {
         Ok(None)
     }
 
-    /// Keeps the counts of the tree header: rows, and leaves if there is more than the root.
+    /// Updates the counts in the tree header: rows, and leaves if there are pages below the root.
     fn count(&self, pages: &mut Pages, rows: i64, leaves: i64) {
         let root = pages.dirty(&self.root, self.tier);
         let is_inner = root.node().is_inner();
@@ -404,18 +407,18 @@ impl Tree {
         put(header, 0x18, now);
     }
 
-    /// The extra part of the tree header.
+    /// Returns the tree header after its fixed part.
     pub fn extra(&self, pages: &mut Pages) -> Result<Vec<u8>> {
         Ok(self.header(pages)?.get(0x28..).unwrap_or(&[]).to_vec())
     }
 
-    /// The extra part of the tree header, to be changed.
+    /// The tree header after its fixed part, to be changed.
     pub fn extra_mut<'p>(&mut self, pages: &'p mut Pages) -> Result<&'p mut [u8]> {
         self.root = pages.change(&self.root, self.table, self.tier)?;
         Ok(&mut pages.dirty(&self.root, self.tier).tree_header()[0x28..])
     }
 
-    /// Gives every changed page its checksum, leaves first. The root's is in [`Tree::root`] afterwards.
+    /// Computes the checksum of every changed page, leaves first. [`Tree::root`] has that of the root afterwards.
     pub fn seal(&mut self, pages: &mut Pages, clock: u64) -> Result<()> {
         let root = self.root;
         if pages.is_dirty(&root, self.tier) {
@@ -447,7 +450,7 @@ impl Tree {
         Ok(pages.seal(&[*reference], self.table, self.tier, clock)[0])
     }
 
-    /// Gives back all its pages, or none if one cannot be read.
+    /// Gives back all pages of the tree, or none if one cannot be read.
     pub fn destroy(self, pages: &mut Pages) -> Result<()> {
         let mut all = vec![self.root];
         let mut seen = BTreeSet::from([self.root.clusters[0]]);
@@ -471,7 +474,7 @@ impl Tree {
     }
 }
 
-/// A row on its way down.
+/// A row to be put into the tree, and what came of it so far.
 struct Put<'a> {
     key: &'a [u8],
     flags: u16,
@@ -480,7 +483,7 @@ struct Put<'a> {
     leaves: i64,
 }
 
-/// More levels than any volume has.
+/// The most levels that a tree may have: more than any volume needs.
 const MOST_LEVELS: usize = 12;
 
 fn too_deep() -> Error {

@@ -1,12 +1,13 @@
-//! The clusters and pages of streams: given back, moved to another directory, or taken from what counts on disk.
+//! The clusters and pages of streams: giving them back, moving them to another directory, or hiding them from the
+//! checkpoint.
 
 use super::*;
 
-/// Pages for the rows of a change of a node, in two directories.
+/// The most pages for the rows of a change of a node, in two directories.
 const SOME: u64 = 48;
 
 impl Core {
-    /// The run of clusters from a virtual one on.
+    /// The run of `count` clusters from the virtual number `cluster` on.
     pub fn run(&self, cluster: u64, count: u32) -> Result<ContainerRun> {
         let geometry = self.geometry();
         let (container, start) = geometry.split(cluster);
@@ -29,7 +30,7 @@ impl Core {
         self.geometry().number(run.container, run.start)
     }
 
-    /// Gives back all that a stream takes.
+    /// Gives back all clusters and pages of a stream.
     pub fn release_stream(&mut self, stream: &Stream) -> Result<()> {
         let mut state = stream.write();
         let mut gone = Vec::new();
@@ -44,8 +45,8 @@ impl Core {
         self.park(&gone, is_nameless)
     }
 
-    /// Has all extents of a node's streams in memory, and sees that there is room, so that what is done with all of them
-    /// will not fail half-way: they are given up, or moved to another directory.
+    /// Loads all extents of a node's streams, and checks that there is room for giving up all of them or, with
+    /// `is_moved`, for moving them to another directory. So neither fails half-way.
     pub fn load_streams(&mut self, node: u64, is_moved: bool) -> Result<()> {
         let streams: Vec<Arc<Stream>> = self.entity(node)?.all_streams().cloned().collect();
         let mut pages = 0;
@@ -61,11 +62,11 @@ impl Core {
         if is_moved {
             pages += self.pages_to_move(node)?;
         }
-        // What is there of a file that goes is smaller than what it takes to say so only where it shares clusters.
+        // Giving up a file takes room beforehand only where it shares clusters, whose counts must be stored.
         if pages == 0 || self.spares(SOME + pages) { Ok(()) } else { Err(Error::NoSpace) }
     }
 
-    /// Pages that storing a node in another directory takes at most.
+    /// The most pages that storing a node in another directory takes.
     pub fn pages_to_move(&self, node: u64) -> Result<u64> {
         let entity = self.entity(node)?;
         let of = |stream: &Arc<Stream>| match &stream.read().content {
@@ -76,7 +77,7 @@ impl Core {
         Ok(streams + Changed::of_rows(4 + entity.rows()))
     }
 
-    /// Has the pages of a stream's extents written anew with the number of another directory.
+    /// Marks the pages of a stream's extents to be written anew, with the number of another directory.
     pub fn move_stream(&mut self, stream: &Stream, table: u64) -> Result<()> {
         let mut state = stream.write();
         if let StreamContent::Extents(extents) = &mut state.content {
@@ -87,7 +88,8 @@ impl Core {
         Ok(())
     }
 
-    /// Hides what a stream takes from the rows on disk: nothing on disk leads to it any more, but it is still in use.
+    /// Hides the clusters of a stream from the rows on disk: nothing on disk refers to the stream any more, but it is
+    /// still in use.
     pub fn orphan_stream(&mut self, stream: &Stream) -> Result<()> {
         let mut state = stream.write();
         state.orphan = true;

@@ -1,4 +1,4 @@
-//! What changed becomes rows, and rows become what a commit writes.
+//! Gathering a commit: changed nodes are stored in rows, and the changed pages of all trees become a [`Batch`].
 
 use super::*;
 use crate::layout::{LIMIT, object_links};
@@ -97,17 +97,18 @@ impl Core {
         tree.put(pages, &key::name(key::SHORT, name), 0, &entry.to_bytes(size)).map(drop)
     }
 
-    /// Brings all rows up to date and collects what a commit writes. From here on, changes belong to the next one.
+    /// Brings all rows up to date and collects the pages of a commit. Changes made after that belong to the next
+    /// commit.
     pub fn gather(&mut self) -> Result<Batch> {
         self.whole()?;
         let clock = self.checkpoint.clock + 1;
         self.pages.space.prepare();
         let nodes = self.changed.take_nodes();
-        // What was asked for was counted before, so that all fit. If one does not, it stays on disk as it is, with all
-        // that it has there; the others are stored.
+        // Every change was counted before it was made, so all records fit. If one does not, the node stays on disk as
+        // it is, with all its clusters there; the other nodes are stored.
         let (mut fitting, mut left) = (Vec::with_capacity(nodes.len()), Vec::new());
         for &node in &nodes {
-            // Who was forgotten meanwhile has nothing to be stored.
+            // A node that was forgotten meanwhile has nothing to be stored.
             match self.is_too_large(node).unwrap_or(false) {
                 true => left.push(node),
                 false => fitting.push(node),
@@ -117,7 +118,7 @@ impl Core {
         self.unstored = (!left.is_empty()).then_some(full);
         self.pages.space.keep_parked(!left.is_empty());
         if let Err(error) = self.store_changed(&fitting, clock) {
-            // For the next commit, if this was for want of room.
+            // The next commit tries again, if there was no room.
             nodes.iter().for_each(|&node| self.note_changed(node));
             return Err(error);
         }
@@ -150,7 +151,7 @@ impl Core {
         Ok(batch)
     }
 
-    /// Stores nodes, and the objects that changed by then.
+    /// Stores these nodes, and then all objects that changed.
     fn store_changed(&mut self, nodes: &[u64], clock: u64) -> Result<()> {
         for &node in nodes {
             self.store_entity(node, clock)?;
@@ -174,7 +175,7 @@ impl Core {
         Ok(())
     }
 
-    /// The checkpoint as it goes to a place: the offset on the device, and the bytes.
+    /// The checkpoint for a place: its offset on the device, and its bytes.
     pub fn checkpoint_at(&self, slot: usize) -> (u64, Vec<u8>) {
         let geometry = self.geometry();
         let cluster = self.superblock.checkpoints[slot];
@@ -185,8 +186,9 @@ impl Core {
         )
     }
 
-    /// The roots of the last commit for both places, in the order in which they are to be written, the first one as the
-    /// newest: a reader that looks at only one, whichever it is, sees the volume as it is now.
+    /// The checkpoints of the last commit for both places, in the order in which they are to be written, the first
+    /// place being the newest at the end. So a reader that looks at one place only sees the present state whichever it
+    /// is.
     pub fn for_both_places(&mut self) -> Vec<(u64, Vec<u8>)> {
         let rounds = if self.slot == 0 { 2 } else { 1 };
         (0..rounds)
@@ -198,7 +200,7 @@ impl Core {
             .collect()
     }
 
-    /// Writes the roots of the last commit to both places, for who has the volume alone.
+    /// Writes the checkpoint of the last commit to both places, for a caller that nobody shares the volume with.
     pub fn write_both(&mut self, device: &dyn Device) -> Result<()> {
         for (offset, bytes) in self.for_both_places() {
             device.write_at(offset, &bytes)?;

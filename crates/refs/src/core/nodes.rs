@@ -1,4 +1,4 @@
-//! Nodes in use: what was looked up and not yet forgotten, or is to be stored.
+//! Nodes in use: those that were looked up and not yet forgotten, and those still to be stored.
 
 use super::*;
 use crate::layout::object_links;
@@ -9,7 +9,7 @@ impl Core {
         self.entities.get(&node).ok_or(Error::NotFound)
     }
 
-    /// Refuses changes of a node that may only be read.
+    /// Returns an error if a node may only be read.
     pub fn changeable(&self, node: u64) -> Result<()> {
         match self.entity(node)?.only_read {
             Some(why) => Err(Error::NotPermitted(why)),
@@ -17,7 +17,7 @@ impl Core {
         }
     }
 
-    /// The node of this number, to be changed: it will be stored at the next commit.
+    /// The node of this number, to be changed and stored at the next commit.
     pub fn entity_mut(&mut self, node: u64) -> Result<&mut Entity> {
         self.changeable(node)?;
         self.note_changed(node);
@@ -25,15 +25,15 @@ impl Core {
         self.entities.get_mut(&node).ok_or(Error::NotFound)
     }
 
-    /// Notes that a node is to be stored, and owes the pages for it.
+    /// Notes that a node is to be stored, and keeps the pages for that free.
     pub fn note_changed(&mut self, node: u64) {
         let rows = |node| self.entities.get(&node).map_or(0, Entity::rows);
         self.changed.node(node, rows(node) + rows(self.owner_of(node)));
         self.pages.space.owe_rows(self.changed.pages());
     }
 
-    /// Has a node stored at the next commit. If the node is not in use, what was changed of it would never be stored: then
-    /// nothing more is written.
+    /// Marks a node to be stored at the next commit. If the node is not in use, its change would never be stored: then
+    /// nothing more is written to the volume.
     pub fn mark(&mut self, node: u64) {
         self.news = true;
         self.pages.is_broken |= !self.entities.contains_key(&node);
@@ -42,7 +42,7 @@ impl Core {
         }
     }
 
-    /// The directory whose number the pages of a node's extents carry.
+    /// The number of the directory that stands in the pages of a node's extents.
     pub fn table_of(&self, node: u64) -> u64 {
         match self.entities.get(&node).map(|entity| (entity.id, &entity.place)) {
             Some((Id::File(home, _) | Id::Directory(home), _)) => home,
@@ -51,12 +51,12 @@ impl Core {
         }
     }
 
-    /// The node of this number, to be changed in what is not on disk.
+    /// The node of this number, to be changed only in fields that are not stored on disk.
     pub fn entity_held(&mut self, node: u64) -> Result<&mut Entity> {
         self.entities.get_mut(&node).ok_or(Error::NotFound)
     }
 
-    /// The node number of what is on disk, if it is in use.
+    /// The node number for an identity on disk, if that node is in use.
     pub fn node_of(&self, id: Id) -> Option<u64> {
         self.ids.get(&id).copied().filter(|node| self.entities.contains_key(node))
     }
@@ -70,33 +70,33 @@ impl Core {
         }
     }
 
-    /// A directory that still has a name: entries cannot be put into one that was removed.
+    /// The object number of a directory that still has a name. Entries cannot be put into a removed one.
     pub fn living_directory(&self, node: Node) -> Result<u64> {
         let object = self.directory(node)?;
         if self.entity(node.0)?.place == RecordPlace::Nowhere { Err(Error::NotFound) } else { Ok(object) }
     }
 
-    /// A living directory whose entries can be changed.
+    /// The object number of a directory that still has a name and whose entries can be changed.
     pub fn changeable_directory(&self, node: Node) -> Result<u64> {
         self.changeable(node.0)?;
         self.living_directory(node)
     }
 
-    /// Takes a node into use.
+    /// Adds a node to those in use.
     pub fn insert(&mut self, entity: Entity, node: u64) -> u64 {
         self.ids.insert(entity.id, node);
         self.entities.insert(node, entity);
         node
     }
 
-    /// A number that no other node gets, nor the same file when it is taken into use again: what is noted of a node until the
-    /// next commit must not be taken for that of a later one.
+    /// Returns a new node number, which is never used again, not even for the same file when it is opened again: notes
+    /// about a node are kept until the next commit and must not be taken for notes about a later one.
     pub fn next_node(&mut self) -> u64 {
         self.next_node += 1;
         self.next_node - 1
     }
 
-    /// Gives a node another identity.
+    /// Gives a node another identity on disk.
     pub fn rename_id(&mut self, node: u64, id: Id) {
         if let Some(entity) = self.entities.get_mut(&node) {
             self.ids.remove(&entity.id);
@@ -105,7 +105,8 @@ impl Core {
         }
     }
 
-    /// Gives a file a number in another directory, which its pages carry from now on, and returns it.
+    /// Makes `home` the home directory of a file: the file gets a number there, which is returned, and the pages of its
+    /// extents are written anew with the number of that directory.
     pub fn rehome(&mut self, node: u64, home: u64) -> Result<u64> {
         let ordinal = self.new_ordinal(home)?;
         let entity = self.entity(node)?;
@@ -120,7 +121,7 @@ impl Core {
         Ok(ordinal)
     }
 
-    /// Opens a directory.
+    /// Opens a directory by its object number, and returns its node.
     pub fn open_directory(&mut self, object: u64) -> Result<u64> {
         if let Some(node) = self.node_of(Id::Directory(object)) {
             return Ok(node);
@@ -142,7 +143,7 @@ impl Core {
         Ok(self.insert(entity, number))
     }
 
-    /// Takes the root directory into use although its record cannot be read: what other pages have of it can be.
+    /// Opens the root directory although its record cannot be read: its entries in other pages can be.
     pub fn open_root_without_record(&mut self) {
         let id = Id::Directory(ROOT_DIRECTORY);
         let place = RecordPlace::Directory { above: ROOT_DIRECTORY, name: Vec::new() };
@@ -152,7 +153,7 @@ impl Core {
         self.insert(entity, Node::ROOT.0);
     }
 
-    /// Opens a file whose record this is.
+    /// Opens the file that has this record, and returns its node.
     pub fn open_file(&mut self, id: Id, place: RecordPlace, mut record: Record) -> Result<u64> {
         if let Some(node) = self.node_of(id) {
             return Ok(node);
@@ -186,7 +187,8 @@ impl Core {
 
     fn open_named(&mut self, found: stream::FoundStreams, record: &Record) -> Vec<Named> {
         let read_only = record.attributes & 1 != 0;
-        // All streams of an encrypted file are; what else keeps content elsewhere does so for the file's own data.
+        // In an encrypted file all streams are encrypted; other kinds of unreadable content concern only the file's own
+        // data.
         let unreadable = attributes::is_encrypted(record).then(|| attributes::unreadable(record)).flatten();
         let open = |one: stream::FoundStream| {
             let node = self.next_node();
@@ -199,7 +201,7 @@ impl Core {
         found.named.into_iter().map(open).collect()
     }
 
-    /// Brings the index of reparse points up to date: a file with this record appears at, or goes from, its number.
+    /// Updates the reparse index: a file with this record is added under its identity, or removed.
     pub fn index_reparse(&mut self, record: &Record, id: Id, is_there: bool) -> Result<()> {
         let (Id::File(directory, ordinal), true) = (id, record.reparse != 0) else { return Ok(()) };
         self.index_point(record.reparse, ordinal, directory, is_there)
@@ -217,8 +219,8 @@ impl Core {
         Ok(())
     }
 
-    /// Takes a directory that is a reparse point out of their index, in whichever of its two forms it is there: by its
-    /// number in the directory above, or by its own object.
+    /// Removes a directory that is a reparse point from the reparse index, in whichever form it is there: under its
+    /// number in the directory above, or under its own object.
     pub fn unindex_directory(&mut self, node: u64, ordinal: u64, above: u64) -> Result<()> {
         let entity = self.entity(node)?;
         let (tag, own) = (entity.record.reparse, entity.record.ordinal);
@@ -231,8 +233,8 @@ impl Core {
             .try_for_each(|(ordinal, directory)| self.index_point(tag, ordinal, directory, false))
     }
 
-    /// Takes the row out that leads from a number to a name or directory. Platter does not write such rows, and those of
-    /// Windows must not lead to what is gone.
+    /// Removes the row that leads from a number to a name or directory. Platter does not write such rows, and those of
+    /// Windows must not lead to a removed file.
     pub fn forget_number(&mut self, directory: u64, ordinal: u64) -> Result<()> {
         let row_key = key::number(ordinal);
         let (tree, pages) = self.tree(directory)?;
@@ -258,14 +260,15 @@ impl Core {
         Ok(found)
     }
 
-    /// Gives back hand-outs. A node that nobody holds and that needs nothing stored is forgotten.
+    /// Gives back `count` of the callers' references to a node. A node without references and with nothing to be stored
+    /// is forgotten.
     pub fn let_go(&mut self, node: u64, count: u64) -> Result<()> {
         let Some(entity) = self.entities.get_mut(&node) else { return Ok(()) };
         entity.handed_out = entity.handed_out.saturating_sub(count);
         self.forget_idle(node)
     }
 
-    /// Forgets a node if nothing needs it.
+    /// Forgets a node if it is no longer needed.
     pub fn forget_idle(&mut self, node: u64) -> Result<()> {
         let Some(entity) = self.entities.get(&node) else { return Ok(()) };
         if entity.handed_out > 0 || node == Node::ROOT.0 {

@@ -1,4 +1,4 @@
-//! Objects: the trees that have a number of their own.
+//! Objects: the trees that have a row in the object table.
 
 use super::*;
 
@@ -12,7 +12,7 @@ impl Core {
             last = last.max(crate::layout::bytes::u64_at(row.key, 8));
             Ok(true)
         })?;
-        // Numbers are never given out twice, so those of removed objects count too.
+        // A number is never given out twice, so those of removed objects count too.
         let (tree, pages) = self.root(Root::Objects);
         let given =
             tree.extra(pages)?.get(0x10..0x18).map_or(0, |bytes| crate::layout::bytes::u64_at(bytes, 0));
@@ -20,7 +20,7 @@ impl Core {
         Ok(())
     }
 
-    /// The object of this number, opened if it is not.
+    /// The object of this number, which is opened if it is not open yet.
     pub fn object(&mut self, number: u64) -> Result<&mut Object> {
         if !self.objects.contains_key(&number) {
             let (tree, pages) = self.root(Root::Objects);
@@ -39,13 +39,13 @@ impl Core {
         Ok(self.objects.get_mut(&number).expect("there now"))
     }
 
-    /// An object's tree, with the pages, to be read.
+    /// The tree of an object, to be read, and the pages.
     pub fn tree(&mut self, number: u64) -> Result<(&Tree, &mut Pages)> {
         self.object(number)?;
         Ok((&self.objects[&number].tree, &mut self.pages))
     }
 
-    /// An object's tree, with the pages, to be changed.
+    /// The tree of an object, to be changed, and the pages.
     pub fn tree_mut(&mut self, number: u64) -> Result<(&mut Tree, &mut Pages)> {
         self.object(number)?;
         self.changed.object(number);
@@ -74,7 +74,7 @@ impl Core {
         Ok(())
     }
 
-    /// The number for a new object.
+    /// Returns the number for a new object.
     pub fn new_object_number(&mut self) -> u64 {
         self.next_object += 1;
         self.next_object - 1
@@ -95,7 +95,7 @@ impl Core {
         Ok(())
     }
 
-    /// The number for a new child of a directory.
+    /// Returns the number for a new child of a directory.
     pub fn new_ordinal(&mut self, directory: u64) -> Result<u64> {
         self.tree_mut(directory)?;
         let object = self.objects.get_mut(&directory).expect("opened");
@@ -104,10 +104,10 @@ impl Core {
         Ok(*last)
     }
 
-    /// Makes sure that the volume knows a security descriptor, and returns the identifier that it has there. Of several
-    /// with one hash each has a number of its own.
+    /// Adds a security descriptor to the volume unless it is there, and returns its identifier. Descriptors with the
+    /// same hash are told apart by a number in the identifier.
     pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<u64> {
-        /// Descriptors with one hash.
+        /// The most descriptors with the same hash.
         const MOST: u64 = 1 << 16;
         let first = crate::system::security_id(descriptor);
         for number in 0..MOST {

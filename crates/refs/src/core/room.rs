@@ -1,9 +1,9 @@
-//! What a node's record takes of its row, so that nothing is put into a record that a commit could not store.
+//! The size of a node's record, so that nothing is put into a record that a commit could not store.
 //!
-//! A row has [`Tree::LARGEST_ROW`] bytes, its key included. Content in the record, attributes, links and names of streams
-//! take what they take. Runs need not: where there is little room they go to pages, and the record has a reference to
-//! the topmost of them. So a record fits if it does in its *tight* form, and a commit stores it in the roomy one where
-//! that fits too.
+//! A row has at most [`Tree::LARGEST_ROW`] bytes, its key included. Content in the record, attributes, links and names
+//! of streams have a fixed size. Runs do not: where there is little room they go to pages, and the record has a
+//! reference to the topmost of them. So a record can be stored if it fits in its *tight* form, and a commit stores it
+//! in the *roomy* form where that fits too.
 
 use super::*;
 use crate::extents::Form;
@@ -15,26 +15,27 @@ use crate::stream::{ADDED_TO_NAMED, EXTENTS_HEADER, HEAD};
 /// Where a stream's bytes are, or would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// So many in the record.
+    /// This many bytes in the record.
     Inline(usize),
-    /// In clusters, with a node of so many bytes in the record.
+    /// In clusters, with a node of this many bytes in the record.
     Outside(usize),
 }
 
-/// Bytes that an attribute takes in a record.
+/// The bytes that an attribute takes in a record, for a key and a value of these lengths.
 fn attribute(key: usize, value: usize) -> usize {
     ROW_HEADER + key.next_multiple_of(8) + value.next_multiple_of(8) + 4
 }
 
-/// Bytes of an attribute's key before what is its own.
+/// The bytes of an attribute's key before its name or number.
 const KEY: usize = 16;
-/// Bytes that follow it where a number tells versions of the data apart, and large named streams.
+/// The bytes after those in the key of a version of the data, and in the key of the runs of a large named stream.
 const VERSION: usize = 24;
 const NUMBER: usize = 0x40;
-/// The attribute that counts the versions, which comes with the first that lies in clusters.
+/// The bytes of the value of the attribute that counts versions; a record has it once any version of the data lies in
+/// clusters.
 const COUNTER: usize = 40;
 
-/// Bytes that a file's own data takes in its record.
+/// The bytes that a file's own data takes in its record.
 fn own(held: Held) -> usize {
     match held {
         Held::Inline(length) => attribute(KEY, SUMMARY + length.next_multiple_of(8)),
@@ -42,7 +43,7 @@ fn own(held: Held) -> usize {
     }
 }
 
-/// Bytes that a named stream takes with a name of so many units.
+/// The bytes that a named stream takes in the record, with a name of `units` UTF-16 units.
 fn named(units: usize, held: Held) -> usize {
     match held {
         Held::Inline(length) => attribute(KEY + 2 * units, SUMMARY + length),
@@ -52,24 +53,24 @@ fn named(units: usize, held: Held) -> usize {
     }
 }
 
-/// Bytes that a snapshot takes.
+/// The bytes that a snapshot takes in the record, with a name of `units` UTF-16 units.
 fn snapshot(units: usize, held: Held) -> usize {
     let Held::Outside(node) = held else { return named(units, held) };
     attribute(KEY + 2 * units, HEAD) + attribute(KEY + VERSION, EXTENTS_HEADER + node)
 }
 
-/// Why a node with this record, read from a row with a key of so many bytes, may only be read, if so: others make rows
-/// larger than any that are written here.
+/// The reason why a node may only be read if its record, with a row key of `row_key` bytes, is larger than any that is
+/// written here. Other writers make such rows.
 pub(super) fn is_larger(record: &Record, row_key: usize) -> Option<&'static str> {
     let most: usize = record.rows.iter().map(|row| attribute(row.key.len(), row.value.len())).sum();
-    // The sum is cheap; only what may be too large is looked at closely.
+    // The sum is cheap; only a record that may be too large is measured exactly.
     let is_close = most + row_key + 2 * Record::HEADER > Tree::LARGEST_ROW;
     let is_larger = || row_size(&vec![1; row_key], &record.to_bytes()) > Tree::LARGEST_ROW;
     (is_close && is_larger()).then_some("its record is larger than those that are written, and is only read")
 }
 
 impl Core {
-    /// The node whose record a node's data stands in.
+    /// The node whose record holds the data of this node: for a named stream the file, else the node itself.
     pub fn owner_of(&self, node: u64) -> u64 {
         match self.entities.get(&node).map(|entity| &entity.place) {
             Some(RecordPlace::Part { of }) => *of,
@@ -77,8 +78,8 @@ impl Core {
         }
     }
 
-    /// Bytes that a node's row takes in a form. `instead` says of the data of one node where it is; of the others
-    /// the streams are asked, so that the caller must not have them locked.
+    /// The bytes that a node's row takes in a form. `instead` is a stream's node and where its data is assumed to be.
+    /// All other streams are read-locked, so the caller must not hold their locks.
     pub fn row_bytes(&self, node: u64, form: Form, instead: Option<(u64, Held)>) -> Result<usize> {
         let entity = self.entity(node)?;
         let held = |stream: &Stream| match instead {
@@ -88,7 +89,8 @@ impl Core {
             Some((node, held)) if node == stream.node => held,
             _ => match &stream.read().content {
                 StreamContent::Inline(content) => Held::Inline(content.len()),
-                // Runs come without being asked for room, so in the tight form they have it beforehand.
+                // Adding runs does not check the room, so in the tight form they count with the most that they can
+                // take.
                 StreamContent::Extents(_) if form == Form::Tight => {
                     Held::Outside(form.largest_node(self.geometry()))
                 }
@@ -115,13 +117,13 @@ impl Core {
         Ok(row_size(&vec![1; row_key], &[]) + size.next_multiple_of(8))
     }
 
-    /// Whether there is nothing in a record but the file's own data, which fits in any form.
+    /// Whether a record holds nothing but the file's own data, which fits in any form.
     fn has_only_data(&self, node: u64) -> Result<bool> {
         let entity = self.entity(node)?;
         Ok(entity.record.rows.is_empty() && entity.named.is_empty())
     }
 
-    /// Whether a node's record fits into its row, with the data of one node held so.
+    /// Whether a node's record fits into its row, with the data of one stream where `instead` says.
     fn holds(&self, node: u64, instead: Option<(u64, Held)>) -> Result<bool> {
         let node = self.owner_of(node);
         let entity = self.entity(node)?;
@@ -131,7 +133,7 @@ impl Core {
         Ok(self.row_bytes(node, Form::Tight, instead)? <= Tree::LARGEST_ROW)
     }
 
-    /// Refuses what does not fit into a node's record, before it is too late.
+    /// Returns an error if a node's record would not fit into its row with the data of one stream where `instead` says.
     pub fn record_fits(&self, node: u64, instead: Option<(u64, Held)>) -> Result<()> {
         match self.holds(node, instead)? {
             true => Ok(()),
@@ -139,13 +141,13 @@ impl Core {
         }
     }
 
-    /// Whether a stream's content may stand in the record, so many bytes of it.
+    /// Whether `length` bytes of a stream's content may stand in the record.
     pub fn holds_inline(&self, stream: u64, length: u64) -> bool {
         let is_short = length < self.geometry().version.least_outside();
         is_short && self.holds(stream, Some((stream, Held::Inline(length as usize)))).unwrap_or(false)
     }
 
-    /// Whether a record is smaller once so many bytes of a stream are moved into clusters.
+    /// Whether a record gets smaller when `length` bytes of a stream move from it into clusters.
     pub fn is_smaller_outside(&self, owner: u64, stream: &Stream, length: usize) -> Result<bool> {
         let entity = self.entity(owner)?;
         let node = Held::Outside(Form::Tight.largest_node(self.geometry()));
@@ -156,9 +158,9 @@ impl Core {
         })
     }
 
-    /// Whether a node's row is too large to be stored, as it is now. Nothing that is asked for makes it so.
+    /// Whether a node's row is too large to be stored in its present state. No accepted change makes it so.
     pub(super) fn is_too_large(&self, node: u64) -> Result<bool> {
-        /// What is counted may be so much more than what the rows of older versions take.
+        /// The count may exceed the true size of rows of older versions by this many bytes.
         const SLACK: usize = 512;
         let node = self.owner_of(node);
         if self.entity(node)?.place == RecordPlace::Nowhere || self.has_only_data(node)? {
@@ -167,7 +169,7 @@ impl Core {
         Ok(self.row_bytes(node, Form::Tight, None)? > Tree::LARGEST_ROW + SLACK)
     }
 
-    /// In which form a commit stores a node.
+    /// The form in which a commit stores a node.
     pub(super) fn form_of(&self, node: u64) -> Result<Form> {
         if self.has_only_data(node)? {
             return Ok(Form::Roomy);
@@ -178,9 +180,10 @@ impl Core {
         }
     }
 
-    /// Bytes that a node's row would take under a name of so many units instead of one of its names.
+    /// Returns an error if a node's row would be too large once a name of `before` units is replaced by one of `after`
+    /// units.
     pub fn fits_renamed(&self, node: u64, before: usize, after: usize) -> Result<()> {
-        // Both a key and a link are as long as the name, and what the row takes is a multiple of 8.
+        // A link, or a key, grows with the name, and the row's size is a multiple of 8.
         let more = 2 * after.saturating_sub(before);
         match more == 0 || self.row_bytes(node, Form::Tight, None)? + more + 8 <= Tree::LARGEST_ROW {
             true => Ok(()),
@@ -195,8 +198,8 @@ mod tests {
     use crate::layout::Attribute;
     use crate::layout::attribute::MULTIPLE;
 
-    /// Nothing asked for makes such a record; should there be one all the same, the commit leaves that file as it is on
-    /// disk, with its old content, stores all others, and says so.
+    /// No accepted change makes such a record. Should there be one all the same, the commit leaves that file on disk as
+    /// it is, with its old content, stores all others, and returns an error.
     #[test]
     fn a_record_that_does_not_fit_costs_no_other() {
         use crate::windows::{checked, content, file, made, name, open};
@@ -214,7 +217,7 @@ mod tests {
             entity.record.rows.extend((length > 0).then(|| row(length)));
         };
         put(8000);
-        // Its clusters are parked, and must not be used by others meanwhile.
+        // The old clusters of "large" are parked, and must not be used for other files meanwhile.
         volume.write(node, 0, &[2; 10_000]).unwrap();
         volume
             .set_attributes(node, &platter_vfs::Change { size: Some(10_000), ..Default::default() })

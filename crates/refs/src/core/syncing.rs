@@ -1,4 +1,4 @@
-//! The log of syncs: what goes into it, and what is made of it when a volume is opened.
+//! The log of syncs: making its entries, and carrying them out again when a volume is opened.
 
 use super::*;
 use crate::extents::{Extent, Extents, Form, Mapping};
@@ -8,20 +8,20 @@ use crate::sync_log::{self, Beside, Change, NAME, Purpose, SyncLog, UNIT, Writte
 use platter_device::Buffer;
 use std::ops::Range;
 
-/// Bytes of the log: a share of the volume, at least and at most.
+/// The size of the log: a fraction (one in `SHARE`) of the volume, but at least and at most this many bytes.
 const SHARE: u64 = 512;
 const LEAST: u64 = 256 << 10;
 const MOST: u64 = 4 << 20;
-/// Pages that a new file takes at most, with those above it.
+/// The most pages that making or removing the log's file takes.
 const PAGES: u64 = 64;
 
-/// An entry as it goes to the device.
+/// An entry of the log, to be written to the device.
 pub struct SyncEntry {
-    /// Its offset there.
+    /// The entry's offset on the device.
     pub place: u64,
-    /// Bytes.
+    /// The entry's length in bytes.
     pub length: usize,
-    /// Whether it tells of data without checksums, which must be there before it.
+    /// Whether the entry has runs without checksums, whose data must be durable before the entry is written.
     pub needs_data: bool,
 }
 
@@ -30,11 +30,11 @@ fn name() -> Vec<u16> {
 }
 
 impl Core {
-    /// Notes that runs came into a node's own data in the place of others, of which an entry of the log can tell; without
-    /// runs, that it was written in place.
+    /// Notes that `runs` replaced others in a node's own data, or, if there are none, that it was written in place. An
+    /// entry of the log can hold either.
     pub fn note_written(&mut self, node: u64, runs: &[Extent]) {
         let is_noted = match (&mut self.sync_log, self.news) {
-            // The next commit has everything anyway.
+            // The next commit writes everything anyway.
             (_, true) => false,
             (None, _) => true,
             (Some(log), _) => log.note(node, runs),
@@ -49,22 +49,22 @@ impl Core {
         }
     }
 
-    /// Whether something was written that no entry has, or only one that may not be there yet.
+    /// Whether a file was written whose change is in no entry, or only in one that may not be on the device yet.
     pub fn waits_for_entry(&self) -> bool {
         let has_all = |log: &SyncLog| log.changes.is_empty() && log.beside.is_none();
         self.has_written && !self.sync_log.as_ref().is_some_and(has_all)
     }
 
-    /// Whether entries can tell of a node's own data.
+    /// Whether entries can hold changes of a node's own data: it is a file with a name.
     pub fn is_logged(&self, node: u64) -> bool {
         let place = self.entities.get(&node).map(|entity| (entity.id, &entity.place));
         matches!(place, Some((Id::File(..), RecordPlace::Long { .. } | RecordPlace::Body)))
     }
 
-    /// Makes an entry of everything that was noted, in `memory`. `None` if a commit must do.
+    /// Makes an entry of all noted changes, in `memory`. `None` if only a commit can make them durable.
     pub fn entry(&mut self, memory: &mut Buffer) -> Option<SyncEntry> {
         let mut changes = std::mem::take(&mut self.sync_log.as_mut()?.changes);
-        // Of one file they stay in their order.
+        // The sort is stable: the changes of one file stay in the order in which they were made.
         changes.sort_by_key(|(node, _)| *node);
         let entry = self.entry_of(&changes, None, memory);
         changes.clear();
@@ -72,14 +72,15 @@ impl Core {
         entry
     }
 
-    /// Whether an entry can go to the device beside what it tells of: if nothing else is new.
+    /// Whether an entry can go to the device at the same time as the data that it describes: only if nothing else is
+    /// new.
     pub fn takes_entry_beside(&self) -> bool {
         let is_idle = |log: &SyncLog| log.changes.is_empty() && log.beside.is_none();
         !self.news && self.writable().is_ok() && self.sync_log.as_ref().is_some_and(is_idle)
     }
 
-    /// Makes an entry of what so many writes on their way will change, in `memory`. `None` if that cannot be, as where two
-    /// of them have a cluster in common: nobody knows which will be the last.
+    /// Makes an entry, in `memory`, of the changes of `writes` writes that are still in flight. `None` if that is not
+    /// possible, as where two of them write the same cluster: then it is not known which ends last.
     pub fn entry_beside(
         &mut self,
         mut changes: Vec<Change>,
@@ -101,9 +102,10 @@ impl Core {
         Some(entry)
     }
 
-    /// Notes that one of the writes that the log entry on its way describes is finished, with these runs. Returns whether that
-    /// entry is enough to make the runs durable. It is not if there was a commit since, and not if another write of the same
-    /// clusters was finished before this one: that one stands in a later entry, and only a commit keeps the order of both.
+    /// Notes that one of the writes that the entry in flight describes is finished, with these runs. Returns whether
+    /// that entry suffices to make the runs durable. It does not if there was a commit since, nor if another write of
+    /// the same clusters was finished before this one: that write belongs to a later entry, and only a commit keeps the
+    /// order of both.
     pub fn end_beside(&mut self, node: u64, runs: &[Extent], is_written: bool) -> bool {
         let clock = self.checkpoint.clock;
         let Some(log) = &mut self.sync_log else { return false };
@@ -126,12 +128,12 @@ impl Core {
         true
     }
 
-    /// Takes back the entry that was being written beside its data, now that all of it has been written. Returns whether
-    /// it makes the sync durable. It does not if a commit came since, which made the entry void, nor if one of the writes it
-    /// tells of failed: then no other entry follows before the next commit.
+    /// Ends the entry that was written at the same time as its data, once all of that data has been written. Returns
+    /// whether the entry makes the sync durable. It does not if a commit came since, which made the entry void, nor if
+    /// one of its writes failed: then no other entry follows before the next commit.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there is none, or a write of it is not finished.
+    /// [`Error::InvalidArgument`] if there is no such entry, or one of its writes is not finished.
     pub fn take_beside(&mut self) -> Result<bool> {
         let clock = self.checkpoint.clock;
         let taken = self.sync_log.as_mut().and_then(|log| log.beside.take_if(|beside| beside.left == 0));
@@ -142,13 +144,13 @@ impl Core {
         Ok(beside.clock == clock && !beside.is_wrong)
     }
 
-    /// Whether an entry is on its way beside what it tells of.
+    /// Whether an entry is in flight at the same time as its data.
     pub fn has_entry_beside(&self) -> bool {
         self.sync_log.as_ref().is_some_and(|log| log.beside.is_some())
     }
 
-    /// Makes an entry of these changes, in the order of nodes, in `memory`; written at this time, if that is not known of
-    /// the files.
+    /// Makes an entry of these changes, which are ordered by node, in `memory`. `now` is the time of the writes if the
+    /// records do not have it yet.
     fn entry_of(&mut self, changes: &[Change], now: Option<u64>, memory: &mut Buffer) -> Option<SyncEntry> {
         let groups = changes.chunk_by(|one, other| one.0 == other.0);
         let files: Option<Vec<Written>> = groups.map(|group| self.written(group, now)).collect();
@@ -179,7 +181,7 @@ impl Core {
         Some(Written { home, ordinal, name, modified, size, runs })
     }
 
-    /// Makes the log, as part of the next commit, if the volume has room for it.
+    /// Makes the log's file, as part of the next commit, if the volume has room for it.
     pub fn provide_log(&mut self, device: &dyn Device, now: u64) -> Result<()> {
         if self.sync_log.is_some() || self.is_log_refused {
             return Ok(());
@@ -215,7 +217,7 @@ impl Core {
     ) -> Result<Range<u64>> {
         let cluster = self.cluster(&run);
         let start = self.device_place(cluster)?;
-        // What was in these clusters is nobody's business.
+        // The file must not show what these clusters held before.
         device.write_at(start, &Buffer::new(bytes as usize))?;
         let mut extents = Extents::new(&self.pages, sync_log::DIRECTORY);
         let all = Extent { at: 0, count: run.count, cluster, checksum: None };
@@ -231,7 +233,7 @@ impl Core {
     }
 
     fn put_log(&mut self, mut state: StreamState, now: u64) -> Result<()> {
-        /// Hidden, of the system, and to be archived.
+        /// Attribute flags: hidden, system, archive.
         const ATTRIBUTES: u32 = 0x26;
         let ordinal = self.new_ordinal(sync_log::DIRECTORY)?;
         let schema = self.geometry().version.file_schema();
@@ -250,10 +252,11 @@ impl Core {
         Ok(geometry.offset(self.pages.map.real(geometry, cluster, 1)?))
     }
 
-    /// Finds the log and carries out again what it tells, in memory: the next commit has it.
+    /// Finds the log and carries out its entries again, in memory; the next commit stores the result. Returns notes for
+    /// the user.
     ///
     /// # Errors
-    /// [`Error::Damaged`] and [`Error::Device`] if that cannot be done.
+    /// [`Error::Damaged`] and [`Error::Device`] if an entry cannot be read or does not fit the volume.
     pub fn replay(&mut self, device: &dyn Device) -> Result<Vec<String>> {
         let Some(area) = self.find_log()? else { return Ok(Vec::new()) };
         let (mut notes, mut entries) = (Vec::new(), Vec::new());
@@ -263,7 +266,7 @@ impl Core {
             at += length;
         }
         self.sync_log = Some(SyncLog::new(area));
-        // Before each entry but the last one there was a flush.
+        // Each entry but the last was followed by a flush, so only the data of the last can be missing.
         if let Some(last) = entries.last()
             && !self.has_data(device, last)?
         {
@@ -281,7 +284,7 @@ impl Core {
         Ok(notes)
     }
 
-    /// Has every sync commit. A log that is there goes with the next commit, which has what its entries tell.
+    /// Makes every sync a commit. An existing log is removed with the next commit, which stores what its entries hold.
     ///
     /// # Errors
     /// As [`Core::remove_log`].
@@ -290,11 +293,11 @@ impl Core {
         self.remove_log()
     }
 
-    /// Takes the log off the volume with the next commit, so that nothing is left there that only Platter knows. It stays
-    /// where there is no room for the change, or its file cannot be read.
+    /// Removes the log's file with the next commit, so that nothing is left on the volume that only Platter
+    /// understands. The log stays where there is no room for the change, or its file cannot be read.
     ///
     /// # Errors
-    /// What a change of the metadata gives that failed half-way.
+    /// The error of a change of the metadata that failed half-way.
     pub fn remove_log(&mut self) -> Result<()> {
         let is_wanted = self.sync_log.is_some() && !self.has_entry_beside();
         if !is_wanted || self.promise().is_err() || !self.spares(PAGES) {
@@ -319,7 +322,7 @@ impl Core {
         Ok(())
     }
 
-    /// The content of the log's file.
+    /// The state of the log's file, if there is one.
     fn log_file(&mut self) -> Result<Option<StreamState>> {
         let (tree, pages) = match self.tree(sync_log::DIRECTORY) {
             Ok(found) => found,
@@ -334,7 +337,7 @@ impl Core {
         Ok(stream::take_streams(&mut record, &mut self.pages, sync_log::DIRECTORY)?.own)
     }
 
-    /// Where the log is on the device.
+    /// The bytes on the device that the log takes, if there is one.
     fn find_log(&mut self) -> Result<Option<Range<u64>>> {
         let Some(state) = self.log_file()? else { return Ok(None) };
         let length = state.size / u64::from(self.geometry().cluster);
@@ -342,7 +345,7 @@ impl Core {
             Mapping::Extent(run) if run.at == 0 && u64::from(run.count) == length => Some(run),
             _ => None,
         });
-        // Not as it was made: then it is only a file.
+        // A file in another form than `make_log` gives it is no log.
         let Some(run) = whole.filter(|run| run.checksum.is_none() && state.size <= MOST) else {
             return Ok(None);
         };
@@ -351,7 +354,7 @@ impl Core {
         Ok(Some(start..start + state.size))
     }
 
-    /// The entry with this number at the beginning of a part of the log, and its length.
+    /// Reads the entry with this number at the beginning of a part of the log. Returns its length and its files.
     fn read_entry(
         &self,
         device: &dyn Device,
@@ -372,7 +375,7 @@ impl Core {
             device.read_copy(copy, area.start, &mut bytes)?;
             Ok(sync_log::read(&mut bytes).map(|files| (length as u64, files)))
         };
-        // Of a mirror any copy will do; one may be out of service.
+        // Any copy of a mirror will do; one may be out of service.
         let mut answer = from(0);
         for copy in 1..device.copies() {
             match from(copy) {
@@ -384,7 +387,7 @@ impl Core {
         answer
     }
 
-    /// Whether all data with checksums that an entry tells of is there.
+    /// Whether all data for which an entry has checksums is on the device.
     fn has_data(&self, device: &dyn Device, files: &[Written]) -> Result<bool> {
         let mut cluster = Buffer::new(self.geometry().cluster as usize);
         for run in files.iter().flat_map(|file| &file.runs) {

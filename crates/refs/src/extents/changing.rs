@@ -1,10 +1,10 @@
-//! Runs are put in the place of others, in memory.
+//! Replacing runs of a stream by others, in memory.
 
 use super::*;
 use std::ops::RangeInclusive;
 
 impl Leaf {
-    /// Its rows from the first cluster of `new` on, as many as there are and are new, and their position.
+    /// The leaf's rows from the first cluster of `new` on, at most as many as `new` has, and the position of the first.
     fn overwritten_by(&self, new: &[Extent]) -> Option<(usize, &[Extent])> {
         let rows = self.rows.as_ref()?;
         let position = first_from(rows, self.first, new.first()?.at);
@@ -14,8 +14,8 @@ impl Leaf {
 }
 
 impl Extents {
-    /// Puts `new` runs, in order, in the place of whatever is between `from` and `to`. What was there is appended to
-    /// `gone` as runs of the volume. The range must be loaded.
+    /// Replaces whatever is between the clusters `from` and `to` of the stream by the runs `new`, which are in order.
+    /// The replaced runs are appended to `gone` as (virtual cluster, count). The range must be loaded.
     pub fn replace(&mut self, from: u32, to: u32, new: &[Extent], gone: &mut Vec<(u64, u32)>) {
         if from >= to {
             return;
@@ -28,7 +28,7 @@ impl Extents {
         if new.len() != (to - from) as usize || !self.replace_alike(start..=end, new, gone) {
             self.replace_any((start, end), (from, to), new, gone);
         }
-        // One whose runs stand in the stream's row is new with every change of them.
+        // A stream whose runs stand in its row is stored anew with every change of them.
         self.changed = self.changed.max(1);
         self.owe();
     }
@@ -83,8 +83,8 @@ impl Extents {
         self.mend(start, end);
     }
 
-    /// Puts runs of one cluster with checksums in the place of as many others, if that is what all of them are: the
-    /// commonest change of all, and the leaves keep their shape.
+    /// Replaces runs of one cluster with checksums by as many others, if all of them are such. This is the commonest
+    /// change, and the leaves keep their shape. Returns whether it was done.
     fn replace_alike(
         &mut self,
         leaves: RangeInclusive<usize>,
@@ -127,7 +127,7 @@ impl Extents {
         true
     }
 
-    /// Brings the bounds of leaves up to date after a change, splits those that are too large and drops empty ones.
+    /// Updates the bounds of leaves after a change, splits those that are too large and drops empty ones.
     fn mend(&mut self, start: usize, end: usize) {
         let mut index = start;
         let mut end = end;
@@ -178,12 +178,12 @@ impl Extents {
     }
 }
 
-/// The positions of rows from one on. A page has fewer than this can count.
+/// The positions of `count` rows from `position` on. A page has fewer rows than `u16` can count.
 fn numbers(position: usize, count: usize) -> impl Iterator<Item = u16> {
     (position..position + count).map(|position| position as u16)
 }
 
-/// Notes a run that is given up, as one with the run before it where they touch.
+/// Adds a run that is given up to `gone`, joined with the run before it where they touch.
 fn leave(gone: &mut Vec<(u64, u32)>, cluster: u64, count: u32) {
     match gone.last_mut() {
         Some(last) if last.0 + u64::from(last.1) == cluster => last.1 += count,
@@ -191,7 +191,7 @@ fn leave(gone: &mut Vec<(u64, u32)>, cluster: u64, count: u32) {
     }
 }
 
-/// Joins runs that lie one after the other on the volume as in the stream, around these positions.
+/// Joins neighbouring runs between these positions that follow each other on the volume as in the stream.
 fn join(rows: &mut Vec<Extent>, from: usize, to: usize) {
     let mut index = from;
     let mut to = to.min(rows.len());

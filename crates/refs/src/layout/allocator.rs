@@ -13,11 +13,11 @@ use platter_vfs::{Error, Result};
 pub struct AllocatorRow {
     /// The first cluster. All allocators count real clusters.
     pub start: u64,
-    /// Clusters.
+    /// The number of clusters in the range.
     pub count: u64,
-    /// Clusters in use.
+    /// The number of clusters in use.
     pub used: u64,
-    /// A bit for each cluster, set where it is in use; `None` if all are, or none is.
+    /// A bit for each cluster, set where the cluster is in use; `None` if all clusters are in use, or none is.
     pub bits: Option<Box<[u64]>>,
 }
 
@@ -68,8 +68,8 @@ impl AllocatorRow {
         Ok(AllocatorRow { start, count, used, bits: Some(bits) })
     }
 
-    /// Which containers of `clusters` clusters each it is about, by their places on the volume, and what it says of
-    /// them; `None` if it is not about whole ones.
+    /// Returns the containers, of `clusters` clusters each, that the row covers (by their places on the volume), and
+    /// whether they are free, full or partly in use; `None` if the row does not cover whole containers.
     pub fn range(&self, clusters: u32) -> Option<(Range, Use)> {
         let clusters = u64::from(clusters);
         if self.count == 0 || !self.start.is_multiple_of(clusters) || !self.count.is_multiple_of(clusters) {
@@ -86,14 +86,14 @@ impl AllocatorRow {
         Some(((first, count), says))
     }
 
-    /// The part of the bitmap that is about the container at this position of its range.
+    /// Returns the bits of the container at this position of the row's range, counted in containers.
     pub fn bits_of(&self, position: u32, clusters: u32) -> Option<&[u64]> {
         let words = clusters.div_ceil(64) as usize;
         let first = position as usize * words;
         self.bits.as_ref()?.get(first..first + words)
     }
 
-    /// The row's value. `medium` rows differ in one byte from 3.7 on.
+    /// Returns the row's value. Rows of the medium allocator (`medium`) differ in one byte from 3.7 on.
     pub fn to_bytes(&self, version: Version, medium: bool) -> Vec<u8> {
         let tier: u16 = if medium && version >= Version::V3_7 { 0x200 } else { 0x100 };
         let free = self.count.saturating_sub(self.used);
@@ -119,31 +119,32 @@ impl AllocatorRow {
 /// A row of the container table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerRow {
-    /// Its number.
+    /// The container's number.
     pub number: u64,
-    /// What it is used for.
+    /// What the container is used for: the flags below.
     pub flags: u32,
-    /// Its clusters.
+    /// The number of clusters in the container.
     pub count: u32,
-    /// Clusters of it that are free; `u64::MAX` where nobody counted.
+    /// The number of free clusters in the container; `u64::MAX` where they were not counted.
     pub free: u64,
-    /// Its first real cluster.
+    /// The container's first cluster, as a real number.
     pub start: u64,
 }
 
 impl ContainerRow {
     /// Bytes of the key, with which the value begins.
     pub const KEY: usize = 16;
-    /// Holds metadata.
+    /// Flag: the container holds metadata.
     pub const METADATA: u32 = 0x01;
-    /// Holds files' data.
+    /// Flag: the container holds files' data.
     pub const DATA: u32 = 0x40;
-    /// Nothing in it is in use.
+    /// Flag: no cluster of the container is in use.
     pub const EMPTY: u32 = 0x2000;
-    /// Its content is compressed. Inferred: this is the bit that the driver keeps in memory for it.
+    /// Flag: the container's content is compressed. Inferred: this is the bit that the driver keeps in memory for such
+    /// a container.
     pub const COMPRESSED: u32 = 0x800;
 
-    /// Bytes of a row's value.
+    /// The length of a row's value in bytes, for clusters of `cluster` bytes and page references of `reference` bytes.
     pub fn size(cluster: u32, reference: usize) -> usize {
         if cluster == 65536 || reference == 0x48 { 224 } else { 160 }
     }
@@ -182,11 +183,11 @@ impl ContainerRow {
 /// A row of the object table: where an object's tree is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectRow {
-    /// The checkpoint clock when it was last changed.
+    /// The checkpoint's clock when the object was last changed.
     pub clock: u32,
-    /// How many times it was opened for change, roughly.
+    /// Roughly the number of times the object was opened for change.
     pub epoch: u32,
-    /// The root of its tree.
+    /// The root page of the object's tree.
     pub root: PageReference,
     /// For directories: the number that was last given to a child.
     pub last_child: Option<u64>,

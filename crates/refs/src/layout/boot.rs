@@ -8,9 +8,9 @@ use platter_vfs::{Error, Result};
 /// A version of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// 3 for everything that is read here.
+    /// The major version: 3 for every volume that this code reads.
     pub major: u8,
-    /// 4 (Windows 10 1803) to 14 (Windows 11 24H2).
+    /// The minor version: 4 (Windows 10 1803) to 14 (Windows 11 24H2).
     pub minor: u8,
 }
 
@@ -19,7 +19,7 @@ impl Version {
     pub const V3_4: Version = Version { major: 3, minor: 4 };
     /// Windows 11 21H2.
     pub const V3_7: Version = Version { major: 3, minor: 7 };
-    /// The first with compact page references.
+    /// The first version with compact page references.
     pub const V3_10: Version = Version { major: 3, minor: 10 };
     /// Windows 11 24H2, Windows Server 2025.
     pub const V3_14: Version = Version { major: 3, minor: 14 };
@@ -34,7 +34,8 @@ impl Version {
         self >= Version::V3_14
     }
 
-    /// Whether clusters can have several owners: how they are counted before 3.14 is not known.
+    /// Whether clusters can have several owners. Before 3.14 they cannot here: how such clusters are counted is not
+    /// known.
     pub fn has_shared_clusters(self) -> bool {
         self >= Version::V3_14
     }
@@ -53,15 +54,15 @@ impl Version {
         self.file_schema() + 0x10
     }
 
-    /// Content of this size and more is not put into the record. Before 3.11 other bounds held, which are not known for
-    /// certain; content in clusters is right at any.
+    /// The smallest size in bytes at which content is put into clusters and not into the record. Before 3.11 other
+    /// bounds held, which are not known for certain; content in clusters is valid at any size.
     pub fn least_outside(self) -> u64 {
         if self >= Version::V3_10 { 0x800 } else { 1 }
     }
 
-    /// Whether the medium allocator has rows of all containers, and says of those of other allocators that they are
-    /// wholly in use. At 3.4 each container has a row in one allocator only (forefst `allocators.md`); what lies
-    /// between is taken to be like what came later.
+    /// Whether the medium allocator has rows of all containers, in which those of other allocators are wholly in use.
+    /// At 3.4 each container has a row in one allocator only (forefst `allocators.md`); the versions after 3.4 are
+    /// taken to be like the later ones.
     pub fn has_shared_allocators(self) -> bool {
         self > Version::V3_4
     }
@@ -73,10 +74,10 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// The boot record.
+/// The boot record: the version and the sizes of the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootRecord {
-    /// Sectors of the volume.
+    /// The number of sectors of the volume.
     pub sectors: u64,
     /// Bytes per sector.
     pub sector: u32,
@@ -86,36 +87,37 @@ pub struct BootRecord {
     pub version: Version,
     /// The metadata checksum chosen when the volume was made: 0 none, 2 CRC64, 4 SHA-256.
     pub checksum: u16,
-    /// 0x06 on 3.4, 0x26 from 3.7, 0x66 from 3.10.
+    /// Flags whose meaning is not known: 0x06 on 3.4, 0x26 from 3.7, 0x66 from 3.10.
     pub flags: u32,
-    /// Serial number.
+    /// The volume's serial number.
     pub serial: u64,
     /// Bytes per container.
     pub container: u64,
-    /// Set by each making from 3.10 on; zero before.
+    /// 16 bytes that are set when a volume is made, from 3.10 on; zero before. Their purpose is not known.
     pub instance: [u8; 16],
 }
 
 impl BootRecord {
-    /// Where a volume on a device of this many bytes can end, most likely first: after its last whole container, as
-    /// those of Windows do, or its last whole cluster. The last sector before holds the copy of the boot record.
+    /// The places where a volume on a device of `length` bytes can end, most likely first: after its last whole
+    /// container, as those of Windows do, or after its last whole cluster or sector. The last sector before the end
+    /// holds the copy of the boot record.
     pub fn ends(length: u64, sector: u64) -> [u64; 4] {
         [64 << 20, 65536, 4096, sector].map(|unit| length / unit * unit)
     }
 
-    /// Bytes of it that mean something; the rest of the sector is zero.
+    /// Bytes of the boot record that have a meaning; the rest of the sector is zero.
     pub const SIZE: usize = 512;
 
-    /// Whether a sector says that it begins a ReFS volume of any version.
+    /// Whether a sector has the names with which a ReFS volume of any version begins.
     pub fn is_refs(bytes: &[u8]) -> bool {
         bytes.get(3..11) == Some(b"ReFS\0\0\0\0") && bytes.get(16..20) == Some(b"FSRS")
     }
 
-    /// Reads the record and checks what everything else depends on.
+    /// Reads the record and checks the fields that everything else depends on.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] if it is no ReFS or a version that is not read, [`Error::Damaged`] for a wrong
-    /// checksum or a geometry that cannot be.
+    /// [`Error::NotThisFormat`] if the sector is no ReFS boot record or its version is not read, [`Error::Damaged`] for
+    /// a wrong checksum or an impossible geometry.
     pub fn from_bytes(bytes: &[u8; BootRecord::SIZE], at: u64) -> Result<BootRecord> {
         let not_this = |reason: String| Err(Error::NotThisFormat { format: "ReFS", reason });
         if !BootRecord::is_refs(bytes) {
@@ -207,7 +209,8 @@ impl BootRecord {
     }
 }
 
-/// Rotate right and add, over everything but the first three bytes and the checksum itself.
+/// The checksum of a boot record: rotate right and add, over everything but the first three bytes and the checksum
+/// itself.
 pub(crate) fn checksum(bytes: &[u8; BootRecord::SIZE]) -> u16 {
     let counted = bytes[3..0x16].iter().chain(&bytes[0x18..]);
     counted.fold(0, |sum: u16, &byte| sum.rotate_right(1).wrapping_add(u16::from(byte)))

@@ -1,5 +1,5 @@
-//! The checkpoint: one page that says which roots make up the volume. Two places take turns; the one with the higher
-//! clock counts.
+//! The checkpoint: one page that refers to the roots that make up the volume. It is written to two places alternately,
+//! and the one with the higher clock counts.
 //!
 //! Source: forefst `docs/structures/chkp.md` and libfsrefs' documentation, which agree once two lengths are added up:
 //! the roots are found through a list of 4-byte offsets, which stands at 0x94 or, from 3.14 on, at an offset that is
@@ -10,7 +10,7 @@ use super::page::{self, PageHeader};
 use super::{Algorithm, PageReference, Version};
 use platter_vfs::{Error, Result};
 
-/// How many roots there are.
+/// The number of roots in a checkpoint.
 pub const ROOTS: usize = 13;
 
 /// The roots, in the order of the checkpoint.
@@ -19,34 +19,34 @@ pub const ROOTS: usize = 13;
 pub enum Root {
     /// Objects by number.
     Objects = 0,
-    /// What is free for files and most metadata.
+    /// Free clusters for files and most metadata.
     MediumAllocator = 1,
-    /// What is free for the allocators' own pages.
+    /// Free clusters for the allocators' own pages.
     ContainerAllocator = 2,
-    /// How each kind of table orders its keys.
+    /// The schemas: how each kind of table orders its keys.
     Schemas = 3,
-    /// Which directory lies in which.
+    /// For each directory, the directory above it.
     ParentChild = 4,
-    /// Second copy of the objects.
+    /// Second copy of the object table.
     ObjectsCopy = 5,
-    /// Clusters that several files share.
+    /// Reference counts of clusters that several files share.
     References = 6,
-    /// Where each container lies.
+    /// The container table: where each container lies.
     Containers = 7,
-    /// Second copy of the containers.
+    /// Second copy of the container table.
     ContainersCopy = 8,
-    /// Second copy of the schemas.
+    /// Second copy of the schema table.
     SchemasCopy = 9,
     /// Containers by state; empty at rest.
     ContainerIndex = 10,
-    /// Which ranges are in what integrity state.
+    /// The integrity state of ranges of clusters.
     IntegrityState = 11,
-    /// What is free for the container tables and this allocator itself.
+    /// Free clusters for the container tables and for this allocator's own pages.
     SmallAllocator = 12,
 }
 
 impl Root {
-    /// All of them.
+    /// All roots, in the order of the checkpoint.
     pub const ALL: [Root; ROOTS] = [
         Root::Objects,
         Root::MediumAllocator,
@@ -63,7 +63,7 @@ impl Root {
         Root::SmallAllocator,
     ];
 
-    /// The table's number, which its pages carry.
+    /// The table's number, which stands in the header of each of its pages.
     pub fn table(self) -> u64 {
         [0x02, 0x21, 0x20, 0x01, 0x03, 0x04, 0x05, 0x0B, 0x0C, 0x06, 0x0E, 0x0F, 0x22][self as usize]
     }
@@ -77,12 +77,13 @@ impl Root {
         schemas[self as usize]
     }
 
-    /// Whether its addresses are real ones: those tables are needed before the container table can translate.
+    /// Whether the table's pages are addressed by real cluster numbers: such tables are needed before the container
+    /// table can translate virtual ones.
     pub fn is_real(self) -> bool {
         matches!(self, Root::Containers | Root::ContainersCopy | Root::SmallAllocator)
     }
 
-    /// Its name for people.
+    /// The table's name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Root::Objects => "object table",
@@ -102,26 +103,27 @@ impl Root {
     }
 }
 
-/// A checkpoint.
+/// A checkpoint, as its page holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The version, in both its places.
+    /// The version of the format; where the page holds it twice, both are the same.
     pub version: Version,
-    /// Whether 0x50 repeats the version: on volumes made as 3.10 or later.
+    /// Whether the page repeats the version at 0x50: on volumes made as 3.10 or later.
     pub echo: bool,
-    /// Counts checkpoints.
+    /// The number of this checkpoint: each has a higher one than the one before.
     pub clock: u64,
     /// The clock of the last change of an allocator.
     pub allocator_clock: u64,
-    /// The oldest record of the log that matters.
+    /// The oldest record of the log that is still needed.
     pub log: u64,
     /// 0x002 always, 0x080 made as 3.10 or later, 0x200 offsets found through a pointer, 0x400 checksums are verified.
     pub flags: u32,
-    /// Where the list of the roots' offsets stands, and the page's own reference, in bytes from the start of the page.
+    /// Where the list of the roots' offsets stands and where the page's own reference stands, in bytes from the start
+    /// of the page.
     pub places: (usize, usize),
     /// Bytes of a page reference on this volume.
     pub reference: usize,
-    /// The roots.
+    /// The references to the roots' pages, in the order of [`Root`].
     pub roots: [PageReference; ROOTS],
 }
 
@@ -203,8 +205,8 @@ impl Checkpoint {
         })
     }
 
-    /// What is not known of this checkpoint, if anything: then a changed one cannot be written. An Insider build of
-    /// Windows (29574) sets the flag 0x2000 and has the list at 0xB0 and the reference at 0xE8.
+    /// Returns a reason if the checkpoint has flags or a layout that are not known: then no changed one can be written.
+    /// An Insider build of Windows (29574) sets the flag 0x2000 and has the list at 0xB0 and the reference at 0xE8.
     pub fn unknown(&self) -> Option<String> {
         let flags = self.flags & !Checkpoint::KNOWN;
         if flags != 0 {
@@ -217,7 +219,7 @@ impl Checkpoint {
         })
     }
 
-    /// Where list and own reference stand, as far as is known.
+    /// Where the list of roots and the page's own reference stand under these flags, as far as is known.
     pub fn places(flags: u32) -> (usize, usize) {
         let list =
             if flags & Checkpoint::INDIRECT != 0 { Checkpoint::INDIRECT_LIST } else { Checkpoint::FIXED };
@@ -235,7 +237,7 @@ impl Checkpoint {
         }
     }
 
-    /// The page for `cluster`.
+    /// Returns the page to write at `cluster`. `geometry` is the size of a cluster and of a page in bytes.
     pub fn to_bytes(
         &self,
         cluster: u64,

@@ -4,7 +4,7 @@
 //!   (the parameters of CRC-64/NVME), recomputed from pages that Windows wrote.
 //! * CRC-32C over a cluster: superblocks and checkpoints on volumes with 4 KiB clusters, and the data of integrity
 //!   streams.
-//! * SHA-256 in place of both on volumes made so.
+//! * SHA-256 in place of both on volumes made with it.
 
 use sha2::{Digest, Sha256};
 
@@ -36,7 +36,7 @@ impl Algorithm {
         })
     }
 
-    /// Its code.
+    /// The code that stands for the algorithm on disk.
     pub fn code(self) -> u8 {
         match self {
             Algorithm::None => 0,
@@ -46,7 +46,7 @@ impl Algorithm {
         }
     }
 
-    /// Its name for people.
+    /// The algorithm's name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::None => "none",
@@ -56,7 +56,7 @@ impl Algorithm {
         }
     }
 
-    /// Bytes that a value of it takes.
+    /// The length of a checksum in bytes.
     pub fn size(self) -> usize {
         match self {
             Algorithm::None => 0,
@@ -66,7 +66,7 @@ impl Algorithm {
         }
     }
 
-    /// The value over `bytes`.
+    /// Computes the checksum of `bytes`.
     pub fn of(self, bytes: &[u8]) -> Checksum {
         let mut value = [0; 32];
         match self {
@@ -79,7 +79,7 @@ impl Algorithm {
     }
 }
 
-/// The CRC-64 of a page. One value is never stored and has another in its place (as observed by others in the driver).
+/// The CRC-64 of a page. One value is never stored; another stands in its place (observed by others in the driver).
 fn crc64(bytes: &[u8]) -> u64 {
     match crc_fast::crc64_nvme(bytes) {
         0xABBA_FFFF_ABBA_FFFE => 0xABBA_FFFF_ABBA_FFFF,
@@ -90,9 +90,9 @@ fn crc64(bytes: &[u8]) -> u64 {
 /// A stored or computed checksum.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Checksum {
-    /// What computed it.
+    /// The algorithm that computed the checksum.
     pub algorithm: Algorithm,
-    /// The value, in the order it is stored; bytes past the algorithm's length are zero.
+    /// The value, in the byte order in which it is stored; bytes past the algorithm's length are zero.
     pub value: [u8; 32],
 }
 
@@ -105,18 +105,18 @@ impl Checksum {
         &self.value[..self.algorithm.size()]
     }
 
-    /// Whether `bytes` have this checksum. What has no checksum always has it.
+    /// Whether `bytes` have this checksum. With [`Algorithm::None`] all bytes do.
     pub fn matches(&self, bytes: &[u8]) -> bool {
         self.algorithm == Algorithm::None || self.algorithm.of(bytes) == *self
     }
 }
 
 impl Checksum {
-    /// Puts right the only bit in which `bytes` differ from what has this checksum, and returns whether that is all that is
-    /// wrong. Of pages with a CRC-64 chance has one in 2^46 taken for such, of those with a CRC-32C one in 2^17.
+    /// Corrects a single wrong bit in `bytes`, and returns whether they have this checksum afterwards. Of pages with
+    /// other damage one in 2^46 is wrongly taken for such with a CRC-64, and one in 2^17 with a CRC-32C.
     pub fn correct_one_bit(&self, bytes: &mut [u8]) -> bool {
         let size = self.algorithm.size();
-        // The remainder of a bit that is followed by nothing, from which those of the bits before follow.
+        // The remainder of the last bit, from which the remainders of the bits before it follow.
         let polynomial = match self.algorithm {
             Algorithm::Crc64 => 0x9A6C_9329_AC4B_C9B5_u64,
             Algorithm::Crc32c => 0x82F6_3B78,

@@ -1,8 +1,9 @@
-//! How a record's attributes are framed before 3.7: their keys have no word for how many there may be of a kind, no
+//! The form of a record's attributes before 3.7: their keys have no word that says how many of a type there may be, no
 //! subtype and no number of a stream, and a stream outside the record is one row instead of two.
 //!
-//! Everywhere else attributes have the later form. Here they are brought into it when a record is read, and back when
-//! it is stored, so that a record stays what it was made as: volumes that Windows has upgraded keep their old ones.
+//! All other code sees attributes in the later form. This module brings them into it when a record is read, and back
+//! when it is stored, so that a record keeps the form it was made in: volumes that Windows has upgraded keep their old
+//! records.
 //!
 //! Source: libfsrefs' documentation ("Attribute record"), forefst `docs/attributes/OBJ_LINK.md`, `I30_INDEX.md` and
 //! `STANDARD_INFORMATION.md`. That the row of a stream outside the record has the kind of the stream, also if that has
@@ -17,18 +18,18 @@ use super::{make_object_link, object_link};
 
 /// Type of the link from a directory's record to its name.
 const DIRECTORY_LINK: u16 = 0x38;
-/// Schema of streams outside the record, here and later.
+/// Schema of the trees of streams outside the record, in this form and in the later one.
 const STREAM_SCHEMA: (u32, u32) = (0x1A0, 0x200);
 /// Bytes of the tree header of a stream outside the record, with which its value begins.
 const STREAM_HEADER: u32 = 0x88;
-/// Bytes of what makes a record a directory's.
+/// Bytes of the row `$I30`, which marks a record as that of a directory.
 const INDEX_SIZE: usize = 0x94;
-/// Where the name stands in a link, and its length.
+/// Where the name stands in the value of a link, and where its length stands.
 const LINK_NAME: (usize, usize) = (0x5E, 0x54);
-/// Numbers of streams outside the record begin here.
+/// The first of the numbers that [`to_modern`] gives to streams outside the record, which have none in this form.
 const FIRST_NUMBER: u64 = 0xF000;
 
-/// Whether records of this schema are framed so.
+/// Whether records of this schema have the form from before 3.7.
 pub fn is_legacy(schema: u32) -> bool {
     schema < 0x1B0
 }
@@ -37,7 +38,7 @@ fn is_outside(value: &[u8]) -> bool {
     u32_at(value, 0) == STREAM_HEADER
 }
 
-/// Attributes as they stand in a record, in the later form.
+/// Converts attributes as they stand in a record from before 3.7 to the later form.
 pub fn to_modern(rows: Vec<Attribute>) -> Vec<Attribute> {
     let mut all = Vec::with_capacity(rows.len());
     let mut number = FIRST_NUMBER;
@@ -45,7 +46,7 @@ pub fn to_modern(rows: Vec<Attribute>) -> Vec<Attribute> {
         let (kind, name) = (u32_at(&row.key, 8), row.key.get(12..).unwrap_or(&[]));
         let named = |marker, subtype, row: &Attribute| {
             let mut new = Attribute::new(marker, kind as u16, subtype, name, row.flags, row.value.clone());
-            // The length that the key says is checked elsewhere.
+            // The length that the key holds is checked elsewhere.
             put(&mut new.key, 0, u64_at(&row.key, 0));
             new
         };
@@ -92,8 +93,8 @@ pub fn to_modern(rows: Vec<Attribute>) -> Vec<Attribute> {
     all
 }
 
-/// Attributes as they stand in a record, in order. If it is a directory's, the link to its name repeats when it was `made`
-/// and these `flags`.
+/// Converts attributes of the later form to those of a record from before 3.7, in the order of their keys. The record
+/// of a directory repeats in the link to its name when it was `made` and these `flags`.
 pub fn to_legacy(rows: &[Attribute], made: u64, flags: u32) -> Vec<Attribute> {
     let new = |kind: u16, name: &[u8], flags: u16, value: Vec<u8>| {
         let mut key = vec![0; 12];
@@ -105,11 +106,11 @@ pub fn to_legacy(rows: &[Attribute], made: u64, flags: u32) -> Vec<Attribute> {
     let stream = |kind, name: &[u8], row: &Attribute| {
         let mut value = row.value.clone();
         set_schema(&mut value, STREAM_SCHEMA.0);
-        // Which checksum its data has is not said here.
+        // The kind of the data's checksum is not stored in this form.
         put(&mut value, 0x58, 0u32);
         new(kind, name, row.flags, value)
     };
-    // A name that is empty has its end.
+    // The end of the name is stored for an empty one too.
     let nameless = [0; 2];
     let mut all = Vec::with_capacity(rows.len());
     for row in rows {
@@ -153,7 +154,8 @@ pub fn to_legacy(rows: &[Attribute], made: u64, flags: u32) -> Vec<Attribute> {
     all
 }
 
-/// The value of the link from a directory to its name: it repeats times and flags as they were in the beginning.
+/// The value of the link from a directory to its name: it repeats times and flags as they were when the directory was
+/// made.
 fn link(row: &Attribute, made: u64, flags: u32) -> Vec<u8> {
     let (above, name) = object_link(row);
     let mut value = vec![0; LINK_NAME.0 + 2 * name.len() + 2];

@@ -1,4 +1,4 @@
-//! What stands on disk: one type for each structure, read through checked code and written back byte for byte.
+//! The structures on disk: one type for each, read through checked code and written back byte for byte.
 
 mod allocator;
 pub mod attribute;

@@ -1,4 +1,4 @@
-//! A node of a B+-tree: rows with a key and a value, and an index that keeps them in order.
+//! A node of a B+-tree: rows with a key and a value, and an index that holds their order.
 //!
 //! A node is worked on in the very bytes that stand on disk: a row is appended to the data area and its offset put
 //! into the index; a removed row leaves a gap that counts as free. The *area* of a node begins with the node header and
@@ -17,30 +17,30 @@ pub const NODE_HEADER: usize = 0x28;
 /// Bytes of a row before its key.
 pub const ROW_HEADER: usize = 16;
 
-/// Rows are children, not values.
+/// Flag of a node: its rows refer to children and hold no values.
 pub const INNER: u8 = 1;
-/// The topmost node of its table.
+/// Flag of a node: it is the root of its table.
 pub const ROOT: u8 = 2;
-/// Rows are runs of a stream, without row headers.
+/// Flag of a node: its rows are runs of a stream, without row headers.
 pub const STREAM: u8 = 4;
 
 /// A row as it stands in a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'n> {
-    /// Its key.
+    /// The row's key.
     pub key: &'n [u8],
-    /// Its flags.
+    /// The row's flags.
     pub flags: u16,
-    /// Its value, which may overlap the key.
+    /// The row's value, which may overlap the key.
     pub value: &'n [u8],
 }
 
 impl Row<'_> {
-    /// The value holds a node of its own.
+    /// Flag of a row: the value holds a node of its own.
     pub const EMBEDDED: u16 = 1;
 }
 
-/// A node to be read. Made by [`TreeNode::new`] from bytes that [`TreeNode::check`] accepted, or that were built here.
+/// A node, to be read. Made by [`TreeNode::new`] from bytes that [`TreeNode::check`] accepted, or that this code built.
 #[derive(Clone, Copy)]
 pub struct TreeNode<'n>(&'n [u8]);
 
@@ -50,10 +50,10 @@ impl<'n> TreeNode<'n> {
         TreeNode(area)
     }
 
-    /// Whether every row and every offset lies inside the area: what all other calls rely on.
+    /// Checks that every row and every offset lies inside the area, on which all other calls rely.
     ///
     /// # Errors
-    /// What is wrong, with the offset in the area: expected and found.
+    /// For the first violation its offset in the area, what was expected and what was found.
     pub fn check(area: &[u8]) -> std::result::Result<(), (usize, String, String)> {
         let wrong = |at: usize, expected: String, found: usize| Err((at, expected, format!("{found:#x}")));
         if area.len() < NODE_HEADER {
@@ -96,22 +96,22 @@ impl<'n> TreeNode<'n> {
         Ok(())
     }
 
-    /// Rows in it.
+    /// The number of rows in the node.
     pub fn len(&self) -> usize {
         u32_at(self.0, 0x14) as usize
     }
 
-    /// Whether it has no row.
+    /// Whether the node has no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Levels below it; 0 for a leaf.
+    /// The number of levels below the node; 0 for a leaf.
     pub fn level(&self) -> u8 {
         self.0[0x0C]
     }
 
-    /// [`INNER`], [`ROOT`], [`STREAM`].
+    /// The node's flags: [`INNER`], [`ROOT`], [`STREAM`].
     pub fn flags(&self) -> u8 {
         self.0[0x0D]
     }
@@ -126,12 +126,12 @@ impl<'n> TreeNode<'n> {
         self.flags() & STREAM != 0
     }
 
-    /// Bytes that rows can still take, gaps included.
+    /// Bytes that are free for further rows, gaps included.
     pub fn free(&self) -> usize {
         u32_at(self.0, 0x08) as usize
     }
 
-    /// Bytes that rows take, with their places in the index.
+    /// Bytes that the rows and their entries in the index take.
     pub fn used(&self) -> usize {
         (0..self.len()).map(|position| u32_at(self.0, self.offset(position)) as usize + 4).sum()
     }
@@ -165,7 +165,8 @@ impl<'n> TreeNode<'n> {
         (0..self.len()).map(move |position| self.row(position))
     }
 
-    /// The position of the first row that does not come before `key`, and whether it has exactly that key.
+    /// The position of the first row whose key is not less than the one looked for, and whether that row has exactly
+    /// this key. `compare` compares a row's key with it.
     pub fn find(&self, mut compare: impl FnMut(&[u8]) -> Ordering) -> (usize, bool) {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -180,7 +181,7 @@ impl<'n> TreeNode<'n> {
     }
 }
 
-/// How a row's value shares bytes with its key, as Windows stores some rows.
+/// Where in the key a row's value begins, if the two share bytes, as Windows stores some rows.
 fn overlap(key: &[u8], value: &[u8]) -> Option<usize> {
     if key.is_empty() || value.is_empty() {
         None
@@ -202,11 +203,11 @@ pub fn row_size(key: &[u8], value: &[u8]) -> usize {
     ROW_HEADER + body.next_multiple_of(8)
 }
 
-/// A node to be changed.
+/// A node, to be changed.
 pub struct TreeNodeMut<'n>(&'n mut [u8]);
 
 impl<'n> TreeNodeMut<'n> {
-    /// A node in this area, which holds one already.
+    /// The node that this area already holds.
     pub fn new(area: &'n mut [u8]) -> TreeNodeMut<'n> {
         TreeNodeMut(area)
     }
@@ -217,7 +218,7 @@ impl<'n> TreeNodeMut<'n> {
         TreeNodeMut::fresh(area, level, flags)
     }
 
-    /// Makes an area that is all zeroes, or an empty node, an empty node.
+    /// Makes an empty node of an area that is all zeroes or already an empty node.
     pub fn fresh(area: &'n mut [u8], level: u8, flags: u8) -> TreeNodeMut<'n> {
         let length = area.len() as u32;
         put(area, 0x00, NODE_HEADER as u32);
@@ -235,7 +236,7 @@ impl<'n> TreeNodeMut<'n> {
         TreeNode(self.0)
     }
 
-    /// Changes level and flags.
+    /// Changes the node's level and flags.
     pub fn set_level(&mut self, level: u8, flags: u8) {
         put(self.0, 0x0C, level);
         put(self.0, 0x0D, flags);
@@ -275,7 +276,7 @@ impl<'n> TreeNodeMut<'n> {
         true
     }
 
-    /// Takes the row at this position out.
+    /// Removes the row at this position.
     pub fn remove(&mut self, position: usize) {
         let (index, count) = (self.view().index(), self.view().len());
         let at = self.view().offset(position);
@@ -334,7 +335,7 @@ impl<'n> TreeNodeMut<'n> {
         &mut self.0[start..start + length]
     }
 
-    /// Moves the rows together, in order, so that all that is free lies in one piece.
+    /// Moves the rows together, in order, so that all free bytes lie in one piece.
     fn close_gaps(&mut self) {
         let view = self.view();
         let start = u32_at(view.0, 0) as usize;
@@ -360,12 +361,13 @@ impl<'n> TreeNodeMut<'n> {
     }
 }
 
-/// Where in a tree header the kind of the checksums stands that the volume's pages have: the codes of [`Algorithm`].
-/// Proven for tables by hashes that Windows stored: with 2 on volumes with CRC-64, with 4 on one with SHA-256.
+/// The offset in a tree header of the kind of checksum that the volume's pages have, one of the codes of [`Algorithm`].
+/// Proven for tables by hashes that Windows stored: 2 on volumes with CRC-64, 4 on one with SHA-256.
 pub const CHECKSUM_KIND: usize = 0x14;
 
-/// The header of a tree in its root page, or of a tree embedded in a row. It says CRC-64, which is what Windows writes in
-/// embedded trees of such volumes; what it writes there on others is not known.
+/// Returns the header of a tree, for its root page or, where the tree is embedded, for the row's value. The kind of
+/// checksum in it is CRC-64, which is what Windows writes in embedded trees of volumes with CRC-64; what it writes
+/// there on others is not known.
 pub fn tree_header(schema: u32, kind: u16, extra: &[u8]) -> Vec<u8> {
     let mut header = vec![0; 0x28 + extra.len()];
     let length = header.len() as u32;

@@ -9,25 +9,26 @@ use platter_vfs::{Error, Result};
 /// Bytes of the header that every metadata page begins with.
 pub const HEADER: usize = 0x50;
 
-/// What a page is, by its first four bytes.
+/// The first four bytes of a superblock.
 pub const SUPERBLOCK: [u8; 4] = *b"SUPB";
-/// A checkpoint.
+/// The first four bytes of a checkpoint.
 pub const CHECKPOINT: [u8; 4] = *b"CHKP";
-/// A node of a B+-tree.
+/// The first four bytes of a page with a node of a B+-tree.
 pub const NODE: [u8; 4] = *b"MSB+";
 
-/// The header.
+/// The header of a metadata page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageHeader {
-    /// Superblock, checkpoint or node.
+    /// The kind of page: [`SUPERBLOCK`], [`CHECKPOINT`] or [`NODE`].
     pub signature: [u8; 4],
-    /// Tells the pages of one volume from another's: the four words of the superblock's GUID, combined by XOR.
+    /// The volume signature, which distinguishes the pages of this volume from those of others: the four words of the
+    /// superblock's GUID, combined by XOR.
     pub volume: u32,
     /// The checkpoint's clock when the page was written.
     pub clock: u64,
     /// The clock of the table's last change.
     pub tree_clock: u64,
-    /// Where the page is, cluster by cluster, as its own table counts (virtual or real); unused ones are zero.
+    /// The page's clusters, in the numbers that its table uses (virtual or real); unused ones are zero.
     pub clusters: [u64; 4],
     /// The number of the table that a node belongs to.
     pub table: u64,
@@ -46,7 +47,7 @@ impl PageHeader {
         }
     }
 
-    /// Stores it at the start of a page.
+    /// Stores the header at the start of a page.
     pub fn store(&self, page: &mut [u8]) {
         page[..4].copy_from_slice(&self.signature);
         put(page, 0x04, 2u32);
@@ -60,17 +61,17 @@ impl PageHeader {
     }
 }
 
-/// Where a page is, and what its content must add up to.
+/// Where a page is, and the checksum that its content must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageReference {
-    /// Its clusters; unused ones are zero.
+    /// The page's clusters; unused ones are zero.
     pub clusters: [u64; 4],
     /// The checksum of the whole page.
     pub checksum: Checksum,
 }
 
 impl PageReference {
-    /// Bytes on volumes up to 3.9, whatever the checksum.
+    /// Bytes of a reference on volumes up to 3.9, whatever the checksum.
     pub const LEGACY: usize = 104;
 
     /// Bytes of a compact reference with this checksum.
@@ -106,7 +107,7 @@ impl PageReference {
         Ok(PageReference { clusters, checksum })
     }
 
-    /// Stores it into the whole of `bytes`.
+    /// Stores the reference and fills the rest of `bytes` with zeroes.
     pub fn store(&self, bytes: &mut [u8]) {
         bytes.fill(0);
         self.clusters.iter().enumerate().for_each(|(index, cluster)| put(bytes, 8 * index, *cluster));
@@ -122,7 +123,8 @@ fn store_checksum(bytes: &mut [u8], checksum: &Checksum) {
     bytes[8..8 + checksum.algorithm.size()].copy_from_slice(checksum.bytes());
 }
 
-/// Gives a superblock or checkpoint its own checksum: over `covered` bytes with the descriptor zeroed.
+/// Stores a superblock's or checkpoint's own checksum, which is over the first `covered` bytes with the descriptor
+/// zeroed.
 pub fn seal(
     page: &mut [u8],
     descriptor: std::ops::Range<usize>,
@@ -135,10 +137,11 @@ pub fn seal(
     PageReference { clusters: [cluster, 0, 0, 0], checksum }.store(&mut page[descriptor]);
 }
 
-/// Whether a superblock or checkpoint has the checksum that it says it has.
+/// Checks that a superblock or checkpoint has the checksum that it stores of itself.
 ///
 /// # Errors
-/// [`Error::Damaged`] with what is wrong. `at` is where the page stands on the device.
+/// [`Error::Damaged`] if the checksum differs or its descriptor is not inside the page. `at` is where the page stands
+/// on the device.
 pub fn check_seal(
     page: &[u8],
     covered: usize,
@@ -172,7 +175,7 @@ pub fn volume_signature(guid: &[u8; 16]) -> u32 {
     (0..4).fold(0, |sum, word| sum ^ u32_at(guid, 4 * word))
 }
 
-/// Whether a page header's second word is the only one known.
+/// The word of a page header at offset 4. Only the value 2 is known.
 pub fn header_version(page: &[u8]) -> u16 {
     u16_at(page, 4)
 }

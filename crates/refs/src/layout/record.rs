@@ -10,40 +10,42 @@ use super::{Attribute, PageReference, TreeNode, TreeNodeMut, legacy};
 use crate::layout::tree_header;
 use platter_vfs::{Error, Result};
 
-/// A record.
+/// The record of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The schema its header names: [`Version::file_schema`](super::Version::file_schema) when it was made.
+    /// The schema in the record's header: [`Version::file_schema`](super::Version::file_schema) of the version that
+    /// made the record.
     pub schema: u32,
     /// Creation, modification, change and access, each in units of 100 ns since 1601.
     pub times: [u64; 4],
     /// Attribute flags.
     pub attributes: u32,
-    /// Flags of the driver's own.
+    /// Internal flags of the driver.
     pub internal: u32,
-    /// Which security descriptor.
+    /// The identifier of the security descriptor.
     pub security: u64,
-    /// Bytes of content.
+    /// The size of the content in bytes.
     pub size: u64,
-    /// Bytes allocated.
+    /// The number of bytes allocated.
     pub allocated: u64,
-    /// Where the volume's change journal mentions the file last, and which journal.
+    /// The file's last entry in the volume's change journal, and the number of that journal.
     pub journal: [u64; 2],
     /// Packed size of the extended attributes.
     pub ea_size: u32,
-    /// Reparse tag.
+    /// The reparse tag.
     pub reparse: u32,
-    /// The file's number in its directory; a directory's highest one given out.
+    /// For a file its number in its directory; for a directory the highest number given to a child.
     pub ordinal: u64,
     /// Where a file that was copied from another volume came from.
     pub origin: [u64; 2],
-    /// Names that lead to it.
+    /// The number of names that lead to the record.
     pub links: u32,
-    /// The next number for a set of streams.
+    /// The number that the next stream in clusters gets.
     pub next_stream: u64,
-    /// Its attributes, in order.
+    /// The record's attributes, in order.
     pub rows: Vec<Attribute>,
-    /// The pages that hold its attributes where they do not fit into it: then `rows` is empty until they are read.
+    /// The pages that hold the attributes where these do not fit into the record: then `rows` is empty until the pages
+    /// are read.
     pub outside: Vec<PageReference>,
 }
 
@@ -51,15 +53,15 @@ impl Record {
     /// Bytes of the header: the tree header, and the standard information.
     pub const HEADER: usize = 0xA8;
 
-    /// Whether it is marked as a directory.
+    /// Attribute flag: the record is that of a directory.
     pub const DIRECTORY: u32 = 0x1000_0000;
-    /// Its data may have holes.
+    /// Attribute flag: the data may have holes.
     pub const SPARSE: u32 = 0x200;
-    /// It is a reparse point.
+    /// Attribute flag: the file is a reparse point.
     pub const REPARSE_POINT: u32 = 0x400;
-    /// Its data is checksummed.
+    /// Attribute flag: the data is checksummed.
     pub const INTEGRITY: u32 = 0x8000;
-    /// It has extended attributes.
+    /// Attribute flag: the file has extended attributes.
     pub const HAS_EA: u32 = 0x4_0000;
 
     /// A record without attributes.
@@ -109,7 +111,7 @@ impl Record {
         let mut ea_size = u32_at(value, 0x78);
         if legacy::is_legacy(schema) {
             rows = legacy::to_modern(rows);
-            // The low half of the reparse tag stands there.
+            // Before 3.7 this field holds the low half of the reparse tag.
             ea_size = 0;
         }
         let times = std::array::from_fn(|index| u64_at(value, 0x28 + 8 * index));
@@ -133,7 +135,8 @@ impl Record {
         })
     }
 
-    /// The value of the row that holds the record. The index is at its very end, where others look for it.
+    /// Returns the value of the row that holds the record. The node's index is at its very end, where other readers
+    /// look for it.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut standard = [0; Record::HEADER - 0x28];
         self.times.iter().enumerate().for_each(|(index, time)| put(&mut standard, 8 * index, *time));
@@ -169,31 +172,31 @@ impl Record {
         value
     }
 
-    /// The only attribute of a type.
+    /// The attribute of a type of which a record has one at most.
     pub fn single(&self, kind: u16) -> Option<&Attribute> {
         self.rows.iter().find(|row| row.is_single() && row.kind() == kind)
     }
 
-    /// Takes every attribute out for which `gone` says so.
+    /// Removes every attribute for which `gone` returns true.
     pub fn take(&mut self, mut gone: impl FnMut(&Attribute) -> bool) {
         self.rows.retain(|row| !gone(row));
     }
 }
 
-/// A short entry: a name whose record is elsewhere. Directories and files with several names have them.
+/// A short entry: the value of a name whose record is elsewhere. Directories and files with several names have them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortEntry {
-    /// The number of a file in its home directory; a directory's in the one above.
+    /// The number of a file in its home directory, or of a directory in the directory above.
     pub ordinal: u64,
-    /// The directory itself, or the home directory of a file.
+    /// The object number of the directory itself, or of the home directory of a file.
     pub object: u64,
-    /// As in the record.
+    /// The times, as in the record.
     pub times: [u64; 4],
-    /// As in the record.
+    /// The bytes allocated, as in the record.
     pub allocated: u64,
-    /// As in the record.
+    /// The size, as in the record.
     pub size: u64,
-    /// As in the record; [`Record::DIRECTORY`] tells which it is.
+    /// The attribute flags, as in the record; [`Record::DIRECTORY`] tells a directory from a file.
     pub attributes: u32,
 }
 
@@ -237,7 +240,7 @@ impl ShortEntry {
         value
     }
 
-    /// Whether it leads to a directory.
+    /// Whether the name is that of a directory.
     pub fn is_directory(&self) -> bool {
         self.attributes & Record::DIRECTORY != 0
     }
@@ -247,16 +250,16 @@ impl ShortEntry {
 pub mod key {
     use super::super::bytes::put;
 
-    /// The directory's own record.
+    /// The key of the directory's own record.
     pub const OWN: [u8; 4] = [0x10, 0, 0, 0];
-    /// What the rows of names begin with.
+    /// The first word of the keys of names.
     pub const NAME: u16 = 0x30;
-    /// A name whose record is its value.
+    /// The second word of a name's key where the row's value is the record.
     pub const LONG: u16 = 1;
-    /// A name whose record is elsewhere.
+    /// The second word of a name's key where the record is elsewhere and the row's value is a short entry.
     pub const SHORT: u16 = 2;
 
-    /// The row of a name.
+    /// The key of a name.
     pub fn name(flags: u16, units: &[u16]) -> Vec<u8> {
         let mut key = vec![0; 4 + 2 * units.len()];
         put(&mut key, 0, NAME);
@@ -265,7 +268,7 @@ pub mod key {
         key
     }
 
-    /// The row that leads from a file's number to its name.
+    /// The key of the row that leads from a file's number to its name.
     pub fn number(ordinal: u64) -> [u8; 24] {
         let mut key = [0; 24];
         put(&mut key, 0, 0x8000_0020u32);
@@ -273,7 +276,7 @@ pub mod key {
         key
     }
 
-    /// The record of a file with several names, in its home directory.
+    /// The key of the record of a file with several names, in its home directory.
     pub fn body(ordinal: u64, home: u64) -> [u8; 24] {
         let mut key = [0; 24];
         put(&mut key, 0, 0x8000_0040u32);

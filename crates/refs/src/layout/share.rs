@@ -1,35 +1,35 @@
-//! How often clusters are referred to: a row for each range of clusters of which some belong to several streams.
+//! The block reference counts: a row for each range of clusters of which some belong to several streams.
 //!
-//! Source: forefst `docs/structures/block_refcount.md`. What the stamp is, and whether a cluster with one reference
+//! Source: forefst `docs/structures/block_refcount.md`. What the stamp means, and whether a cluster with one reference
 //! counts as 1 or as 0, is not known: 0 is written here, and both are read.
 
 use super::bytes::{put, u16_at, u32_at, u64_at};
 use platter_vfs::{Error, Result};
 
-/// The counts of a range of clusters.
+/// The reference counts of a range of clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareRow {
     /// The first of the clusters, a virtual number and a multiple of [`ShareRow::CLUSTERS`].
     pub start: u64,
-    /// Changes with the row.
+    /// A number that changes with each change of the row.
     pub stamp: u64,
-    /// For each cluster how many streams refer to it, in the lower 14 bits.
+    /// For each cluster the number of streams that refer to it, in the lower 14 bits.
     pub counts: Box<[u16]>,
 }
 
 impl ShareRow {
-    /// Clusters of a row.
+    /// The number of clusters of a row.
     pub const CLUSTERS: u64 = 1024;
     /// Bytes of a row's key.
     pub const KEY: usize = 16;
-    /// Bytes of its value.
+    /// Bytes of a row's value.
     const LENGTH: usize = 0x820;
-    /// Where the counts are.
+    /// The offset of the counts in a row's value.
     const COUNTS: usize = 0x1C;
-    /// What of a count is one. The other bits belong to deduplication.
+    /// The bits of a count that hold the number. The two others belong to deduplication.
     pub const COUNT: u16 = 0x3FFF;
 
-    /// A row whose clusters have one owner at most.
+    /// A row whose clusters each have one owner at most.
     pub fn new(start: u64) -> ShareRow {
         ShareRow { start, stamp: 0, counts: vec![0; Self::CLUSTERS as usize].into_boxed_slice() }
     }
@@ -45,7 +45,7 @@ impl ShareRow {
     /// Reads a row's value.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it is not in this form: there is a shorter one that is not known.
+    /// [`Error::Damaged`] if the value is not in this form: there is a shorter form, which is not known.
     pub fn from_bytes(value: &[u8], at: u64) -> Result<ShareRow> {
         let (start, count) = (u64_at(value, 0x00), u64_at(value, 0x08));
         if value.len() < Self::COUNTS + 2 * Self::CLUSTERS as usize || count != Self::CLUSTERS {
@@ -66,7 +66,7 @@ impl ShareRow {
         Ok(ShareRow { start, stamp: u64_at(value, 0x10), counts })
     }
 
-    /// The value.
+    /// Returns the row's value.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut value = vec![0; Self::LENGTH];
         put(&mut value, 0x00, self.start);
@@ -83,7 +83,7 @@ impl ShareRow {
         counts.iter().map(|count| u32::from(count & Self::COUNT)).sum()
     }
 
-    /// Whether deduplication has a part in it, whose rules are not known.
+    /// Whether bits of deduplication are set in a count; its rules are not known.
     pub fn is_deduplicated(&self) -> bool {
         self.counts.iter().any(|count| count & !Self::COUNT != 0)
     }

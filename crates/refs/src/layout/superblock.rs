@@ -1,4 +1,5 @@
-//! The superblock: which two places hold the checkpoints. One at cluster 30, two near the volume's end.
+//! The superblock: the page with the two places of the checkpoints. One copy is at cluster 30, two are near the
+//! volume's end.
 //!
 //! Source: forefst `docs/structures/supb.md`, and a superblock that Windows wrote.
 
@@ -7,14 +8,14 @@ use super::page::{self, PageHeader};
 use super::{Algorithm, PageReference};
 use platter_vfs::{Error, Result};
 
-/// A superblock.
+/// A superblock, as its page holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// The volume's identifier.
     pub guid: [u8; 16],
-    /// The copy with the highest of the valid ones counts.
+    /// The number of the superblock's version: of the valid copies the one with the highest generation counts.
     pub generation: u64,
-    /// Where the two checkpoints are.
+    /// The real clusters of the two checkpoints.
     pub checkpoints: [u64; 2],
 }
 
@@ -22,10 +23,10 @@ impl Superblock {
     /// The cluster of the first copy.
     pub const CLUSTER: u64 = 0x1E;
     const LIST: usize = 0xC0;
-    /// Where the reference to itself stands.
+    /// Where the superblock's reference to itself stands in the page.
     pub(crate) const SELF: usize = 0xD0;
 
-    /// Where the copies are on a volume of so many clusters.
+    /// The clusters of the copies on a volume of this many clusters.
     pub fn places(clusters: u64) -> [u64; 3] {
         [Superblock::CLUSTER, clusters - 3, clusters - 2]
     }
@@ -56,7 +57,7 @@ impl Superblock {
         })
     }
 
-    /// The copy for `cluster`, one cluster long.
+    /// Returns the copy for `cluster`, one cluster of `size` bytes long.
     pub fn to_bytes(&self, cluster: u64, size: usize, reference: usize, algorithm: Algorithm) -> Vec<u8> {
         let mut bytes = vec![0; size];
         PageHeader {

@@ -1,19 +1,19 @@
-//! Pages that the next commit will take for what is in memory, which nothing else may take until then.
+//! Pages that the next commit will take for changes in memory. Nothing else may take them until then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many pages are owed in all. Every holder of a part of it has a handle.
+/// The number of pages owed in all. Everything that owes a part of it has a handle to the same count.
 #[derive(Clone, Debug, Default)]
 pub struct Owed(Arc<AtomicU64>);
 
 impl Owed {
-    /// How many.
+    /// The number of pages.
     pub fn pages(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// A holder owes `now` instead of `before`.
+    /// Changes a holder's part from `before` to `now` pages.
     pub fn change(&self, before: u64, now: u64) {
         if before != now {
             self.0.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);

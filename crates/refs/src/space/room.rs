@@ -1,42 +1,43 @@
-//! How much room there is for pages, and which container has most for data, known without looking at all containers:
-//! a large volume has hundreds of thousands.
+//! The room for pages, and the container with most room for data, kept up to date so that no call goes through all
+//! containers: a large volume has hundreds of thousands.
 
 use crate::container::Container;
 use crate::container::Tier;
 
-/// What a container counts for.
+/// What one container adds to the counts.
 #[derive(Clone, Copy, Default)]
 struct Share {
-    /// Pages that it has room for, in its tier.
+    /// The number of pages that the container has room for, in its tier.
     pages: u64,
-    /// The tier whose pages are put there, by number.
+    /// The tier whose pages go to the container, as a number.
     tier: usize,
-    /// Whether data may be put there and nothing is in it, so that it can be set apart for pages.
+    /// Whether the container is for data and empty, so that it can be set apart for pages.
     is_empty: bool,
-    /// Clusters for data.
+    /// The number of free clusters for data.
     data: u64,
 }
 
-/// Counts of all containers.
+/// The counts over all containers.
 pub(super) struct Room {
     per_container: u32,
     page: u32,
-    /// Pages that containers of each tier have room for; of the medium one, those that are set apart.
+    /// The number of pages that containers of each tier have room for; in the medium tier only those set apart for
+    /// pages.
     pages: [u64; 3],
-    /// Containers for data with nothing in them.
+    /// The number of containers for data that are empty.
     empty: u64,
-    /// Clusters for data.
+    /// The number of free clusters for data.
     data: u64,
-    /// A tournament of all containers for data: the winner of each pair of places is above it, 0 stands for nobody, and
-    /// `1 + index` for a container.
+    /// A tournament tree of all containers for data: above each pair of entries stands the winner. An entry is `1 +
+    /// index` of a container, or 0 for none.
     tree: Vec<u32>,
-    /// Containers whose place in it may be wrong by now.
+    /// Containers whose entries in the tree may be out of date.
     stale: Vec<u32>,
     is_stale: Vec<bool>,
 }
 
 impl Room {
-    /// Of these containers, with pages of so many clusters.
+    /// Counts these containers, with pages of `page` clusters.
     pub fn new(containers: &[Container], per_container: u32, page: u32) -> Room {
         let places = containers.len().next_power_of_two();
         let mut room = Room {
@@ -76,7 +77,7 @@ impl Room {
         count(&mut self.data, share.data);
     }
 
-    /// Changes a container, and the counts with it.
+    /// Changes a container, and updates the counts.
     pub fn change<T>(
         &mut self,
         containers: &mut [Container],
@@ -92,32 +93,32 @@ impl Room {
         done
     }
 
-    /// Clusters for data that can be handed out.
+    /// The number of clusters for data that can be handed out.
     pub fn data(&self) -> u64 {
         self.data
     }
 
-    /// Pages that a tier has room for without taking another container.
+    /// The number of pages that a tier has room for without taking over another container.
     pub fn pages(&self, tier: Tier) -> u64 {
         self.pages[tier as usize]
     }
 
-    /// Whether there is room for so many pages of each tier, if `fewer` containers were empty than are. A tier that is
-    /// full takes over an empty one.
+    /// Whether there is room for this many pages of each tier if `fewer` of the empty containers are left out. A tier
+    /// that is full takes over an empty one.
     pub fn has(&self, pages: [u64; 3], fewer: u64) -> bool {
         let each = u64::from(self.per_container / self.page);
         let short = |(wanted, there): (u64, &u64)| wanted.saturating_sub(*there).div_ceil(each);
         pages.into_iter().zip(&self.pages).map(short).sum::<u64>() + fewer <= self.empty
     }
 
-    /// What stands for a container in the tournament.
+    /// The entry of a container in the tournament tree.
     fn entry(&self, one: &Container, index: usize) -> u32 {
         if one.is_for_data() && one.free() > 0 { 1 + index as u32 } else { 0 }
     }
 
-    /// Which of two data goes to: the one with most room, but if nothing of it was ever used, only where no used one is
-    /// nearly empty. So data stays together, and an image file does not grow without need. Of those that are alike the
-    /// first.
+    /// Which of two containers data goes to: the one with most room, but a container that was never used only where no
+    /// used one is at least three quarters free. So data stays together, and an image file does not grow without need.
+    /// Of two that are alike it is the first.
     fn winner(&self, containers: &[Container], one: u32, other: u32) -> u32 {
         let nearly = self.per_container / 4 * 3;
         let rank = |entry: u32| {
@@ -140,7 +141,7 @@ impl Room {
         }
     }
 
-    /// The container that new data goes to, but for some.
+    /// The container that new data goes to, except `others`.
     pub fn roomiest(&mut self, containers: &[Container], others: &[usize]) -> Option<usize> {
         while let Some(index) = self.stale.pop() {
             let index = index as usize;

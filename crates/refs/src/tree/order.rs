@@ -1,4 +1,4 @@
-//! The orders of rows.
+//! The orders in which the rows of a table can stand.
 
 use crate::layout::bytes::{u16_at, u64_at};
 use std::cmp::Ordering;
@@ -11,18 +11,18 @@ pub enum Order {
     Words,
     /// The second word before the first.
     SecondWord,
-    /// By row type; names without regard to case, by this table of upper-case letters; everything else word by word
-    /// from the second on.
+    /// By the type of row; rows of names without regard to case, by this table of upper-case letters; all other rows
+    /// word by word, from the second word of 8 bytes on.
     Directory(Arc<[u16]>),
 }
 
 impl Order {
-    /// Whether two keys lead to the same row.
+    /// Whether two keys are equal in this order, and so lead to the same row.
     pub fn same(&self, left: &[u8], right: &[u8]) -> bool {
         self.compare(left, right).is_eq()
     }
 
-    /// How two keys are ordered.
+    /// Compares two keys.
     pub fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
         match self {
             Order::Words => words(left, right, 0),
@@ -47,7 +47,7 @@ fn words(left: &[u8], right: &[u8], from: usize) -> Ordering {
         .unwrap_or(Ordering::Equal)
 }
 
-/// The word at `at`, or what there is of it.
+/// The word of 8 bytes at `at`; bytes after the end of the key count as zero.
 fn word(bytes: &[u8], at: usize) -> u64 {
     match bytes.len().saturating_sub(at) {
         0 => 0,
@@ -64,7 +64,7 @@ fn names(upper: &[u16], left: &[u8], right: &[u8]) -> Ordering {
     let units = |key: &'_ [u8]| -> Vec<u16> {
         key[4.min(key.len())..].chunks_exact(2).map(|unit| upper[usize::from(u16_at(unit, 0))]).collect()
     };
-    // Names are short; most differ in the first units.
+    // Most names differ in the first units, so these are compared before the whole names are converted.
     let (mut at, end) = (4, left.len().max(right.len()));
     while at < end {
         match (left.get(at..at + 2), right.get(at..at + 2)) {

@@ -1,10 +1,10 @@
-//! Rows are taken out: pages that hold little are joined with a neighbour.
+//! Removing rows: pages that hold little are joined with a neighbour.
 
 use super::*;
 
 impl Tree {
-    /// Takes the row of this key out. Returns whether there was one. What holds for [`Tree::put`] where a page cannot be
-    /// read holds here; a neighbour that cannot be read is not joined with.
+    /// Removes the row of this key. Returns whether there was one. As with [`Tree::put`], the tree keeps its rows where
+    /// a page cannot be read; a neighbour that cannot be read is not joined with.
     pub fn remove(&mut self, pages: &mut Pages, key: &[u8]) -> Result<bool> {
         if self.get(pages, key, |_| ())?.is_none() {
             return Ok(false);
@@ -20,7 +20,7 @@ impl Tree {
         Ok(true)
     }
 
-    /// Takes a row out below `at`, a page that can be changed.
+    /// Removes a row from the tree below `at`, a page that can be changed.
     fn remove_below(
         &self,
         pages: &mut Pages,
@@ -42,7 +42,7 @@ impl Tree {
         self.merge(pages, at, position, leaves).inspect_err(|_| pages.is_broken = true)
     }
 
-    /// Takes an empty child out, or joins a small one with a neighbour. The child can be changed.
+    /// Removes an empty child, or joins a small one with a neighbour. The child can be changed.
     fn merge(
         &self,
         pages: &mut Pages,
@@ -73,7 +73,7 @@ impl Tree {
         let references = (self.reference(&node, left_position), self.reference(&node, left_position + 1));
         let (Ok(left), Ok(right)) = references else { return Ok(()) };
         let read = |pages: &mut Pages, reference| self.at_level(pages, reference, level - 1);
-        // Before anything is changed: with a neighbour that is damaged, the child stays as small as it is.
+        // Both are read before anything is changed: where a neighbour is damaged, the child stays as small as it is.
         let (Ok(left_page), Ok(right_page)) = (read(pages, &left), read(pages, &right)) else {
             return Ok(());
         };
@@ -87,7 +87,7 @@ impl Tree {
         let left = pages.change(&left, self.table, self.tier)?;
         let left_page = pages.dirty(&left, self.tier);
         if level > 1 {
-            // What took everything greater in the left page is bounded by what comes after it now.
+            // The last row of the left page led to all greater keys. Now rows follow, so it gets a key that bounds it.
             let last = left_page.node().len() - 1;
             let value = left_page.node().row(last).value.to_vec();
             let mut node = left_page.node_mut();
@@ -106,7 +106,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes the row of a child out of an inner node; the row that is last then leads to all greater keys.
+    /// Removes the row of a child from an inner node. The row that is last afterwards leads to all greater keys.
     fn drop_child(&self, pages: &mut Pages, above: &PageReference, position: usize) {
         let mut node = pages.dirty(above, self.tier).node_mut();
         node.remove(position);
@@ -118,7 +118,7 @@ impl Tree {
         }
     }
 
-    /// A root with a single page below it takes that page's rows if they fit.
+    /// Moves the rows of the only page below the root into the root if they fit, as often as there is such a page.
     fn lower_root(&mut self, pages: &mut Pages) -> Result<()> {
         let size = pages.geometry.page();
         loop {
@@ -134,7 +134,7 @@ impl Tree {
             }
             let above = node.level();
             let Ok(child) = self.reference(&node, 0) else { return Ok(()) };
-            // One that is damaged stays below.
+            // A damaged child stays below the root.
             let Ok(page) = self.at_level(pages, &child, above - 1) else { return Ok(()) };
             let level = page.node().level();
             let mut whole =
