@@ -1,7 +1,7 @@
-//! What a record's attributes amount to: those that stand outside it, and whether the content they lead to can be read.
+//! Attributes that stand outside their record, and whether the content that a record refers to can be read.
 //!
-//! Source: forefst `docs/attributes/` and `docs/concepts/compression.md`; where attributes outside the record stand is
-//! what refsprogs reads.
+//! Source: forefst `docs/attributes/` and `docs/concepts/compression.md`; for the place of attributes outside the
+//! record, the way refsprogs reads them.
 
 use crate::layout::attribute::{COUNTER, DATA, EFS, NAMED_DATA, REPARSE, SINGLE, STREAM_EXTENTS};
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
@@ -9,10 +9,10 @@ use crate::layout::{Attribute, PageReference, Record, Row, legacy};
 use crate::pages::{ANY_TABLE, Pages};
 use platter_vfs::{Error, Reparse, Result, reparse};
 
-/// Most pages of attributes of one record.
+/// The most pages with attributes of one record.
 const MOST_PAGES: usize = 1024;
 
-/// Reads the attributes that stand in pages outside the record.
+/// Reads the attributes that stand in pages outside the record into it.
 pub fn complete(record: &mut Record, pages: &mut Pages) -> Result<()> {
     if !record.rows.is_empty() {
         return Ok(());
@@ -46,9 +46,9 @@ pub fn complete(record: &mut Record, pages: &mut Pages) -> Result<()> {
     Ok(())
 }
 
-/// Why the data of a file is not in its clusters as it is read, if so.
+/// The reason why the clusters of a file do not hold its content as it is, if so.
 pub fn unreadable(record: &Record) -> Option<&'static str> {
-    /// What other programs put in the place of the content, by reparse tag.
+    /// Reparse tags of files whose content is elsewhere, and the reason.
     const ELSEWHERE: [(u32, &str); 4] = [
         (0x8000_0013, "Data Deduplication keeps it in its chunk store"),
         (0x8000_0017, "Windows Overlay Filter keeps it compressed elsewhere"),
@@ -62,7 +62,7 @@ pub fn unreadable(record: &Record) -> Option<&'static str> {
         return Some("it is marked as compressed, in a way that is not known");
     }
     let known = ELSEWHERE.iter().find(|(tag, _)| *tag == record.reparse).map(|(_, why)| *why);
-    // A placeholder of a cloud service: its data is there unless it says that it has to be fetched.
+    // A placeholder of a cloud service holds its data unless its attributes say that the data must be fetched.
     let is_cloud = record.reparse & 0xFFFF_0FFF == 0x9000_001A;
     let cloud = (is_cloud && record.attributes & (OFFLINE | RECALL) != 0)
         .then_some("a cloud service keeps it; this is a placeholder");
@@ -74,33 +74,33 @@ pub fn is_encrypted(record: &Record) -> bool {
     record.attributes & ENCRYPTED != 0 || record.single(EFS).is_some()
 }
 
-/// Attributes of a record: the content is stored compressed, elsewhere, encrypted, or to be fetched when it is read.
+/// Attribute flags of a record whose content is stored compressed, elsewhere, encrypted, or fetched when it is read.
 const COMPRESSED: u32 = 0x800;
 const OFFLINE: u32 = 0x1000;
 const ENCRYPTED: u32 = 0x4000;
 const RECALL: u32 = 0x40_0000;
 
-/// Why a node with this record, of which `left` are the attributes that are neither streams nor anything else known, may
-/// only be read.
+/// The reason why a node with this record may only be read, if so. `left` are the attributes that are neither streams
+/// nor of another known kind.
 pub fn only_read(record: &Record, left: &[Attribute]) -> Option<&'static str> {
     if !record.outside.is_empty() {
         return Some("its attributes stand outside its record, which is only read");
     }
-    // What has runs has clusters, of which nothing would be known.
+    // An attribute with runs has clusters, which would not be accounted for.
     let has_runs = |row: &Attribute| {
         row.flags & Row::EMBEDDED != 0 || matches!(row.kind(), STREAM_EXTENTS | NAMED_DATA) || is_version(row)
     };
     left.iter().any(has_runs).then_some("it has streams of a kind that is not known, and is only read")
 }
 
-/// Whether a row holds a version of the file's data, and is not their count.
+/// Whether a row holds a version of the file's data, and is not the counter row.
 fn is_version(row: &Attribute) -> bool {
     row.kind() == DATA && u64_at(row.rest(), 0) != COUNTER
 }
 
 pub use platter_vfs::reparse::is_link;
 
-/// Where the data of a reparse point begins in the value of its row.
+/// The offset of a reparse point's data in the value of its row.
 const REPARSE_DATA: usize = 0x14;
 
 /// The reparse point of a record.
@@ -111,7 +111,7 @@ pub fn reparse_point(record: &Record) -> Option<Reparse> {
     Some(Reparse { tag: u32_at(&row.value, 0x0C), data: data[..length.min(data.len())].to_vec() })
 }
 
-/// Gives a record a reparse point, or takes it away.
+/// Sets the reparse point of a record, or removes it.
 pub fn set_reparse_point(record: &mut Record, point: Option<&Reparse>) {
     record.take(|row| row.is_single() && row.kind() == REPARSE);
     record.reparse = point.map_or(0, |point| point.tag);
@@ -128,7 +128,7 @@ pub fn set_reparse_point(record: &mut Record, point: Option<&Reparse>) {
     record.rows.push(Attribute::new(SINGLE, REPARSE, 0, &[], 0, value));
 }
 
-/// Where a symbolic link, junction or mount point leads, as it is shown.
+/// The target of a symbolic link, junction or mount point, as shown to users.
 pub fn link_target(record: &Record) -> Result<String> {
     match reparse_point(record).filter(|_| is_link(record.reparse)) {
         Some(point) => reparse::target(&point),

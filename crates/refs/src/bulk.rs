@@ -1,7 +1,7 @@
-//! A tree made at once from rows that come in order of their keys: every page is filled, and none is looked at twice.
+//! Building a tree at once from rows in the order of their keys: every page is filled, and none is changed again.
 //!
-//! Tables with a row for each container have hundreds of thousands of rows on a large volume. Put in one by one, each
-//! would be searched for from the root.
+//! Tables with a row for each container have hundreds of thousands of rows on a large volume. Inserted one by one, each
+//! would need a search from the root.
 
 use crate::layout::PageReference;
 use crate::layout::node::{INNER, ROOT, row_size};
@@ -9,26 +9,26 @@ use crate::pages::{Page, Pages};
 use crate::tree::Tree;
 use platter_vfs::{Error, Result};
 
-/// A tree under way.
+/// A tree that is being built.
 pub struct Bulk<'t> {
     like: &'t Tree,
     header: Vec<u8>,
     leaf: Page,
-    /// The greatest key of `leaf`.
+    /// The greatest key of `leaf`, the leaf that is being filled.
     greatest: Vec<u8>,
     inner: Vec<Level>,
     rows: u64,
     leaves: u64,
 }
 
-/// The page under way of an inner level. Its last child is held back, because the last row has no key.
+/// The page of an inner level that is being filled. Its last child is held back, because the last row has no key.
 struct Level {
     page: Page,
     last: Option<(Vec<u8>, PageReference)>,
 }
 
 impl<'t> Bulk<'t> {
-    /// An empty tree with the number, order and tier of another, under this tree header.
+    /// Begins a tree with the number, order and tier of `like`, under this tree header.
     pub fn new(pages: &Pages, like: &'t Tree, header: &[u8]) -> Bulk<'t> {
         let leaf = Page::new(pages.geometry.page(), 0);
         Bulk {
@@ -42,7 +42,7 @@ impl<'t> Bulk<'t> {
         }
     }
 
-    /// Puts a row after all others. Its key must be greater than theirs.
+    /// Appends a row. Its key must be greater than all before.
     pub fn add(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<()> {
         if row_size(key, value) > Tree::LARGEST_ROW {
             return Err(Error::RecordFull { format: "ReFS", what: crate::layout::LIMIT });
@@ -65,7 +65,7 @@ impl<'t> Bulk<'t> {
         self.child(pages, 0, self.greatest.clone(), reference)
     }
 
-    /// Takes in a page that is full, in the inner level `level` above the leaves.
+    /// Adds a finished page as a child to the inner level `level`, which counts from 0 above the leaves.
     fn child(&mut self, pages: &mut Pages, level: usize, key: Vec<u8>, child: PageReference) -> Result<()> {
         let new = |level: usize| Page::new(pages.geometry.page(), level as u8 + 1);
         if self.inner.len() == level {
@@ -88,7 +88,7 @@ impl<'t> Bulk<'t> {
         self.child(pages, level + 1, greatest, reference)
     }
 
-    /// The tree.
+    /// Ends the last pages and returns the tree.
     pub fn finish(mut self, pages: &mut Pages) -> Result<Tree> {
         let (size, tier) = (pages.geometry.page(), self.like.tier());
         let is_small = self.inner.is_empty() && {

@@ -1,4 +1,4 @@
-//! Making a volume.
+//! Making a new volume.
 
 use crate::container::Container;
 use crate::container::Tier;
@@ -20,24 +20,24 @@ use platter_vfs::{Error, FormatOptions, Progress, Result, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the log's data area is in the first container, in bytes; its two control pages are before it.
+/// The bytes of the log's data area in the first container; its two control pages are before it.
 const LOG: std::ops::Range<u64> = 16 << 20..20 << 20;
-/// The first of the log's control pages, one cluster each.
+/// The cluster of the first of the log's two control pages, which take one cluster each.
 const LOG_CONTROL: u64 = 0x30;
-/// Bytes per container.
+/// The bytes of a container.
 const CONTAINER: u64 = 64 << 20;
-/// Containers that the smallest volume has.
+/// The number of containers of the smallest volume.
 const FEWEST: u64 = 5;
-/// Containers that the largest volume has that is made here: 64 TiB. The tables are made in memory, with 400 bytes for
-/// each container.
+/// The number of containers of the largest volume that is made here: 64 TiB. The tables are built in memory, with 400
+/// bytes for each container.
 const MOST: u64 = 1 << 20;
 
-/// A time as ReFS counts: units of 100 ns since 1601.
+/// Converts a time to that of ReFS: units of 100 ns since 1601.
 pub fn file_time(since_1970: Duration) -> u64 {
     Timestamp::from(since_1970).to_file_time(u64::MAX)
 }
 
-/// The log's clusters.
+/// The clusters of the log's data area.
 fn log_area(geometry: &Geometry) -> std::ops::Range<u64> {
     LOG.start / u64::from(geometry.cluster)..LOG.end / u64::from(geometry.cluster)
 }
@@ -46,7 +46,7 @@ fn cannot(reason: String) -> Error {
     Error::CannotMake { format: "ReFS", reason }
 }
 
-/// The boot record, geometry and identifier that these options give on this device.
+/// The boot record, geometry and identifier of a volume on this device with these options.
 fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geometry, [u8; 16])> {
     let version = match options.variant.as_deref() {
         None | Some("3.14") => Version::V3_14,
@@ -63,8 +63,8 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
         return Err(Error::Unsupported { format: "ReFS", what: "compression" });
     }
     let is_old = version < Version::V3_10;
-    // With `none` pages have CRC64 values all the same, as Windows stores them; the boot record says that nobody needs
-    // to look at them.
+    // With `none` pages have CRC64 checksums all the same, as on volumes of Windows; the boot record says that readers
+    // need not verify them.
     let (algorithm, checksum) = match options.checksum.as_deref() {
         Some("none") => (Algorithm::Crc64, 0),
         None if is_old => (Algorithm::Crc64, 0),
@@ -84,7 +84,7 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
     };
     let sector = device.sectors().logical.max(512);
     let per_container = (CONTAINER / u64::from(cluster)) as u32;
-    // Whole containers, as Windows rounds.
+    // Rounded down to whole containers, as Windows does.
     let clusters = device.len() / CONTAINER * u64::from(per_container);
     let now = device.now().as_nanos() as u64;
     let serial = options.serial.unwrap_or_else(|| mix(now));
@@ -150,7 +150,7 @@ pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progres
     let (boot, geometry, guid) = plan(device, options)?;
     let label: Vec<u16> = options.label.as_deref().unwrap_or("").encode_utf16().collect();
     system::check_label(&label).map_err(|(_, reason)| cannot(reason.into()))?;
-    // What was on the device must not look like a part of the new volume, wherever a reader looks first.
+    // Old content of the device must not be taken for a part of the new volume, wherever a reader looks first.
     wipe(device, &geometry, options.full, progress)?;
     let now = file_time(device.now());
     let place = page_places(&geometry);
@@ -190,7 +190,7 @@ fn wipe(device: &dyn Device, geometry: &Geometry, full: bool, progress: &dyn Pro
     device.write_at(0, &zeroes[..(64 * u64::from(geometry.cluster)).min(PIECE) as usize])?;
     let tail = (64 * u64::from(geometry.cluster)).min(PIECE);
     let sector = u64::from(device.sectors().logical);
-    // The end of the volume, and that of the device: where another volume's may have been.
+    // The end of the volume, and the end of the device, where another volume may have ended.
     for end in [length, device.len() / sector * sector] {
         let at = (end - tail) / sector * sector;
         device.write_at(at, &zeroes[..(end - at) as usize])?;
@@ -238,10 +238,11 @@ fn put_log(device: &dyn Device, geometry: &Geometry, guid: [u8; 16]) -> Result<(
     Ok(())
 }
 
-/// The containers of a new volume, with nothing in them but what has a fixed place.
+/// The containers of a new volume, in which only structures with a fixed place are in use.
 fn containers(geometry: &Geometry) -> Vec<Container> {
     let (count, clusters) = (geometry.containers(), geometry.per_container);
-    // Both container tables, and as much again for their next copies, with what pages have besides rows.
+    // Room for both container tables, and as much again for the copies that the next commit makes, with what pages take
+    // besides rows.
     let row = crate::layout::ContainerRow::size(geometry.cluster, geometry.reference) as u64 + 20;
     let small = (4 * count * row / 20 * 21 + (1 << 20)).div_ceil(CONTAINER);
     let mut all: Vec<Container> = (0..count)
@@ -270,7 +271,7 @@ fn containers(geometry: &Geometry) -> Vec<Container> {
     all.into_iter().map(|one| one.recounted(clusters)).collect()
 }
 
-/// A core with empty roots.
+/// Makes a core with empty roots.
 fn empty(
     device: &dyn Device,
     geometry: &Geometry,
@@ -281,7 +282,7 @@ fn empty(
     let starts = (0..count).map(|index| index * u64::from(geometry.per_container)).collect();
     let map = ContainerMap::new(starts, geometry.per_container);
     let space = Space::new(containers(geometry), geometry);
-    // Nothing is read back while the volume is made: the pages need no device.
+    // No page is read back while the volume is made, so the device in the core can be empty.
     let nothing: Arc<dyn Device> = Arc::new(platter_device::MemoryDevice::new(0, device.sectors()));
     let mut pages = Pages::new(geometry.clone(), map, space, nothing, usize::MAX);
     let mut roots = Vec::with_capacity(ROOTS);
@@ -318,7 +319,7 @@ fn empty(
     Ok(Core::new(pages, roots, checkpoint, superblock.clone(), 0, upper))
 }
 
-/// Bytes of a tree header after its fixed part.
+/// The bytes of the tree header after its fixed part, for a table with this schema.
 fn extra_size(version: Version, schema: u32) -> usize {
     system::schema(version.minor, schema).map_or(0, |schema| schema.root_extra as usize)
 }
@@ -352,7 +353,7 @@ fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()>
         (0x541, 0x160, Order::Words, Vec::new()),
     ];
     for (number, schema, order, rows) in tables {
-        // The lower half of a word of the schema stands in the tree header.
+        // The lower half of word 8 of the schema stands in the tree header.
         let kind = system::schema(version.minor, schema).map_or(0, |schema| schema.word_8 as u16);
         core.add_object(number, schema, order, extra_size(version, schema), kind, None)?;
         for (key, value) in rows {
@@ -372,14 +373,14 @@ fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()>
     core.renew_space()
 }
 
-/// The directory without a name that the driver keeps files of its own in.
+/// The object number of the directory without a name in which the driver keeps files of its own.
 const METADATA_DIRECTORY: u64 = 0x520;
 
-/// The files that stand for tables in the directory of the driver's own, up to 3.7, with their numbers there.
+/// The files in that directory that stand for tables, on versions up to 3.7, with their numbers there.
 const METADATA_FILES: [(&str, u64); 3] =
     [("Reparse Index", 0x400), ("Security Descriptor Stream", 0x200), ("Volume Direct IO File", 0x100)];
 
-/// Makes them: records without any attribute, and rows that lead from the numbers to the names.
+/// Makes the files that stand for tables: records without attributes, and rows that lead from the numbers to the names.
 fn add_metadata_files(core: &mut Core, now: u64, security: u64) -> Result<()> {
     let schema = core.geometry().version.file_schema();
     for (name, number) in METADATA_FILES {
@@ -409,7 +410,7 @@ pub fn add_directory(
     security: u64,
     last_child: u64,
 ) -> Result<()> {
-    // First what another directory's damage can keep from being done: then nothing is changed yet.
+    // First the row that damage in a table can keep from being put: then nothing is changed yet.
     if number != ROOT_DIRECTORY {
         let row = parent_child(above, number);
         let (tree, pages) = core.root(Root::ParentChild);
@@ -423,7 +424,7 @@ pub fn add_directory(
     tree.put(pages, &key::OWN, 1, &record.to_bytes()).map(drop)
 }
 
-/// The row that says which directory lies in which: key and value in one.
+/// The row of the parent-child table for a directory: key and value in one.
 pub fn parent_child(above: u64, child: u64) -> [u8; 32] {
     let mut row = [0; 32];
     put(&mut row, 8, above);

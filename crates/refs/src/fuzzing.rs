@@ -1,8 +1,8 @@
-//! Entry points for fuzzing: each takes any bytes and must neither panic nor hang nor take memory without bound.
+//! Entry points for fuzzing: each takes arbitrary bytes and must neither panic nor hang nor use memory without bound.
 //!
 //! The package `fuzz/` calls them under libFuzzer; the tests replay its corpus and mutations of it on stable Rust. A
 //! volume is too large to be the input: the input is a list of patches of a small volume that is made once. The page
-//! references of that volume say that pages have no checksum, so that what is patched is read.
+//! references of that volume say that pages have no checksum, so that patched pages are accepted.
 
 use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u32_at};
@@ -20,18 +20,18 @@ use platter_vfs::{
 };
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of a patch: which structure (2), where in it (2), how many bytes (1), and the bytes (8).
+/// Bytes of a patch: the structure (2), the offset in it (2), the number of bytes (1), and the bytes (8).
 const PATCH: usize = 13;
-/// Patches of one input that count.
+/// The number of patches of one input that are applied.
 const MOST: usize = 32;
-/// Bytes of the volume: hardly more than the least.
+/// The size of the volume in bytes, a little above the smallest possible.
 const BYTES: u64 = 384 << 20;
 
-/// The volume that is patched.
+/// The volume to which patches are applied.
 struct Base {
     device: Arc<MemoryDevice>,
     geometry: Geometry,
-    /// Where its structures are: boot record, superblock, both checkpoints, and every page in use.
+    /// Byte offsets of the volume's structures: boot record, superblock, both checkpoints, and every page in use.
     places: Vec<u64>,
 }
 
@@ -49,7 +49,7 @@ fn base() -> &'static Base {
         let checkpoints = anchors.superblock.checkpoints.map(|place| geometry.offset(place));
         let places = vec![0, geometry.offset(Superblock::CLUSTER), checkpoints[0], checkpoints[1]];
         let mut base = Base { device, geometry, places };
-        // Both checkpoints lead to the newest state: what one of them is patched to, the other does not hide.
+        // Both checkpoints refer to the newest state, so that a patch of one is not hidden by the other.
         let newest = &anchors.checkpoints[0].1;
         let mut roots = newest.roots;
         for (root, reference) in Root::ALL.into_iter().zip(&mut roots) {
@@ -63,7 +63,7 @@ fn base() -> &'static Base {
             let bytes = checkpoint.to_bytes(place, base.geometry.signature, sizes, own);
             base.device.write_at(base.geometry.offset(place), &bytes).expect("inside");
         }
-        // The boot record says so too: to a check that expects checksums every page would be damaged.
+        // The boot record says too that there are no checksums: otherwise a check would find every page damaged.
         let boot = BootRecord { checksum: 0, ..anchors.boot.clone() };
         let last = (boot.sectors - 1) * u64::from(boot.sector);
         for at in [0, last] {
@@ -74,7 +74,7 @@ fn base() -> &'static Base {
 }
 
 impl Base {
-    /// Takes the checksum out of a reference, and out of all references below it.
+    /// Removes the checksum from a reference, and from all references below it.
     fn unseal(&mut self, reference: &mut PageReference, real: bool, root: Root) {
         reference.checksum = Checksum::NONE;
         let cluster = match self.geometry.split(reference.clusters[0]) {
@@ -97,7 +97,7 @@ impl Base {
             (node.len(), node.is_inner())
         };
         let objects = matches!(root, Root::Objects | Root::ObjectsCopy);
-        // Rows of the object table have the reference behind some fields.
+        // Rows of the object table have the reference after some fields.
         let at = if inner { 0 } else { 0x20 };
         for position in (0..count).filter(|_| inner || objects) {
             let length = self.geometry.reference;
@@ -113,7 +113,7 @@ impl Base {
         self.device.write_at(offset, &bytes).expect("inside");
     }
 
-    /// The volume with these patches.
+    /// A copy of the volume with the patches of this input.
     fn patched(&self, input: &[u8]) -> platter_device::Result<Arc<OverlayDevice>> {
         let device = Arc::new(OverlayDevice::new(self.device.clone()));
         for patch in input.as_chunks::<PATCH>().0.iter().take(MOST) {
@@ -135,7 +135,7 @@ impl Base {
         Ok(device)
     }
 
-    /// Makes the checksum right that a structure has of itself.
+    /// Corrects the checksum that a structure has of itself, so that its patch is accepted.
     fn seal(&self, place: usize, bytes: &mut [u8]) {
         let (descriptor, length) = match place {
             0 => {
@@ -155,7 +155,7 @@ impl Base {
     }
 }
 
-/// Something of everything.
+/// Fills the volume with directories, files, streams and attributes of every kind.
 fn populate(volume: &RefsVolume) -> platter_vfs::Result<()> {
     let make = |directory, name: &str, kind| volume.create(directory, &Name::from(name), kind);
     let below = make(Node::ROOT, "below", Kind::Directory)?;
@@ -185,7 +185,7 @@ fn populate(volume: &RefsVolume) -> platter_vfs::Result<()> {
     volume.set_extended_attribute(large, "user.color", Some(b"green"))
 }
 
-/// The open volume: everything is read, something is written; then scrub, check and repair must end.
+/// Fuzzes the open volume: everything is read, and some of it written; then scrub, check and repair must end.
 pub fn volume(input: &[u8]) {
     let Ok(device) = base().patched(input) else { return };
     if let Ok(volume) = RefsVolume::open(device.clone(), OpenOptions::default()) {
@@ -197,7 +197,8 @@ pub fn volume(input: &[u8]) {
     let _ = Refs::ANY.check(&*device, CheckOptions { repair: true }, &Silent);
 }
 
-/// The check: without repair, with it, and again. What a repair claims to have put right must be right.
+/// Fuzzes the check: without repair, with it, and again. After a repair that claims to be complete nothing may be
+/// found.
 pub fn check(input: &[u8]) {
     let Ok(device) = base().patched(input) else { return };
     let run = |repair| Refs::ANY.check(&*device, CheckOptions { repair }, &Silent);
@@ -211,7 +212,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// Reads what can be reached, no deeper and no more than the volume had.
+/// Reads all files that can be reached, up to the depth and the number that the volume had.
 fn read_all(volume: &RefsVolume) {
     let mut todo = vec![(Node::ROOT, 0)];
     let mut buffer = vec![0; 65536];
@@ -285,7 +286,7 @@ fn write_some(volume: &RefsVolume) {
 mod tests {
     use super::*;
 
-    /// A check that finds damage where nothing is patched looks no further.
+    /// The unpatched volume must be clean: where a check finds damage, it looks no further.
     #[test]
     fn without_patches_nothing_is_found() {
         let device = base().patched(&[]).unwrap();
@@ -303,7 +304,7 @@ mod tests {
         let mut entries = Vec::new();
         volume.read_directory(deep, Cursor::START, 500, &mut entries).unwrap();
         assert_eq!(entries.len(), 150);
-        // A name in a page becomes another, and nothing complains of the page.
+        // A patch that changes a name in a page has its effect, and no checksum rejects it.
         let mut page = vec![0; base().geometry.page()];
         let found = (4..base().places.len()).any(|place| {
             base().device.read_at(base().places[place], &mut page).unwrap();

@@ -60,8 +60,7 @@ impl Geometry {
     }
 
     /// The number of bits by which a virtual cluster number is shifted to give the number of its container: one more
-    /// than
-    /// a cluster's number in the container takes, so that the bit between the two is always zero.
+    /// than a cluster's number in the container takes, so that the bit between the two is always zero.
     pub fn shift(&self) -> u32 {
         self.per_container.trailing_zeros() + 1
     }

@@ -1,7 +1,7 @@
-//! Structures that Windows wrote, through the types here and back: nothing may be lost, and checksums must recompute.
+//! Structures that Windows wrote are read and written back: nothing may be lost, and checksums must be the same.
 //!
-//! Where the bytes come from is said in `tests/data/README.md`. Six further pages of the same volume are known only by
-//! their checksums in its object table; what is built here for them must have those.
+//! `tests/data/README.md` says where the bytes come from. Six further pages of the same volume are known only by their
+//! checksums in its object table; the pages that are built here for them must have these checksums.
 
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::node::{NODE_HEADER, ROOT};
@@ -49,7 +49,7 @@ fn superblock() {
     for at in 0..SUPERBLOCK.len() {
         let mut damaged = *SUPERBLOCK;
         damaged[at] ^= 4;
-        // The descriptor of its own checksum is not covered by it: the numbers of the clusters there say nothing.
+        // The superblock's checksum does not cover its own descriptor, where the numbers of clusters are not checked.
         let covered = !(0xD0..0xF2).contains(&at) && !(0xFC..0x100).contains(&at);
         assert!(
             !covered || Superblock::from_bytes(&damaged, Superblock::CLUSTER, 0).is_err(),
@@ -58,7 +58,7 @@ fn superblock() {
     }
 }
 
-/// Builds a page again from what its types say of it, row by row in the order in which the rows stand in the page.
+/// Builds a page again through the types of the layout, row by row in the order in which the rows stand in the page.
 fn rebuilt(page: &[u8]) -> Vec<u8> {
     let start = HEADER + u32_at(page, HEADER) as usize;
     let area = &page[start..];
@@ -71,7 +71,7 @@ fn rebuilt(page: &[u8]) -> Vec<u8> {
     let (mut at, mut gaps) = (NODE_HEADER, Vec::new());
     for (place, index) in places {
         if place > at {
-            // A row was removed here: one of its size, without key, is put in and taken out in the end.
+            // A row was removed here: a row of its size, without key, is inserted now and removed in the end.
             let gap = vec![0; place - at - 16];
             assert!(again.node_mut().insert(0, &[], 0, &gap));
             there.insert(0, usize::MAX);
@@ -86,8 +86,8 @@ fn rebuilt(page: &[u8]) -> Vec<u8> {
     gaps.iter().for_each(|_| again.node_mut().remove(0));
     let mut bytes = again.bytes().to_vec();
     PageHeader::from_bytes(page).store(&mut bytes);
-    // What is left of earlier rows and indices means nothing, but counts for the checksum. A gap after the last row
-    // is one too: Windows leaves the end of the data area where it was, while here it moves back.
+    // Bytes of earlier rows and indices have no meaning, but the checksum covers them. A gap after the last row has
+    // such bytes too: Windows leaves the end of the data area where it was, while here it moves back.
     let index = start + u32_at(area, 0x10) as usize;
     bytes[start + at..index].copy_from_slice(&page[start + at..index]);
     put(&mut bytes, start + 4, u32_at(area, 4));
@@ -162,7 +162,8 @@ fn the_directory_s_own_record() {
     assert_eq!(record.to_bytes(), row.value);
 }
 
-/// A page of the volume from its header's fields and its rows, each with its position in the index when it is put in.
+/// Builds a page of the volume from the fields of its header and its rows, each with the position in the index at which
+/// it is inserted.
 fn page(
     object: u64,
     first: u64,
@@ -190,7 +191,7 @@ fn pages_known_by_their_checksums() {
         rows.into_iter().enumerate().map(|(index, (key, value))| (index, key, value)).collect()
     };
     let log = in_order(LogArea { data: 0x28000..0x48000, control: [0x30, 0x31] }.rows());
-    // The descriptor of directories came first; the system's has the smaller number.
+    // Windows added the descriptor of directories first; that of the system has the smaller number.
     let security = [directory_descriptor(), system_descriptor()]
         .map(|descriptor| security_row(&descriptor))
         .map(|(key, value)| (0, key, value));

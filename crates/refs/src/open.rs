@@ -1,4 +1,4 @@
-//! Opening a volume: from the boot record to the trees, with every copy that the format keeps to fall back on.
+//! Opening a volume, from the boot record to the trees, falling back on every copy that the format keeps.
 
 use crate::container::Container;
 use crate::container::Tier;
@@ -17,10 +17,10 @@ use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::sync::Arc;
 
-/// Bytes of clean metadata pages that are kept in memory.
+/// The bytes of clean metadata pages that are kept in memory.
 pub const CACHE: usize = 64 << 20;
 
-/// What was found wrong on the way, and got round by a copy.
+/// Notes about damage that was found on opening and replaced by a copy.
 #[derive(Default)]
 pub struct Notes(pub Vec<String>);
 
@@ -79,17 +79,17 @@ fn fits(record: BootRecord, device: &dyn Device) -> Result<BootRecord> {
     Ok(record)
 }
 
-/// What the first structures fix: sizes, the superblock, and the two checkpoints as far as they are good.
+/// The first structures: sizes, the superblock, and those of the two checkpoints that are good.
 pub struct Anchors {
     /// The boot record.
     pub boot: BootRecord,
-    /// Sizes.
+    /// The sizes of the volume.
     pub geometry: Geometry,
     /// The newest good superblock.
     pub superblock: Superblock,
-    /// The good checkpoints, newest first, with their places.
+    /// The good checkpoints, newest first, each with the index (0 or 1) of its place.
     pub checkpoints: Vec<(usize, Checkpoint)>,
-    /// No copy of the superblock, or of the checkpoint, is whole.
+    /// Whether no copy of the superblock, or of the newest checkpoint, is whole.
     pub is_damaged: bool,
 }
 
@@ -163,7 +163,7 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
     Ok(Anchors { boot, geometry, superblock, checkpoints, is_damaged })
 }
 
-/// The tree of a root.
+/// The tree of a root, by the reference to its page.
 pub fn root_tree(root: Root, reference: PageReference) -> Tree {
     let tier = match root {
         root if root.is_real() => Tier::Small,
@@ -173,7 +173,7 @@ pub fn root_tree(root: Root, reference: PageReference) -> Tree {
     Tree::open(root.table(), Order::Words, tier, reference)
 }
 
-/// What the container table tells: where the containers lie, and which of them are set apart for pages.
+/// The content of the container table: where the containers lie, and which of them are set apart for pages.
 #[derive(Default)]
 struct Containers {
     map: ContainerMap,
@@ -212,7 +212,7 @@ fn containers(pages: &mut Pages, tree: &Tree) -> Result<Containers> {
     Ok(Containers { map, for_pages })
 }
 
-/// Reads which rows the allocators have, and hands out each of them.
+/// Reads the rows of all allocators, calls `each` on every row, and returns the ranges of containers of each allocator.
 pub fn ranges(
     pages: &mut Pages,
     roots: &[Tree],
@@ -237,7 +237,7 @@ pub fn ranges(
     Ok(ranges)
 }
 
-/// Reads what is free, and which rows the allocators have.
+/// Reads from the allocators which clusters are free, and which rows they have.
 fn space(pages: &mut Pages, roots: &[Tree], for_pages: Vec<bool>) -> Result<(Space, [Ranges; 3])> {
     let clusters = pages.geometry.per_container;
     let mut all: Vec<Container> =
@@ -264,15 +264,15 @@ fn space(pages: &mut Pages, roots: &[Tree], for_pages: Vec<bool>) -> Result<(Spa
     Ok((Space::new(all, &pages.geometry), ranges))
 }
 
-/// Opens the metadata of a volume. Copies of tables that are not needed to read are looked at only if it is to be
-/// changed, so that none of its changes meets damage half-way.
+/// Opens the metadata of a volume. Copies of tables that reading does not need are verified only with `to_write`, so
+/// that no change meets damage half-way.
 pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes, to_write: bool) -> Result<Core> {
     let mut first_error = None;
     for (slot, checkpoint) in &anchors.checkpoints {
         match core_at(device, anchors, (*slot, checkpoint), notes, to_write) {
             Ok(core) => {
                 if let Some(error) = first_error {
-                    // What the newer checkpoint gave back may have been used again.
+                    // Clusters that the newer checkpoint freed may have been used again.
                     core.health.close(format!("the newest checkpoint leads to damage ({error}); see check"));
                 }
                 return Ok(core);
@@ -339,7 +339,7 @@ fn core_at(
     }
     let upper: Arc<[u16]> = Arc::from([]);
     let mut core = Core::new(pages, roots, checkpoint.clone(), anchors.superblock.clone(), slot, upper);
-    // A copy that is damaged is made anew from the other one. What its pages took is found by a check.
+    // A damaged copy is built anew from the other one. A check finds the clusters that its pages took.
     for (damaged, good) in doubled {
         match only_read {
             None => core.copy_root(damaged, good)?,
@@ -348,7 +348,7 @@ fn core_at(
     }
     core.ranges = ranges;
     let only_read = only_read.or_else(|| {
-        // A commit would write where a checkpoint must not be.
+        // A commit would write its checkpoint to a place where none may be.
         let error = commits(anchors, checkpoint).err()?;
         notes.add(&error, "the volume is only read");
         Some(format!("a commit has no good place ({error}); see check"))
@@ -373,7 +373,7 @@ fn core_at(
     Ok(core)
 }
 
-/// Whether a next checkpoint has a place and a clock.
+/// Checks that there are a place and a clock for the next checkpoint.
 fn commits(anchors: &Anchors, checkpoint: &Checkpoint) -> Result<()> {
     let geometry = &anchors.geometry;
     let page = u64::from(geometry.page_clusters());
@@ -396,10 +396,11 @@ fn commits(anchors: &Anchors, checkpoint: &Checkpoint) -> Result<()> {
     }
 }
 
-/// No volume sees so many commits; from here on, there is room for more.
+/// The largest clock of a checkpoint that is accepted: no volume sees as many commits, and more can follow.
 const LAST_CLOCK: u64 = 1 << 62;
 
-/// Why a volume is only read: of what is damaged there is no second copy, and reading goes without it.
+/// The reason why a volume is only read: a structure without a second copy is damaged that reading does not need. Other
+/// errors are returned.
 fn no_more_than_read(what: &str, error: Error, notes: &mut Notes) -> Result<String> {
     if !matches!(error, Error::Damaged(_) | Error::Device(_)) {
         return Err(error);
@@ -408,10 +409,10 @@ fn no_more_than_read(what: &str, error: Error, notes: &mut Notes) -> Result<Stri
     Ok(format!("{what} ({error}); see check"))
 }
 
-/// Why nothing may be written because of the log: it has records that the checkpoint does not contain, of which the
-/// first stands where the oldest that matters would; or it cannot be told.
+/// The reason why the log keeps the volume from being written, if so: it has records that the checkpoint does not
+/// contain, beginning where the oldest record that is still needed would be; or the log cannot be read.
 fn live_log(core: &mut Core, device: &Arc<dyn Device>) -> Option<String> {
-    /// Most blocks that are looked at to say how much there is.
+    /// The most blocks that are read to count records and changes.
     const MOST: u64 = 4096;
     let found = [0x09, 0x0A].into_iter().find_map(|object| log_area(core, object));
     let inside =
@@ -427,7 +428,7 @@ fn live_log(core: &mut Core, device: &Arc<dyn Device>) -> Option<String> {
     while looked < MOST.min(blocks) {
         let (pass, place) = (expected >> 32, expected & 0xFFFF_FFFF);
         if place >= blocks {
-            // The log goes on at its beginning.
+            // The log continues at its first block.
             match place {
                 place if place == blocks && records > 0 => expected = (pass + 1) << 32,
                 _ => break,
@@ -437,7 +438,7 @@ fn live_log(core: &mut Core, device: &Arc<dyn Device>) -> Option<String> {
         if let Err(error) = device.read_at(start + place * system::LOG_BLOCK as u64, &mut block) {
             return Some(format!("its log cannot be read: {error}"));
         }
-        // A first record newer than the oldest that matters was written over it: that one is lost.
+        // A first record newer than the oldest needed one has overwritten that one, which is lost.
         match system::log_record(&block) {
             Some(number) if number == expected || records == 0 && number > expected => {}
             _ => break,
@@ -454,7 +455,7 @@ fn live_log(core: &mut Core, device: &Arc<dyn Device>) -> Option<String> {
     })
 }
 
-/// Where the log is, as one of the objects that say so tells.
+/// Reads the place of the log from one of the two objects that hold it.
 fn log_area(core: &mut Core, object: u64) -> Option<system::LogArea> {
     let mut rows = Vec::new();
     let (tree, pages) = core.tree(object).ok()?;
@@ -466,7 +467,7 @@ fn log_area(core: &mut Core, object: u64) -> Option<system::LogArea> {
     system::LogArea::from_rows(rows.iter().map(|(key, value)| (&key[..], &value[..])))
 }
 
-/// Whether every page of a tree is good.
+/// Reads every page of a tree, which verifies it.
 fn whole(pages: &mut Pages, tree: &Tree) -> Result<()> {
     tree.scan(pages, &[], |_| Ok(true))
 }

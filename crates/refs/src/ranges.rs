@@ -1,16 +1,16 @@
-//! Which rows an allocator has: neighbours that are wholly free or wholly in use share one, so that a volume of 16 TiB
-//! has some rows instead of a quarter of a million.
+//! The rows of an allocator, as ranges of containers. Neighbours that are wholly free or wholly in use share a row, so
+//! that a volume of 16 TiB has some rows instead of a quarter of a million.
 
 use std::collections::BTreeMap;
 
-/// What a row says of its containers.
+/// The use of the containers of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// No cluster is in use.
     Free,
-    /// All are.
+    /// All clusters are in use.
     Full,
-    /// A bitmap tells.
+    /// Some clusters are in use: the row has a bitmap.
     Part,
 }
 
@@ -23,17 +23,17 @@ pub struct Ranges {
     rows: BTreeMap<u32, (u32, Use)>,
 }
 
-/// What brings the rows up to date.
+/// The changes of rows on disk that follow from a change of a container.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Rows that go.
+    /// The rows to remove.
     pub gone: Vec<Range>,
-    /// Rows that come, or change.
+    /// The rows to add or replace.
     pub put: Vec<(Range, Use)>,
 }
 
 impl Ranges {
-    /// The rows for containers in order of their places; neighbours join.
+    /// The rows for containers in order of their places; neighbours that are alike share one.
     pub fn of(containers: impl IntoIterator<Item = (u32, Use)>) -> Ranges {
         let mut rows: BTreeMap<u32, (u32, Use)> = BTreeMap::new();
         for (place, says) in containers {
@@ -51,7 +51,7 @@ impl Ranges {
         Ranges { rows }
     }
 
-    /// Takes in a row that was read.
+    /// Adds a row that was read from disk.
     pub fn read(&mut self, (first, count): Range, says: Use) {
         self.rows.insert(first, (count, says));
     }
@@ -67,7 +67,8 @@ impl Ranges {
         (place - first < count).then_some(((first, count), says))
     }
 
-    /// Says something else of a container; `None` if the allocator has no row of it any more.
+    /// Sets the use of a container; with `None` the allocator has no row of it any more. Returns the changes of rows on
+    /// disk.
     pub fn set(&mut self, place: u32, says: Option<Use>) -> Change {
         let old = self.around(place);
         match (old, says) {
@@ -85,7 +86,7 @@ impl Ranges {
             gone.push((first, count));
             let end = first + count;
             for (from, to) in [(first, place), (place + 1, end)].into_iter().filter(|(from, to)| from < to) {
-                // A bitmap for several containers, as others may write it, becomes one for each.
+                // A bitmap for several containers, as other writers may have it, becomes one for each.
                 match before {
                     Use::Part => put.extend((from..to).map(|place| ((place, 1), Use::Part))),
                     _ => put.push(((from, to - from), before)),
@@ -127,7 +128,7 @@ mod tests {
             let mut said: Vec<Option<Use>> = vec![Some(Use::Free); 40];
             let mut ranges = Ranges::of((0..40).map(|place| (place, Use::Free)));
             assert_eq!(ranges.rows.len(), 1);
-            // What stands on disk: changed only by what each change asks for.
+            // The rows on disk, to which only the returned changes are applied.
             let mut disk: BTreeMap<Range, Use> = ranges.iter().collect();
             for _ in 0..500 {
                 let place = random.below(40) as u32;

@@ -1,43 +1,43 @@
-//! What a volume knows in memory of clusters that several streams have.
+//! The state in memory of clusters that several streams share.
 
 use crate::layout::ShareRow;
 use std::collections::{BTreeSet, HashMap};
 
-/// What a volume keeps in memory of the clusters that several streams share, and of the table in which their counts stand.
+/// The state in memory of clusters that several streams share, and of the table with their counts.
 #[derive(Default)]
 pub struct Shares {
     /// Whether the table has rows.
     pub any: bool,
-    /// Rows that were looked at since the last commit, by first cluster.
+    /// The rows that were read or changed since the last commit, by first cluster.
     pub rows: HashMap<u64, ShareRow>,
-    /// Which of them the table has yet to be told of.
+    /// The first clusters of changed rows that are not in the table yet.
     pub changed: BTreeSet<u64>,
-    /// Clusters of files without a name that others have, or had.
+    /// Clusters of files without a name that were shared with other streams.
     pub pins: HashMap<u64, Pin>,
-    /// Clusters that have one owner now and had several, since the last commit was gathered. On disk the others still have
-    /// them, so they are not overwritten before a commit that says otherwise is there.
+    /// Clusters that had several owners and have one now, since the last commit was gathered. On disk the other owners
+    /// still refer to them, so they are not overwritten before a commit without these is durable.
     pub lately: BTreeSet<u64>,
-    /// The same of what that commit gathered.
+    /// Such clusters of the time before the last commit was gathered, until that commit is on disk.
     pub leaving: BTreeSet<u64>,
 }
 
-/// Clusters that a file without a name holds.
+/// A cluster that files without a name keep in use.
 pub struct Pin {
-    /// How many such files.
+    /// The number of such files.
     pub count: u32,
-    /// Nothing on disk refers to it any more.
+    /// Whether nothing on disk refers to the cluster any more.
     pub is_last: bool,
 }
 
 impl Shares {
-    /// A commit has been gathered. Forgets rows, which bounds memory: they are in the table as they are.
+    /// Called when a commit has been gathered. Drops the rows in memory, to bound memory: the table has them.
     pub fn forget(&mut self) {
         debug_assert!(self.changed.is_empty());
         self.rows.clear();
         self.leaving.append(&mut self.lately);
     }
 
-    /// The commit that was gathered last is on disk.
+    /// Called when the commit that was gathered last is on disk.
     pub fn settle(&mut self) {
         self.leaving.clear();
     }

@@ -1,23 +1,25 @@
-//! Superblocks and checkpoints of which no copy is whole, or the newest is not.
+//! Restoring superblocks and checkpoints of which no copy, or not the newest, is whole.
 //!
-//! Most of such a page is known without it: what every volume has, what the page says twice, and what another copy says.
-//! What is left is guessed: each field is as one copy has it or as another has, and perhaps one bit is wrong. A guess
-//! counts only if it has the checksum that the damaged page stores, so that what comes out is what was written there.
+//! Most fields of such a page are known from elsewhere: fields that are the same on every volume, fields that the page
+//! holds twice, and fields of another copy. The others are guessed: each has the value in one copy or that in another,
+//! and perhaps one bit is wrong. A guess counts only if it has the checksum stored in the damaged page, so that the
+//! result is what was written there.
 
 use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::{Algorithm, Checkpoint, Checksum, PageReference, ROOTS, Superblock, Version, page};
 
-/// Guesses that are tried, at most.
+/// The most guesses that are tried.
 const MOST_GUESSES: usize = 1 << 14;
-/// And of these, the likeliest: such that one wrong bit is looked for in.
+/// The number of the likeliest guesses in which a wrong bit is looked for too.
 const LIKELY: usize = 64;
-/// Bits of a stored checksum that may be wrong themselves.
+/// The number of bits of a stored checksum that may be wrong themselves.
 const WRONG_BITS: u32 = 1;
-/// Where in a reference its checksum stands.
+/// The offset of the checksum in a reference.
 const VALUE: usize = 0x28;
 
-/// The superblock and its page, from what is left of those at all three places; `None` where a copy cannot be read.
+/// Restores the superblock and its page from the pages at all three places; `None` in `copies` stands for a place that
+/// cannot be read.
 pub fn superblock(
     copies: &[Option<Vec<u8>>; 3],
     places: [u64; 3],
@@ -43,7 +45,7 @@ pub fn superblock(
             }
             page::seal(&mut bytes, own, covered, algorithm, place);
             let Ok(found) = Superblock::from_bytes(&bytes, place, 0) else { continue };
-            // Every volume repeats its identifier in short.
+            // The page header holds the signature of the volume's identifier, which is a second proof.
             if u32_at(&bytes, 0x0C) == page::volume_signature(&found.guid) {
                 return Some((found, bytes));
             }
@@ -52,7 +54,7 @@ pub fn superblock(
     None
 }
 
-/// Bit by bit what at least two of three say.
+/// The value of each bit in at least two of three copies.
 fn majority(one: &[u8], two: &[u8], three: &[u8]) -> Vec<u8> {
     one.iter().zip(two).zip(three).map(|((a, b), c)| a & b | b & c | a & c).collect()
 }
@@ -65,7 +67,8 @@ fn stored(page: &[u8], own: usize, algorithm: Algorithm) -> Checksum {
     stored
 }
 
-/// Whether a page has this checksum, which may itself be wrong in a bit; or is put right in one bit and has it.
+/// Whether a page has this checksum, in which one bit may be wrong. With `correct` a wrong bit of the page is looked
+/// for too, and corrected.
 fn matches(
     bytes: &mut [u8],
     own: std::ops::Range<usize>,
@@ -80,7 +83,7 @@ fn matches(
     wrong <= WRONG_BITS || correct && stored.correct_one_bit(&mut bytes[..covered])
 }
 
-/// Each value once, where it comes first.
+/// Drops repeated values, keeping the first of each.
 fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for value in values {
@@ -91,7 +94,7 @@ fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     distinct
 }
 
-/// A field that one of several values may stand in, the likeliest first; at each of these places the same.
+/// A field with one of several values, the likeliest first. The page holds it at each of these places.
 struct Choice {
     places: Vec<usize>,
     values: Vec<Vec<u8>>,
@@ -108,11 +111,11 @@ impl Choice {
     }
 }
 
-/// The checkpoint in one of both places, from what is left of it there and of the other one.
+/// Restores the checkpoint in one of both places, from the page there and the other one.
 ///
-/// A power cut leaves a checkpoint half written, and then the other one is what was synced. A checksum of 32 bits is too short
-/// to be compared with ten thousands of guesses: some of them would have it by chance, and be a checkpoint that never was. So
-/// nothing is guessed by it where the other one is whole.
+/// After a power cut a checkpoint may be half written, and then the other one is the state that was synced. A checksum
+/// of 32 bits is too short for ten thousands of guesses: some would have it by chance, and give a checkpoint that never
+/// existed. So with such a checksum nothing is guessed where the other checkpoint is whole.
 pub fn checkpoint_in(
     slot: usize,
     geometry: &Geometry,
@@ -126,7 +129,7 @@ pub fn checkpoint_in(
     checkpoint(geometry, places[slot], pages[slot].as_ref()?, pages[1 - slot].as_deref())
 }
 
-/// The checkpoint at `place`, from what is left of it and of the `other` one, which may be damaged too.
+/// Restores the checkpoint at `place`, from its page and the `other` one, which may be damaged too.
 fn checkpoint(
     geometry: &Geometry,
     place: u64,
@@ -164,7 +167,7 @@ fn checkpoint(
     None
 }
 
-/// How a checkpoint is laid out.
+/// The layout of the checkpoint that is being restored.
 struct Layout<'g> {
     geometry: &'g Geometry,
     place: u64,
@@ -179,7 +182,8 @@ impl Layout<'_> {
         self.own + self.size * (1 + index)
     }
 
-    /// The page with all that is known of any; the rest is as it stands there, or nothing.
+    /// The page with all fields that are the same in every checkpoint of this layout. The other fields are those of
+    /// `page`, or zero with `is_known`.
     fn base(&self, page: &[u8], is_known: bool) -> Vec<u8> {
         let mut bytes = page.to_vec();
         if is_known {
@@ -208,7 +212,8 @@ impl Layout<'_> {
         bytes
     }
 
-    /// What may stand in the fields that are not known, by both pages; roots by two that may be others.
+    /// The possible values of the fields that are not known, from both pages; those of the roots also from `roots`,
+    /// which may be other pages.
     fn choices(&self, pages: [&[u8]; 2], roots: [&[u8]; 2]) -> Vec<Choice> {
         let [page, other] = pages;
         let field = |page: &[u8], at: usize, length: usize| page[at..at + length].to_vec();
@@ -230,7 +235,7 @@ impl Layout<'_> {
         choices
     }
 
-    /// A reference with its clusters one after the other, as most of them say.
+    /// A reference whose clusters follow each other, from the first cluster for which most of its fields speak.
     fn reference(&self, bytes: &[u8]) -> Vec<u8> {
         let count = self.geometry.page_clusters() as usize;
         let firsts: Vec<u64> =
@@ -245,7 +250,7 @@ impl Layout<'_> {
         reference
     }
 
-    /// The first guess that has the stored checksum.
+    /// Returns the checkpoint of the first guess that has the stored checksum.
     fn guess(
         &self,
         mut bytes: Vec<u8>,
@@ -274,7 +279,8 @@ impl Layout<'_> {
         None
     }
 
-    /// The checkpoint, if nothing in it contradicts what is known of all: a bit that was put right may be a wrong one.
+    /// Returns the checkpoint, unless a field contradicts what is known of every checkpoint: the bit that was corrected
+    /// may have been the wrong one.
     fn sound(&self, page: &[u8], covered: usize) -> Option<Checkpoint> {
         let is_plain = (0..ROOTS).map(|index| self.root(index)).all(|at| {
             let root = &page[at..at + self.size];
@@ -306,7 +312,7 @@ mod tests {
         device
     }
 
-    /// Flips some bits, of bytes that are not zero more often than not.
+    /// Flips some bits, mostly of bytes that are not zero.
     fn flip(bytes: &mut [u8], count: u64, random: &mut Random) {
         for _ in 0..count {
             let mut at = random.below(0x400) as usize;

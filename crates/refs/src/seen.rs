@@ -1,4 +1,4 @@
-//! Which clusters were seen: a bitmap that takes memory only where something is in it.
+//! The set of clusters that a walk has seen: a bitmap that takes memory only for parts with a cluster in it.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ pub struct Seen(HashMap<u64, Box<[u64; Seen::WORDS]>>);
 impl Seen {
     const WORDS: usize = 256;
 
-    /// Adds a cluster. Returns whether it was not there.
+    /// Adds a cluster. Returns whether it was not in the set before.
     pub fn insert(&mut self, cluster: u64) -> bool {
         let bits =
             self.0.entry(cluster / (64 * Seen::WORDS as u64)).or_insert_with(|| Box::new([0; Seen::WORDS]));
@@ -19,7 +19,7 @@ impl Seen {
         is_new
     }
 
-    /// Whether a cluster is there.
+    /// Whether a cluster is in the set.
     pub fn contains(&self, cluster: u64) -> bool {
         let bits = self.0.get(&(cluster / (64 * Seen::WORDS as u64)));
         bits.is_some_and(|bits| bits[(cluster / 64) as usize % Seen::WORDS] >> (cluster % 64) & 1 == 1)

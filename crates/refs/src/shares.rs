@@ -1,10 +1,11 @@
-//! Clusters that several streams have: clones and snapshots.
+//! Clusters that several streams share: clones and snapshots.
 //!
-//! The volume counts its references to such clusters in a table; what is not in there has one owner. What is shared is
-//! never overwritten, and given back by the last owner alone.
+//! A table of the volume counts the references to such clusters; a cluster that is not in it has one owner. A shared
+//! cluster is never overwritten, and only its last owner gives it back.
 //!
 //! A file that lost its name while it is in use no longer counts on disk, and still has its clusters. If they were
-//! shared, it *pins* them: whoever gives them up last on disk leaves them held until the pin goes.
+//! shared, it *pins* them: when the last stream that counts on disk gives them up, they stay held until the pin is
+//! removed.
 
 use crate::core::Core;
 use crate::extents::Extents;
@@ -13,11 +14,11 @@ use crate::reference_counts::Pin;
 use platter_vfs::{Error, Result};
 use std::collections::BTreeSet;
 
-/// Rows that are looked at when a volume is opened, to find out whether their form is known.
+/// The most rows that are read when a volume is opened, to find out whether their form is known.
 const SAMPLE: usize = 4096;
 
 impl Core {
-    /// Looks at the reference counts. Returns why the volume can only be read, if so.
+    /// Reads the first rows of the reference counts. Returns the reason why the volume can only be read, if so.
     pub fn open_shares(&mut self) -> Result<Option<String>> {
         let (mut rows, mut reason) = (0, None);
         let (tree, pages) = self.root(Root::References);
@@ -52,13 +53,13 @@ impl Core {
         Ok(self.shares.rows.get_mut(&start).expect("there now"))
     }
 
-    /// How many streams on disk have a cluster: 0 stands for one.
+    /// The number of streams on disk that have a cluster, to be changed: 0 stands for one.
     fn count(&mut self, cluster: u64) -> Result<&mut u16> {
         let row = self.share_row(cluster)?;
         Ok(&mut row.counts[(cluster % ShareRow::CLUSTERS) as usize])
     }
 
-    /// Of a run of clusters, whether the first is shared, and how many from it on are alike.
+    /// Whether the first cluster of a run is shared, and for how many clusters from it on that is the same.
     pub fn shared(&mut self, cluster: u64, count: u32) -> Result<(bool, u32)> {
         if self.shares.is_trivial() {
             return Ok((false, count));
@@ -76,8 +77,8 @@ impl Core {
         Ok((first, count))
     }
 
-    /// Of a run of clusters that a stream has, whether the first may not be overwritten because others have it, in memory
-    /// or still on disk; and how many from it on are alike.
+    /// Whether the first cluster of a stream's run may not be overwritten because other streams share it, in memory or
+    /// still on disk; and for how many clusters from it on that is the same.
     pub fn is_others_too(&mut self, cluster: u64, count: u32) -> Result<(bool, u32)> {
         let (is_shared, mut length) = self.shared(cluster, count)?;
         if is_shared {
@@ -110,7 +111,7 @@ impl Core {
                 return Err(Error::NotPermitted("a cluster has as many owners as can be counted"));
             }
         }
-        // Every range may take a page of its own, and some above.
+        // Every row may take a page of its own, and some above.
         if !self.spares(2 * ranges.len() as u64 + 16) {
             return Err(Error::NoSpace);
         }
@@ -122,20 +123,20 @@ impl Core {
         self.store_shares()
     }
 
-    /// Pages that giving up a range of a stream takes at most: rows of the table, where clusters are shared.
+    /// The most pages that giving up a range of a stream takes: those of rows of the table, where clusters are shared.
     pub fn pages_to_give_up(&mut self, extents: &Extents, range: std::ops::Range<u32>) -> Result<u64> {
         if self.shares.is_trivial() {
             return Ok(0);
         }
         let mut runs = Vec::new();
-        // Runs that are not in memory are looked at by whoever loads them.
+        // Runs that are not in memory are counted by the caller that loads them.
         let _ = extents.walk(range.start, range.end, |piece| {
             runs.extend(piece.run.map(|run| (run.cluster, run.count)));
             Ok(())
         });
         let mut rows = BTreeSet::new();
         for (start, count) in runs {
-            // Before its clusters are looked up.
+            // Checks that the run lies in the volume before its clusters are looked up.
             self.run(start, count)?;
             let end = start + u64::from(count);
             for row in start / ShareRow::CLUSTERS..end.div_ceil(ShareRow::CLUSTERS) {
@@ -151,20 +152,21 @@ impl Core {
         Ok(if rows.is_empty() { 0 } else { 2 * rows.len() as u64 + 16 })
     }
 
-    /// Refuses to give up a range of a stream where there is no room to say so.
+    /// Returns an error if there is no room to store the changes of giving up a range of a stream.
     pub fn can_give_up(&mut self, extents: &Extents, range: std::ops::Range<u32>) -> Result<()> {
         let pages = self.pages_to_give_up(extents, range)?;
         if pages == 0 || self.spares(pages) { Ok(()) } else { Err(Error::NoSpace) }
     }
 
-    /// Gives up runs that a stream had: those that nobody else has are free once the next checkpoint is on disk.
+    /// Gives up runs of a stream: clusters that no other stream has are free once the next checkpoint is on disk.
     /// `is_nameless` says that the stream does not count on disk any more.
     pub fn park(&mut self, gone: &[(u64, u32)], is_nameless: bool) -> Result<()> {
         self.news |= !gone.is_empty();
         self.park_written(gone, is_nameless)
     }
 
-    /// The same for runs that other runs of the stream have replaced. An entry of the log of syncs may refer to the new ones.
+    /// Like [`Core::park`], for runs that were replaced by other runs of the stream: an entry of the log of syncs can
+    /// make that durable, so no commit is needed for it.
     pub fn park_written(&mut self, gone: &[(u64, u32)], is_nameless: bool) -> Result<()> {
         for &(cluster, count) in gone {
             self.each_part(cluster, count, |core, cluster, count, is_shared| {
@@ -182,7 +184,7 @@ impl Core {
         self.store_shares()
     }
 
-    /// Takes runs of a stream that lost its name from what counts on disk: it still has them.
+    /// Ends the counting on disk of the runs of a stream that lost its name. The stream still has them.
     pub fn disown(&mut self, runs: &[(u64, u32)]) -> Result<()> {
         for &(cluster, count) in runs {
             self.each_part(cluster, count, |core, cluster, count, is_shared| {
@@ -207,7 +209,7 @@ impl Core {
         count: u32,
         mut with: impl FnMut(&mut Core, u64, u32, bool) -> Result<()>,
     ) -> Result<()> {
-        // Before its clusters are looked up one by one.
+        // Checks that the run lies in the volume before its clusters are looked up one by one.
         self.run(cluster, count)?;
         let mut at = 0;
         while at < count {
@@ -219,7 +221,7 @@ impl Core {
         Ok(())
     }
 
-    /// A stream that counts on disk gives up a shared cluster.
+    /// Gives up a shared cluster of a stream that counts on disk.
     fn unshare(&mut self, cluster: u64) -> Result<()> {
         let count = self.count(cluster)?;
         if *count >= 2 {
@@ -231,7 +233,7 @@ impl Core {
             self.shares.changed.insert(cluster / ShareRow::CLUSTERS * ShareRow::CLUSTERS);
             return Ok(());
         }
-        // Only pins are left of it.
+        // Only files without a name still have the cluster.
         if let Some(pin) = self.shares.pins.get_mut(&cluster) {
             pin.is_last = true;
             let run = self.run(cluster, 1)?;
@@ -255,7 +257,7 @@ impl Core {
         Ok(())
     }
 
-    /// Puts changed counts into the table.
+    /// Stores changed counts in the table.
     fn store_shares(&mut self) -> Result<()> {
         if self.shares.changed.is_empty() {
             return Ok(());
@@ -271,7 +273,7 @@ impl Core {
                 false => tree.put(pages, &key, 0, &value).map(drop),
             };
             if let Err(error) = stored {
-                // Streams and counts no longer agree in memory; on disk they do.
+                // Streams and counts now contradict each other in memory; on disk they do not.
                 self.pages.is_broken = true;
                 return Err(error);
             }

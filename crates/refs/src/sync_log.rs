@@ -1,29 +1,32 @@
-//! The log of syncs: what was made durable since the last commit without one, to be carried out again after a power cut.
+//! The log of syncs: the changes that were made durable since the last commit without another commit, to be carried out
+//! again after a power cut.
 //!
-//! A commit after a few scattered writes writes a page of runs for each of them. So a sync after which only content is new
-//! writes one *entry* to a file of the volume instead: which clusters of which files are where now. The data is there already,
-//! in clusters that the last checkpoint has as free, and stays there. Entries count for the checkpoint whose clock they
-//! carry, from the first number on: the next commit makes them void, and the next entry goes to the file's beginning.
+//! A commit after a few scattered writes writes a page of runs for each of them. So a sync after which only file
+//! content is new writes one *entry* to a file of the volume instead: where the changed clusters of which files are
+//! now. The data is already in these clusters, which the last checkpoint counts as free, and stays there. An entry
+//! belongs to the checkpoint whose clock it has, and entries are numbered from 0: the next commit makes them void, and
+//! the next entry goes to the file's beginning.
 //!
-//! An entry of files with integrity has the checksums of the data, so whoever reads it can tell whether the data arrived.
-//! Therefore it need not wait for the data: a sync that is planned goes to the device *beside* its writes. There is never
-//! more than one such entry under way, and none comes after it before it is durable with its data, so that only of the
-//! last one in the log it must be asked.
+//! An entry of files with integrity has the checksums of the data, so reading it shows whether the data arrived.
+//! Therefore it need not wait for the data: a planned sync writes its entry at the same time as the data, *beside*
+//! these writes. There is never more than one such entry in flight, and no other follows until it and its data are
+//! durable. So only for the last entry of the log the data must be verified.
 //!
-//! The file is Platter's own, not the format's: other programs see the volume as of the last checkpoint. It lies in the
-//! directory without a name, in which the driver keeps files of its own (forefst `docs/structures/directories.md`).
+//! The file is Platter's own and no part of the format: other programs see the volume as of the last checkpoint. It
+//! lies in the directory without a name in which the driver keeps files of its own (forefst
+//! `docs/structures/directories.md`).
 
 use crate::extents::Extent;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::crc32c;
 use std::ops::Range;
 
-/// The directory that the file lies in.
+/// The object number of the directory with the log's file.
 pub const DIRECTORY: u64 = 0x520;
-/// The file's name.
+/// The name of the log's file.
 pub const NAME: &str = "Platter Sync Log";
 
-/// Entries begin at multiples of so many bytes, and are as long: no sector holds parts of two.
+/// Places and lengths of entries are multiples of this many bytes, so that no sector holds parts of two.
 pub const UNIT: usize = 4096;
 const MAGIC: &[u8; 8] = b"PLTRSYNC";
 const HEADER: usize = 0x30;
@@ -31,32 +34,33 @@ const FILE: usize = 0x28;
 const RUN: usize = 0x18;
 const CHECKED: u32 = 1;
 
-/// Changes that wait for an entry at most; with more a commit is no more expensive.
+/// The most changes that wait for an entry; with more a commit is no more expensive.
 const MOST_CHANGES: usize = 8192;
 
 /// The log of an open volume.
 pub struct SyncLog {
-    /// Where it is on the device, in bytes.
+    /// The bytes of the device that the log takes.
     area: Range<u64>,
-    /// How far it is filled, and the next entry's number.
+    /// The number of bytes filled with entries, and the number of the next entry.
     filled: u64,
     number: u64,
-    /// What no entry has yet.
+    /// The changes that are in no entry yet.
     pub changes: Vec<Change>,
-    /// The entry that is on its way to the device beside what it tells of.
+    /// The entry that is in flight at the same time as its data, if there is one.
     pub beside: Option<Beside>,
 }
 
-/// A node, with a run of it that is new, or only the time of its last write.
+/// A change of a node's data: a new run, or `None` if only the time of the last write is new.
 pub type Change = (u64, Option<Extent>);
 
-/// An entry on its way, beside the writes that it tells of.
+/// An entry in flight at the same time as the writes of its data.
 pub struct Beside {
-    /// The clock of the checkpoint that it goes on from: with another one it is void.
+    /// The clock of the checkpoint that the entry belongs to: once there is another checkpoint it is void.
     pub clock: u64,
-    /// Writes that are not finished yet.
+    /// The number of writes that are not finished yet.
     pub left: usize,
-    /// Whether one of them failed: then the entry describes data that is not on the device, and a commit must follow.
+    /// Whether one of the writes failed: then the entry describes data that is not on the device, and a commit must
+    /// follow.
     pub is_wrong: bool,
 }
 
@@ -66,7 +70,8 @@ impl SyncLog {
         SyncLog { area, filled: 0, number: 0, changes: Vec::with_capacity(MOST_CHANGES), beside: None }
     }
 
-    /// Notes what changed. `false` if that is too much.
+    /// Notes the new runs of a node, or, without runs, a write in place. Returns `false`, and notes nothing, if there
+    /// would be too many changes.
     pub fn note(&mut self, node: u64, runs: &[Extent]) -> bool {
         let fits = self.changes.len() + runs.len().max(1) <= MOST_CHANGES;
         match runs {
@@ -77,14 +82,14 @@ impl SyncLog {
         fits
     }
 
-    /// A commit has everything.
+    /// Empties the log after a commit, which has all changes.
     pub fn clear(&mut self) {
         self.changes.clear();
         (self.filled, self.number) = (0, 0);
     }
 
-    /// The place of the next entry on the device, and its number, if it has room. There is none while another is on its
-    /// way, which could end up in its place when a commit came between.
+    /// Returns the byte offset on the device and the number of the next entry, if there is room for it. There is no
+    /// next entry while another is in flight beside its data: after a commit both could go to the same place.
     pub fn next(&mut self, length: usize) -> Option<(u64, u64)> {
         let (place, number) = (self.area.start + self.filled, self.number);
         (self.beside.is_none() && place + length as u64 <= self.area.end).then(|| {
@@ -94,34 +99,34 @@ impl SyncLog {
     }
 }
 
-/// What an entry says of a file.
+/// The part of an entry about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The directory in which it has its number, and the number.
+    /// The file's home directory, and its number there.
     pub home: u64,
     pub ordinal: u64,
-    /// Its name in that directory, if its record is in the row of the name.
+    /// The file's name in that directory, if its record is in the row of the name.
     pub name: Option<Vec<u16>>,
-    /// When it was written, in units of 100 ns since 1601.
+    /// When the file was last written, in units of 100 ns since 1601.
     pub modified: u64,
-    /// Bytes that it has.
+    /// The file's size in bytes.
     pub size: u64,
-    /// The runs that the write put in the place of older ones.
+    /// The runs that the writes put in place of older ones.
     pub runs: Vec<Extent>,
 }
 
-/// What an entry is for.
+/// The volume, the checkpoint and the position that an entry belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purpose {
     /// The volume's signature.
     pub signature: u32,
-    /// The clock of the checkpoint that it goes on from.
+    /// The clock of the checkpoint on which the entry builds.
     pub clock: u64,
-    /// How many entries there are before it.
+    /// The number of entries of the same checkpoint before this one.
     pub number: u64,
 }
 
-/// Bytes that an entry for these files takes.
+/// The length in bytes of an entry for these files.
 pub fn length(files: &[Written]) -> usize {
     let of = |file: &Written| {
         FILE + file.name.as_ref().map_or(0, |name| (2 * name.len()).next_multiple_of(8))
@@ -130,7 +135,7 @@ pub fn length(files: &[Written]) -> usize {
     (HEADER + files.iter().map(of).sum::<usize>()).next_multiple_of(UNIT)
 }
 
-/// Stores an entry in `bytes`, of which there are as many as [`length`] says.
+/// Stores an entry in `bytes`, whose number is the result of [`length`].
 pub fn store(purpose: Purpose, files: &[Written], bytes: &mut [u8]) {
     bytes.fill(0);
     bytes[..8].copy_from_slice(MAGIC);
@@ -163,7 +168,7 @@ pub fn store(purpose: Purpose, files: &[Written], bytes: &mut [u8]) {
     put(bytes, 0x28, crc32c(bytes));
 }
 
-/// How long the entry is that begins with these bytes, if it is one for this purpose.
+/// Returns the length of the entry that begins with these bytes, if it is one for this purpose.
 pub fn begins(purpose: Purpose, bytes: &[u8]) -> Option<usize> {
     let found =
         Purpose { signature: u32_at(bytes, 0x0C), clock: u64_at(bytes, 0x10), number: u64_at(bytes, 0x18) };
@@ -172,7 +177,7 @@ pub fn begins(purpose: Purpose, bytes: &[u8]) -> Option<usize> {
         .then_some(length)
 }
 
-/// Reads an entry, if all of it is there.
+/// Reads an entry. `None` if it is not whole.
 pub fn read(bytes: &mut [u8]) -> Option<Vec<Written>> {
     let expected = u32_at(bytes, 0x28);
     put(bytes, 0x28, 0u32);

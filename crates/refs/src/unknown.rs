@@ -1,4 +1,4 @@
-//! Volumes of which a part is not known: they are read, and nothing of them is written.
+//! Tests of volumes with a part that is not known: they are read, and nothing on them is written.
 
 use crate::layout::Checkpoint;
 use crate::layout::bytes::put;
@@ -10,7 +10,7 @@ use platter_vfs::{
 };
 use std::sync::Arc;
 
-/// A volume with a file, whose checkpoints were changed by `change` and sealed again.
+/// Makes a volume with a file, changes its checkpoints with `change` and seals them again.
 fn changed(change: impl Fn(&mut Checkpoint)) -> Arc<MemoryDevice> {
     let device = Arc::new(MemoryDevice::new(384 << 20, Sectors::SMALL));
     Refs::ANY.make(&*device, &FormatOptions::default(), &Silent).unwrap();
@@ -32,7 +32,7 @@ fn changed(change: impl Fn(&mut Checkpoint)) -> Arc<MemoryDevice> {
 
 #[test]
 fn a_checkpoint_with_unknown_flags_is_never_written() {
-    // As an Insider build of Windows sets them.
+    // An Insider build of Windows sets this flag.
     let device = changed(|checkpoint| checkpoint.flags |= 0x2000);
     let before = device.to_image();
     let volume = RefsVolume::open(device.clone(), OpenOptions::default()).unwrap();

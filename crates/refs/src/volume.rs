@@ -1,15 +1,15 @@
 //! The open volume: [`FileSystem`] over the core and its streams.
 //!
 //! # Locks
-//! The core's lock covers all metadata. Each stream has its own, which is all that reading, and writing in place, takes.
-//! Who needs both takes the core's first. A commit holds the core's lock only while it gathers what to write, and only
-//! the leadership of the commit while it writes. Whoever needs a part of a stream for itself claims it before it takes a
-//! lock ([`platter_vfs::RangeLock`]): what writes part of a sector, a change of the size, of holes, of integrity, and
-//! what has others share its clusters.
+//! The core's lock protects all metadata. Each stream has a lock of its own, which is the only one that reading, and
+//! writing in place, takes. A thread that needs both takes the core's first. A commit holds the core's lock only while
+//! it gathers what to write; while it writes, it holds only the leadership of the commit. An operation that needs a
+//! part of a stream to itself claims that part before it takes a lock ([`platter_vfs::RangeLock`]): writing part of a
+//! sector, changing the size, holes or integrity, and sharing clusters with other streams.
 //!
 //! # What a power cut leaves
-//! The last checkpoint that was written whole. Nothing that it refers to is overwritten, other than the data of files
-//! without integrity; so the volume needs no repair, whenever the power goes.
+//! A power cut leaves the last checkpoint that was written whole. Nothing to which it refers is overwritten, except the
+//! data of files without integrity; so the volume needs no repair, whenever the power fails.
 
 mod cleaner;
 mod contract;
@@ -55,36 +55,37 @@ pub struct RefsVolume {
     volume: Arc<Volume>,
 }
 
-/// What the caller's threads share with the one in the background.
+/// The part of a volume that the callers' threads share with the background thread.
 pub struct Volume {
     device: Arc<dyn Device>,
     geometry: Geometry,
     map: crate::geometry::ContainerMap,
     boot: BootRecord,
     core: Mutex<Core, METADATA>,
-    /// Who makes things durable, with memory for it.
+    /// The group commit, whose leader makes changes durable, with a buffer for it.
     group: GroupCommit<Buffer>,
     commits: Commits,
-    /// Told when a planned sync ends.
+    /// Notified when a planned sync ends.
     sync_ended: Condvar,
-    /// The streams by node, for the data path. In order, so that a commit does the same each time.
+    /// The streams of nodes in use, by node, for reading and writing. Ordered, so that a commit goes through them in
+    /// the same order each time.
     streams: RwLock<BTreeMap<u64, Arc<Stream>>>,
-    /// Whether one of those not served yet wants times too.
+    /// Whether a caller that waits for a sync wants the times of files durable too.
     wants_times: AtomicBool,
-    /// Files that are converted from or to integrity at the moment; told when one no longer is.
+    /// The nodes of files that are being converted to or from integrity, and the notification that one no longer is.
     converting: Mutex<BTreeSet<u64>>,
     converted: Condvar,
-    /// Streams written in place since the last commit.
+    /// The nodes of streams written in place since the last commit.
     touched: Mutex<Vec<u64>>,
     capabilities: Capabilities,
     notes: Vec<String>,
-    /// Tells a plan's memory of one volume from another's.
+    /// A number for each opening, by which memory that plans keep of one volume is told from that of another.
     id: u64,
-    /// Whether it was opened to be written.
+    /// Whether the volume was opened to be written.
     is_written: bool,
-    /// Whether changes are accepted.
+    /// Whether the volume accepts changes.
     health: Arc<Health>,
-    /// Blocks answered from another copy and put right.
+    /// The number of clusters that were read from another copy of the device, and repaired.
     healed: AtomicU64,
     keeper: Keeper,
 }
@@ -104,10 +105,10 @@ impl Drop for RefsVolume {
     }
 }
 
-/// A stream that the caller has for itself, with the metadata, both locked.
+/// A stream that the caller has to itself: the claim, and the locks of the metadata and of the stream.
 type Alone<'a> = (Claim<'a>, MutexGuard<'a, Core, METADATA>, RwLockWriteGuard<'a, StreamState, FILE>);
 
-/// Volumes opened so far in this process.
+/// The number for the next volume that is opened in this process.
 static OPENED: AtomicU64 = AtomicU64::new(1);
 
 impl RefsVolume {
@@ -191,12 +192,12 @@ impl RefsVolume {
         Ok(RefsVolume { volume })
     }
 
-    /// What was found damaged on opening and got round.
+    /// Damage that was found on opening and replaced by a copy.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// How many clusters and metadata pages were answered from another copy and put right.
+    /// The number of clusters and metadata pages that were read from another copy of the device, and repaired.
     pub fn healed(&self) -> u64 {
         self.healed.load(Ordering::Relaxed) + self.core().pages.healed()
     }
@@ -207,18 +208,18 @@ impl Volume {
         self.core.lock()
     }
 
-    /// The core, for a change that takes no more of the volume than there was.
+    /// Locks the core for a change that does not add to the volume.
     fn change(&self) -> Result<MutexGuard<'_, Core, METADATA>> {
         self.change_with(TO_CHANGE)
     }
 
-    /// The core, for a change that may add to the volume.
+    /// Locks the core for a change that may add to the volume.
     fn grow(&self) -> Result<MutexGuard<'_, Core, METADATA>> {
         self.change_with(TO_ADD)
     }
 
-    /// The core, for a change with room for so many pages besides those that the next commit takes for what was changed
-    /// before. If they are not there, a commit may bring them.
+    /// Locks the core for a change that takes up to `room` pages besides those that the next commit takes for earlier
+    /// changes. If so many are not free, a commit comes first where it may free some.
     fn change_with(&self, room: u64) -> Result<MutexGuard<'_, Core, METADATA>> {
         let core = self.core();
         core.writable()?;
@@ -234,15 +235,15 @@ impl Volume {
         if core.spares(room) { Ok(core) } else { Err(Error::NoSpace) }
     }
 
-    /// Like [`Volume::change_with`], with all of a stream for the caller alone.
+    /// Like [`Volume::change_with`], with the whole stream claimed and locked for the caller.
     fn change_alone<'a>(&'a self, stream: &'a Stream, room: u64) -> Result<Alone<'a>> {
         let claim = stream.claim_all();
         let core = self.change_with(room)?;
         Ok((claim, core, stream.write()))
     }
 
-    /// Makes a change of several rows, with room for so many pages. If it fails when some of them are changed already,
-    /// nothing of it is ever written.
+    /// Makes a change of several rows, which takes up to `room` pages. If it fails after some rows were changed,
+    /// nothing more is written to the volume.
     fn as_one<T>(&self, room: u64, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
         let mut core = self.change_with(room)?;
         let before = core.pages.edits;
@@ -255,8 +256,8 @@ impl Volume {
         file_time(self.device.now())
     }
 
-    /// Runs an operation that takes clusters; it sets its argument to how many it lacks, if it knows. When there is no room,
-    /// and a commit may give enough clusters back, commits and runs it once more.
+    /// Runs an operation that takes clusters, and sets its argument to the number that it lacks, if known. If there is
+    /// no room, and a commit may free enough clusters, commits and runs the operation once more.
     fn with_space<T>(&self, mut operation: impl FnMut(&mut u64) -> Result<T>) -> Result<T> {
         let mut lacks = 0;
         match operation(&mut lacks) {
@@ -268,19 +269,19 @@ impl Volume {
         }
     }
 
-    /// Whether a commit may bring so many clusters for data, or room for pages if none are known to lack: on a full volume
-    /// each write that is refused would have one otherwise.
+    /// Whether a commit may free as many clusters for data as are lacking or, with 0, room for pages. Otherwise each
+    /// write that a full volume refuses would cause a commit.
     fn is_worth(&self, lacks: u64) -> bool {
         self.is_waiting() && (lacks == 0 || self.core().pages.space.parked() >= lacks)
     }
 
-    /// Whether a commit may bring room, for data or for pages.
+    /// Whether a commit may free room, for data or for pages.
     fn is_waiting(&self) -> bool {
         let core = self.core();
         core.news || core.has_written || core.pages.space.parked() > 0
     }
 
-    /// Hands a node out.
+    /// Returns a node to a caller, and counts the reference to it.
     fn hand_out(&self, core: &mut Core, node: u64) -> Result<Node> {
         let entity = core.entity_held(node)?;
         entity.handed_out += 1;
@@ -291,7 +292,7 @@ impl Volume {
         Ok(Node(node))
     }
 
-    /// The attributes of a node in use. A named stream has those of the node it belongs to, but for its size.
+    /// The attributes of a node in use. A named stream has those of the node it belongs to, except for its size.
     fn attributes_of(&self, core: &Core, entity: &Entity) -> Attributes {
         let owner = match entity.place {
             RecordPlace::Part { of } => core.entity(of).unwrap_or(entity),
@@ -323,7 +324,7 @@ impl Volume {
     }
 }
 
-/// Why a volume that could be written is only read, if so.
+/// The reason why a volume that was to be written is only read, if so.
 fn only_read(core: &mut Core) -> Result<Option<String>> {
     let damaged = |error| match error {
         Error::Damaged(_) | Error::Device(_) => {
@@ -343,17 +344,17 @@ fn only_read(core: &mut Core) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Pages that must be free for a change of some rows: a way down for each of four trees.
+/// The pages that must be free for a change of some rows: the path from root to leaf in each of four trees.
 const TO_CHANGE: u64 = 48;
-/// The same for two entries that change places, which is three moves.
+/// The pages that must be free for exchanging two entries, which is three moves.
 const TO_EXCHANGE: u64 = 3 * TO_CHANGE;
-/// Pages that must be free for what adds to the volume, so that on a full one the rest is left for removing.
+/// The pages that must be free for a change that adds to the volume, so that on a full one pages are left for removing.
 const TO_ADD: u64 = 4 * TO_CHANGE;
 
-/// Names as ReFS takes them.
+/// The rules for names on ReFS.
 const NAMES: NameRules = NameRules::WINDOWS;
 
-/// The attributes that a record or a short entry gives.
+/// Makes the attributes of a node from the fields of its record or short entry.
 fn attributes_with(
     kind: Kind,
     size: u64,
@@ -378,7 +379,7 @@ fn attributes_with(
 /// The end of the year 9999, the latest time that is stored, in units of 100 ns since 1601.
 const LATEST: u64 = (253_402_300_799 + 11_644_473_600) * 10_000_000 + 9_999_999;
 
-/// What an entry of a directory is, as its row tells.
+/// The row of an entry of a directory.
 enum ListedRow {
     /// A file whose record is the row.
     Long(Box<Record>),

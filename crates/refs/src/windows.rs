@@ -1,5 +1,5 @@
-//! What Windows leaves on its volumes and Platter does not write: made here by hand, after the layouts that forefst and
-//! refsprogs document. No bytes of Windows are among it.
+//! Tests with structures that Windows writes and Platter does not. They are made here by hand, after the layouts that
+//! forefst and refsprogs document; none of their bytes are from Windows.
 
 mod log;
 mod sharing;
@@ -23,7 +23,7 @@ pub fn name(text: &str) -> Name {
     Name::from(text)
 }
 
-/// A new volume.
+/// Makes a new volume in memory.
 pub fn made() -> Arc<MemoryDevice> {
     let device = Arc::new(MemoryDevice::new(384 << 20, Sectors::SMALL));
     let options = FormatOptions { serial: Some(8664), ..FormatOptions::default() };
@@ -42,7 +42,7 @@ pub fn file(volume: &RefsVolume, called: &str, content: &[u8]) -> Node {
     node
 }
 
-/// Changes the record of a file in the root directory, on a volume that is opened for it.
+/// Opens the volume and changes the record of a file in the root directory.
 fn change(
     device: &Arc<MemoryDevice>,
     called: &str,
@@ -75,7 +75,7 @@ fn listed(volume: &RefsVolume) -> Vec<Entry> {
     entries
 }
 
-/// What a check and a scrub find, which is nothing unless `codes` names it.
+/// Asserts that a check finds exactly `codes` and a scrub finds no damage.
 pub fn checked(device: &Arc<MemoryDevice>, codes: &[&str]) {
     let report = Refs::ANY.check(&**device, CheckOptions::default(), &Silent).unwrap();
     let mut found: Vec<&str> = report.findings.iter().map(|finding| finding.code).collect();
@@ -97,7 +97,8 @@ fn attributes_outside_the_record() {
     file(&volume, "beside", b"beside");
     volume.unmount().unwrap();
     change(&device, "outside", |core, record| {
-        // A page of attributes, whose number is not that of the directory, and a node with an empty key that names it.
+        // A page of attributes, with another number than the directory's, and a node whose only row has an empty key
+        // and refers to the page.
         let rows = std::mem::take(&mut record.rows);
         let mut page = Page::new(core.geometry().page(), 0);
         for (position, row) in rows.iter().enumerate() {
@@ -123,7 +124,7 @@ fn attributes_outside_the_record() {
     assert_eq!(volume.extended_attribute(node, "user.a").unwrap(), b"value");
     let stream = volume.stream(node, &name("more"), false).unwrap();
     assert_eq!(content(&volume, stream).unwrap(), &wanted[..9000]);
-    // It is only read; the rest of the volume is not concerned.
+    // The file is only read; the rest of the volume can be changed.
     let refused =
         |outcome: Result<()>| assert!(matches!(outcome, Err(Error::NotPermitted(_))), "{outcome:?}");
     refused(volume.write(node, 0, b"x"));
@@ -237,7 +238,7 @@ fn runs_of_an_unknown_kind() {
     checked(&device, &["run-kind"]);
 }
 
-/// Sets how much of a file was ever written.
+/// Sets the valid data length of a file.
 fn cut_valid(device: &Arc<MemoryDevice>, called: &str, valid: u64) {
     change(device, called, |_, record| {
         let row = record.rows.iter_mut().find(|row| row.flags & 1 != 0).unwrap();
@@ -261,7 +262,7 @@ fn what_was_never_written_reads_as_zeroes() {
         let mut wanted = vec![0; 40_000];
         wanted[..10_000].fill(7);
         assert_eq!(content(&volume, node).unwrap(), wanted);
-        // A write after it: what lies between reads as zeroes for good.
+        // A write after the valid data length: the bytes between read as zeroes from now on.
         volume.write(node, 20_001, &[8; 999]).unwrap();
         wanted[20_001..21_000].fill(8);
         assert_eq!(content(&volume, node).unwrap(), wanted);
@@ -336,7 +337,7 @@ fn allocated_ahead() {
     assert_eq!((attributes.size, attributes.allocated), (10_000, 1 << 20));
     assert!(before < attributes.allocated);
     assert_eq!(content(&volume, node).unwrap(), [7; 10_000]);
-    // Files beside it, so that what it was given is not at the end of what was ever written.
+    // A further file, so that the clusters allocated for "f" are not the last that were ever written.
     file(&volume, "g", &vec![0x55; 200_000]);
     let extents = volume.extents(node).unwrap();
     assert!(extents.iter().all(|extent| matches!(extent.place, platter_vfs::Place::Device(_))));
@@ -353,7 +354,7 @@ fn allocated_ahead() {
     volume.write(node, 300_000, &[8; 70_000]).unwrap();
     wanted[300_000..370_000].fill(8);
     assert_eq!(content(&volume, node).unwrap(), wanted);
-    // It takes no more than it was given.
+    // The write went to clusters that were allocated before.
     assert_eq!(volume.attributes(node).unwrap().allocated, 1 << 20);
     volume.write(node, 600_000, &[9; 10]).unwrap();
     wanted.resize(600_010, 0);
@@ -386,7 +387,7 @@ fn reparse_points() {
     let symlink = platter_vfs::reparse::link_to("elsewhere").unwrap();
     assert!(volume.set_reparse_point(full, Some(&symlink)).is_err());
     assert!(volume.set_reparse_point(full, Some(&Reparse { tag: 0x8000_0013, data: Vec::new() })).is_err());
-    // A directory that Windows made a junction of.
+    // A directory that is a junction, as Windows makes it.
     let junction = volume.create(Node::ROOT, &name("junction"), Kind::Directory).unwrap();
     assert!(volume.set_reparse_point(junction, Some(&symlink)).is_err());
     {
@@ -463,7 +464,8 @@ fn security_descriptors_with_one_hash() {
     use crate::system::security::descriptor_hash;
     let device = made();
     let volume = open(&device);
-    // Two more words whose parts in the hash cancel out: the first is turned by three bits before the second comes.
+    // Appends two words whose effects on the hash cancel out: the first is rotated by three bits before the second is
+    // added.
     let with = |first: u32| {
         let mut bytes = file_descriptor();
         let start = descriptor_hash(&bytes);

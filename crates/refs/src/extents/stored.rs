@@ -1,8 +1,8 @@
-//! The runs as they stand on disk: in the stream's own row, or in pages below it.
+//! The form of a stream's runs on disk: in the stream's own row, or in pages below it.
 
 use super::*;
 
-/// The runs of a leaf node, if the content of all is known to be what their clusters hold.
+/// Returns the runs of a leaf node, or an error if one is of a kind whose clusters may not hold the content as it is.
 pub(super) fn readable_rows(area: &[u8]) -> Result<Vec<Extent>> {
     let node = TreeNode::new(area);
     for at in (0..node.len()).map(|position| node.offset(position)) {
@@ -20,12 +20,12 @@ pub(super) fn readable_rows(area: &[u8]) -> Result<Vec<Extent>> {
     rows(area)
 }
 
-/// Whether the content of a run of this kind is known to be what its clusters hold.
+/// Whether the clusters of a run of this kind are known to hold its content as it is.
 pub fn is_known(kind: u16) -> bool {
     matches!(kind, PLAIN | OTHER) || kind & CHECKED == CHECKED
 }
 
-/// The runs of a leaf node, in order, checked to be free of overlap.
+/// Returns the runs of a leaf node, in order, after checking that they do not overlap.
 pub fn rows(area: &[u8]) -> Result<Vec<Extent>> {
     let node = TreeNode::new(area);
     let mut rows = Vec::with_capacity(node.len());
@@ -59,7 +59,7 @@ pub fn rows(area: &[u8]) -> Result<Vec<Extent>> {
     Ok(rows)
 }
 
-/// Stores runs as the rows of a leaf node that fills `area`, which is empty, with the index at its end.
+/// Stores runs as the rows of a leaf node that fills the empty `area`, with the index at its end.
 fn store_rows(area: &mut [u8], rows: &[Extent], flags: u8, embedded: bool) {
     let length = area.len();
     TreeNodeMut::fresh(area, 0, flags);
@@ -80,48 +80,48 @@ fn store_rows(area: &mut [u8], rows: &[Extent], flags: u8, embedded: bool) {
     put(area, 0x14, rows.len() as u32);
 }
 
-/// Bytes that runs take in a node, with their places in the index.
+/// The bytes that runs and their entries in the index take in a node.
 pub(super) fn runs_size(rows: &[Extent]) -> usize {
     rows.iter().map(|row| row.size() + 4).sum()
 }
 
-/// Bytes of a node in a stream's own row that names so many children, with a reference of so many bytes each.
+/// The bytes of a node in a stream's own row with this many children, with references of `reference` bytes.
 pub(super) fn inner_size(children: usize, reference: usize) -> usize {
     (NODE_HEADER + children * (32 + reference + 4)).next_multiple_of(8).max(LEAST_NODE)
 }
 
-/// What [`Extents::store`] made of the runs.
+/// The result of [`Extents::store`].
 pub struct Stored {
     /// The node for the stream's row.
     pub node: Vec<u8>,
-    /// Leaf pages below it; 0 if the runs are in it.
+    /// The number of leaf pages below the node; 0 if the runs are in the node.
     pub leaf_pages: u64,
-    /// Runs in all.
+    /// The number of runs.
     pub runs: u64,
 }
 
-/// What is found out while the pages between a stream's row and its leaves are read.
+/// The state of reading the inner pages between a stream's row and its leaves.
 pub(super) struct Opening {
-    /// The first cluster of the stream that the next leaf can know of.
+    /// The first cluster of the stream that the next leaf can cover.
     first: u32,
-    /// Pages between, so far.
+    /// The number of inner pages so far.
     inner: usize,
-    /// Children of a full page.
+    /// The number of children of a full inner page.
     each: usize,
-    /// For each level, the leaves first: whether a page with fewer children than a full one was met.
+    /// For each level, from the leaves up: whether a page with fewer children than a full one was read.
     short: Vec<bool>,
     /// Whether all but the last page of each level are full.
     pub is_regular: bool,
 }
 
 impl Opening {
-    /// For the tree below this node.
+    /// Begins reading the tree below this node.
     pub fn new(geometry: &Geometry, top: &TreeNode<'_>) -> Opening {
         let is_regular = top.len() <= Form::Roomy.children();
         Opening { first: 0, inner: 0, each: children_of_page(geometry), short: Vec::new(), is_regular }
     }
 
-    /// Takes a page between into account.
+    /// Takes an inner page into account.
     fn see(&mut self, node: &TreeNode<'_>) {
         let level = usize::from(node.level());
         self.inner += 1;
@@ -131,13 +131,13 @@ impl Opening {
     }
 }
 
-/// Children that a page between names.
+/// The number of children of a full inner page.
 pub(super) fn children_of_page(geometry: &Geometry) -> usize {
     (geometry.page() - 0x58 - NODE_HEADER) / (32 + geometry.reference + 4)
 }
 
 impl Extents {
-    /// Reads the pages below a node, and takes note of the leaves.
+    /// Reads the inner pages below a node, and adds their leaves without reading these.
     pub(super) fn open_inner(
         &mut self,
         pages: &mut Pages,
@@ -174,8 +174,8 @@ impl Extents {
         Ok(())
     }
 
-    /// Brings the pages up to date and returns the node for the stream's row. Pages that are no longer needed are given
-    /// back.
+    /// Writes the changes of the runs to the pages in memory, and returns the node for the stream's row. Pages that are
+    /// no longer needed are given back.
     pub fn store(&mut self, form: Form, pages: &mut Pages, clock: u64) -> Result<Stored> {
         let inline = match &self.leaves[..] {
             [] => true,
@@ -185,7 +185,7 @@ impl Extents {
         let stored = if inline {
             self.forget_pages();
             let rows: &[Extent] = self.leaves.first().and_then(|leaf| leaf.rows.as_deref()).unwrap_or(&[]);
-            // The whole row ends on 8 bytes.
+            // The length of the whole row is a multiple of 8.
             let length = (NODE_HEADER + runs_size(rows)).next_multiple_of(8).max(LEAST_NODE);
             let mut node = vec![0; length];
             let flags = if rows.is_empty() { ROOT | STREAM } else { ROOT | STREAM | FIXED };
@@ -216,7 +216,7 @@ impl Extents {
         Ok(Stored { node, leaf_pages: self.leaves.len() as u64, runs: self.runs })
     }
 
-    /// Brings the leaves' pages up to date. Returns the indices of those that changed, with their new references.
+    /// Writes changed leaves to their pages in memory. Returns the indices of these leaves, with their new references.
     fn store_leaves(&mut self, pages: &mut Pages, clock: u64) -> Result<Vec<(usize, PageReference)>> {
         let (mut changed, mut places) = (Vec::new(), Vec::new());
         for (index, leaf) in self.leaves.iter_mut().enumerate() {
@@ -243,8 +243,8 @@ impl Extents {
         Ok(changed)
     }
 
-    /// Has the pages between refer to the new places of children that changed. `false` if one of them is not in memory
-    /// or is not what it should be: then they must be made anew.
+    /// Makes the inner pages refer to the new places of changed children. Returns `false` if an inner page is not in
+    /// memory or has other children than expected: then all must be built anew.
     fn point(
         &mut self,
         pages: &mut Pages,
@@ -280,7 +280,7 @@ impl Extents {
         Ok(true)
     }
 
-    /// Makes the pages between anew.
+    /// Builds the inner pages anew.
     fn store_inner(&mut self, form: Form, pages: &mut Pages, clock: u64, each: usize) -> Result<()> {
         self.left.extend(self.inner.drain(..).flatten());
         loop {
@@ -303,7 +303,7 @@ impl Extents {
         Ok(())
     }
 
-    /// The pages of a level, which are the leaves at 0, each with the last cluster of the stream below it.
+    /// The pages of a level, level 0 being the leaves, each with the last cluster of the stream below it.
     fn children(&self, level: usize, each: usize) -> Vec<(u32, PageReference)> {
         let page = |leaf: &Leaf| leaf.page.expect("stored");
         let Some(above) = level.checked_sub(1) else {
@@ -317,7 +317,7 @@ impl Extents {
         self.inner[above].iter().enumerate().map(|(number, &page)| (last(number), page)).collect()
     }
 
-    /// Forgets the pages on disk: what stands in them is stored anew. Every leaf must be loaded.
+    /// Drops all pages on disk, so that the runs are stored in new ones. Every leaf must be loaded.
     pub fn forget_pages(&mut self) {
         for leaf in &mut self.leaves {
             self.left.extend(leaf.page.take());
@@ -329,18 +329,18 @@ impl Extents {
         self.owe();
     }
 
-    /// Gives back the pages that were forgotten.
+    /// Gives back the pages that were dropped.
     pub fn free_left(&mut self, pages: &mut Pages) -> Result<()> {
         self.left.drain(..).try_for_each(|page| pages.free(&page, Tier::Medium))
     }
 
-    /// The pages that the runs are in, and those between.
+    /// The references of all leaf pages and inner pages.
     pub fn page_places(&self) -> impl Iterator<Item = PageReference> + '_ {
         let leaves = self.leaves.iter().filter_map(|leaf| leaf.page);
         leaves.chain(self.inner.iter().flatten().copied())
     }
 
-    /// Gives back all clusters and pages. Every leaf must be loaded.
+    /// Gives back all pages, and appends all runs to `gone`. Every leaf must be loaded.
     pub fn destroy(&mut self, pages: &mut Pages, gone: &mut Vec<(u64, u32)>) -> Result<()> {
         gone.extend(self.iter().map(|row| (row.cluster, row.count)));
         self.forget_pages();
@@ -352,8 +352,8 @@ impl Extents {
 }
 
 impl Leaf {
-    /// Changes single rows of the page that is there. `None` if that is not all that changed, or the page is not in
-    /// memory or has its rows in other places than [`store_rows`] gives them.
+    /// Changes single rows of the leaf's existing page. `None` if more changed than single rows, or the page is not in
+    /// memory or does not have its rows where [`store_rows`] puts them.
     fn change_rows(&self, pages: &mut Pages) -> Result<Option<PageReference>> {
         let (Some(before), News::Rows(changed), Some(rows)) = (&self.page, &self.news, &self.rows) else {
             return Ok(None);
@@ -384,7 +384,7 @@ impl Leaf {
     }
 }
 
-/// Stores children as the rows of an inner node of a stream.
+/// Stores references to children as the rows of an inner node of a stream.
 fn store_children(
     area: &mut [u8],
     children: &[(u32, PageReference)],

@@ -1,4 +1,4 @@
-//! What a change of single rows costs in pages, and that the pages say afterwards what is in memory.
+//! The number of pages that a change of single rows writes, and that the pages have the runs in memory afterwards.
 
 use super::*;
 use crate::{Refs, RefsVolume};
@@ -22,7 +22,7 @@ fn a_change_of_few_rows_changes_the_pages_above_them_alone() {
     let pages = &mut core.pages;
     let mut extents = Extents::new(pages, TABLE);
     let mut gone = Vec::new();
-    // So many that there are two levels of pages between.
+    // Runs enough for two levels of inner pages.
     let mut rows: Vec<Extent> = (0..800_000).map(|at| run(at, 0x10_0000 + u64::from(at))).collect();
     for piece in rows.chunks(4096) {
         extents.replace(piece[0].at, piece[0].at + piece.len() as u32, piece, &mut gone);
@@ -50,7 +50,7 @@ fn a_change_of_few_rows_changes_the_pages_above_them_alone() {
             assert_eq!(changed, 3, "a leaf and one page on each level above");
         }
     }
-    // So do runs that overwrite those of two leaves, which keep their shape.
+    // Runs that overwrite those of two leaves change few pages too; the leaves keep their bounds.
     let border = extents.leaves[7].first;
     let shape =
         |extents: &Extents| extents.leaves.iter().map(|leaf| (leaf.first, leaf.last)).collect::<Vec<_>>();
@@ -71,7 +71,7 @@ fn a_change_of_few_rows_changes_the_pages_above_them_alone() {
         again
     };
     assert!(again(&extents, pages, &stored).iter().eq(rows.iter().copied()));
-    // Many rows of one leaf, and what needs another shape.
+    // Many rows of one leaf, and a removal that changes the bounds of leaves.
     for at in 1000..1100 {
         rows[at as usize] = run(at, 0x300_0000 + u64::from(at));
         extents.replace(at, at + 1, &[rows[at as usize]], &mut gone);
@@ -82,13 +82,13 @@ fn a_change_of_few_rows_changes_the_pages_above_them_alone() {
     pages.take_dirty().unwrap();
     let mut reopened = again(&extents, pages, &stored);
     assert!(reopened.iter().eq(rows.iter().copied()));
-    // What was opened goes on as what was built.
+    // Extents that were opened from disk behave as those built in memory.
     reopened.replace(7, 8, &[run(7, 0x400_0000)], &mut gone);
     rows[7] = run(7, 0x400_0000);
     stored = reopened.store(Form::Roomy, pages, 43).unwrap();
     assert_eq!(pages.take_dirty().unwrap().len(), 3);
     assert!(again(&reopened, pages, &stored).iter().eq(rows.iter().copied()));
-    // Pages that are not in memory are not read to be changed: they are made anew.
+    // Pages that are not in memory are not read to be changed: they are built anew.
     pages.forget_clean();
     reopened.replace(7, 8, &[run(7, 0x500_0000)], &mut gone);
     reopened.store(Form::Roomy, pages, 43).unwrap();

@@ -1,4 +1,4 @@
-//! The first structures: both boot records, the three superblocks and the two checkpoints, in every copy.
+//! Scrubbing the first structures: both boot records, the three superblocks and the two checkpoints, in every copy.
 
 use super::structure;
 use crate::geometry::Geometry;
@@ -7,7 +7,7 @@ use crate::open::Anchors;
 use platter_device::Device;
 use platter_vfs::{Error, Result, ScrubReport, Severity};
 
-/// Verifies them, and puts right what another copy of the device has.
+/// Verifies the first structures in every copy of the device, and repairs a damaged one from another copy.
 pub fn scrub(device: &dyn Device, anchors: &Anchors, report: &mut ScrubReport) {
     let Geometry { cluster, clusters, signature, .. } = anchors.geometry;
     let boot = &anchors.boot;
@@ -26,7 +26,7 @@ pub fn scrub(device: &dyn Device, anchors: &Anchors, report: &mut ScrubReport) {
         });
     }
     for (slot, &place) in anchors.superblock.checkpoints.iter().enumerate() {
-        // The place that the next commit writes may be torn after a power cut; that is how it should be.
+        // The older checkpoint may be torn after a power cut, which is no damage: the next commit overwrites it.
         let is_newest = anchors.checkpoints.first().is_some_and(|(newest, _)| *newest == slot);
         let severity = if is_newest { Severity::Inconsistent } else { Severity::Notice };
         let (at, page) = (place.saturating_mul(u64::from(cluster)), anchors.geometry.page());
@@ -36,8 +36,8 @@ pub fn scrub(device: &dyn Device, anchors: &Anchors, report: &mut ScrubReport) {
     }
 }
 
-/// Copies of a mirror may differ although each of them is good, as after a power cut between the writes to them. All get
-/// the content that the volume was opened with.
+/// Makes the copies of a structure equal. Copies of a mirror may differ although each of them is good, as after a power
+/// cut between the writes to them. All get the content that the volume was opened with.
 fn alike(device: &dyn Device, code: &'static str, (at, length): (u64, usize), report: &mut ScrubReport) {
     let read = |copy: usize| {
         let mut bytes = vec![0; length];
@@ -86,8 +86,8 @@ fn one(
     report.add(structure(code, severity, None, at, device.copies(), (bad, repaired, why)));
 }
 
-/// Writes the good content to copies. One that cannot be written, such as one that is out of service, is no reason to leave the
-/// others as they are. Tells whether all were written.
+/// Writes the good content to copies. If one cannot be written, for instance because it is out of service, the others
+/// are written all the same. Returns whether all were written.
 fn repair(device: &dyn Device, copies: &[usize], at: u64, good: &[u8]) -> bool {
     copies.iter().filter(|&&copy| device.repair_copy(copy, at, good).is_err()).count() == 0
 }

@@ -1,9 +1,10 @@
-//! What the copies of a device hold where no checksum tells what is right: they are compared from end to end. What most
-//! copies hold is given to the others; where there is no majority, each keeps what it has, and the report names it.
+//! Comparing the copies of a device where no checksum shows which is right. They are compared from end to end. The
+//! content of most copies is written to the others; where there is no majority, each copy keeps what it has, and the
+//! report names the place.
 //!
-//! That is data without integrity, of which it is said which file it belongs to, and what nothing refers to, such as
-//! pages of earlier commits. What has a checksum has been verified by then, and what of it no copy has is left as it is:
-//! each may hold a part that can still be of use.
+//! This concerns data without integrity, which is reported with its file, and clusters to which nothing refers, such as
+//! pages of earlier commits. Content with a checksum has been verified before. Where no copy of it is good, all are
+//! left as they are: each may hold a part that can still be of use.
 
 use super::position::Position;
 use super::reader::Reader;
@@ -21,35 +22,35 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Clusters that differ between copies.
+/// The clusters that differ between the copies.
 #[derive(Default)]
 pub struct Unlike {
     clusters: BTreeSet<u64>,
-    /// Those that a stream has.
+    /// The clusters among them that belong to a stream.
     pub owned: Vec<Owned>,
 }
 
 /// A cluster of a stream that has no checksum.
 pub struct Owned {
-    /// Which stream, as its walker counts.
+    /// The stream's index in the list of the code that walks the streams.
     pub stream: u32,
-    /// Which cluster of the stream.
+    /// The cluster's number in the stream.
     pub at: u32,
-    /// Where it stands on the device.
+    /// The cluster's byte offset on the device.
     pub place: u64,
 }
 
 impl Unlike {
-    /// At most so many are dealt with at a time.
+    /// The most clusters that are collected before they are decided.
     const MOST: usize = 1 << 20;
 
-    /// Whether there is none.
+    /// Whether no cluster differs.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()
     }
 
-    /// Notes what of them a stream has. What has a checksum is not to be touched any more. `stream` numbers the stream,
-    /// and is asked only if some of them are its.
+    /// Notes which of the clusters belong to a run of a stream. Those with a checksum are dropped, since verification
+    /// has decided on them. `stream` returns the stream's index, and is called only if the run has such clusters.
     pub fn meet(&mut self, core: &Core, row: &Extent, stream: &mut dyn FnMut() -> u32) {
         let geometry = core.geometry();
         let count = if row.checksum.is_some() { 1 } else { row.count };
@@ -67,7 +68,7 @@ impl Unlike {
     }
 }
 
-/// Whether there are copies to compare, all of them in service, and to be made alike.
+/// Whether the device has several copies, all in service, and may be written.
 pub fn can_compare(device: &dyn Device) -> bool {
     let mut sector = vec![0; device.sectors().logical as usize];
     let mut is_there =
@@ -75,8 +76,8 @@ pub fn can_compare(device: &dyn Device) -> bool {
     device.copies() > 1 && !device.read_only() && (0..device.copies()).all(&mut is_there)
 }
 
-/// Compares the copies from a position on, at most about `limit` bytes. Returns what differs, but for what has a place
-/// of its own or is a page in use, and where to go on.
+/// Compares the copies from a position on, about `limit` bytes at most. Returns the clusters that differ, except the
+/// first structures and pages in use, and where to continue.
 pub fn compare(
     core: &Core,
     reader: &Reader<'_>,
@@ -91,7 +92,7 @@ pub fn compare(
     let mut start = geometry.offset(from.compared()).min(end);
     let stop = start.saturating_add(limit.max(cluster) / cluster * cluster).min(end);
     let (done, mut unlike) = (AtomicU64::new(start), Unlike::default());
-    /// Bytes between two looks at how much differs.
+    /// The bytes that are compared at once, before the number of differing clusters is checked.
     const PART: u64 = 1 << 30;
     while start < stop && unlike.clusters.len() < Unlike::MOST {
         let part = start..(start + PART).min(stop);
@@ -122,25 +123,26 @@ pub fn compare(
 /// The clusters that differ between the copies and could not be made alike.
 #[derive(Default)]
 pub struct Outcome {
-    /// Clusters of which no content is in most copies. Nothing of them was written.
+    /// Byte offsets of clusters with a sector whose content is the same in no majority of copies. Such sectors were not
+    /// written.
     undecided: BTreeSet<u64>,
-    /// Clusters that could not be written.
+    /// Byte offsets of clusters that could not be written.
     failed: BTreeSet<u64>,
 }
 
-/// What was done with a cluster that differs between the copies.
+/// The outcome for a cluster that differs between the copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// All copies now hold what most of them held.
+    /// All copies now hold the content that most of them held.
     Repaired,
-    /// No content is in most copies, so each keeps what it has.
+    /// There is no majority, so each copy keeps its content.
     Undecided,
     /// Most copies agree, but one of the others could not be written.
     Failed,
 }
 
 impl Outcome {
-    /// What was done with the cluster at a place of the device.
+    /// The outcome for the cluster at a byte offset of the device.
     pub fn of(&self, place: u64) -> Decision {
         if self.undecided.contains(&place) {
             Decision::Undecided
@@ -152,8 +154,8 @@ impl Outcome {
     }
 }
 
-/// Gives every copy what most of the copies that can be read hold, sector by sector. Without a checksum nothing else
-/// tells which is right: where no content has a majority, as in two copies that differ, nothing is written.
+/// Writes the content of most of the readable copies to the others, sector by sector. Without a checksum only the
+/// majority shows which is right: where there is none, as in two copies that differ, nothing is written.
 pub fn let_majority_decide(device: &dyn Device, anchors: &Anchors, unlike: &Unlike) -> Outcome {
     let (kept, geometry) = (places(anchors), &anchors.geometry);
     let sector = device.sectors().logical as usize;
@@ -188,13 +190,13 @@ pub fn let_majority_decide(device: &dyn Device, anchors: &Anchors, unlike: &Unli
     outcome
 }
 
-/// What more than half of the copies that could be read hold.
+/// The content that more than half of the readable copies hold.
 fn majority<'b>(held: &[Option<&'b [u8]>]) -> Option<&'b [u8]> {
     let read: Vec<&[u8]> = held.iter().flatten().copied().collect();
     read.iter().copied().find(|one| read.iter().filter(|other| *other == one).count() * 2 > read.len())
 }
 
-/// Reports what nothing refers to.
+/// Reports the differing clusters that belong to no stream.
 pub fn report_rest(unlike: &Unlike, outcome: &Outcome, geometry: &Geometry, report: &mut ScrubReport) {
     let owned: BTreeSet<u64> = unlike.owned.iter().map(|owned| owned.place).collect();
     let rest: Vec<u64> =
@@ -213,7 +215,7 @@ pub fn report_rest(unlike: &Unlike, outcome: &Outcome, geometry: &Geometry, repo
     report.add(damaged);
 }
 
-/// Bytes of the first structures, which are verified on their own.
+/// The byte ranges of the first structures, which are verified on their own.
 fn places(anchors: &Anchors) -> Vec<Range<u64>> {
     let (geometry, boot) = (&anchors.geometry, &anchors.boot);
     let sector = u64::from(boot.sector);

@@ -1,4 +1,4 @@
-//! The data of integrity streams.
+//! Scrubbing the data of integrity streams.
 //!
 //! Directories are walked in the order of their numbers, and the clusters with a checksum collected into batches. A
 //! batch is verified in order of the clusters' places, so that the device reads forwards however the files lie in it.
@@ -17,27 +17,27 @@ use platter_vfs::{Damaged, Error, Finding, Progress, ScrubReport, Severity, Sile
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Clusters of a batch: their descriptions take at most some 60 MiB.
+/// The most clusters of a batch: their descriptions take some 60 MiB.
 const BATCH: usize = 1 << 20;
-/// Levels of a tree that are followed.
+/// The most levels of a tree that are followed.
 const MOST_LEVELS: usize = 12;
-/// Pages of a stream's runs that are read at once.
+/// The number of pages with runs of a stream that are read at once.
 const PAGES_AT_ONCE: usize = 64;
 
 /// A cluster of a batch.
 struct Cluster {
     place: u64,
     checksum: u32,
-    /// Which stream of the batch.
+    /// The index of the stream in the batch.
     stream: u32,
-    /// Which cluster of the stream.
+    /// The cluster's number in the stream.
     at: u32,
 }
 
 /// A stream of a batch.
 struct Stream {
     owner: Owner,
-    /// Bytes, so that a range does not reach past its end.
+    /// The stream's size in bytes, which bounds reported ranges.
     size: u64,
 }
 
@@ -47,14 +47,14 @@ struct Scrub<'s> {
     progress: &'s dyn Progress,
     report: &'s mut ScrubReport,
     lost: &'s mut LostStreams,
-    /// Bytes in all, and how many are done.
+    /// The bytes to verify, and how many of them are done, for the progress.
     total: u64,
     done: AtomicU64,
-    /// Bytes that may still be collected.
+    /// The bytes that may still be verified before the limit is reached.
     left: u64,
     batch: Vec<Cluster>,
     streams: Vec<Stream>,
-    /// Instead of verifying anything, finds out who has these.
+    /// If set, nothing is verified: the walk only finds the streams to which these clusters belong.
     unlike: Option<&'s mut Unlike>,
 }
 
@@ -83,8 +83,8 @@ impl<'s> Scrub<'s> {
     }
 }
 
-/// Finds out whose clusters these are, and reports what became of those that no checksum covers. `decide` is given them
-/// once it is known which those are.
+/// Finds the streams to which differing clusters belong, and reports the outcome for those without a checksum. `decide`
+/// is called with the clusters once those with a checksum have been dropped.
 pub fn find_owners(
     core: &mut Core,
     reader: &Reader<'_>,
@@ -133,7 +133,7 @@ pub fn find_owners(
     super::copies::report_rest(unlike, &outcome, core.geometry(), report);
 }
 
-/// Verifies the data from a position on, at most about `limit` bytes of it.
+/// Verifies the data from a position on, about `limit` bytes of it at most.
 pub fn scrub(
     core: &mut Core,
     reader: &Reader<'_>,
@@ -162,15 +162,15 @@ pub fn scrub(
 }
 
 impl Scrub<'_> {
-    /// Scrubs a directory from a position in it. Returns where to go on if the limit was met.
+    /// Scrubs the files of a directory from a position on. Returns where to continue if the limit was reached.
     fn directory(&mut self, from: Position) -> Option<Position> {
         let Ok((tree, _)) = self.core.tree(from.directory) else { return None };
         let (root, table) = (tree.root, tree.table);
-        // Leaves are taken one by one: each is small, while what is in it may be read for hours.
+        // Leaves are read one by one: a leaf is small, but verifying its files may take hours.
         let mut pending = vec![(root, 0)];
         let mut number = 0;
         while let Some((reference, depth)) = pending.pop() {
-            // What cannot be read has been reported with the metadata.
+            // Pages that cannot be read have been reported with the metadata.
             let Ok(page) = self.core.pages.get(&reference, table, false) else { continue };
             let node = page.node();
             if node.is_inner() {
@@ -197,7 +197,8 @@ impl Scrub<'_> {
         None
     }
 
-    /// Scrubs the streams of a record, from this cluster on. Returns where to go on if the limit was met.
+    /// Scrubs the streams of a record from the cluster number `skip` on. Returns where to continue if the limit was
+    /// reached.
     fn record(&mut self, directory: u64, row_key: &[u8], record: &Record, skip: u64) -> Option<u64> {
         let mut number = 0;
         for (stream, area) in extents(record) {
@@ -217,7 +218,7 @@ impl Scrub<'_> {
                 true => pending.extend(children(node).into_iter().rev().map(|child| (child, 1))),
                 false => rows = crate::extents::rows(area).unwrap_or_default(),
             }
-            // How many of those pending are in memory, at the end.
+            // How many of the pending pages, counted from the end, were read ahead.
             let mut brought = 0;
             loop {
                 for row in rows.drain(..) {
@@ -279,7 +280,7 @@ impl Scrub<'_> {
         None
     }
 
-    /// Verifies what was collected.
+    /// Verifies the collected clusters.
     fn flush(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
         let streams = std::mem::take(&mut self.streams);
@@ -351,7 +352,7 @@ impl Scrub<'_> {
     }
 }
 
-/// Damaged clusters of a stream, one after the other.
+/// Consecutive damaged clusters of a stream.
 struct Bad {
     stream: u32,
     at: u32,

@@ -1,7 +1,7 @@
-//! All metadata pages.
+//! Scrubbing all metadata pages.
 //!
-//! Pages are taken from a stack, some thousand at a time, read in order of their places, and what they lead to goes on
-//! the stack. That keeps many reads in flight although each page is known only from the one above.
+//! Pages are taken from a stack, some thousand at a time, and read in order of their places; the pages to which they
+//! refer go on the stack. That keeps many reads in flight although a page is found only through the one above.
 
 use super::reader::{Piece, Reader};
 use super::{Lost, LostStreams, Owner, extents, has_record, structure};
@@ -14,21 +14,21 @@ use platter_vfs::{Error, Progress, Result, ScrubReport, Severity};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Pages read together.
+/// The number of pages that are read together.
 const BATCH: usize = 2048;
 
-/// What a tree holds, which tells how to read its rows.
+/// The content of a tree, which determines how its rows are read.
 #[derive(Clone)]
 enum Holds {
-    /// Nothing that leads further.
+    /// Rows that refer to no other tree.
     Plain,
-    /// Objects.
+    /// Objects, each with its tree.
     Objects,
     /// Names and records.
     Directory,
     /// The extents of a stream.
     Extents(Arc<Owner>),
-    /// Attributes of a record of a directory, by the key of its row.
+    /// Attributes outside a record, with the directory of the record and the key of its row.
     Attributes(u64, Arc<[u8]>),
 }
 
@@ -37,33 +37,33 @@ struct Task {
     table: u64,
     real: bool,
     holds: Holds,
-    /// The level it must have; `None` for a root.
+    /// The level that the page must have; `None` for a root.
     level: Option<u8>,
     place: u64,
 }
 
-/// What the walk found.
+/// The result of the walk through all pages.
 #[derive(Default)]
 pub struct Walked {
-    /// The directories, in order.
+    /// The object numbers of the directories, in order.
     pub directories: Vec<u64>,
-    /// Clusters with a checksum.
+    /// The number of clusters of data with a checksum.
     pub clusters: u64,
     /// The first cluster of every page.
     pub pages: Seen,
 }
 
-/// What the page's rows lead to.
+/// The pages, directories and data to which the rows of a page refer.
 #[derive(Default)]
 struct Below {
     tasks: Vec<Task>,
     directories: Vec<u64>,
     clusters: u64,
-    /// Where the walk cannot go on.
+    /// References that cannot be followed.
     errors: Vec<(Holds, u64, Error)>,
 }
 
-/// Verifies every page that the roots lead to. Streams whose extents cannot be read are `lost`.
+/// Verifies every page that can be reached from the roots. Streams whose extents cannot be read are added to `lost`.
 pub fn scrub(
     core: &mut Core,
     reader: &Reader<'_>,
@@ -200,7 +200,7 @@ fn damaged(
     report.add(structure(code, severity, path, place, report.copies, outcome));
 }
 
-/// Finds what a good page leads to.
+/// Adds everything to which a good page refers to `below`.
 fn look(task: &Task, page: &Page, below: &mut Below) {
     let node = page.node();
     if node.is_inner() {

@@ -4,8 +4,8 @@
 //! * [`anchors`]: boot records, superblocks, checkpoints.
 //! * [`metadata`]: all pages of all trees, some thousand at a time in order of their places.
 //! * [`data`]: the clusters of integrity streams, some gigabytes at a time in order of their places.
-//! * [`copies`]: what has no checksum, where the device keeps several copies.
-//! * [`salvage`]: takes what is lost out of the namespace.
+//! * [`copies`]: clusters without a checksum, where the device keeps several copies.
+//! * [`salvage`]: removes files and streams whose content is lost.
 //!
 //! Memory is bounded: a bit for each cluster of the containers that have metadata, the numbers of the directories, the
 //! pieces of one batch, and at most a million clusters that differ between copies.
@@ -33,8 +33,8 @@ use std::sync::Arc;
 /// Scrubs the volume on a device.
 ///
 /// # Errors
-/// What opening the volume gives; [`Error::InvalidArgument`] for a position that no report gave;
-/// [`Error::ReadOnly`] if something is to be salvaged from a device that cannot be written.
+/// The errors of opening the volume; [`Error::InvalidArgument`] for a position that is not from a report;
+/// [`Error::ReadOnly`] for salvaging on a device that cannot be written.
 pub fn scrub(
     device: Arc<dyn Device>,
     options: &ScrubOptions,
@@ -71,29 +71,29 @@ pub fn scrub(
     Ok(report)
 }
 
-/// Streams whose content no copy has any more.
+/// Streams with content of which no good copy is left.
 type LostStreams = BTreeMap<Owner, Lost>;
 
-/// What of a stream is lost.
+/// The part of a stream that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Lost {
-    /// Clusters.
+    /// Clusters of its data.
     Data,
-    /// Pages that say where its clusters are.
+    /// Pages with its runs.
     Extents,
 }
 
-/// A stream: which file, and which of its streams.
+/// A stream of a file, by the names of both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Owner {
-    /// The file's names, each with its directory; the first stands for all.
+    /// The file's names, each with its directory. The first is the one that is reported.
     names: Vec<(u64, Vec<u16>)>,
     /// The name of the stream; `None` for the file's own data.
     stream: Option<Vec<u16>>,
 }
 
 impl Owner {
-    /// The file that a row of a directory has the record of.
+    /// The names of the file whose record is in a row of a directory.
     fn names(directory: u64, row_key: &[u8], record: &Record) -> Vec<(u64, Vec<u16>)> {
         if row_key.first() == Some(&0x30) {
             return vec![(directory, key::units(row_key))];
@@ -101,7 +101,7 @@ impl Owner {
         object_links(&record.rows).collect()
     }
 
-    /// Its path on the volume.
+    /// The path of the stream's file on the volume, with the stream's name.
     fn path(&self, core: &mut Core) -> Option<String> {
         let (directory, name) = self.names.first()?;
         let mut path = path(core, *directory)?;
@@ -110,7 +110,7 @@ impl Owner {
     }
 }
 
-/// A path for people.
+/// A path as text, for messages.
 fn shown(names: &[Vec<u16>], stream: Option<&[u16]>) -> String {
     let mut text = String::new();
     for name in names {
@@ -127,9 +127,9 @@ fn shown(names: &[Vec<u16>], stream: Option<&[u16]>) -> String {
     text
 }
 
-/// The names that lead to a directory from the root on, as the directories' own records tell.
+/// The names on the path from the root to a directory, from the directories' own records.
 fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
-    /// More directories inside each other than any volume has.
+    /// The most directories on a path: more than any volume has.
     const DEEPEST: usize = 4096;
     let mut names = Vec::new();
     let mut at = directory;
@@ -147,7 +147,7 @@ fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
     Some(names)
 }
 
-/// Whether a row of a directory holds a record: its own, or a file's.
+/// Whether a row of a directory holds a record and its key is of one of these kinds.
 fn has_record(row_key: &[u8], kinds: &[u8]) -> bool {
     match row_key {
         [0x30, 0, flags, 0, ..] => kinds.contains(&0x30) && u16::from(*flags) == key::LONG,
@@ -156,9 +156,9 @@ fn has_record(row_key: &[u8], kinds: &[u8]) -> bool {
     }
 }
 
-/// The values of a record that hold extents: the name of the stream, and the area of the node.
+/// The runs in a record: for each stream its name, `None` for the file's own data, and the area of the node.
 fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
-    /// Where the node begins after the header with the stream's sizes.
+    /// The offset of the node in a value, after the header with the stream's sizes.
     const NODE: usize = 0x88;
     let snapshot = |number: u64| {
         let is_its = |row: &&Attribute| {
@@ -183,7 +183,7 @@ fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
         let area = row.value.get(NODE..)?;
         match row.kind() {
             attribute::DATA if u64_at(row.rest(), 0) == attribute::LIVE => Some((None, area)),
-            // A version that a snapshot names.
+            // A version of the data that belongs to a snapshot.
             attribute::DATA => Some((Some(snapshot(u64_at(row.rest(), 0)).unwrap_or_default()), area)),
             attribute::STREAM_EXTENTS => {
                 let number = u64_at(row.rest(), 0x20);
@@ -194,7 +194,7 @@ fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
     })
 }
 
-/// A sentence that says what is wrong with a place, on which copies, and what was done.
+/// A sentence for the report: the error, and the copies that have it.
 fn sentence(why: Option<&Error>, bad: &[usize], copies: usize) -> String {
     let why = why.map_or_else(|| "damaged".into(), ToString::to_string);
     if copies < 2 {
@@ -204,7 +204,7 @@ fn sentence(why: Option<&Error>, bad: &[usize], copies: usize) -> String {
     format!("{why}, in copy {}", bad.join(" and "))
 }
 
-/// A damaged structure.
+/// Makes the report of a damaged structure.
 fn structure(
     code: &'static str,
     severity: Severity,
@@ -214,7 +214,7 @@ fn structure(
     outcome: (Vec<usize>, bool, Option<Error>),
 ) -> Damaged {
     let (bad, repaired, why) = outcome;
-    // What one copy still has is not lost.
+    // Where one copy is still good, nothing is lost.
     let severity = if bad.len() < copies { severity.min(Severity::Inconsistent) } else { severity };
     let message = sentence(why.as_ref(), &bad, copies);
     Damaged { finding: Finding { code, severity, path, message, repaired }, range: None, place, copies: bad }

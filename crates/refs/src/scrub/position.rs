@@ -1,10 +1,11 @@
-//! How far a scrub has come, for the next one to go on from.
+//! The position at which a scrub ended, from which the next one continues.
 
 use platter_vfs::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// A place in the order of the data: the directory, which of its records, and which of that record's clusters.
+/// A position in the order in which data is verified: the directory, the number of a record in it, and the number of a
+/// cluster in that record. A directory of `u64::MAX` means that all data is verified; see [`Position::comparing`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     pub directory: u64,
@@ -19,12 +20,12 @@ impl fmt::Display for Position {
 }
 
 impl Position {
-    /// Behind all data: the copies have been compared up to this cluster of the device.
+    /// The position after all data at which the copies have been compared up to this cluster of the device.
     pub fn comparing(cluster: u64) -> Position {
         Position { directory: u64::MAX, record: 0, cluster }
     }
 
-    /// Up to which cluster of the device the copies have been compared.
+    /// The cluster of the device up to which the copies have been compared.
     pub fn compared(self) -> u64 {
         if self.directory == u64::MAX { self.cluster } else { 0 }
     }

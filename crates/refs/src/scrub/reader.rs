@@ -1,8 +1,8 @@
-//! Reading many pieces at the speed of the device, from every copy that it keeps, and putting right what is damaged in
-//! one copy and good in another.
+//! Reading many pieces at the speed of the device, from every copy that it keeps, and repairing pieces that are damaged
+//! in one copy from a good one.
 //!
-//! Pieces come in order of their place; neighbours are joined into one transfer. A few threads take transfer after
-//! transfer, so that several are in flight and checksums are computed meanwhile.
+//! Pieces are given in order of their place; neighbours are joined into one transfer. A few threads each carry out
+//! transfer after transfer, so that several are in flight while checksums are computed.
 
 use platter_device::{Buffer, Device};
 use platter_vfs::{Error, Result};
@@ -11,36 +11,36 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most bytes of a transfer.
+/// The most bytes of a transfer.
 const TRANSFER: u64 = 1 << 20;
-/// Transfers in flight.
+/// The number of transfers in flight.
 const IN_FLIGHT: usize = 4;
 
-/// Bytes with a checksum. Offset and length are multiples of the cluster.
+/// A range of the device with a checksum. Offset and length are multiples of the cluster.
 #[derive(Clone, Copy)]
 pub struct Piece {
-    /// Where it stands on the device.
+    /// The byte offset on the device.
     pub offset: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub length: u32,
 }
 
-/// What became of a piece.
+/// The outcome for a piece.
 pub struct Outcome<'b> {
-    /// The copies that are damaged, as they were found.
+    /// The copies in which the piece was damaged.
     pub bad: Vec<usize>,
-    /// Whether all of them are good now.
+    /// Whether all of these copies have been repaired.
     pub repaired: bool,
-    /// The content, if a copy has it.
+    /// The content of the piece, if a copy is good.
     pub good: Option<&'b [u8]>,
-    /// What is wrong with the first damaged copy.
+    /// The error of the first damaged copy.
     pub why: Option<Error>,
 }
 
-/// Whether bytes are what the piece of this number should be.
+/// Checks that bytes are the content of the piece of this number.
 pub type Verify<'v> = &'v (dyn Fn(usize, &[u8]) -> Result<()> + Sync);
 
-/// Reads pieces.
+/// Reads pieces of a device, at a limited rate.
 pub struct Reader<'d> {
     device: &'d dyn Device,
     rate: Option<u64>,
@@ -59,8 +59,8 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// Reads all pieces, which are in order of their places. `each` hears what became of each, with its number, and
-    /// `tell` of the bytes that are done, both from several threads.
+    /// Reads all pieces, which are in order of their places. `each` is called with the number and the outcome of each
+    /// piece, and `tell` with the number of bytes that are done, both from several threads.
     pub fn read(
         &self,
         pieces: &[Piece],
@@ -85,9 +85,9 @@ impl<'d> Reader<'d> {
         std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     }
 
-    /// Reads a range of every copy, apart from what was never written. `each` hears of every `unit` that is not the same
-    /// in all copies, or cannot be read from one; `tell` of the bytes that are done. Both are called from several
-    /// threads.
+    /// Reads a range of every copy and compares the copies, except where nothing was ever written. `each` is called for
+    /// every `unit` bytes that are not the same in all copies, or cannot be read from one, and `tell` with the number
+    /// of bytes that are done, both from several threads.
     pub fn compare(
         &self,
         range: Range<u64>,
@@ -156,7 +156,7 @@ impl<'d> Reader<'d> {
         self.wait_for(length as u64);
         let copies = self.device.copies();
         buffers.resize_with(copies, || Buffer::new(TRANSFER as usize));
-        // One bad sector must not make the whole transfer bad.
+        // After an error the pieces are read one by one: one bad sector must not make the whole transfer bad.
         let mut errors: Vec<Vec<Option<Error>>> = Vec::with_capacity(copies);
         for (copy, buffer) in buffers.iter_mut().enumerate() {
             if buffer.len() < length {
@@ -204,7 +204,7 @@ impl<'d> Reader<'d> {
         Ok(())
     }
 
-    /// Sleeps until the next bytes may be read.
+    /// Sleeps until the rate allows reading `bytes` more.
     fn wait_for(&self, bytes: u64) {
         let before = self.asked.fetch_add(bytes, Ordering::Relaxed);
         if let Some(rate) = self.rate {
@@ -214,7 +214,7 @@ impl<'d> Reader<'d> {
     }
 }
 
-/// The pieces of each transfer.
+/// Joins neighbouring pieces into transfers. Returns the numbers of the pieces of each.
 fn join(pieces: &[Piece]) -> Vec<Range<usize>> {
     let mut transfers: Vec<Range<usize>> = Vec::new();
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! Taking what is lost out of the namespace, so that what is left of the volume is whole.
+//! Salvage: removing files and streams whose content is lost, so that everything left on the volume is whole.
 
 use super::{Lost, LostStreams, Owner, has_record, shown};
 use crate::RefsVolume;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Removes lost files, and lost named streams of files whose own data is good.
 ///
 /// # Errors
-/// What opening, committing and unmounting give. What cannot be removed is told in the report.
+/// The errors of opening, committing and unmounting. A file that cannot be removed is named in the report.
 pub fn salvage(device: Arc<dyn Device>, mut lost: LostStreams, report: &mut ScrubReport) -> Result<()> {
     if lost.is_empty() {
         return Ok(());
@@ -28,7 +28,7 @@ pub fn salvage(device: Arc<dyn Device>, mut lost: LostStreams, report: &mut Scru
     let whole: BTreeSet<_> =
         lost.keys().filter(|owner| owner.stream.is_none()).map(|owner| owner.names.clone()).collect();
     lost.retain(|owner, _| owner.stream.is_none() || !whole.contains(&owner.names));
-    // First what cannot be opened as a file any more, before anything is opened.
+    // First the streams whose extents are lost, before anything is opened: they cannot be opened as files.
     let mut all: Vec<(Owner, Lost)> = lost.into_iter().collect();
     all.sort_by_key(|(_, lost)| std::cmp::Reverse(*lost));
     let mut leaked = Vec::new();
@@ -106,8 +106,8 @@ fn remove_path(volume: &RefsVolume, names: &[Vec<u16>], stream: Option<&[u16]>) 
     outcome
 }
 
-/// Strikes a stream out of its record, or a file out of its directories, without looking at its extents. What it took
-/// on the volume stays marked as in use.
+/// Removes a stream from its record, or a file from its directories, without reading its extents. Its clusters stay
+/// marked as in use.
 fn strike(core: &mut Core, owner: &Owner) -> Result<()> {
     let Some((directory, name)) = owner.names.first() else { return Err(Error::NotFound) };
     let row_key = key::name(key::LONG, name);

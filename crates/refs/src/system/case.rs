@@ -1,18 +1,18 @@
 //! The case mapping of Windows, as its ReFS volumes hold it: the same on 3.4 and 3.14.
 //!
-//! It has the pairs of NTFS's ([`platter_vfs::windows_upper`]), but of a pair the letter with the lower number stands for
-//! both, whichever case it is: U+0178 maps to U+00FF.
+//! Its pairs of letters are those of NTFS ([`platter_vfs::windows_upper`]), but both letters of a pair map to the one
+//! with the lower number, whichever case it has: U+0178 maps to U+00FF.
 //!
 //! Source: volumes made by Windows 11, as listed by forefst.
 
 use std::sync::LazyLock;
 
-/// What `unit` compares as in names.
+/// The unit as which `unit` is compared in names.
 pub fn windows_upper(unit: u16) -> u16 {
     LOWER_NUMBERS[usize::from(unit)]
 }
 
-/// What each unit maps to.
+/// The unit that each unit maps to.
 static LOWER_NUMBERS: LazyLock<Box<[u16]>> = LazyLock::new(|| {
     let mut lower: Box<[u16]> = (0..=u16::MAX).collect();
     for unit in 0..=u16::MAX {
@@ -32,7 +32,7 @@ mod tests {
     fn units_that_map_to_another() {
         assert_eq!((0..=u16::MAX).filter(|&unit| windows_upper(unit) != unit).count(), 973);
         assert!((0..=u16::MAX).all(|unit| windows_upper(unit) <= platter_vfs::windows_upper(unit)));
-        // Of the bytes of the table that Windows 11 writes.
+        // The checksum of the table that Windows 11 writes.
         let sum = (0..=u16::MAX).flat_map(|unit| windows_upper(unit).to_le_bytes());
         assert_eq!(crc32c::crc32c(&sum.collect::<Vec<u8>>()), 0xAD60_A2C3);
     }

@@ -10,8 +10,8 @@ use crate::layout::bytes::put;
 pub fn integrity_state_row(clusters: u64) -> SystemRow {
     let mut value = vec![0; 0x18];
     put(&mut value, 0x08, clusters);
-    // As in a compact allocator row: how many are "free" (saturated), the flag that there is no bitmap, the size of
-    // what Windows counts as its header.
+    // As in a uniform allocator row: the number of free clusters (at most 0xFFFF), the flag that there is no bitmap,
+    // the length that Windows counts as the row's header.
     put(&mut value, 0x10, u16::MAX);
     put(&mut value, 0x12, 2u16);
     put(&mut value, 0x14, 0x100u16);

@@ -1,15 +1,15 @@
 //! The metadata log: where it is (objects 0x9 and 0xA), its control blocks, and whether a block of it holds a record.
 //!
-//! The log only redoes: what it holds from the checkpoint's oldest record on would have to be repeated after a crash.
-//! A volume whose changes are all in its checkpoint has none.
+//! The log is for redo only: its records from the oldest one that the checkpoint needs would have to be repeated after
+//! a crash. If the checkpoint contains all changes, there are none to repeat.
 //!
-//! A record's *sequence number* is the log's pass in the upper half and the block in the data area in the lower one.
-//! Blocks have 4 KiB whatever the cluster size.
+//! The upper half of a record's *sequence number* counts how often the log was begun anew from its first block, the
+//! lower half is the block in the data area. Blocks have 4 KiB whatever the cluster size.
 //!
 //! Source: forefst `docs/structures/mlog.md` and its reports on volumes made by Windows 10 and 11. The rows are proven:
 //! the root page of a table built from them has the checksum that Windows 11 stored for its own. Uncertain in the
-//! control block: over what exactly its checksum goes (taken here: the whole block), and which of the two copies of the
-//! log's identifier is one.
+//! control block: the bytes that its checksum covers (taken here: the whole block), and which of the fields with the
+//! log's identifier really is one.
 
 use super::SystemRow;
 use crate::layout::bytes::{put, u32_at, u64_at};
@@ -18,33 +18,33 @@ use std::ops::Range;
 /// Bytes of a block of the log.
 pub const LOG_BLOCK: usize = 4096;
 
-/// What every block of the log begins with.
+/// The first bytes of every block of the log.
 const SIGNATURE: &[u8; 4] = b"MLog";
-/// Where the header of a block's only entry begins.
+/// The offset in a block of the header of its only entry.
 const ENTRY: usize = 0x78;
-/// Where the checksum of a block is.
+/// The offset in a block of its checksum.
 const CHECKSUM: usize = ENTRY + 0x08;
-/// Where the content of a control block begins: 0x38 after the entry's header.
+/// The offset of the content of a control block: 0x38 after the entry's header.
 const CONTENT: usize = ENTRY + CONTENT_FROM_ENTRY as usize;
 const CONTENT_FROM_ENTRY: u32 = 0x38;
-/// Bytes that the content of a control block is said to have.
+/// The length of the content that a control block states.
 const CONTENT_LENGTH: u32 = 0xE48;
-/// The kind of an entry that controls the log.
+/// The kind of entry that a control block holds.
 const CONTROL: u32 = 1;
-/// The kind of an entry with changes.
+/// The kind of entry that holds changes of metadata.
 const DATA: u32 = 2;
 
 /// Where the log is, in real cluster numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogArea {
-    /// The clusters of its blocks.
+    /// The clusters of the log's data area.
     pub data: Range<u64>,
-    /// The clusters whose first blocks are the control blocks, written in turn.
+    /// The two clusters whose first blocks are the control blocks, which are written alternately.
     pub control: [u64; 2],
 }
 
 impl LogArea {
-    /// The rows of the table that says so.
+    /// Makes the rows of the table with the log's place.
     pub fn rows(&self) -> Vec<SystemRow> {
         let fields = [
             self.data.start,
@@ -59,7 +59,7 @@ impl LogArea {
         (0u32..).map(|index| index.to_le_bytes().to_vec()).zip(values).collect()
     }
 
-    /// Reads the rows; `None` if none says where the log is, or what it says contradicts itself.
+    /// Reads the log's place from the rows; `None` if no row has it or its fields contradict each other.
     pub fn from_rows<'a>(rows: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Option<LogArea> {
         let (_, value) = rows.into_iter().find(|(key, _)| key.len() >= 4 && u32_at(key, 0) == 1)?;
         let field = |index: usize| u64_at(value, 8 * index);
@@ -69,16 +69,16 @@ impl LogArea {
     }
 }
 
-/// What a control block says.
+/// The fields of a control block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogControl {
     /// The volume's signature, in every block of the log.
     pub volume: u32,
-    /// Tells this log from one that was there before.
+    /// The identifier of this log, different from that of an earlier one in the same place.
     pub log: [u8; 16],
-    /// Grows with each writing: the greater of the two is the newer.
+    /// Grows with each control block that is written: of the two, the one with the greater number is the newer.
     pub sequence: u64,
-    /// The clusters of the log's blocks.
+    /// The clusters of the log's data area.
     pub data: Range<u64>,
     /// The sequence number of the oldest record still needed, as in the checkpoint; that of the next record if the log
     /// is empty.
@@ -88,7 +88,7 @@ pub struct LogControl {
 }
 
 impl LogControl {
-    /// The block as it stands on disk.
+    /// Returns the block as it stands on disk.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut block = vec![0; LOG_BLOCK];
         block[..4].copy_from_slice(SIGNATURE);
@@ -146,9 +146,9 @@ pub fn log_record(block: &[u8]) -> Option<u64> {
     entry_of_kind(block, DATA).map(|_| u64_at(block, 0x28))
 }
 
-/// How many changes the record of changes that a block begins holds, as far as they stand in this block.
+/// The number of changes in the record that begins with this block, as far as they stand in the block.
 pub fn log_changes(block: &[u8]) -> u64 {
-    /// Bytes of a change without its key and value.
+    /// The fewest bytes of a change: without its key and value.
     const LEAST: usize = 0x38;
     let Some(entry) = entry_of_kind(block, DATA) else { return 0 };
     let redo = block.get(entry + u32_at(block, entry + 0x28) as usize..).unwrap_or(&[]);
@@ -165,12 +165,12 @@ pub fn log_changes(block: &[u8]) -> u64 {
     changes
 }
 
-/// How many blocks the record takes that a block begins, itself included.
+/// The number of blocks of the record that begins with this block, which is included.
 pub fn log_length(block: &[u8]) -> u64 {
     u64::from(u32_at(block, 0x38)).max(1)
 }
 
-/// Where a block's entry begins, if the block is one of a log and the entry of this kind.
+/// The offset of a block's entry, if the block is one of a log and the entry is of this kind.
 fn entry_of_kind(block: &[u8], kind: u32) -> Option<usize> {
     if block.len() < LOG_BLOCK || !block.starts_with(SIGNATURE) {
         return None;
@@ -236,7 +236,7 @@ mod tests {
         put(&mut block, 0x28, 0x1_0000_0091u64);
         assert_eq!(log_record(&block), Some(0x1_0000_0091));
         assert_eq!(LogControl::from_bytes(&block), None);
-        // Two changes in the block, and then nothing that could be one.
+        // Two changes in the block, followed by bytes that are no change.
         put(&mut block, CONTENT, 8u32 + 0x38 + 0x40 + 4);
         put(&mut block, CONTENT + 4, 8u32);
         put(&mut block, CONTENT + 8, 0x38u32);

@@ -1,9 +1,8 @@
-//! The rows of a volume's own tables: what a new volume begins with, and how what stands there is read.
+//! The rows of a volume's own tables: those that a new volume begins with, and how such rows are read.
 //!
-//! Nothing here does I/O or knows trees; a row is its key and its value. Some tables begin without rows: the trash
+//! This module does no I/O and has no trees; a row is its key and its value. Some tables begin without rows: the trash
 //! (0xD), the reparse index (0x540, 0x541), the container index and the block reference counts. The session activity
-//! (0x30) does not exist before Windows first mounts the volume. "FS Metadata" (0x520) is a directory with nothing in
-//! it.
+//! (0x30) does not exist before Windows first mounts the volume. "FS Metadata" (0x520) is an empty directory.
 
 mod case;
 mod integrity;

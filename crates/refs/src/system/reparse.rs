@@ -1,11 +1,11 @@
-//! The reparse index: which files have a reparse point, by its kind.
+//! The reparse index: a row for each file with a reparse point, by the kind of reparse point.
 //!
 //! Source: forefst `docs/structures/reparse_points.md`, volumes made by Windows 10 and 11.
 
 use super::SystemRow;
 use crate::layout::bytes::put;
 
-/// The row of a file or directory with a reparse point: only its key says anything. `ordinal` is the file's number in
+/// The row of a file or directory with a reparse point, which has a key and no value. `ordinal` is the file's number in
 /// the directory whose object is `directory`.
 pub fn reparse_row(tag: u32, ordinal: u64, directory: u64) -> SystemRow {
     let mut key = vec![0; 24];

@@ -1,35 +1,35 @@
-//! The schema table: what kinds of table a volume knows, and how each orders its rows.
+//! The schema table: the kinds of table that a volume has, and how each orders its rows.
 //!
 //! Source: forefst `docs/structures/schema_table.md` and its dumps of volumes that Windows 10 (3.4) and Windows 11
-//! (3.14) made with 4 KiB clusters, and of one that an Insider build made with 64 KiB clusters. Only some of the twenty words of a definition are understood; the others are what
-//! those volumes hold. Words 8 and 13 are proven to shape the root's descriptor for 0x130, 0x140, 0x160, 0xE030, 0xE090
-//! and 0xE0D0: root pages built with them have the checksums that Windows 11 stored.
+//! (3.14) made with 4 KiB clusters, and of one that an Insider build made with 64 KiB clusters. Only some of the twenty
+//! words of a definition are understood; the others are copied from those volumes. Words 8 and 13 are proven to shape
+//! the root's tree header for 0x130, 0x140, 0x160, 0xE030, 0xE090 and 0xE0D0: root pages built with them have the
+//! checksums that Windows 11 stored.
 
 use super::SystemRow;
 use crate::layout::bytes::put;
 
-/// What a definition says beyond the words that are the same in all of them.
+/// The definition of a kind of table, without the words that are the same in all definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema {
-    /// Its number: 0xE000 and more for the volume's own tables, less for what directories and files are made of.
+    /// The schema's number: 0xE000 and more for the volume's own tables, less for the trees of directories and files.
     pub id: u32,
     /// Which rule orders the keys: an index into the driver's list of comparisons.
     pub key_rule: u32,
-    /// Word 8: 0 in the volume's own tables, with one exception. Its low half is what a table's root descriptor has
-    /// at +0x06.
+    /// Word 8: 0 in the volume's own tables, with one exception. Its low half stands at 0x06 of a table's tree header.
     pub word_8: u32,
     /// Word 11: 0, or all ones. Unknown.
     pub word_11: u32,
-    /// Word 12: a number of bytes, or 0. In a table that is a value of another's row (0x1F0), what the value takes when
-    /// it is made, before it is cut to size; otherwise unknown.
+    /// Word 12: a number of bytes, or 0. For a table that is the value of a row in another (0x1F0) it is the length
+    /// that the value gets at first, before it is cut to size; otherwise its meaning is unknown.
     pub word_12: u32,
-    /// Bytes of the table's own region in the descriptor of its root, after the 0x28 that all have.
+    /// Word 13: the bytes of the table's own region in the tree header of its root, after the 0x28 that all have.
     pub root_extra: u32,
     /// Word 14: unknown.
     pub word_14: u32,
     /// Word 16: [`QUARTER`], which stands for a quarter of a page, or all ones.
     pub word_16: u32,
-    /// Word 17: bit 0 says that keys begin with the length of the value; 0x0E marks streams.
+    /// Word 17: bit 0 is set if keys begin with the length of the value; 0x0E marks streams.
     pub flags: u32,
 }
 
@@ -37,7 +37,7 @@ impl Schema {
     /// Bytes of a definition.
     pub const SIZE: usize = 80;
 
-    /// The row of the schema table of a volume with pages of so many bytes.
+    /// The definition's row in the schema table of a volume with pages of `page` bytes.
     pub fn row(&self, page: u32) -> SystemRow {
         let mut key = vec![0; 8];
         put(&mut key, 0, self.id);
@@ -65,16 +65,17 @@ impl Schema {
     }
 }
 
-/// In word 16: a quarter of a page. That is 0x1000 with clusters of 4 KiB and 0x4000 with 64 KiB.
+/// The value of [`Schema::word_16`] that stands for a quarter of a page. On disk that is 0x1000 with clusters of 4 KiB
+/// and 0x4000 with 64 KiB.
 const QUARTER: u32 = 0x1000;
 
-/// The rows of the schema table of a new volume with pages of so many bytes, in the order of their keys: 29 at 3.14; 27
-/// at 3.4, which is also what versions between get.
+/// The rows of the schema table of a new volume with pages of `page` bytes, in the order of their keys: 29 at 3.14; 27
+/// at 3.4 and, here, at the versions between.
 pub fn schema_rows(version_minor: u8, page: u32) -> Vec<SystemRow> {
     schemas(version_minor).iter().map(|schema| schema.row(page)).collect()
 }
 
-/// The definition of a kind of table.
+/// The definition with this number, if the version has one.
 pub fn schema(version_minor: u8, id: u32) -> Option<&'static Schema> {
     schemas(version_minor).iter().find(|schema| schema.id == id)
 }
@@ -83,8 +84,8 @@ fn schemas(version_minor: u8) -> &'static [Schema] {
     if version_minor >= 14 { &V3_14 } else { &V3_4 }
 }
 
-/// A definition from its number, key rule, word 12, root region and flags; a volume's own table and an attribute
-/// differ in word 8.
+/// Makes a definition from its number, key rule, word 12, root region and flags. Word 8 follows from the number: 1 for
+/// attributes and the like, 0 for the volume's own tables.
 const fn kind(id: u32, key_rule: u32, word_12: u32, root_extra: u32, flags: u32) -> Schema {
     let word_8 = if id >= 0x100 && id < 0xE000 { 1 } else { 0 };
     Schema { id, key_rule, word_8, word_11: 0, word_12, root_extra, word_14: 0, word_16: QUARTER, flags }
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn region_of_a_root() {
-        // A directory's root descriptor takes 0x68 bytes, the object table's 0x228.
+        // The tree header of a directory's root takes 0x68 bytes, that of the object table 0x228.
         assert_eq!(schema(14, 0x130).map(|schema| 0x28 + schema.root_extra), Some(0x68));
         assert_eq!(schema(14, 0xE030).map(|schema| 0x28 + schema.root_extra), Some(0x228));
         assert_eq!(schema(14, 0x4), None);

@@ -1,7 +1,7 @@
-//! The security descriptors (object 0x530): every one that a file or directory has, once, found by its hash.
+//! The security descriptors (object 0x530): each descriptor in use is stored once, and found by its hash.
 //!
-//! A file's security identifier is the descriptor's hash, with the number of a collision above it: equal rights have
-//! equal identifiers on all volumes.
+//! A file's security identifier is the descriptor's hash, with a number above it that tells descriptors with the same
+//! hash apart: equal descriptors have equal identifiers on all volumes.
 //!
 //! Source: forefst `docs/structures/security_descriptors.md`, and the descriptors of volumes made by Windows 10 and 11.
 //! The form of the rows is proven: the root page of a table built from the two of a new volume has the checksum that
@@ -13,15 +13,15 @@ pub use platter_vfs::security::{
     descriptor_hash, directory_descriptor, file_descriptor, is_descriptor, system_descriptor,
 };
 
-/// Bytes before the descriptor in the value of a row.
+/// Bytes of a row's value before the descriptor.
 const HEADER: usize = 12;
 
-/// The identifier by which files name a descriptor: the first with its hash.
+/// The identifier of a descriptor that is the first with its hash.
 pub fn security_id(descriptor: &[u8]) -> u64 {
     1 << 32 | u64::from(descriptor_hash(descriptor))
 }
 
-/// The row of a descriptor, the first with its hash. Rows are in the order of their identifiers.
+/// The row of a descriptor that is the first with its hash. Rows are in the order of their identifiers.
 pub fn security_row(descriptor: &[u8]) -> SystemRow {
     security_row_with(security_id(descriptor), descriptor)
 }
@@ -40,7 +40,8 @@ pub fn security_row_with(id: u64, descriptor: &[u8]) -> SystemRow {
     (key, value)
 }
 
-/// Identifier and descriptor of a row; `None` if the value is not what its key says, or its hash is wrong.
+/// Reads the identifier and the descriptor of a row; `None` if key and value contradict each other, or the hash is
+/// wrong.
 pub fn read_security_row<'a>(key: &[u8], value: &'a [u8]) -> Option<(u64, &'a [u8])> {
     let descriptor = value.get(HEADER..)?;
     let (hash, generation, length) = (u32_at(value, 0), u32_at(value, 4), u32_at(value, 8));
@@ -49,8 +50,8 @@ pub fn read_security_row<'a>(key: &[u8], value: &'a [u8]) -> Option<(u64, &'a [u
     sound.then_some((u64::from(generation) << 32 | u64::from(hash), descriptor))
 }
 
-/// The rows of a new volume, in the order of their keys. Windows writes two, the root's and the system's; the third is
-/// for the files made here.
+/// The rows of a new volume, in the order of their keys. Windows writes two, for the root directory and for its own
+/// files; the third is for the files that Platter makes.
 pub fn security_rows() -> Vec<SystemRow> {
     let mut descriptors = [directory_descriptor(), file_descriptor(), system_descriptor()];
     descriptors.sort_by_key(|descriptor| security_id(descriptor));
@@ -74,7 +75,7 @@ mod tests {
         assert_eq!(of(Sid::ADMINISTRATORS, Sid::SYSTEM, &[full(Sid::SYSTEM)]), 0x1_0A9F_9562);
         assert_eq!(security_id(&directory_descriptor()), 0x1_487E_2D1B);
         assert_eq!(security_id(&system_descriptor()), 0x1_2090_2505);
-        // The same with other flags of the descriptor or its entry.
+        // A descriptor with other flags, of its own and of its entry.
         let mut protected = descriptor(Sid::ADMINISTRATORS, Sid::SYSTEM, &[all]);
         put(&mut protected, 2, 0x9004u16);
         assert_eq!(security_id(&protected), 0x1_0AA3_9B62);

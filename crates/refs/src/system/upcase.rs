@@ -1,4 +1,4 @@
-//! The upcase table: how names compare, as 65,536 units in the rows of a tree.
+//! The upcase table: 65,536 UTF-16 units by which names are compared, in the rows of a tree.
 //!
 //! Row 0 is the table's name, row 1 the number of units, and the rows from 2 on are the units' bytes, cut into pieces
 //! of a twelfth of a cluster: at 4 KiB clusters 384 rows of 341 bytes and one of 128, 387 rows altogether.
@@ -9,12 +9,12 @@
 use super::SystemRow;
 use crate::layout::bytes::u32_at;
 
-/// Units in the table.
+/// The number of units in the table.
 const UNITS: u32 = 0x1_0000;
-/// Bytes they take.
+/// The length of all units in bytes.
 const BYTES: usize = 2 * UNITS as usize;
 
-/// The rows of a table that maps each unit to `upper` of it, on a volume with clusters of `cluster` bytes.
+/// Makes the rows of a table that maps each unit to `upper` of it, on a volume with clusters of `cluster` bytes.
 pub fn upcase_rows(cluster: u32, upper: impl Fn(u16) -> u16) -> Vec<SystemRow> {
     let bytes: Vec<u8> = (0..=u16::MAX).flat_map(|unit| upper(unit).to_le_bytes()).collect();
     let pieces = bytes.chunks((cluster as usize / 12).max(1)).map(<[u8]>::to_vec);
@@ -22,7 +22,7 @@ pub fn upcase_rows(cluster: u32, upper: impl Fn(u16) -> u16) -> Vec<SystemRow> {
     (0u32..).map(|index| index.to_le_bytes().to_vec()).zip(values).collect()
 }
 
-/// The table that rows in the order of their keys give; `None` if it is not whole.
+/// Reads the table from its rows, which are in the order of their keys; `None` if it is not whole.
 pub fn read_upcase<'a>(rows: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Option<Box<[u16]>> {
     let mut bytes = Vec::with_capacity(BYTES);
     for (index, (key, value)) in (0u32..).zip(rows) {

@@ -8,11 +8,11 @@ use crate::layout::Version;
 use crate::layout::bytes::{put, u16_at};
 use platter_vfs::NameRule;
 
-/// The row of the label.
+/// The key of the row with the label.
 const LABEL: u16 = 0x510;
-/// The row of versions and times.
+/// The key of the row with versions and times.
 const METADATA: u16 = 0x520;
-/// A row whose purpose is not understood.
+/// The key of a row whose purpose is not understood.
 const COUNTS: u16 = 0x540;
 
 /// The rows of a volume with this label, made and last mounted at these times, in units of 100 ns since 1601.
@@ -25,24 +25,24 @@ pub fn volume_information_rows(
     let mut metadata = vec![0; 0x1C0];
     put(&mut metadata, 0x80, version.major);
     put(&mut metadata, 0x81, version.minor);
-    // The newest driver that ever mounted the volume.
+    // The version of the newest driver that ever mounted the volume.
     put(&mut metadata, 0x82, version.major);
     put(&mut metadata, 0x83, version.minor);
     put(&mut metadata, 0x84, if version < Version::V3_10 { 0x180u32 } else { 0 });
     put(&mut metadata, 0x90, created);
     put(&mut metadata, 0xA0, mounted);
     let mut counts = vec![0; 0x10];
-    // 35 on volumes of every version, whatever their schema table holds.
+    // The value is 35 on volumes of every version, whatever their schema table holds.
     put(&mut counts, 0x00, 35u32);
     put(&mut counts, 0x08, 1u32);
     vec![label_row(label), (key(METADATA), metadata), (key(COUNTS), counts)]
 }
 
-/// Which rule these units break that are no label, also in words.
+/// Checks that these units can be a label. The error is the rule that they break, also in words.
 pub fn check_label(label: &[u16]) -> std::result::Result<(), (NameRule, &'static str)> {
     match (label.len() > 32, label.contains(&0)) {
         (true, _) => Err((NameRule::Length, "a label is at most 32 UTF-16 units long")),
-        // It would end there.
+        // Readers would end the label at the NUL.
         (_, true) => Err((NameRule::Characters, "a label has no NUL in it")),
         _ => Ok(()),
     }
@@ -50,11 +50,11 @@ pub fn check_label(label: &[u16]) -> std::result::Result<(), (NameRule, &'static
 
 /// The row of a label.
 pub fn label_row(label: &[u16]) -> SystemRow {
-    // Some readers show a zero at the end as part of the label; none needs it.
+    // No zero is stored at the end: some readers show it as part of the label, and none needs it.
     (key(LABEL), label.iter().flat_map(|unit| unit.to_le_bytes()).collect())
 }
 
-/// The label that the value of its row holds: it ends with the value or at a zero.
+/// The label in a row's value: it ends with the value or before the first zero.
 pub fn read_label(value: &[u8]) -> Vec<u16> {
     value.chunks_exact(2).map(|unit| u16_at(unit, 0)).take_while(|&unit| unit != 0).collect()
 }

@@ -1,8 +1,8 @@
-//! Volumes whose log was not replayed.
+//! Tests of volumes whose log was not replayed.
 
 use super::*;
 
-/// Puts a record of changes where the oldest that matters would be.
+/// Puts records of changes into the log, from the place of the oldest record that is still needed on.
 fn live_log(device: &Arc<MemoryDevice>, records: u64) {
     use crate::system::LOG_BLOCK;
     let area = {

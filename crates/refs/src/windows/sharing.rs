@@ -1,9 +1,9 @@
-//! Clusters with several owners: clones and snapshots.
+//! Tests of clusters with several owners: clones and snapshots.
 
 use super::*;
 
-/// Gives a file a version of its data, as its own was, that a snapshot names. The clusters are the same, so the record
-/// is the only thing that knows of it: Windows counts references in a table of their own.
+/// Adds a snapshot to a file by hand, with the clusters of the file's data, which becomes empty. Only the record refers
+/// to them: Windows counts references in a table of their own.
 fn keep_version(device: &Arc<MemoryDevice>, called: &str, snapshot: &str) {
     change(device, called, |_, record| {
         let live = record.rows.iter().find(|row| row.flags & 1 != 0).unwrap().clone();
@@ -21,7 +21,7 @@ fn keep_version(device: &Arc<MemoryDevice>, called: &str, snapshot: &str) {
         }
         put(&mut head, 0x4C, 0x01DC_0000_0000_0000u64);
         record.rows.push(Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, head));
-        // The live data is another: here only its end.
+        // The live data becomes empty.
         let own = record.rows.iter_mut().find(|row| row.flags & 1 != 0).unwrap();
         *own = Attribute::new(MULTIPLE, DATA, 0x0E, &own.key[16..], 1, {
             let mut value = vec![0; 0xF8];
@@ -56,7 +56,7 @@ fn snapshots_of_streams() {
     assert_eq!(content(&volume, kept).unwrap(), wanted);
     assert!(matches!(volume.write(kept, 0, b"x"), Err(Error::NotPermitted(_))));
     assert!(matches!(volume.remove_stream(node, &name("before")), Err(Error::NotFound)));
-    // The live data is written, the file moved: the snapshot stays.
+    // The live data is written and the file moved; the snapshot keeps its content.
     volume.write(node, 0, &[1; 9000]).unwrap();
     let below = volume.create(Node::ROOT, &name("d"), Kind::Directory).unwrap();
     volume.rename(Node::ROOT, &name("f"), below, &name("g"), Default::default()).unwrap();
@@ -84,7 +84,7 @@ fn snapshots_of_streams() {
     checked(&device, &[]);
 }
 
-/// How often the volume's table says that a cluster is referred to.
+/// The sum of all reference counts in the volume's table.
 fn counted(volume: &RefsVolume) -> u64 {
     let mut sum = 0;
     let mut core = volume.core();
@@ -113,12 +113,12 @@ fn clones() {
         let before = volume.space().unwrap().free;
         volume.clone_range(one, 0, two, 0, 400_000).unwrap();
         volume.sync_all().unwrap();
-        // 98 clusters are there twice, and take only their row in a table.
+        // 98 clusters are shared by two files, which takes only a row in a table.
         assert!(before - volume.space().unwrap().free <= 12);
         assert_eq!((content(&volume, two).unwrap(), counted(&volume)), (wanted.clone(), 196));
         volume.unmount().unwrap();
         checked(&device, &[]);
-        // What is written to one does not reach the other: whole clusters, parts, the end.
+        // A write to one file does not change the other: whole clusters, parts of clusters, and at the end.
         let volume = open(&device);
         let (one, two) = (
             volume.lookup(Node::ROOT, &name("one")).unwrap(),
@@ -132,7 +132,7 @@ fn clones() {
         }
         assert_eq!(content(&volume, one).unwrap(), wanted);
         assert_eq!(content(&volume, two).unwrap(), before);
-        // A part of a file to another place of it, over what is shared.
+        // Clones a part of a file to another place in it, over shared clusters.
         volume.clone_range(one, 0, one, 204_800, 16_384).unwrap();
         wanted.copy_within(0..16_384, 204_800);
         assert_eq!(content(&volume, one).unwrap(), wanted);
@@ -141,7 +141,7 @@ fn clones() {
         volume.punch(two, 0..40_960).unwrap();
         let mut other = before;
         other[..40_960].fill(0);
-        // While a file is open it keeps the clusters that it shares, also after its name and the other file are gone.
+        // An open file keeps the clusters that it shares, even after its name and the other file are removed.
         volume.unlink(Node::ROOT, &name("one")).unwrap();
         volume.sync_all().unwrap();
         volume.write(two, 50_000, &[3; 100_000]).unwrap();
@@ -171,7 +171,7 @@ fn clones() {
     }
 }
 
-/// Commits, and checks what a power cut would leave then.
+/// Commits, and checks the volume as a power cut would leave it at that time.
 fn checked_beside(volume: &RefsVolume, device: &Arc<MemoryDevice>) {
     volume.sync_all().unwrap();
     let report = Refs::ANY.check(&**device, CheckOptions::default(), &Silent).unwrap();
@@ -253,7 +253,7 @@ fn wrong_reference_counts_are_found_and_put_right() {
     }
 }
 
-/// Random changes of a few files that share clusters, compared with plain bytes, and the volume checked on the way.
+/// Changes a few files that share clusters at random, compares them with plain bytes, and checks the volume in between.
 fn shared_files(seed: u64, operations: usize, integrity: bool) {
     struct Random(u64);
     impl Random {
