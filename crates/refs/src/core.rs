@@ -211,7 +211,7 @@ pub struct Core {
     pub health: Arc<Health>,
     /// Whether both checkpoints have been written by unmounting.
     pub is_sealed: bool,
-    /// The security descriptor that new files get.
+    /// The identifier of the security descriptor that new files get.
     pub security: u64,
     /// The directory listings under way.
     pub listings: Listings,
@@ -220,7 +220,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// A core over these roots.
+    /// The metadata of a volume with these roots.
     pub fn new(
         pages: Pages,
         roots: Vec<Tree>,
@@ -275,7 +275,8 @@ impl Core {
         self.pages.space.spares(pages)
     }
 
-    /// Returns an error after a failure. Unlike [`Core::writable`] it allows commits of a volume that is being closed.
+    /// Returns an error if a write, a flush or a change has failed. Unlike [`Core::writable`] it returns none for a
+    /// volume that was only closed: changes that were accepted before are still committed.
     pub fn promise(&self) -> Result<()> {
         self.health.promise()?;
         self.whole()

@@ -227,7 +227,7 @@ impl Extents {
         }
     }
 
-    /// The number of pages with the runs, if these are not in the stream's row.
+    /// The number of pages of the runs, inner ones included, if the runs are not in the stream's row.
     pub fn pages(&self) -> u64 {
         (self.leaves.len() + self.leaves.len() / self.each) as u64
     }

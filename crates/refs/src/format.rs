@@ -410,7 +410,7 @@ pub fn add_directory(
     security: u64,
     last_child: u64,
 ) -> Result<()> {
-    // First the row that damage in a table can keep from being put: then nothing is changed yet.
+    // This row is put first: if damage in the table prevents it, nothing else has been changed yet.
     if number != ROOT_DIRECTORY {
         let row = parent_child(above, number);
         let (tree, pages) = core.root(Root::ParentChild);

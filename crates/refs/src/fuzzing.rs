@@ -212,7 +212,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// Reads all files that can be reached, up to the depth and the number that the volume had.
+/// Reads everything that can be reached, within bounds of depth and number that the unpatched volume does not exceed.
 fn read_all(volume: &RefsVolume) {
     let mut todo = vec![(Node::ROOT, 0)];
     let mut buffer = vec![0; 65536];

@@ -49,7 +49,8 @@ fn superblock() {
     for at in 0..SUPERBLOCK.len() {
         let mut damaged = *SUPERBLOCK;
         damaged[at] ^= 4;
-        // The superblock's checksum does not cover its own descriptor, where the numbers of clusters are not checked.
+        // The superblock's checksum does not cover its own descriptor, in which the numbers of clusters are not checked
+        // either.
         let covered = !(0xD0..0xF2).contains(&at) && !(0xFC..0x100).contains(&at);
         assert!(
             !covered || Superblock::from_bytes(&damaged, Superblock::CLUSTER, 0).is_err(),

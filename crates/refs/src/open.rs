@@ -399,8 +399,8 @@ fn commits(anchors: &Anchors, checkpoint: &Checkpoint) -> Result<()> {
 /// The largest clock of a checkpoint that is accepted: no volume sees as many commits, and more can follow.
 const LAST_CLOCK: u64 = 1 << 62;
 
-/// The reason why a volume is only read: a structure without a second copy is damaged that reading does not need. Other
-/// errors are returned.
+/// Returns the reason why a volume is only read after an error of a damaged structure that reading does not need and of
+/// which there is no good copy. Other errors are returned as they are.
 fn no_more_than_read(what: &str, error: Error, notes: &mut Notes) -> Result<String> {
     if !matches!(error, Error::Damaged(_) | Error::Device(_)) {
         return Err(error);

@@ -235,7 +235,7 @@ impl Layout<'_> {
         choices
     }
 
-    /// A reference whose clusters follow each other, from the first cluster for which most of its fields speak.
+    /// A reference whose clusters follow each other, beginning where most of the clusters in `bytes` imply.
     fn reference(&self, bytes: &[u8]) -> Vec<u8> {
         let count = self.geometry.page_clusters() as usize;
         let firsts: Vec<u64> =

@@ -184,7 +184,8 @@ impl Core {
         self.store_shares()
     }
 
-    /// Ends the counting on disk of the runs of a stream that lost its name. The stream still has them.
+    /// Removes the runs of a stream that lost its name from those that count on disk. The stream keeps their clusters
+    /// while it is in use.
     pub fn disown(&mut self, runs: &[(u64, u32)]) -> Result<()> {
         for &(cluster, count) in runs {
             self.each_part(cluster, count, |core, cluster, count, is_shared| {

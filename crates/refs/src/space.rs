@@ -462,8 +462,8 @@ impl Space {
         self.keeps_parked
     }
 
-    /// Sets whether the next checkpoint counts parked clusters as in use. It must where a structure on disk that the
-    /// checkpoint does not replace may refer to them.
+    /// Sets whether the next checkpoint counts parked clusters as in use. They must be counted where a structure on
+    /// disk that the checkpoint does not replace may refer to them.
     pub fn keep_parked(&mut self, is_kept: bool) {
         if std::mem::replace(&mut self.keeps_parked, is_kept) && !is_kept {
             let parking = self.parking.clone();

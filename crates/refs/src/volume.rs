@@ -99,7 +99,7 @@ impl Deref for RefsVolume {
 }
 
 impl Drop for RefsVolume {
-    /// Nothing is written any more once this returns.
+    /// Stops the background thread: nothing is written any more once this returns.
     fn drop(&mut self) {
         self.volume.keeper.stop();
     }

@@ -200,7 +200,7 @@ impl Core {
             .collect()
     }
 
-    /// Writes the checkpoint of the last commit to both places, for a caller that nobody shares the volume with.
+    /// Writes the checkpoint of the last commit to both places. The caller must have the volume to itself.
     pub fn write_both(&mut self, device: &dyn Device) -> Result<()> {
         for (offset, bytes) in self.for_both_places() {
             device.write_at(offset, &bytes)?;

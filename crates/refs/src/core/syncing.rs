@@ -8,7 +8,7 @@ use crate::sync_log::{self, Beside, Change, NAME, Purpose, SyncLog, UNIT, Writte
 use platter_device::Buffer;
 use std::ops::Range;
 
-/// The size of the log: a fraction (one in `SHARE`) of the volume, but at least and at most this many bytes.
+/// The size of the log: one part in `SHARE` of the volume, but at least `LEAST` and at most `MOST` bytes.
 const SHARE: u64 = 512;
 const LEAST: u64 = 256 << 10;
 const MOST: u64 = 4 << 20;

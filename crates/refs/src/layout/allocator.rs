@@ -39,7 +39,7 @@ impl AllocatorRow {
             return Err(Error::damaged("allocator row", at, "at least 24 bytes", value.len()));
         }
         if value.len() == Self::BITS || flags & Self::PARTIAL == 0 || flags & 0x0C != 0 {
-            // A uniform range. The count of free clusters ends at 0xFFFF.
+            // A uniform range. Its stored count of free clusters is 0xFFFF at most.
             let used = if flags & 0x0C != 0 || free > 0 { 0 } else { count };
             return Ok(AllocatorRow { start, count, used, bits: None });
         }
@@ -121,7 +121,7 @@ impl AllocatorRow {
 pub struct ContainerRow {
     /// The container's number.
     pub number: u64,
-    /// What the container is used for: the flags below.
+    /// The use of the container: a combination of the flags below.
     pub flags: u32,
     /// The number of clusters in the container.
     pub count: u32,

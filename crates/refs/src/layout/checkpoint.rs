@@ -37,7 +37,7 @@ pub enum Root {
     ContainersCopy = 8,
     /// Second copy of the schema table.
     SchemasCopy = 9,
-    /// Containers by state; empty at rest.
+    /// The container index: containers by state; empty on an unmounted volume.
     ContainerIndex = 10,
     /// The integrity state of ranges of clusters.
     IntegrityState = 11,
@@ -106,9 +106,9 @@ impl Root {
 /// A checkpoint, as its page holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The version of the format; where the page holds it twice, both are the same.
+    /// The version of the format, from 0x54; with `echo` the page repeats it at 0x50.
     pub version: Version,
-    /// Whether the page repeats the version at 0x50: on volumes made as 3.10 or later.
+    /// Whether 0x50 repeats the version: on volumes made as 3.10 or later.
     pub echo: bool,
     /// The number of this checkpoint: each has a higher one than the one before.
     pub clock: u64,

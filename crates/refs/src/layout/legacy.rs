@@ -93,8 +93,8 @@ pub fn to_modern(rows: Vec<Attribute>) -> Vec<Attribute> {
     all
 }
 
-/// Converts attributes of the later form to those of a record from before 3.7, in the order of their keys. The record
-/// of a directory repeats in the link to its name when it was `made` and these `flags`.
+/// Converts attributes of the later form to those of a record from before 3.7, in the order of their keys. In the
+/// record of a directory, the link to its name repeats the time `made` and these `flags`.
 pub fn to_legacy(rows: &[Attribute], made: u64, flags: u32) -> Vec<Attribute> {
     let new = |kind: u16, name: &[u8], flags: u16, value: Vec<u8>| {
         let mut key = vec![0; 12];
@@ -110,7 +110,7 @@ pub fn to_legacy(rows: &[Attribute], made: u64, flags: u32) -> Vec<Attribute> {
         put(&mut value, 0x58, 0u32);
         new(kind, name, row.flags, value)
     };
-    // The end of the name is stored for an empty one too.
+    // Where an attribute has no name, two zero bytes stand in its place.
     let nameless = [0; 2];
     let mut all = Vec::with_capacity(rows.len());
     for row in rows {

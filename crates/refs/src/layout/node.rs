@@ -45,7 +45,7 @@ impl Row<'_> {
 pub struct TreeNode<'n>(&'n [u8]);
 
 impl<'n> TreeNode<'n> {
-    /// A node in this area.
+    /// The node in this area.
     pub fn new(area: &'n [u8]) -> TreeNode<'n> {
         TreeNode(area)
     }

@@ -13,7 +13,7 @@ use platter_vfs::{Error, Result};
 pub struct Superblock {
     /// The volume's identifier.
     pub guid: [u8; 16],
-    /// The number of the superblock's version: of the valid copies the one with the highest generation counts.
+    /// Of the valid copies the one with the highest generation counts.
     pub generation: u64,
     /// The real clusters of the two checkpoints.
     pub checkpoints: [u64; 2],

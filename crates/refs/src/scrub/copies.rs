@@ -41,7 +41,7 @@ pub struct Owned {
 }
 
 impl Unlike {
-    /// The most clusters that are collected before they are decided.
+    /// The most differing clusters that are collected before the majority decides on them.
     const MOST: usize = 1 << 20;
 
     /// Whether no cluster differs.
@@ -123,7 +123,7 @@ pub fn compare(
 /// The clusters that differ between the copies and could not be made alike.
 #[derive(Default)]
 pub struct Outcome {
-    /// Byte offsets of clusters with a sector whose content is the same in no majority of copies. Such sectors were not
+    /// Byte offsets of clusters with a sector on whose content no majority of the copies agrees. Such sectors were not
     /// written.
     undecided: BTreeSet<u64>,
     /// Byte offsets of clusters that could not be written.

@@ -2,7 +2,8 @@
 //!
 //! This module does no I/O and has no trees; a row is its key and its value. Some tables begin without rows: the trash
 //! (0xD), the reparse index (0x540, 0x541), the container index and the block reference counts. The session activity
-//! (0x30) does not exist before Windows first mounts the volume. "FS Metadata" (0x520) is an empty directory.
+//! (0x30) does not exist before Windows first mounts the volume. "FS Metadata" (0x520) is a directory, which is empty
+//! on 3.14 and has three files on 3.4.
 
 mod case;
 mod integrity;
