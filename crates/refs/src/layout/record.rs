@@ -40,7 +40,7 @@ pub struct Record {
     pub origin: [u64; 2],
     /// The number of names that lead to the record.
     pub links: u32,
-    /// The number that the next stream in clusters gets.
+    /// The next number for streams, as the driver counts them; kept as it was read.
     pub next_stream: u64,
     /// The record's attributes, in order.
     pub rows: Vec<Attribute>,
